@@ -24,7 +24,7 @@ from benchmarks.measure import BenchmarkError, run, say
 from benchmarks.plan_fleet import KINDS, records, write
 
 if TYPE_CHECKING:
-    from activemq_fleet.planning.compute import Context, Host
+    from activemq_fleet.planning.compute import ComponentHost, PlanContext
 
 WITH_FILES = (20_000, 100_000)
 WITHOUT_CONTENT = (100_000, 1_000_000)
@@ -106,15 +106,15 @@ def _divided(work: Path, parts: int) -> list[Path]:
 
 def job(hosts: str, out: str, content: str, told: str) -> None:
     """One run of the job, timed."""
-    from activemq_fleet.spark.plan_inputs import source_of
-    from activemq_fleet.spark.plan_job import Options, plan
+    from activemq_fleet.spark.plan_inputs import read_hosts
+    from activemq_fleet.spark.plan_job import PlanOptions, plan
     from activemq_fleet.spark.session import SessionOptions, session
 
     began = time.perf_counter()
     conf = {"spark.driver.memory": MEMORY, "spark.sql.shuffle.partitions": "8"}
     with session("benchmark", SessionOptions(master=MASTER, conf=conf)) as spark:
         started = time.perf_counter()
-        result = plan(spark, source_of(spark, hosts), out, Options(content=content == "1"), tell=say, warn=say)
+        result = plan(spark, read_hosts(spark, hosts), out, PlanOptions(content=content == "1"), tell=say, warn=say)
         ended = time.perf_counter()
     if result.blocking:
         raise BenchmarkError("the fleet that is measured is not sound")
@@ -127,7 +127,7 @@ def plain(hosts: str, out: str) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from activemq_fleet.planning.compute import DATASETS, component_rows
+    from activemq_fleet.planning.compute import DATASETS, compute_component
     from activemq_fleet.spark.arrow_schemas import arrow_schema_of
 
     context, members = _components(Path(hosts))
@@ -139,30 +139,30 @@ def plain(hosts: str, out: str) -> None:
             for name, schema in schemas.items()
         }
         for component, found in members.items():
-            computed = component_rows(component, sorted(found), context)
+            computed = compute_component(component, sorted(found), context)
             if computed.blocking or computed.error:
                 raise BenchmarkError("the fleet that is measured is not sound")
             for name, rows in computed.rows.items():
                 writers[name].write_table(pa.Table.from_pylist(rows, schemas[name]))
 
 
-def _components(hosts: Path) -> tuple[Context, dict[str, list[Host]]]:
+def _components(hosts: Path) -> tuple[PlanContext, dict[str, list[ComponentHost]]]:
     from activemq_fleet.artifacts import schema_for
-    from activemq_fleet.planning.components import divide, key_of
-    from activemq_fleet.planning.compute import Context, Host
+    from activemq_fleet.planning.components import component_key, divide_into_components
+    from activemq_fleet.planning.compute import ComponentHost, PlanContext
     from activemq_fleet.planning.host_facts import host_facts
     from activemq_fleet.planning.records import read_record
     from activemq_fleet.releases import Release
 
     with hosts.open() as lines:
         facts = [host_facts(read_record(line), 0, None) for line in lines]
-    division = divide([one for one, _ in facts], datetime.date.today())
-    members: dict[str, list[Host]] = defaultdict(list)
+    division = divide_into_components([one for one, _ in facts], datetime.date.today())
+    members: dict[str, list[ComponentHost]] = defaultdict(list)
     for one, text in facts:
-        host = Host(one.host, text, one.place, one.broker, one.agent, one.balancer, one.by_hand)
-        members[division.component_of[key_of(one) or ""]].append(host)
+        host = ComponentHost(one.host, text, one.position, one.broker, one.agent, one.balancer, one.by_hand)
+        members[division.component_of[component_key(one) or ""]].append(host)
     schemas = {text: zlib.compress(schema_for(Release.of(text))) for text in division.releases}
-    return Context(division, schemas), members
+    return PlanContext(division, schemas), members
 
 
 def table(figures: list[Figure], plain_speeds: dict[str, float]) -> str:

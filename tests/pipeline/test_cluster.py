@@ -26,8 +26,8 @@ from pyspark.sql import SparkSession
 from activemq_fleet.spark.audit.job import audit
 from activemq_fleet.spark.drift_job import drift
 from activemq_fleet.spark.pack import pack
-from activemq_fleet.spark.plan_inputs import source_of
-from activemq_fleet.spark.plan_job import Options, plan
+from activemq_fleet.spark.plan_inputs import read_hosts
+from activemq_fleet.spark.plan_job import PlanOptions, plan
 from tests.pipeline import clusters
 from tests.pipeline.clusters import Cluster, cluster
 from tests.pipeline.collected import Fleet
@@ -146,8 +146,8 @@ def test_plan_comes_to_the_same_rows(jobs: Jobs, spark: SparkSession, tmp_path: 
     hosts.write_text(lines(pairs("north-mq01", "north-mq02", "south-mq01"), {}))
     done = jobs.run("plan", "--hosts", str(hosts), "-o", str(tmp_path / "out"))
     assert done.returncode in (0, 1), done.stderr
-    source = source_of(spark, str(hosts))
-    plan(spark, source, str(tmp_path / "here"), Options(), tell=lambda _: None, warn=lambda _: None)
+    source = read_hosts(spark, str(hosts))
+    plan(spark, source, str(tmp_path / "here"), PlanOptions(), tell=lambda _: None, warn=lambda _: None)
     datasets = ("brokers", "links", "findings", "files")
     assert rows_hash(tmp_path / "out", *datasets) == rows_hash(tmp_path / "here", *datasets)
 
@@ -219,8 +219,8 @@ def test_plan_over_connect_comes_to_the_same_rows(jobs: Jobs, spark: SparkSessio
         for _ in ("anew", "with an earlier output"):
             done = jobs.run("plan", "--hosts", str(hosts), "-o", str(tmp_path / "out"), where=("--remote", url))
             assert done.returncode in (0, 1), (done.stderr, jobs.cluster.ends())
-    source = source_of(spark, str(hosts))
-    plan(spark, source, str(tmp_path / "here"), Options(), tell=lambda _: None, warn=lambda _: None)
+    source = read_hosts(spark, str(hosts))
+    plan(spark, source, str(tmp_path / "here"), PlanOptions(), tell=lambda _: None, warn=lambda _: None)
     datasets = ("brokers", "links", "findings", "files", "components")
     assert rows_hash(tmp_path / "out", *datasets) == rows_hash(tmp_path / "here", *datasets)
 

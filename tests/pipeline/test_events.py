@@ -20,7 +20,7 @@ from activemq_fleet.spark.audit.gaps_and_counts import file_indexes
 from activemq_fleet.spark.audit.job import read_logs
 from activemq_fleet.spark.datasets import Output
 from activemq_fleet.spark.inputs import Host, list_inputs
-from activemq_fleet.spark.log_events import EVENTS, ONE_PARTITION, events
+from activemq_fleet.spark.log_events import EVENTS_SCHEMA, ONE_PARTITION, events
 from activemq_fleet.spark.settings import temporary_settings
 from tests.log_reading import LINES
 
@@ -86,7 +86,7 @@ def test_logs_of_a_fleet_are_read_across_their_files(spark: SparkSession, tmp_pa
     rows = rows_of(frame)
     of = {host: [row for row in rows if row["host"] == host] for host in inputs.hosts}
 
-    assert frame.schema == EVENTS
+    assert frame.schema == EVENTS_SCHEMA
     assert said(of["rolled"]) == said(scanned(whole, "5.18.3", "Europe/Berlin"))
     assert [(row["file"], row["line"], row["end_line"]) for row in of["rolled"]] == [
         ("activemq.log.1.gz", 1, 1),

@@ -18,8 +18,8 @@ from pyspark.sql import SparkSession
 from activemq_fleet.errors import FleetError
 from activemq_fleet.planning.compute import DATASETS
 from activemq_fleet.spark.earlier_plan import earlier_output_of
-from activemq_fleet.spark.plan_inputs import source_of
-from activemq_fleet.spark.plan_job import Options, Result, plan
+from activemq_fleet.spark.plan_inputs import read_hosts
+from activemq_fleet.spark.plan_job import PlanOptions, PlanResult, plan
 from tests.pipeline.job_counts import counted_jobs
 from tests.unit.planning.planned import BASE, Groups, Hosts, Rows, in_order, lines, pairs, tangled, whole
 
@@ -46,13 +46,13 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("plan")
 
 
-def run(spark: SparkSession, work: Path, hosts: Hosts, groups: Groups, out: str = "out", **options: Any) -> Result:
+def run(spark: SparkSession, work: Path, hosts: Hosts, groups: Groups, out: str = "out", **options: Any) -> PlanResult:
     """Plan to ``out``, on what stands there already."""
     (work / "hosts.jsonl").write_text(lines(hosts, groups))
     place = str(work / out)
-    source = source_of(spark, str(work / "hosts.jsonl"))
+    source = read_hosts(spark, str(work / "hosts.jsonl"))
     options.setdefault("since", earlier_output_of(spark, place, None))
-    return plan(spark, source, place, Options(**options), tell=lambda _: None, warn=lambda _: None)
+    return plan(spark, source, place, PlanOptions(**options), tell=lambda _: None, warn=lambda _: None)
 
 
 def rows(place: Path, name: str) -> list[dict[str, Any]]:
@@ -72,7 +72,7 @@ def assert_same(place: Path, wanted: Rows, blocking: set[str]) -> None:
     assert in_order(rows(place, "files")) == in_order(expected)
 
 
-def check(place: Path, hosts: Hosts, groups: Groups, result: Result) -> None:
+def check(place: Path, hosts: Hosts, groups: Groups, result: PlanResult) -> None:
     fleet, wanted = whole(hosts, groups)
     assert_same(place, wanted, {finding.host for finding in fleet.blocking})
     assert result.blocking == len(fleet.blocking)
@@ -130,8 +130,8 @@ def test_hosts_are_read_in_every_form(spark: SparkSession, work: Path) -> None:
 
     for name in ("hosts.parquet", "hosts.csv", "hosts.json"):
         out = work / name.replace(".", "_")
-        source = source_of(spark, str(work / name))
-        result = plan(spark, source, str(out), Options(), tell=lambda _: None, warn=lambda _: None)
+        source = read_hosts(spark, str(work / name))
+        result = plan(spark, source, str(out), PlanOptions(), tell=lambda _: None, warn=lambda _: None)
         check(out, hosts, groups, result)
 
 
@@ -141,9 +141,9 @@ def test_half_a_surrogate_pair_is_one_line_and_no_traceback(spark: SparkSession,
     with pytest.raises(FleetError, match="cannot be a host of a fleet"):
         plan(
             spark,
-            source_of(spark, str(work / "half.jsonl")),
+            read_hosts(spark, str(work / "half.jsonl")),
             str(work / "half"),
-            Options(),
+            PlanOptions(),
             tell=lambda _: None,
             warn=lambda _: None,
         )

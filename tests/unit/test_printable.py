@@ -25,7 +25,7 @@ from activemq_fleet.cli.printing import echo
 from activemq_fleet.findings import Finding
 from activemq_fleet.printable import escape_html, printable, printable_json
 from activemq_fleet.reports import audit_report
-from activemq_fleet.spark.drift_job import HostDrift, Result
+from activemq_fleet.spark.drift_job import DriftResult, HostDrift
 from activemq_fleet.spark.progress import Progress
 
 HOSTILE = [
@@ -93,7 +93,7 @@ def test_a_hostile_host_or_message_does_not_reach_the_terminal_of_who_checks(for
 def test_a_hostile_name_of_a_collected_host_forges_no_line_of_drift(
     said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    _show(Result((HostDrift(said, 1, 0, 0, 0, 1, 0, 0),), 3, (said,), (said,), 1, 1), "out")
+    _show(DriftResult((HostDrift(said, 1, 0, 0, 0, 1, 0, 0),), 3, (said,), (said,), 1, 1), "out")
     out = capsys.readouterr().out
     assert is_harmless(out)
     assert len(out.splitlines()) == 5

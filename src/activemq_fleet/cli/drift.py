@@ -11,7 +11,7 @@ from activemq_fleet.cli.spark import spark_options
 from activemq_fleet.printable import counted, printable, printable_json
 
 if TYPE_CHECKING:
-    from activemq_fleet.spark.drift_job import Result
+    from activemq_fleet.spark.drift_job import DriftResult
     from activemq_fleet.spark.options import SessionOptions
 
 _MOST_SHOWN = 40
@@ -59,7 +59,7 @@ def command(planned: str, found: str, output: str, form: str, spark: SessionOpti
     return 1 if result.differs else 0
 
 
-def _show(result: Result, output: str) -> None:
+def _show(result: DriftResult, output: str) -> None:
     columns = ("changed", "added", "removed", "by_hand", "out_of_date", "unknown")
     shown = result.hosts[:_MOST_SHOWN]
     names = [printable(one.host) for one in shown]

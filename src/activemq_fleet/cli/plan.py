@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from activemq_fleet.spark.options import SessionOptions
-    from activemq_fleet.spark.plan_inputs import Source
-    from activemq_fleet.spark.plan_job import Result
+    from activemq_fleet.spark.plan_inputs import HostRecords
+    from activemq_fleet.spark.plan_job import PlanResult
 
 _MOST_SHOWN = 20
 _LARGEST = 5000
@@ -74,7 +74,7 @@ def command(
     is not waived gets no files, and the exit code is 1.
     """
     from activemq_fleet.spark.earlier_plan import earlier_output_of
-    from activemq_fleet.spark.plan_job import Options, plan
+    from activemq_fleet.spark.plan_job import PlanOptions, plan
     from activemq_fleet.spark.session import session
 
     if bool(hosts) == bool(inventory):
@@ -82,7 +82,7 @@ def command(
     if since and anew:
         raise click.UsageError("--since and --anew exclude each other")
     with session("plan", spark) as running:
-        options = Options(
+        options = PlanOptions(
             content=not without_content,
             largest=largest,
             since=None if anew else earlier_output_of(running, output, since),
@@ -94,14 +94,14 @@ def command(
     return 1 if result.blocking else 0
 
 
-def _source(running: SparkSession, hosts: str | None, form: str, inventory: InventoryOptions) -> Source:
-    from activemq_fleet.spark.plan_inputs import source_of, source_of_inventory
+def _source(running: SparkSession, hosts: str | None, form: str, inventory: InventoryOptions) -> HostRecords:
+    from activemq_fleet.spark.plan_inputs import hosts_of_inventory, read_hosts
 
     if hosts:
-        return source_of(running, hosts, form)
+        return read_hosts(running, hosts, form)
     from activemq_fleet.inventory import read_inventory
 
-    return source_of_inventory(
+    return hosts_of_inventory(
         running,
         read_inventory(
             inventory.sources,
@@ -130,7 +130,7 @@ def _show(running: SparkSession, output: str) -> None:
         echo(Finding(**row.asDict()).to_line(), err=True)
 
 
-def _sum_up(output: str, result: Result) -> None:
+def _sum_up(output: str, result: PlanResult) -> None:
     rows = result.rows
     files = "files" if not result.withheld else f"files ({result.withheld} brokers have none: see the error findings)"
     changed = f", {counted(rows['changes'], 'change')}" if "changes" in rows else ""

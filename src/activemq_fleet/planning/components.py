@@ -1,4 +1,4 @@
-"""Divide a fleet into components: groups of brokers that nothing joins to the others.
+"""Divide a fleet into components: groups of brokers that nothing connects to the others.
 
 What the core computes of a component alone is what it computes of it in the whole fleet. Joined are the ends of
 ``activemq_links``, groups with one ``activemq_address``, a group and the host that it dials, an agent on a broker's
@@ -29,8 +29,11 @@ LinkEntry = tuple[LinkSettings, str, int]
 
 
 @dataclass
-class Surroundings:
-    """What a component has to know that its own hosts do not show, as in ``topology.Rest``."""
+class RestOfFleet:
+    """What a component's own hosts do not show: its links, shared stores, findings about unknown ends of links.
+
+    ``stores`` has the unit that uses a store first, by store.
+    """
 
     links: list[LinkEntry] = field(default_factory=list)
     stores: dict[tuple[str, ...], str] = field(default_factory=dict)
@@ -39,10 +42,11 @@ class Surroundings:
 
 @dataclass(frozen=True)
 class Division:
-    """A fleet's components.
+    """The components of a fleet, each with a name, and the facts that all of them need.
 
-    ``component_of`` has every key (``key_of``) of hosts with a role. ``surroundings`` are there for components that
-    need any. ``waivers`` are those in force, in the order of the core.
+    ``component_of`` has the component by ``component_key``, for all hosts with a role; ``rest_by_component`` has only
+    components that need to know more than their hosts show. ``brokers`` is their number, ``pattern`` the naming
+    pattern, ``groups`` and ``releases`` are those of the brokers, ``waivers`` those in force, in the order of a report.
     """
 
     brokers: int
@@ -53,24 +57,27 @@ class Division:
     waivers: tuple[WaiverSettings, ...]
     warnings: tuple[str, ...]
     component_of: Mapping[str, str]
-    surroundings: Mapping[str, Surroundings]
+    rest_by_component: Mapping[str, RestOfFleet]
 
 
-def key_of(facts: HostFacts) -> str | None:
-    """Return what decides the component of a host: a broker's group, else its own name; None without a role."""
+def component_key(facts: HostFacts) -> str | None:
+    """Return the key of a host in ``Division.component_of``, ``group NAME`` or ``host NAME``; None without a role."""
     if facts.group is not None:
         return f"group {facts.group}"
     return f"host {facts.host}" if facts.has_role else None
 
 
-def settled_pattern(facts: Sequence[HostFacts]) -> str | None:
-    """Return a naming pattern that some hosts set and others do not, and that is to be applied to all; else None."""
+def common_pattern(facts: Sequence[HostFacts]) -> str | None:
+    """Return the naming pattern that some hosts set and others do not, to be used for all; None otherwise."""
     patterns = {one.pattern for one in facts}
     return _pattern(facts) if None in patterns and len(patterns) > 1 else None
 
 
-def divide(facts: Sequence[HostFacts], today: date) -> Division:
-    """Divide the hosts of a fleet. Raises FleetError for what is wrong with any host's variables, and for no broker."""
+def divide_into_components(facts: Sequence[HostFacts], today: date) -> Division:
+    """Return the components of a fleet. ``today`` is the date by which waivers expire.
+
+    Raises FleetError for wrong variables of any host, and for a fleet without brokers.
+    """
     refuse_problems(facts)
     pattern = _pattern(facts)
     if not any(one.broker or one.by_hand for one in facts):
@@ -88,7 +95,7 @@ def divide(facts: Sequence[HostFacts], today: date) -> Division:
         edges_of_roles,
         *(product(ends.get(link.source, ()), ends.get(link.to, ())) for link, _, _ in links),
     )
-    joined = connected(edges)
+    joined = connected_components(edges)
     releases = tuple(sorted({one.release for one in brokers if one.release}))
     waivers, expired = _waivers(facts, today)
     asks_for_groups = any(one.agent or one.balancer for one in facts)
@@ -102,11 +109,11 @@ def divide(facts: Sequence[HostFacts], today: date) -> Division:
         warnings=(*_warnings(facts, releases), *expired),
         component_of={f"group {group}": joined.get(group, group) for group in groups}
         | {f"host {host}": joined.get(home, home) for host, home in homes.items()},
-        surroundings=_surroundings(brokers, links, ends, joined),
+        rest_by_component=_rest_by_component(brokers, links, ends, joined),
     )
 
 
-def connected(edges: Iterable[tuple[str, str]]) -> dict[str, str]:
+def connected_components(edges: Iterable[tuple[str, str]]) -> dict[str, str]:
     """Return for every name in an edge the least name of its connected component."""
     parent: dict[str, str] = {}
 
@@ -124,7 +131,7 @@ def connected(edges: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 
 def refuse_problems(facts: Iterable[HostFacts]) -> None:
-    """Raise FleetError for what hosts' own variables have wrong; a mistake of many hosts is one line."""
+    """Raise FleetError for the problems in ``facts``; the same problem of many hosts is one line."""
     hosts_of: dict[tuple[int, str], list[str]] = defaultdict(list)
     for one in facts:
         for problem in one.problems:
@@ -167,7 +174,7 @@ def _waivers(facts: Iterable[HostFacts], today: date) -> tuple[list[WaiverSettin
     for one in facts:
         if one.waivers is not None:
             rank = 0 if one.broker else 1 if one.agent else 2
-            order = rank, one.place if rank else 0, one.host
+            order = rank, one.position if rank else 0, one.host
             first[one.waivers] = min(order, first.get(one.waivers, order))
     lists = (json.loads(text) for text in sorted(first, key=lambda text: first[text]))
     every = list(dict.fromkeys(WaiverSettings.model_validate(waiver) for waiver in chain.from_iterable(lists)))
@@ -239,13 +246,13 @@ def _edges_of_brokers(brokers: Sequence[HostFacts], pattern: str) -> Iterator[tu
                 yield group, one.group or ""
 
 
-def _surroundings(
+def _rest_by_component(
     brokers: Sequence[HostFacts],
     links: Iterable[LinkEntry],
     ends: Mapping[str, Sequence[str]],
     joined: Mapping[str, str],
-) -> dict[str, Surroundings]:
-    found: dict[str, Surroundings] = defaultdict(Surroundings)
+) -> dict[str, RestOfFleet]:
+    found: dict[str, RestOfFleet] = defaultdict(RestOfFleet)
     unknown = []
     for link, host, position in links:
         if link.source in ends and link.to in ends:

@@ -15,9 +15,9 @@ from activemq_fleet import __version__
 from activemq_fleet.errors import FleetError, InputError
 from activemq_fleet.findings import Finding, error
 from activemq_fleet.naming import Naming
-from activemq_fleet.planning.components import Division, Surroundings
+from activemq_fleet.planning.components import Division, RestOfFleet
 from activemq_fleet.planning.host_facts import parsed_variables
-from activemq_fleet.planning.records import variables_of
+from activemq_fleet.planning.records import variables_from_json
 from activemq_fleet.releases import Release
 from activemq_fleet.render import ACTIVEMQ_XML, render_clients, render_hosts
 from activemq_fleet.schema import Schema
@@ -28,17 +28,20 @@ from activemq_fleet.validation import checked
 
 DATASETS = ("brokers", "links", "findings", "files", "components")
 _MOST_NAMED = 4
-_NO_SURROUNDINGS = Surroundings()
+_NO_REST = RestOfFleet()
 
 Row = dict[str, Any]
 
 
-class Host(NamedTuple):
-    """A host of a component, with its variables as JSON and its roles."""
+class ComponentHost(NamedTuple):
+    """A host of a component, with its roles and its variables as JSON in ``text``; None for a host without variables.
+
+    ``position`` is that in its inventory group. ``by_hand``: listed as a broker, under a name that does not match.
+    """
 
     host: str
     text: str | None
-    place: int
+    position: int
     broker: bool
     agent: bool
     balancer: bool
@@ -46,11 +49,11 @@ class Host(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Context:
-    """What every component is computed with: ``schemas`` are XSDs by release, compressed.
+class PlanContext:
+    """Input that all components share: the fleet's division, and XSDs by release, compressed with zlib.
 
-    ``content``: False leaves out what is in files. ``largest``: brokers above which a component is only listed.
-    ``earlier``: fingerprints of an earlier output by component; what has not changed is not computed again.
+    ``content``: whether rows of files have their content. ``largest``: the number of brokers above which a component
+    is only listed. ``earlier``: fingerprints by component of an earlier output; equal ones are not computed again.
     """
 
     division: Division
@@ -60,16 +63,16 @@ class Context:
     earlier: Mapping[str, str] = field(default_factory=dict)
 
     def schema_of(self, release: Release) -> Schema:
-        """Return the schema of a release that is in use."""
+        """Return the compiled XSD of a release that a broker of the fleet has."""
         return _compiled(self.schemas[release.text])
 
 
 @dataclass
 class ComponentRows:
-    """The rows of a component by dataset.
+    """The rows of a component by dataset, under the names in DATASETS.
 
-    ``unchanged``: it is as in the earlier output, from which its rows are to be taken. ``blocking`` counts findings
-    that nothing waives, ``withheld`` brokers without files. ``error`` is what the core refuses.
+    ``unchanged``: there are no rows, those of the earlier output hold. ``blocking`` is the number of findings without
+    a waiver, ``withheld`` that of brokers without files. ``error`` is the message of an error in the variables.
     """
 
     component: str
@@ -80,20 +83,20 @@ class ComponentRows:
     error: str | None = None
 
     def add_findings(self, findings: Iterable[Finding]) -> None:
-        """Add findings in the order of a report."""
+        """Add rows of findings, in the order given, and count those that block."""
         for finding in findings:
             self.rows["findings"].append(finding.to_dict())
             self.blocking += finding.blocks
 
     def add_brokers(self, brokers: Iterable[Broker]) -> None:
-        """Add brokers and their links, with the columns of fleet.json."""
+        """Add rows of brokers and of their links, with the columns of fleet.json."""
         for broker in brokers:
             row = broker.to_dict()
             self.rows["links"] += [{"host": broker.host, **link} for link in row.pop("links")]
             self.rows["brokers"].append(row)
 
     def add_files(self, host: str | None, tree: Mapping[str, bytes], *, content: bool) -> None:
-        """Add the files of a host; those for a group's clients have no host."""
+        """Add a row for each file, by path; ``host`` is None for the files of a group's clients."""
         self.rows["files"] += [
             {
                 "host": host,
@@ -105,8 +108,8 @@ class ComponentRows:
         ]
 
 
-def component_rows(component: str, hosts: Sequence[Host], context: Context) -> ComponentRows:
-    """Compute a component. ``hosts`` are all of its hosts, in order of name."""
+def compute_component(component: str, hosts: Sequence[ComponentHost], context: PlanContext) -> ComponentRows:
+    """Return the rows of a component, or its error. ``hosts`` are all of its hosts, sorted by name."""
     computed = ComponentRows(component)
     mark = fingerprint(component, hosts, context)
     if context.earlier.get(component) == mark:
@@ -128,17 +131,17 @@ def component_rows(component: str, hosts: Sequence[Host], context: Context) -> C
     return computed
 
 
-def fingerprint(component: str, hosts: Iterable[Host], context: Context) -> str:
-    """Return a hash over all that the rows of a component follow from."""
+def fingerprint(component: str, hosts: Iterable[ComponentHost], context: PlanContext) -> str:
+    """Return a hash of all input of a component: variables, links, waivers, XSDs, options, package version."""
     hashed, division = hashlib.sha256(), context.division
     releases, asks_for_groups = set(), False
     for host in hosts:
-        # The place decides the order of agents and of balancers, nothing else.
-        hashed.update(json.dumps(host if host.agent or host.balancer else host._replace(place=0)).encode())
+        # The position decides the order of agents and of balancers, nothing else.
+        hashed.update(json.dumps(host if host.agent or host.balancer else host._replace(position=0)).encode())
         asks_for_groups |= host.agent or host.balancer
         if host.broker and host.text is not None and (release := parsed_variables(host.text).release):
             releases.add(release.text)
-    around = division.surroundings.get(component, _NO_SURROUNDINGS)
+    around = division.rest_by_component.get(component, _NO_REST)
     schemas = [hashlib.sha256(context.schemas[release]).hexdigest() for release in sorted(releases)]
     waivers = [waiver.model_dump_json() for waiver in division.waivers]
     links = [(link.model_dump_json(), host, position) for link, host, position in around.links]
@@ -150,7 +153,7 @@ def fingerprint(component: str, hosts: Iterable[Host], context: Context) -> str:
     return hashed.hexdigest()[:32]
 
 
-def _compute(component: str, hosts: Sequence[Host], context: Context, computed: ComponentRows) -> None:
+def _compute(component: str, hosts: Sequence[ComponentHost], context: PlanContext, computed: ComponentRows) -> None:
     fleet = _fleet(component, hosts, context.division)
     trees = render_hosts(fleet)
     documents = {broker.host: trees[broker.host][ACTIVEMQ_XML] for broker in fleet.brokers}
@@ -165,11 +168,13 @@ def _compute(component: str, hosts: Sequence[Host], context: Context, computed: 
         computed.add_files(host, tree, content=context.content)
 
 
-def _fleet(component: str, hosts: Sequence[Host], division: Division) -> Fleet:
-    around = division.surroundings.get(component, _NO_SURROUNDINGS)
-    in_order = sorted((host for host in hosts if host.agent or host.balancer), key=lambda host: (host.place, host.host))
+def _fleet(component: str, hosts: Sequence[ComponentHost], division: Division) -> Fleet:
+    around = division.rest_by_component.get(component, _NO_REST)
+    in_order = sorted(
+        (host for host in hosts if host.agent or host.balancer), key=lambda host: (host.position, host.host)
+    )
     # One mapping for all hosts that have the same variables: the core parses it once.
-    variables = {text: variables_of(text or "{}") for text in {host.text for host in hosts}}
+    variables = {text: variables_from_json(text or "{}") for text in {host.text for host in hosts}}
     return build_fleet(
         {host.host: variables[host.text] for host in hosts},
         {
@@ -188,7 +193,7 @@ def _fleet(component: str, hosts: Sequence[Host], division: Division) -> Fleet:
     )
 
 
-def _list_only(hosts: Sequence[Host], brokers: int, context: Context, computed: ComponentRows) -> None:
+def _list_only(hosts: Sequence[ComponentHost], brokers: int, context: PlanContext, computed: ComponentRows) -> None:
     """List the brokers of a component that one task cannot hold, without links and files, and T028."""
     groups: dict[str, None] = {}
     for host in hosts:
@@ -221,8 +226,8 @@ def _too_large(host: str, groups: Sequence[str], brokers: int, largest: int) -> 
     )
 
 
-def in_chunks(computed: ComponentRows, size: int) -> Iterator[dict[str, list[Row]]]:
-    """Yield the rows of a component in portions of at most ``size`` rows a dataset."""
+def row_chunks(computed: ComponentRows, size: int) -> Iterator[dict[str, list[Row]]]:
+    """Yield the rows of a component by dataset, at most ``size`` of each dataset at a time; at least one mapping."""
     longest = max(map(len, computed.rows.values()))
     for start in range(0, max(longest, 1), size):
         yield {name: rows[start : start + size] for name, rows in computed.rows.items()}

@@ -1,4 +1,4 @@
-"""What one host's name and variables say that concerns other hosts of the fleet, or that is wrong with them alone."""
+"""Extract from one host's name and variables what concerns other hosts, and the problems of these variables."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 from activemq_fleet.errors import InputError, ReleaseError, SettingsError
 from activemq_fleet.lint.fleet_stores import store_of
 from activemq_fleet.naming import DEFAULT_PATTERN, Identity, Naming
-from activemq_fleet.planning.records import PATTERN, Record, text_of, variables_of
+from activemq_fleet.planning.records import NAMING_PATTERN_VARIABLE, Record, variables_from_json, variables_to_json
 from activemq_fleet.releases import Release
 from activemq_fleet.settings.broker import Settings, read_settings
 from activemq_fleet.topology import AGENTS, BALANCERS, BROKERS
@@ -38,14 +38,14 @@ class ProblemKind(IntEnum):
 class HostFacts:
     """One host without its variables.
 
-    ``place`` is its position in its inventory group and ``pattern`` the naming pattern that its variables set. The
+    ``position`` is its position in its inventory group and ``pattern`` the naming pattern that its variables set. The
     rest is there for hosts with a role: ``address`` if the variables set one, ``dialled`` names of other hosts or
     multicast groups in its variables, ``names`` by which others may dial it. ``links``, ``waivers`` and ``store`` are
     JSON; ``sets_store`` is False for a store whose directory follows from the pair's name.
     """
 
     host: str
-    place: int = 0
+    position: int = 0
     pattern: str | None = None
     broker: bool = False
     agent: bool = False
@@ -87,19 +87,19 @@ class _Variables:
     dialled: tuple[str, ...] = ()
 
 
-def host_facts(record: Record, place: int, pattern: str | None) -> tuple[HostFacts, str | None]:
+def host_facts(record: Record, position: int, pattern: str | None) -> tuple[HostFacts, str | None]:
     """Return the facts of a host and, if it has a role, its variables as JSON.
 
     ``pattern`` is the naming pattern of the inventory, None while that is unknown. Raises InputError for a pattern
     that is no regular expression.
     """
-    own_pattern = record.variables.get(PATTERN) or None
+    own_pattern = record.variables.get(NAMING_PATTERN_VARIABLE) or None
     letter = str(record.variables.get("activemq_master_node") or "a")
     naming = _naming(str(pattern or own_pattern or DEFAULT_PATTERN), letter)
     identity = naming.identify(record.host)
     roles: dict[str, Any] = {
         "host": record.host,
-        "place": place,
+        "position": position,
         "pattern": None if own_pattern is None else str(own_pattern),
         "broker": identity is not None,
         "agent": AGENTS in record.groups,
@@ -114,7 +114,9 @@ def host_facts(record: Record, place: int, pattern: str | None) -> tuple[HostFac
     if not has_settings:
         return HostFacts(**roles), None
     try:
-        text = text_of({name: value for name, value in record.variables.items() if name != PATTERN})
+        text = variables_to_json(
+            {name: value for name, value in record.variables.items() if name != NAMING_PATTERN_VARIABLE}
+        )
     except InputError as error:
         return HostFacts(**roles, problem_kind=ProblemKind.INPUT, problems=(f"{record.host}: {error}",)), None
     return HostFacts(**roles, **_facts_of_variables(identity, parsed_variables(text))), text
@@ -153,9 +155,9 @@ def _facts_of_variables(identity: Identity | None, found: _Variables) -> dict[st
 
 @lru_cache(maxsize=1024)
 def parsed_variables(text: str) -> _Variables:
-    """Parse variables from the JSON of ``records.text_of``; hosts with equal variables share the result."""
+    """Parse variables from the JSON of ``records.variables_to_json``; hosts with equal variables share the result."""
     try:
-        settings = read_settings(_ANY_HOST, variables_of(text))
+        settings = read_settings(_ANY_HOST, variables_from_json(text))
     except SettingsError as error:
         problems = tuple(problem.removeprefix(f"{_ANY_HOST}: ") for problem in error.problems)
         return _Variables(None, None, ProblemKind.SETTINGS, problems)

@@ -1,4 +1,4 @@
-"""Find the line of JSON lines that an error is about, where the record has no host by which to name it.
+"""Find the line number of a wrong record in JSON lines that has no host by which an error could name it.
 
 Spark reads lines in any order and does not count them, so the driver searches the file once there is such an error.
 """
@@ -11,12 +11,15 @@ from functools import reduce
 from pathlib import Path
 
 from activemq_fleet.errors import InputError
-from activemq_fleet.planning.records import NAMELESS, read_record
+from activemq_fleet.planning.records import ERRORS_WITHOUT_HOST, read_record
 
 
 def with_line_number(lines: Path | None, error: InputError) -> InputError:
-    """Return the error with file and line in place of "a line of --hosts"; as it is where ``lines`` is None."""
-    if lines is None or not str(error).startswith(NAMELESS):
+    """Return an error that begins with one of ERRORS_WITHOUT_HOST with file and line instead; any other as it is.
+
+    ``lines`` is the path of the JSON lines, None where they are not on this machine.
+    """
+    if lines is None or not str(error).startswith(ERRORS_WITHOUT_HOST):
         return error
     for file in _files(lines):
         try:
@@ -47,6 +50,6 @@ def _first_wrong_line(file: Path) -> tuple[int, str] | None:
             try:
                 read_record(line.rstrip("\r\n"))
             except InputError as error:
-                if str(error).startswith(NAMELESS):
-                    return number, reduce(str.removeprefix, NAMELESS, str(error))
+                if str(error).startswith(ERRORS_WITHOUT_HOST):
+                    return number, reduce(str.removeprefix, ERRORS_WITHOUT_HOST, str(error))
     return None

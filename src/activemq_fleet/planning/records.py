@@ -18,9 +18,9 @@ from activemq_fleet.settings.broker import NOT_SETTINGS
 from activemq_fleet.settings.encrypted import EncryptedValue
 from activemq_fleet.topology import AGENTS, BALANCERS, BROKERS
 
-PATTERN = "activemq_naming_pattern"
-NAMELESS = ("a line of --hosts", "a record of --hosts")
-"""How errors begin that have no host to name."""
+NAMING_PATTERN_VARIABLE = "activemq_naming_pattern"
+ERRORS_WITHOUT_HOST = ("a line of --hosts", "a record of --hosts")
+"""Beginnings of errors about a record without a host."""
 ROLE_GROUPS = (AGENTS, BALANCERS, BROKERS)
 """The inventory groups that give a host its role."""
 HOST_KEYS = ("host", "inventory_hostname")
@@ -34,7 +34,7 @@ _MOST_SHOWN = 80
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A host of the input. ``variables`` are those that begin with ``activemq_``."""
+    """A host, its variables whose names begin with ``activemq_``, and its inventory groups."""
 
     host: str
     variables: Mapping[str, Any]
@@ -42,19 +42,22 @@ class Record:
 
 
 def read_record(text: str, *, cells: bool = False) -> Record:
-    """Read a record of JSON lines, or with ``cells`` a row of a table. Raises InputError that names the host."""
+    """Return the host in a line of JSON lines, or in a row of a table as JSON, where ``cells`` is true.
+
+    A list or mapping in a cell is JSON itself. Raises InputError that names the host, if it has one.
+    """
     try:
         found = json.loads(text)
     except json.JSONDecodeError as error:
-        raise InputError(f"{NAMELESS[0]} is not JSON: {error.msg} at column {error.colno}") from None
+        raise InputError(f"{ERRORS_WITHOUT_HOST[0]} is not JSON: {error.msg} at column {error.colno}") from None
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{NAMELESS[0]} is not JSON: {error}") from None
+        raise InputError(f"{ERRORS_WITHOUT_HOST[0]} is not JSON: {error}") from None
     if not isinstance(found, dict):
-        raise InputError(f"{NAMELESS[0]} is not a JSON object with host and variables")
+        raise InputError(f"{ERRORS_WITHOUT_HOST[0]} is not a JSON object with host and variables")
     host = next((found[key] for key in HOST_KEYS if found.get(key)), None)
     if not isinstance(host, str):
         known = ", ".join(sorted(map(str, found)))[:_MOST_SHOWN] or "nothing"
-        raise InputError(f"{NAMELESS[1]} has no host: name its column host (it has {known})")
+        raise InputError(f"{ERRORS_WITHOUT_HOST[1]} has no host: name its column host (it has {known})")
     variables: Any = next((found[key] for key in VARIABLES_KEYS if found.get(key) is not None), {})
     if isinstance(variables, str):
         variables = _object(host, variables)
@@ -63,12 +66,15 @@ def read_record(text: str, *, cells: bool = False) -> Record:
     variables = {**variables, **{name: value for name, value in found.items() if name.startswith(PREFIX)}}
     if cells:
         variables = {name: _cell(host, name, value) for name, value in variables.items()}
-    return Record(host, own_variables(variables), _groups(host, found.get("groups")))
+    return Record(host, activemq_variables(variables), _groups(host, found.get("groups")))
 
 
-def read_listed(host: str, text: str, groups: Iterable[str]) -> Record:
-    """Read a host of ``ansible-inventory --list``. Raises InputError for a value that is still a template."""
-    variables = own_variables(_object(host, text))
+def read_listed_host(host: str, text: str, groups: Iterable[str]) -> Record:
+    """Return a host of ``ansible-inventory --list``, whose variables are JSON in ``text``.
+
+    Raises InputError for a value that is still a template.
+    """
+    variables = activemq_variables(_object(host, text))
     for name, value in variables.items():
         if any(mark in text for mark in _TEMPLATE) and _holds_template(value):
             raise InputError(
@@ -79,9 +85,10 @@ def read_listed(host: str, text: str, groups: Iterable[str]) -> Record:
 
 
 def listed_hosts(text: str) -> list[tuple[str, str, list[str], int]]:
-    """Return the hosts of the whole of ``ansible-inventory --list``: name, variables as JSON, groups, place there.
+    """Return the hosts in the output of ``ansible-inventory --list``: name, variables as JSON, groups, position.
 
-    The groups are ``ROLE_GROUPS``, which a host may be in by way of their children.
+    The groups are those of ROLE_GROUPS, children's hosts included; the position is the lowest in any of them, from 0.
+    Raises InputError for any other text.
     """
     try:
         listing = json.loads(text)
@@ -91,9 +98,9 @@ def listed_hosts(text: str) -> list[tuple[str, str, list[str], int]]:
     roles: dict[str, dict[str, int]] = {}
     for role in ROLE_GROUPS:
         for name in _descendants(role, listing):
-            for place, host in enumerate(listing[name].get("hosts") or ()):
+            for position, host in enumerate(listing[name].get("hosts") or ()):
                 of_host = roles.setdefault(host, {})
-                of_host[role] = min(place, of_host.get(role, place))
+                of_host[role] = min(position, of_host.get(role, position))
     return [
         (
             printable_text(host),
@@ -118,26 +125,28 @@ def _descendants(role: str, listing: Mapping[str, Any]) -> list[str]:
 
 
 def printable_text(text: str) -> str:
-    """Return the text without halves of surrogate pairs, which JSON can say and neither Arrow nor a terminal can."""
+    """Return the text with lone surrogates, which neither Arrow nor a terminal takes, as ``\\udXXX``."""
     return text.encode(errors="backslashreplace").decode()
 
 
-def own_variables(variables: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a host's variables of this collection; what Ansible marks as encrypted becomes ``EncryptedValue``."""
+def activemq_variables(variables: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the variables of this collection; values that Ansible marks as vaulted become ``EncryptedValue``."""
     return {
         name: _value(value)
         for name, value in variables.items()
-        if name.startswith(PREFIX) and not name.startswith(_USERS_OWN) and (name not in NOT_SETTINGS or name == PATTERN)
+        if name.startswith(PREFIX)
+        and not name.startswith(_USERS_OWN)
+        and (name not in NOT_SETTINGS or name == NAMING_PATTERN_VARIABLE)
     }
 
 
-def text_of(variables: Mapping[str, Any]) -> str:
-    """Return variables as JSON, in ASCII, that :func:`variables_of` reads back."""
+def variables_to_json(variables: Mapping[str, Any]) -> str:
+    """Return variables as JSON, in ASCII, that ``variables_from_json`` reads back."""
     return json.dumps(variables, sort_keys=True, default=_written)
 
 
-def variables_of(text: str) -> dict[str, Any]:
-    """Return the variables in the JSON of :func:`text_of`."""
+def variables_from_json(text: str) -> dict[str, Any]:
+    """Return the variables in the JSON of ``variables_to_json``."""
     found: dict[str, Any] = json.loads(text)
     return {name: _value(value) for name, value in found.items()} if _MARKED in text else found
 

@@ -1,8 +1,7 @@
-"""The datasets of a job: ``OUT/NAME/*.parquet``, and an OUT that appears whole or not at all.
+"""Write and read the datasets of a job, ``OUT/NAME/*.parquet``; OUT appears whole or not at all.
 
-On this machine's file system OUT is written beside its place (``OUT.staged``) and put there in one
-step. Anywhere else (``s3a://…``) nothing can be renamed: new files come first, and ``manifest.json``,
-which lists the files that count, comes last.
+On this machine's file system OUT is written as ``OUT.staged`` and renamed in one step. Anywhere else (``s3a://…``)
+nothing can be renamed: new files come first, and ``manifest.json``, which lists the files that count, comes last.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from pyspark.sql import functions as sf
 from activemq_fleet import __version__
 from activemq_fleet.errors import InputError
 from activemq_fleet.spark.manifests import HadoopTarget, listed_files, manifest_of
-from activemq_fleet.spark.paths import local_path, pattern_of, uri_of
+from activemq_fleet.spark.paths import escaped_uri_of, local_path, uri_of
 from activemq_fleet.spark.schemas import COLUMN_METADATA, SCHEMA_VERSION, SCHEMAS, SORTED_BY
 from activemq_fleet.spark.settings import is_local, temporary_settings
 from activemq_fleet.spark.staging import LocalTarget
@@ -36,7 +35,7 @@ _ADAPTIVE = "spark.sql.adaptive.enabled"
 
 
 def _by_size(name: str) -> dict[str, str]:
-    """Settings that let each task of the last shuffle write one file."""
+    """Return settings with which each task of the last shuffle writes one file of about 192 MiB."""
     return {
         "spark.sql.adaptive.advisoryPartitionSizeInBytes": str(_FILE * _SHUFFLED.get(name, _ANY_SHUFFLED)),
         "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",
@@ -44,38 +43,42 @@ def _by_size(name: str) -> dict[str, str]:
 
 
 class Target(Protocol):
-    """Where an Output goes: a local directory, or a path that Hadoop alone knows."""
+    """Where an Output is written: LocalTarget or HadoopTarget."""
 
     def check_replaceable(self, kind: str) -> None:
         """Raise InputError unless OUT is absent, empty, or an earlier result of this kind."""
 
     def prepare(self) -> None:
-        """Make ready for writing."""
+        """Prepare an empty place for writing; raise InputError when another run is writing there."""
 
     def dataset_path(self, name: str) -> str:
-        """Where the files of a dataset are written."""
+        """Return the URI of the directory for the files of a dataset."""
 
     def check_rows(self, name: str, rows: int) -> None:
-        """A dataset is written: see that it is there."""
+        """Check that the files of a dataset have ``rows`` rows. Raises SparkProblem when some are missing."""
 
     def written_files(self, name: str) -> Sequence[str]:
-        """The paths of what this run wrote of a dataset."""
+        """Return the paths of the files or directories that this run wrote of a dataset."""
 
     def write_text(self, name: str, text: str) -> None:
-        """Write a file beside the datasets."""
+        """Write a text file ``name`` beside the datasets."""
 
     def commit(self, manifest: Mapping[str, Any]) -> None:
-        """Let the result take the place of the earlier one."""
+        """Replace the earlier result by this one, with its manifest."""
 
     def discard(self) -> None:
-        """Give up what was not committed."""
+        """Remove what was written and not committed."""
 
 
 class Output:
-    """The result of a job, on its way. Without ``commit`` OUT stays what it was."""
+    """A job's result while it is written, used in a ``with`` block. Until ``commit`` the output path is unchanged."""
 
     def __init__(self, spark: SparkSession, path: str, kind: str = "audit") -> None:
-        """``path`` may be any that Hadoop writes. Raises InputError for what is not ours to replace."""
+        """Prepare to write to ``path``, any that Hadoop writes.
+
+        ``kind`` is ``audit``, ``plan`` or ``drift``. Raises InputError where the path holds anything but an earlier
+        result of this kind.
+        """
         self.path = path
         self._spark = spark
         self._kind = kind
@@ -92,16 +95,15 @@ class Output:
         self._target.discard()
 
     def write(self, name: str, frame: DataFrame, *, ordered: bool = False) -> int:
-        """Write a dataset, and return its number of rows.
+        """Append the rows of ``frame`` to the dataset ``name``, and return its number of rows.
 
-        The columns of its schema are taken by name and cast; others are dropped. ``ordered`` says that
-        the rows of each partition come in order already, in partitions as large as a file should be:
-        then nothing is shuffled or sorted.
+        Columns of the dataset's schema are selected by name and cast; others are dropped. ``ordered`` means that each
+        partition is sorted and as large as a file should be: then nothing is shuffled or sorted.
         """
         rows = sf.count(sf.lit(1)).alias("rows")
         is_adaptive = self._spark.conf.get(_ADAPTIVE, None) == "true"  # else nobody reads the others
         with temporary_settings(self._spark, _by_size(name) if is_adaptive else {}):
-            shaped = shaped_as(name, frame) if ordered else _in_order(name, shaped_as(name, frame))
+            shaped = select_columns(name, frame) if ordered else _in_order(name, select_columns(name, frame))
             seen = Observation()
             shaped.observe(seen, rows).write.mode("append").option(
                 "mapreduce.fileoutputcommitter.marksuccessfuljobs", "false"
@@ -109,51 +111,54 @@ class Output:
         return self.record_rows(name, self._rows.get(name, 0) + int(seen.get["rows"]))
 
     def local_directory(self, name: str) -> Path | None:
-        """Where workers may write a dataset's files themselves: they and OUT are on this machine. Else None."""
+        """Return the directory where workers may write a dataset themselves; None unless all is on this machine."""
         connected = "connect" in type(self._spark).__module__  # to a Spark whose workers are anywhere
         if connected or not isinstance(self._target, LocalTarget):
             return None
         return self._target.staged / name if is_local(self._spark.conf.get("spark.master", None)) else None
 
     def record_rows(self, name: str, rows: int) -> int:
-        """Note the rows of a dataset, all of them, whose files others have put in its place."""
+        """Set and return the number of rows of a dataset whose files are there. Raises SparkProblem if rows lack."""
         self._rows[name] = rows
         self._target.check_rows(name, rows)
         return rows
 
     def read_written(self, name: str) -> DataFrame:
-        """What this run has written of a dataset: to be read again instead of computed again."""
-        return self._spark.read.schema(SCHEMAS[name]).parquet(*map(pattern_of, self._target.written_files(name)))
+        """Return a dataset as this run has written it, read from its files."""
+        return self._spark.read.schema(SCHEMAS[name]).parquet(*map(escaped_uri_of, self._target.written_files(name)))
 
     def write_text(self, name: str, text: str) -> None:
-        """Write a file beside the datasets: ``audit.json``, ``report.html``."""
+        """Write a text file beside the datasets, such as ``audit.json``."""
         self._target.write_text(name, text)
 
     def commit(self) -> None:
-        """Let everything written take OUT's place."""
+        """Replace what is at the output path by what was written, in one step, with manifest.json."""
         self._target.commit(manifest_of(self._kind, __version__, SCHEMA_VERSION, self._rows))
 
 
 def read(spark: SparkSession, out: str, name: str) -> DataFrame:
-    """A dataset of a committed result. Raises InputError when OUT has none of that name."""
+    """Return a dataset of the committed result at ``out``. Raises InputError when there is none of that name."""
     reader = spark.read.schema(SCHEMAS[name])
     found = local_path(out)
     if found is not None:
         if not (found / name).is_dir():
             raise InputError(f"{out}: holds no dataset {name}")
-        return reader.parquet(pattern_of(found / name))
-    return reader.parquet(*map(pattern_of, listed_files(spark, uri_of(out), name)))
+        return reader.parquet(escaped_uri_of(found / name))
+    return reader.parquet(*map(escaped_uri_of, listed_files(spark, uri_of(out), name)))
 
 
 def read_text(spark: SparkSession, out: str, name: str) -> str:
-    """A file beside the datasets of a committed result."""
+    """Return the text of a file beside the datasets of the committed result at ``out``, such as ``audit.json``."""
     found = local_path(out)
     paths = listed_files(spark, uri_of(out), name) if found is None else [uri_of(found / name)]
     return "".join(str(row["value"]) for row in spark.read.text(paths, wholetext=True).collect())
 
 
-def shaped_as(name: str, frame: DataFrame, *more: str) -> DataFrame:
-    """The dataset's columns in their order, cast, and ``more``. The version is in their metadata, and so in footers."""
+def select_columns(name: str, frame: DataFrame, *more: str) -> DataFrame:
+    """Return the columns of a dataset in the order of its schema, cast, then the columns ``more`` of ``frame``.
+
+    The columns' metadata has SCHEMA_VERSION, which Spark writes into Parquet footers.
+    """
     about, fields = dict(COLUMN_METADATA), SCHEMAS[name].fields
     return frame.select(
         *(sf.col(field.name).cast(field.dataType).alias(field.name, metadata=about) for field in fields), *more
@@ -161,7 +166,7 @@ def shaped_as(name: str, frame: DataFrame, *more: str) -> DataFrame:
 
 
 def _in_order(name: str, frame: DataFrame) -> DataFrame:
-    """In partitions of a file each, a host's rows together as far as they fit, each sorted."""
+    """Return the rows in partitions of about a file each, sorted, those of a host together as far as they fit."""
     keys = SORTED_BY[name]
     first = [key for key in keys if key in ("group", "host")] or list(keys[:1])
     return frame.hint("rebalance", *first).sortWithinPartitions(*keys)

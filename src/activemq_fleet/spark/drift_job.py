@@ -22,7 +22,7 @@ from activemq_fleet.errors import InputError
 from activemq_fleet.spark.datasets import Output, read
 from activemq_fleet.spark.input_directory import refuse_outside_links
 from activemq_fleet.spark.manifests import json_text
-from activemq_fleet.spark.paths import local_path, pattern_of, uri_of
+from activemq_fleet.spark.paths import escaped_uri_of, local_path, uri_of
 from activemq_fleet.spark.progress import phase
 from activemq_fleet.spark.schemas import SCHEMAS
 from activemq_fleet.spark.settings import temporary_settings
@@ -65,7 +65,7 @@ class HostDrift:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class DriftResult:
     """``hosts``: those with differences, the most different first. ``same_hosts``: how many have none.
 
     ``not_collected`` are planned only, ``not_planned`` are collected only; their files are not compared.
@@ -89,7 +89,7 @@ class Result:
         return {"verdict": "differences" if self.differs else "same", **asdict(self)}
 
 
-def drift(spark: SparkSession, planned: str, found: str, out: str) -> Result:
+def drift(spark: SparkSession, planned: str, found: str, out: str) -> DriftResult:
     """Write the dataset ``drift`` to ``out``. Raises InputError for what is neither a plan nor a collection."""
     with Output(spark, out, kind="drift") as output, temporary_settings(spark, _SMALL_FILES):
         with phase("listing what was planned and what was collected"):
@@ -119,14 +119,14 @@ def _planned(spark: SparkSession, planned: str) -> DataFrame:
             raise
     hosts = f"{root}/hosts"
     none = f"{planned}: holds neither the dataset files, as plan writes it, nor hosts/, as render does"
-    return _files(spark, f"{pattern_of(root)}/hosts", hosts, lambda *file: (rendered_file(*file),), none)
+    return _files(spark, f"{escaped_uri_of(root)}/hosts", hosts, lambda *file: (rendered_file(*file),), none)
 
 
 def _collected(spark: SparkSession, found: str) -> DataFrame:
     """Return the records of collected files, and of the hosts that have been collected."""
     root = uri_of(found)
     _refuse_unreadable(found)
-    pattern = f"{pattern_of(root)}/*"
+    pattern = f"{escaped_uri_of(root)}/*"
     none = f"{found}: holds no HOST/{{}}, as collect lays it down"
     files = _files(spark, f"{pattern}/configuration", root, collected_file, none.format("configuration"))
     return files.unionByName(_files(spark, f"{pattern}/host.json", root, collected_file, none.format("host.json")))
@@ -189,7 +189,7 @@ def _compared(key: tuple[pa.Scalar], table: pa.Table) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=_ROWS)
 
 
-def _summed_up(compared: DataFrame) -> Result:
+def _summed_up(compared: DataFrame) -> DriftResult:
     """Return what is said of all hosts. Their names and numbers are little enough for the driver."""
     statuses = [sf.count_if(sf.col("status") == status).cast("int").alias(status) for status in _STATUSES]
     causes = [sf.count_if(sf.col("cause") == cause).cast("int").alias(cause) for cause in _CAUSES]
@@ -198,7 +198,7 @@ def _summed_up(compared: DataFrame) -> Result:
         numbers = row.asDict()
         hosts[numbers.pop("side")].append(HostDrift(**numbers))
     different = [one for one in hosts["both"] if one.different]
-    return Result(
+    return DriftResult(
         hosts=tuple(sorted(different, key=lambda one: -one.different)),
         same_hosts=len(hosts["both"]) - len(different),
         not_collected=tuple(one.host for one in hosts["planned"][:_MOST_HOSTS]),

@@ -41,17 +41,17 @@ class EarlierPlan:
         found = self._components.select("component", "fingerprint").distinct().toArrow()
         return dict(zip(found["component"].to_pylist(), found["fingerprint"].to_pylist(), strict=True))
 
-    def keep(self, computed: DataFrame) -> None:
+    def reuse_unchanged(self, computed: DataFrame) -> None:
         """Take over the components of ``computed`` that are ``unchanged``."""
         unchanged = computed.where("unchanged").select("component")
         self._kept = self._components.join(unchanged, "component", "left_semi").select("host")
         self._groups = read(self._spark, self._since, "brokers").join(self._kept, "host", "left_semi").select("group")
 
-    def with_kept(self, name: str, computed: DataFrame) -> DataFrame:
+    def with_reused_rows(self, name: str, computed: DataFrame) -> DataFrame:
         """Return a whole dataset: the rows that were computed, and those taken over."""
         return computed.unionByName(self._rows(name, "left_semi").select(*computed.columns))
 
-    def changes(self, computed: DataFrame) -> DataFrame:
+    def changed_files(self, computed: DataFrame) -> DataFrame:
         """Return (host, path, op) of every file that was added, removed or changed."""
         before, now = (
             frame.select("host", "path", sf.coalesce("host", sf.lit("")).alias("of"), sf.col("sha256").alias(which))

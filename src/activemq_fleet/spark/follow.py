@@ -26,7 +26,7 @@ from activemq_fleet.spark.event_cache import (
     host_fingerprint,
 )
 from activemq_fleet.spark.final_column import OutputWithFinalColumn
-from activemq_fleet.spark.inputs import Host, kind_of, list_inputs
+from activemq_fleet.spark.inputs import Host, file_kind, list_inputs
 from activemq_fleet.spark.journals import journal_records
 from activemq_fleet.spark.paths import local_path
 from activemq_fleet.spark.settings import temporary_settings
@@ -70,7 +70,7 @@ def follow(
         while until_idle is None or not watch.is_idle(until_idle):
             if watch.is_due():
                 fingerprints = watch.fingerprints
-                if any(kind_of(path.partition("/")[2]) in ("log", "journal") for path in fingerprints):
+                if any(file_kind(path.partition("/")[2]) in ("log", "journal") for path in fingerprints):
                     if not _audit_once(spark, logs, out, root, fingerprints, inventory_hosts, skew):
                         watch.look()
                         continue

@@ -1,4 +1,4 @@
-"""What ``collect`` laid down: which files are there, whose they are, and in which zone their clocks run.
+"""List the files that the playbook collect wrote, and the hosts that they are of.
 
 ``DIR/HOST/activemq.log*``, ``DIR/HOST/agent/*.jsonl*``, ``DIR/HOST/host.json``, ``DIR/HOST/operations.jsonl``. Listed
 and read through Spark, so that DIR may be any path that Hadoop reads. A file of no bytes is not listed.
@@ -26,7 +26,7 @@ FileKind = Literal["log", "journal", "host", "operations", "other"]
 
 HOST_FILE = "host.json"
 _NAMES = f"{{activemq.log*,*.jsonl*,{HOST_FILE}}}"
-_TOLD = f"{{{HOST_FILE},{OPERATIONS_FILE}}}"
+_HOST_FILES = f"{{{HOST_FILE},{OPERATIONS_FILE}}}"
 LARGEST_HOST_FILE = 1 << 24
 """Bytes of a host.json or operations.jsonl that is read."""
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?://[^/]*)?")
@@ -36,11 +36,10 @@ _GLOB = re.compile(r"([\[\]{}*?\\])")
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """A host as its host.json has it, else the inventory, else by its name alone.
+    """A host by its host.json, else by the inventory, else by its name alone.
 
-    ``timezone`` is what its logs' times are in; ``release`` that of its broker; both are ``None``
-    for what nobody knows (a zone is then UTC). ``problems`` say what had to be assumed.
-    ``operations``: the planned work on it that it has written down.
+    ``timezone`` is that of its logs' times, UTC where it is not known; ``release`` that of its broker. ``problems``
+    are lines that say what had to be assumed. ``operations``: the planned work that its operations.jsonl records.
     """
 
     host: str
@@ -55,9 +54,10 @@ class Host:
 
 @dataclass(frozen=True, slots=True)
 class InputFile:
-    """One file. ``path`` as Spark has it; ``file`` relative to its host's directory; ``size`` in bytes as it lies.
+    """One file: ``path`` is its URI, ``file`` its path below the host's directory, ``size`` its bytes on disk.
 
-    ``id`` is the xxhash64 of the path as Spark's ``_metadata.file_path`` writes it.
+    ``compressed``: whether its name ends with .gz. ``id`` is the xxhash64 of the path in Spark's
+    ``_metadata.file_path``.
     """
 
     path: str
@@ -71,7 +71,10 @@ class InputFile:
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """All that there is below ``root``. ``problems`` are lines about it, those of the hosts included."""
+    """The input of an audit below the URI ``root``: files sorted by host and name, and hosts by name.
+
+    ``problems`` are lines about files and hosts that a user should know of.
+    """
 
     root: str
     files: tuple[InputFile, ...]
@@ -79,39 +82,43 @@ class Inputs:
     problems: tuple[str, ...]
 
     def of_kind(self, kind: FileKind) -> tuple[InputFile, ...]:
-        """The files of one kind, by host and name."""
+        """Return the files of one kind, sorted by host and name."""
         return tuple(file for file in self.files if file.kind == kind)
 
 
 def list_inputs(spark: SparkSession, logs: str, inventory_hosts: Mapping[str, Host] | None = None) -> Inputs:
-    """The files below ``logs``, and their hosts. Runs one small job.
+    """Return the files below ``logs`` and their hosts. Runs one small Spark job.
 
-    Raises InputError when there is no log and no journal, ``logs`` is no directory of hosts, or something in it
-    leads out of it.
+    ``inventory_hosts`` stand in for hosts without host.json. Raises InputError when there is neither a log nor a
+    journal, when ``logs`` is the directory of one host, and for a link that leads out of it.
     """
     refuse_outside_links(logs)
     root = uri_of(logs)
-    found, told = _listed(spark, root, logs)
+    found, contents = _listed(spark, root, logs)
     files = tuple(sorted(found, key=lambda file: (file.host, file.file)))
     if not any(file.kind in ("log", "journal") for file in files):
         raise InputError(
             f"{logs}: there are no logs: HOST/activemq.log* and HOST/agent/*.jsonl* are looked for, "
             "as collect lays them down"
         )
-    return inputs_of(root, files, told, inventory_hosts)
+    return inputs_of(root, files, contents, inventory_hosts)
 
 
 def inputs_of(
     root: str,
     files: tuple[InputFile, ...],
-    told: Mapping[tuple[str, str], bytes],
+    contents: Mapping[tuple[str, str], bytes],
     inventory_hosts: Mapping[str, Host] | None,
 ) -> Inputs:
-    """The inputs of these files, and their hosts. ``told``: what host.json and operations.jsonl hold, by host, file."""
+    """Return the inputs that consist of ``files``, and their hosts.
+
+    ``contents`` are those of host.json and operations.jsonl by host and file name; ``inventory_hosts`` stand in for
+    hosts without host.json.
+    """
     names = sorted({file.host for file in files})
     hosts = {
         name: _with_operations(
-            _host(name, told.get((name, HOST_FILE)), inventory_hosts or {}), told.get((name, OPERATIONS_FILE))
+            _host(name, contents.get((name, HOST_FILE)), inventory_hosts or {}), contents.get((name, OPERATIONS_FILE))
         )
         for name in names
     }
@@ -120,50 +127,50 @@ def inputs_of(
     return Inputs(root, files, hosts, tuple(problems))
 
 
-def escaped(path: str) -> str:
-    """The path as Spark's readers take it: letters that Hadoop reads as a pattern are themselves."""
+def escaped_path(path: str) -> str:
+    """Return a path for a reader of Spark, with brackets, braces, stars, ``?`` and backslashes escaped."""
     return _GLOB.sub(r"\\\1", path)
 
 
-def binary(spark: SparkSession, paths: Sequence[str], **options: str) -> DataFrame:
-    """The files, one row each: path, modificationTime, length, content."""
+def read_binary_files(spark: SparkSession, paths: Sequence[str], **options: str) -> DataFrame:
+    """Return a row a file: path, modificationTime, length, content. ``options`` are those of Spark's binaryFile."""
     # Spark gives each directory a task of its own where there are more than a few; here that takes longer.
     here = all(local_path(path) is not None for path in paths)
     with temporary_settings(spark, {_TASKS_FROM: _NEVER} if here else {}):
-        return spark.read.format("binaryFile").options(**options).load([escaped(path) for path in paths])
+        return spark.read.format("binaryFile").options(**options).load([escaped_path(path) for path in paths])
 
 
 def _listed(spark: SparkSession, root: str, said: str) -> tuple[list[InputFile], dict[tuple[str, str], bytes]]:
-    """The files, and what host.json and operations.jsonl hold, by host and file."""
+    """Return the files, and the contents of host.json and operations.jsonl by host and file name."""
     from pyspark.sql import functions as sf
 
     everywhere = {"recursiveFileLookup": "true", "pathGlobFilter": _NAMES}
-    listed = binary(spark, [root], **everywhere).select(
+    listed = read_binary_files(spark, [root], **everywhere).select(
         "path", "length", sf.xxhash64("_metadata.file_path").alias("id"), sf.lit(None).cast("binary").alias("content")
     )
-    told = (
-        binary(spark, [root], **{**everywhere, "pathGlobFilter": _TOLD})
+    host_files = (
+        read_binary_files(spark, [root], **{**everywhere, "pathGlobFilter": _HOST_FILES})
         .where(f"length <= {LARGEST_HOST_FILE}")
         .select("path", "length", sf.lit(0).cast("long").alias("id"), "content")
     )
     base = _SCHEME.sub("", root).rstrip("/")
     files, contents = [], {}
-    for row in listed.unionAll(told).toArrow().to_pylist():
+    for row in listed.unionAll(host_files).toArrow().to_pylist():
         inside = _SCHEME.sub("", row["path"]).removeprefix(f"{base}/")
         host, _, file = inside.partition("/")
         if not file:
-            if kind_of(host) == "log":
+            if file_kind(host) == "log":
                 raise InputError(f"{said} is the directory of one host: name the one above it")
         elif row["content"] is None:
-            kind = kind_of(file)
+            kind = file_kind(file)
             files.append(InputFile(row["path"], host, file, kind, row["length"], file.endswith(".gz"), row["id"]))
         elif file in (HOST_FILE, OPERATIONS_FILE):
             contents[host, file] = row["content"]
     return files, contents
 
 
-def kind_of(file: str) -> FileKind:
-    """What a file is, by its name relative to its host's directory."""
+def file_kind(file: str) -> FileKind:
+    """Return the kind of a file by its path below the host's directory, such as ``agent/journal.jsonl``."""
     if re.fullmatch(r"activemq\.log[^/]*", file):
         return "log"
     if re.fullmatch(r"agent/[^/]+\.jsonl[^/]*", file):
@@ -171,11 +178,11 @@ def kind_of(file: str) -> FileKind:
     return "host" if file == HOST_FILE else "operations" if file == OPERATIONS_FILE else "other"
 
 
-def _host(name: str, told: bytes | None, inventory_hosts: Mapping[str, Host]) -> Host:
+def _host(name: str, content: bytes | None, inventory_hosts: Mapping[str, Host]) -> Host:
     problems: list[str] = []
-    if told is not None:
+    if content is not None:
         try:
-            known = json.loads(told)
+            known = json.loads(content)
         except ValueError:
             known = None
         if isinstance(known, dict):
@@ -206,7 +213,7 @@ def _from_file(name: str, known: Mapping[str, Any]) -> Host:
 
 
 def _checked(host: Host, problems: list[str]) -> Host:
-    """The host with a zone that exists."""
+    """Return the host with a time zone that exists, and with ``problems`` before its own."""
     problems = [*problems, *host.problems]
     try:
         zone_of(host.timezone)
@@ -216,13 +223,13 @@ def _checked(host: Host, problems: list[str]) -> Host:
 
 
 def _absent(files: Iterable[InputFile], hosts: Mapping[str, Host]) -> list[str]:
-    """Hosts of which nothing was brought but their host.json."""
+    """Return a line for each host without a log and a journal."""
     there = {file.host for file in files if file.kind in ("log", "journal")}
     return [f"{name}: no log and no journal" for name in hosts if name not in there]
 
 
 def _too_large(files: Iterable[InputFile]) -> list[str]:
-    """Files about a host that are not read, because they have more than a host ever writes."""
+    """Return a line for each host.json and operations.jsonl that is too large to be read."""
     what_to_do = {
         "operations": f"the planned work on it is not known: keep the newest lines, tail -n 4000 {OPERATIONS_FILE}",
         "host": "nothing of it is known: bring it again with the playbook collect",

@@ -18,7 +18,7 @@ from pyspark.sql.types import (
 
 from activemq_fleet.audit import verdict_words as words
 from activemq_fleet.logs.chunks import inflated
-from activemq_fleet.spark.inputs import binary
+from activemq_fleet.spark.inputs import read_binary_files
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -46,7 +46,7 @@ _LAYOUT = {
     "reason": _TEXT,
     "problem": _TEXT,
 }
-RECORDS = StructType([StructField(name, kind) for name, kind in _LAYOUT.items()])
+RECORDS_SCHEMA = StructType([StructField(name, kind) for name, kind in _LAYOUT.items()])
 """The columns of ``journal_records``. ``kind`` is null, and ``problem`` says why, where a line is no record; its
 ``agent``, ``epoch`` and ``jseq`` are there all the same if they could be read."""
 
@@ -65,7 +65,7 @@ _LARGEST = 1 << 43  # records of an epoch that places have room for: at 10,000 a
 
 
 _LINES = "host string, file string, line long, value string, problem string"
-LARGEST = 1 << 30
+LARGEST_JOURNAL_FILE = 1 << 30
 """Bytes of a file that is read: it is one value in Spark. Agents begin a new one at 16 MiB."""
 _AT_ONCE = 4 << 20
 """Characters of lines that are handed back to Spark together."""
@@ -73,7 +73,7 @@ _GZIP = b"\x1f\x8b"  # its first bytes; no line of a journal begins so, whatever
 
 
 def parse_journal(lines: DataFrame) -> DataFrame:
-    """Rows of host, file, line, value (a line of a journal) -> ``RECORDS``; every row stays.
+    """Rows of host, file, line, value (a line of a journal) -> ``RECORDS_SCHEMA``; every row stays.
 
     ``lines`` may have a column ``problem`` that says what is wrong with a line; such a line is not looked at.
     """
@@ -130,24 +130,24 @@ def _column(name: str) -> Column:
 
 
 def journal_records(spark: SparkSession, inputs: Inputs) -> DataFrame:
-    """One row a line of the journals of ``inputs``: columns ``RECORDS``."""
+    """One row a line of the journals of ``inputs``: columns ``RECORDS_SCHEMA``."""
     journals = inputs.of_kind("journal")
-    large = [(file.host, file.file, 1, None, words.TOO_LARGE) for file in journals if file.size > LARGEST]
-    paths = [file.path for file in journals if file.size <= LARGEST]
+    large = [(file.host, file.file, 1, None, words.TOO_LARGE) for file in journals if file.size > LARGEST_JOURNAL_FILE]
+    paths = [file.path for file in journals if file.size <= LARGEST_JOURNAL_FILE]
     unread = parse_journal(spark.createDataFrame(large, _LINES))
     if not paths:
         return unread
-    found = parse_journal(binary(spark, paths).select("path", "content").mapInArrow(lines_of_files, _LINES))
+    found = parse_journal(read_binary_files(spark, paths).select("path", "content").mapInArrow(journal_lines, _LINES))
     return found.unionByName(unread) if large else found
 
 
-def lines_of_files(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def journal_lines(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Whole files (path, content) -> their lines; runs in Spark's Python workers."""
     import pyarrow as pa
 
     for batch in batches:
         for path, content in zip(batch.column("path"), batch.column("content"), strict=True):
-            host, file = place_of(path.as_py())
+            host, file = host_and_file(path.as_py())
             for rows in _portions(content.as_buffer()):
                 lines, values, problems = zip(*rows, strict=True)
                 columns: list[Any] = [[host] * len(rows), [file] * len(rows), lines, values, problems]
@@ -158,7 +158,7 @@ def lines_of_files(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch
                 )
 
 
-def place_of(path: str) -> tuple[str, str]:
+def host_and_file(path: str) -> tuple[str, str]:
     """Host and file, as ``agent/NAME``, of a path that ends with HOST/agent/NAME."""
     host, directory, name = path.rsplit("/", 3)[1:]
     return host, f"{directory}/{name}"

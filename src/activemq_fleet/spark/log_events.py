@@ -20,7 +20,7 @@ from activemq_fleet.logs.event_batches import Source
 from activemq_fleet.logs.log_files import LINES, LogFile, events_of_file, events_of_host
 from activemq_fleet.logs.rolled_files import Beginning, Place, beginning_in, places_of
 from activemq_fleet.spark.file_partitions import partition_files
-from activemq_fleet.spark.inputs import InputFile, Inputs, binary, escaped
+from activemq_fleet.spark.inputs import InputFile, Inputs, escaped_path, read_binary_files
 from activemq_fleet.spark.parquet_writer import ParquetPartWriter, new_part_name
 from activemq_fleet.spark.schemas import SCHEMAS
 from activemq_fleet.spark.settings import cores_of
@@ -28,7 +28,7 @@ from activemq_fleet.spark.settings import cores_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-EVENTS = StructType(
+EVENTS_SCHEMA = StructType(
     [*SCHEMAS["events"].fields, StructField("sequence", LongType()), StructField("problem", StringType())]
 )
 """The dataset's columns; ``sequence``: the order of a host's events over its files; ``problem``: what was wrong with
@@ -58,12 +58,12 @@ Batches = Iterator[pa.RecordBatch]
 
 
 def events(spark: SparkSession, inputs: Inputs) -> DataFrame:
-    """Return every event of the logs, with the columns ``EVENTS``.
+    """Return every event of the logs, with the columns ``EVENTS_SCHEMA``.
 
     A file is one row for Spark, and a task reads several; one above 32 MB is read as lines, by a task of its own: with
     the settings ``ONE_PARTITION``. Each partition is in the order of host, file and line.
     """
-    return _scanned(spark, inputs, inputs.of_kind("log"), lambda batches: batches, EVENTS)
+    return _scanned(spark, inputs, inputs.of_kind("log"), lambda batches: batches, EVENTS_SCHEMA)
 
 
 def write_events(
@@ -171,7 +171,7 @@ def _of_files(
         return through(_events_of_files(batches, logs))
 
     return (
-        binary(spark, list(logs))
+        read_binary_files(spark, list(logs))
         .select("path", "content")
         .coalesce(1)
         .sortWithinPartitions(sf.element_at(sf.split("path", "/"), -2), "path")
@@ -203,12 +203,12 @@ def _of_lines(
     def scan(batches: Batches) -> Batches:
         return through(_in_schema(events_of_file(log, pieces_of_lines(batches, size))))
 
-    lines = spark.read.option("lineSep", "\n").text(escaped(file.path))
+    lines = spark.read.option("lineSep", "\n").text(escaped_path(file.path))
     return lines.select(sf.col("value").cast("binary").alias("line")).mapInArrow(scan, schema)
 
 
 def _in_schema(batches: Iterable[pa.RecordBatch]) -> Batches:
-    return (batch.select(EVENTS.names) for batch in batches)
+    return (batch.select(EVENTS_SCHEMA.names) for batch in batches)
 
 
 def _places(spark: SparkSession, inputs: Inputs, files: Collection[InputFile]) -> dict[str, Place]:
@@ -230,7 +230,7 @@ def _places(spark: SparkSession, inputs: Inputs, files: Collection[InputFile]) -
 def _beginnings(spark: SparkSession, files: Sequence[InputFile], limit: int) -> dict[str, Beginning]:
     if not files:
         return {}
-    read = binary(spark, [file.path for file in files]).select(
+    read = read_binary_files(spark, [file.path for file in files]).select(
         "path",
         sf.substring("content", 1, limit).alias("part"),
         (sf.col("length") > limit).alias("is_cut"),

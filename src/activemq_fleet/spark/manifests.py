@@ -1,4 +1,4 @@
-"""``manifest.json`` of a result, and how a result is replaced where nothing can be renamed.
+"""Write and check ``manifest.json`` of a result, and replace results on file systems without rename.
 
 Spark alone writes there, and Spark names files itself. So every text is a directory with one file in it,
 ``manifest.json/part-….txt``; each run adds one, and the one with the highest ``run`` counts. It lists the
@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from activemq_fleet.errors import InputError
-from activemq_fleet.spark.paths import pattern_of
+from activemq_fleet.spark.paths import escaped_uri_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -22,7 +22,7 @@ _MADE_BY = "activemq-fleet"
 
 
 def manifest_of(kind: str, version: str, schema_version: int, rows: Mapping[str, int]) -> dict[str, Any]:
-    """What every manifest says."""
+    """Return the entries of every manifest: who made it, ``version``, ``kind`` of result, rows by dataset."""
     return {
         "made_by": _MADE_BY,
         "version": version,
@@ -33,12 +33,12 @@ def manifest_of(kind: str, version: str, schema_version: int, rows: Mapping[str,
 
 
 def json_text(data: Mapping[str, Any]) -> str:
-    """As it stands in a file."""
+    """Return an object as JSON text with a newline at its end."""
     return json.dumps(data, indent=1, ensure_ascii=False) + "\n"
 
 
 def check_manifest(out: str, kind: str, text: str) -> dict[str, Any]:
-    """The manifest. Raises InputError for one that is no manifest of ours, of this kind."""
+    """Return the manifest in ``text``. Raises InputError for one of another program or another kind of result."""
     try:
         found = json.loads(text)
     except ValueError:
@@ -51,7 +51,7 @@ def check_manifest(out: str, kind: str, text: str) -> dict[str, Any]:
 
 
 class HadoopTarget:
-    """A path that only Spark can write: an object store, HDFS."""
+    """An output path that only Spark can write, in an object store or HDFS: files of earlier runs stay there."""
 
     def __init__(self, spark: SparkSession, out: str) -> None:
         self.out = out
@@ -72,30 +72,30 @@ class HadoopTarget:
         self._earlier = check_manifest(self.out, kind, text)
 
     def prepare(self) -> None:
-        """Nothing to make ready."""
+        """Do nothing: there is no directory to make."""
 
     def dataset_path(self, name: str) -> str:
-        """Where the files of a dataset are written: beside those of earlier runs."""
-        place = f"{self.out}/{name}"
+        """Return the URI of a dataset's directory, which may hold files of earlier runs."""
+        path = f"{self.out}/{name}"
         if name not in self._before:
-            self._before[name] = set(_list(self._spark, place))
+            self._before[name] = set(_list(self._spark, path))
             self._names.append(name)
-        return place
+        return path
 
     def check_rows(self, name: str, rows: int) -> None:
-        """Every executor wrote to the same store."""
+        """Do nothing: every executor wrote to the same store."""
 
     def written_files(self, name: str) -> list[str]:
-        """The files of this run alone: those of earlier ones lie beside them."""
+        """Return the Parquet files of a dataset that this run wrote, without those of earlier runs."""
         new = set(_list(self._spark, self.dataset_path(name))) - self._before[name]
         return sorted(path for path in new if path.endswith(".parquet"))
 
     def write_text(self, name: str, text: str) -> None:
-        """Write ``NAME/part-….txt``, with the commit."""
+        """Keep a text until ``commit``, which writes it as ``NAME/part-….txt``."""
         self._texts[name] = text
 
     def commit(self, manifest: Mapping[str, Any]) -> None:
-        """Write the texts, and last the manifest with the files that count from now on."""
+        """Write the texts, and last the manifest, which lists the files of this run by dataset."""
         files = {
             name: sorted(set(_list(self._spark, f"{self.out}/{name}")) - self._before[name]) for name in self._names
         }
@@ -107,11 +107,11 @@ class HadoopTarget:
         _append(self._spark, f"{self.out}/{MANIFEST}", json_text({**manifest, "run": run, "files": files}))
 
     def discard(self) -> None:
-        """Files that no manifest lists count for nobody."""
+        """Do nothing: readers ignore files that no manifest lists."""
 
 
 def listed_files(spark: SparkSession, out: str, name: str) -> list[str]:
-    """The files of a dataset that the newest manifest lists."""
+    """Return the files of a dataset in the newest manifest of ``out``. Raises InputError when there are none."""
     text = _newest(spark, out)
     if text is None:
         raise InputError(f"{out}: holds no {MANIFEST}: it was not written by activemq-fleet, or not to its end")
@@ -122,11 +122,11 @@ def listed_files(spark: SparkSession, out: str, name: str) -> list[str]:
 
 
 def _newest(spark: SparkSession, out: str) -> str | None:
-    """The text of the manifest that counts; None when there is none."""
-    place = f"{out}/{MANIFEST}"
-    if not _list(spark, place):
+    """Return the text of the manifest with the highest ``run``; None when there is none."""
+    path = f"{out}/{MANIFEST}"
+    if not _list(spark, path):
         return None
-    texts: list[str] = [row["value"] for row in _texts(spark, pattern_of(place)).collect()]
+    texts: list[str] = [row["value"] for row in _texts(spark, escaped_uri_of(path)).collect()]
     return max(texts, key=lambda text: int(json.loads(text).get("run", 0)))
 
 
@@ -140,12 +140,12 @@ def _append(spark: SparkSession, path: str, text: str) -> None:
 
 
 def _list(spark: SparkSession, path: str) -> list[str]:
-    """The files below a path, as Spark names them; none when there is no such path."""
+    """Return the URIs of all files below a path; none when there is no such path."""
     from pyspark.errors import AnalysisException
 
     files = spark.read.format("binaryFile").option("recursiveFileLookup", "true")
     try:
-        return [row["path"] for row in files.load(pattern_of(path)).select("path").collect()]
+        return [row["path"] for row in files.load(escaped_uri_of(path)).select("path").collect()]
     except AnalysisException as error:
         if "PATH_NOT_FOUND" in str(error.getCondition()):
             return []

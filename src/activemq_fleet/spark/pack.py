@@ -1,4 +1,4 @@
-"""Packs the Python environment that executors need: this package, what it depends on, and no more.
+"""Pack the Python environment that executors need: this package and its dependencies.
 
 The archive holds no interpreter, only a link to one: executors need the same Python at the same place,
 or at ``python_prefix``. Spark's own jars stay out; executors have theirs.
@@ -42,8 +42,11 @@ _COMPRESSION = 1  # of gzip: the time of making and of unpacking counts, not a t
 
 
 @dataclass(frozen=True, slots=True)
-class Packed:
-    """``python`` is the interpreter that executors must have; ``megabytes`` of the archive."""
+class PackedEnvironment:
+    """An archive that was written: its distributions, and its size in ``megabytes`` (10**6 bytes).
+
+    ``python`` is the path of the interpreter that executors must have.
+    """
 
     archive: Path
     distributions: tuple[str, ...]
@@ -51,10 +54,12 @@ class Packed:
     megabytes: float
 
 
-def pack(output: Path, python_prefix: str | None = None) -> Packed:
-    """Write the archive; it appears whole or not at all. Raises InputError for a name or prefix that cannot be.
+def pack(output: Path, python_prefix: str | None = None) -> PackedEnvironment:
+    """Write the archive ``output``, a .tar.gz that Spark unpacks on executors, and return what is in it.
 
-    ``python_prefix``: where executors have their Python, as ``/usr``, when it is elsewhere than here.
+    ``python_prefix`` is where executors have their Python, such as ``/usr``; None where it is as on this machine.
+    The file appears whole or not at all. Raises InputError for another suffix, for a prefix that is not absolute, and
+    for dependencies that are not installed.
     """
     import venv_pack
 
@@ -63,8 +68,8 @@ def pack(output: Path, python_prefix: str | None = None) -> Packed:
     if python_prefix is not None and not os.path.isabs(python_prefix):
         raise InputError(f"--python-prefix {python_prefix}: is not absolute, such as /usr")
     found = _needed()
-    with tempfile.TemporaryDirectory(prefix=f".{output.name}.", dir=output.resolve().parent) as place:
-        skeleton = Path(place) / "environment"
+    with tempfile.TemporaryDirectory(prefix=f".{output.name}.", dir=output.resolve().parent) as directory:
+        skeleton = Path(directory) / "environment"
         base = (python_prefix or sys.base_prefix).rstrip("/")
         python = _make_skeleton(skeleton, base)
         environment = venv_pack.Env(prefix=str(skeleton))
@@ -73,34 +78,34 @@ def pack(output: Path, python_prefix: str | None = None) -> Packed:
             environment.files += [
                 venv_pack.core.File(str(source), f"{site}/{target}") for source, target in _files(name)
             ]
-        made = Path(place) / output.name
+        made = Path(directory) / output.name
         environment.pack(output=str(made), compress_level=_COMPRESSION)
         made.chmod(0o644)  # a cluster's other users unpack it
         os.replace(made, output)
-    return Packed(output, tuple(sorted(found)), python, output.stat().st_size / 1e6)
+    return PackedEnvironment(output, tuple(sorted(found)), python, output.stat().st_size / 1e6)
 
 
-def _make_skeleton(place: Path, prefix: str) -> str:
-    """Make an empty virtual environment, of the interpreter below ``prefix``, which need not be here."""
+def _make_skeleton(directory: Path, prefix: str) -> str:
+    """Make a virtual environment without packages; return its interpreter's path, which is below ``prefix``."""
     base = getattr(sys, "_base_executable", sys.executable)
-    command = [base, "-m", "venv", "--without-pip", "--symlinks", str(place)]
+    command = [base, "-m", "venv", "--without-pip", "--symlinks", str(directory)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise InputError(f"{base} cannot make a virtual environment: {done.stdout or done.stderr}")
     python = f"{prefix}/bin/{_PYTHON}"
     # venv-pack's own python_prefix makes /usr/bin/python3.113.11 of a link to python3.11.
     for name in ("python", "python3", _PYTHON):
-        link = place / "bin" / name
+        link = directory / "bin" / name
         link.unlink(missing_ok=True)
         link.symlink_to(python if name == _PYTHON else _PYTHON)
     version = ".".join(map(str, sys.version_info[:3]))
     lines = [f"home = {prefix}/bin", "include-system-site-packages = false", f"version = {version}", ""]
-    (place / "pyvenv.cfg").write_text("\n".join(lines))
+    (directory / "pyvenv.cfg").write_text("\n".join(lines))
     return python
 
 
 def _needed() -> dict[str, Distribution]:
-    """This package with its extra ``pipeline``, and all that it needs: by normalised name."""
+    """Return this package with its extra ``pipeline`` and all its dependencies, by normalised name."""
     found: dict[str, Distribution] = {}
     wanted: list[tuple[str, frozenset[str]]] = [(PACKAGE, frozenset({"pipeline"}))]
     seen: set[tuple[str, frozenset[str]]] = set()
@@ -119,7 +124,7 @@ def _needed() -> dict[str, Distribution]:
 
 
 def _required(text: str, extras: frozenset[str]) -> Iterator[tuple[str, frozenset[str]]]:
-    """The requirement, if it holds for this Python and these extras."""
+    """Yield name and extras of a requirement if its marker holds for this Python and these extras."""
     from packaging.requirements import Requirement
 
     requirement = Requirement(text)
@@ -133,7 +138,7 @@ def _normalised(name: str) -> str:
 
 
 def _files(one: Distribution) -> Iterator[tuple[Path, str]]:
-    """Every file of a distribution below site-packages: where it lies here, and where in the archive."""
+    """Yield every file of a distribution below site-packages: its path here, and its path in the archive."""
     for file in one.files or ():
         target = file.as_posix()
         if target.startswith("../") or target.endswith(".pth") or _is_left_out(target):
@@ -150,11 +155,11 @@ def _is_editable(one: Distribution) -> bool:
 
 
 def _own_files() -> Iterator[tuple[Path, str]]:
-    """The package as it lies in a checkout. Links are followed: what they point at stays behind."""
+    """Yield the files of this package in a checkout, links resolved: path here, and path in the archive."""
     root = Path(activemq_fleet.__file__).parent
-    for place, _, names in os.walk(root, followlinks=True):
+    for directory, _, names in os.walk(root, followlinks=True):
         for name in names:
-            source = Path(place) / name
+            source = Path(directory) / name
             target = f"activemq_fleet/{source.relative_to(root).as_posix()}"
             if not _is_left_out(target):
                 yield source.resolve(), target

@@ -1,4 +1,4 @@
-"""Which paths this machine's file system has, and how Spark is told of them."""
+"""Tell local paths from those of other file systems, and write both as URIs for Spark."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 
 def local_path(path: str) -> Path | None:
-    """The path on this machine's file system, absolute; None for any other that Hadoop reads (``s3a://…``).
+    """Return the absolute path on this machine's file system, or None for another that Hadoop reads (``s3a://…``).
 
-    A path without a scheme is local, also where a cluster's default file system is another.
+    A path without a scheme is local, whatever a cluster's default file system is.
     """
     if path.startswith("file:"):
         # As Hadoop reads it: nothing is decoded, and # and ? are letters.
@@ -25,11 +25,11 @@ def local_path(path: str) -> Path | None:
 
 
 def uri_of(path: str | Path) -> str:
-    """The path as Spark's readers and writers take it, whatever the cluster's default file system is."""
+    """Return a path as a URI for Spark: ``file:///…`` for a local one, else as it is without a slash at its end."""
     found = local_path(str(path))
     return str(path).rstrip("/") if found is None else f"file://{found}"
 
 
-def pattern_of(path: str | Path) -> str:
-    """The same for a reader, which takes a path for a pattern: its brackets and stars are themselves."""
+def escaped_uri_of(path: str | Path) -> str:
+    """Return a path as a URI for a reader of Spark, with brackets, braces, stars, ``?`` and backslashes escaped."""
     return _GLOB.sub(r"\\\1", uri_of(path))

@@ -1,7 +1,7 @@
 """Read the hosts of ``plan`` in any of their forms into one DataFrame of records.
 
 The column ``text`` is JSON. Of ``ansible-inventory --list`` and of an inventory that Ansible read here there are
-``host``, ``groups`` and ``place`` (in the inventory's order) beside it.
+``host``, ``groups`` and ``position`` (in the inventory group) beside it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyspark.sql import functions as sf
 
 from activemq_fleet.errors import InputError
-from activemq_fleet.planning.records import HOST_KEYS, ROLE_GROUPS, listed_hosts, text_of
+from activemq_fleet.planning.records import HOST_KEYS, ROLE_GROUPS, listed_hosts, variables_to_json
 from activemq_fleet.spark.paths import local_path, uri_of
 
 if TYPE_CHECKING:
@@ -33,15 +33,17 @@ _SUFFIXES = {
     ".csv": "csv",
 }
 _ROWS = pa.schema(
-    [("host", pa.string()), ("text", pa.string()), ("groups", pa.list_(pa.string())), ("place", pa.int64())]
+    [("host", pa.string()), ("text", pa.string()), ("groups", pa.list_(pa.string())), ("position", pa.int64())]
 )
 
 
 @dataclass(frozen=True)
-class Source:
-    """Records, and their form: ``line``, ``table``, ``listed`` or ``given``.
+class HostRecords:
+    """The hosts of a fleet: ``frame`` has a row a host, whose column ``text`` holds its variables as JSON.
 
-    ``lines`` is the path of JSON lines that are on this machine.
+    ``form`` says what ``text`` holds: ``line`` a line of JSON lines, ``table`` a row of CSV or Parquet, ``listed``
+    variables of ``ansible-inventory --list``, ``given`` templated variables of an inventory.
+    ``warnings`` are Ansible's. ``lines`` is the path of JSON lines on this machine, else None.
     """
 
     frame: DataFrame
@@ -50,8 +52,11 @@ class Source:
     lines: Path | None = None
 
 
-def source_of(spark: SparkSession, path: str, form: str = "auto") -> Source:
-    """The hosts of a file or directory. Raises InputError for one that holds none."""
+def read_hosts(spark: SparkSession, path: str, form: str = "auto") -> HostRecords:
+    """Return the hosts in a file or directory; ``form`` is one of FORMS, ``auto`` goes by suffix and content.
+
+    Raises InputError for a path that is absent or empty, and for a table without a column for the host.
+    """
     found = local_path(path)
     if found is not None and not found.exists():
         raise InputError(f"{path}: there is no such file or directory")
@@ -59,7 +64,7 @@ def source_of(spark: SparkSession, path: str, form: str = "auto") -> Source:
     if form == "auto":
         form = _form_of(spark, where, path)
     if form == "lines":
-        return Source(spark.read.text(where).select(sf.col("value").alias("text")), "line", lines=found)
+        return HostRecords(spark.read.text(where).select(sf.col("value").alias("text")), "line", lines=found)
     if form == "ansible":
         return _listed(spark, where, path)
     if form == "parquet":
@@ -68,7 +73,7 @@ def source_of(spark: SparkSession, path: str, form: str = "auto") -> Source:
         frame = spark.read.csv(where, header=True, multiLine=True, escape='"')
     if not set(frame.columns) & set(HOST_KEYS):
         raise InputError(f"{path}: has no column host; it has {', '.join(frame.columns[:10]) or 'none at all'}")
-    return Source(
+    return HostRecords(
         frame.select(sf.to_json(sf.struct(*(_quoted(name) for name in frame.columns))).alias("text")), "table"
     )
 
@@ -98,15 +103,15 @@ def _is_record(line: str) -> bool:
     return isinstance(found, dict) and any(isinstance(found.get(key), str) for key in HOST_KEYS)
 
 
-def _listed(spark: SparkSession, where: str, path: str) -> Source:
-    """The hosts of ``ansible-inventory --list``, with the groups that count, those of their children included."""
+def _listed(spark: SparkSession, where: str, path: str) -> HostRecords:
+    """Return the hosts of ``ansible-inventory --list`` with those of ROLE_GROUPS that they are in, also by children."""
     rows: list[tuple[str, str, list[str], int]] = []
     for row in spark.read.text(where, wholetext=True).toArrow()["value"].to_pylist():
         try:
             rows += listed_hosts(row)
         except InputError as error:
             raise InputError(f"{path}: {error}") from None
-    return Source(_frame_of(spark, rows), "listed")
+    return HostRecords(_frame_of(spark, rows), "listed")
 
 
 def _frame_of(spark: SparkSession, rows: Sequence[tuple[str, str, Sequence[str], int]]) -> DataFrame:
@@ -115,13 +120,15 @@ def _frame_of(spark: SparkSession, rows: Sequence[tuple[str, str, Sequence[str],
     return spark.createDataFrame(pa.Table.from_arrays(arrays, schema=_ROWS))
 
 
-def source_of_inventory(spark: SparkSession, data: InventoryData) -> Source:
-    """The hosts of an inventory that Ansible has read on this machine, values templated."""
+def hosts_of_inventory(spark: SparkSession, data: InventoryData) -> HostRecords:
+    """Return the hosts of an inventory that Ansible has read on this machine, with templated variables."""
     roles: dict[str, list[str]] = {}
-    places: dict[str, int] = {}
+    positions: dict[str, int] = {}
     for role in ROLE_GROUPS:
-        for place, host in enumerate(data.groups.get(role, ())):
+        for position, host in enumerate(data.groups.get(role, ())):
             roles.setdefault(host, []).append(role)
-            places.setdefault(host, place)
-    rows = [(host, text_of(own), roles.get(host, []), places.get(host, 0)) for host, own in data.hosts.items()]
-    return Source(_frame_of(spark, rows), "given", data.warnings)
+            positions.setdefault(host, position)
+    rows = [
+        (host, variables_to_json(own), roles.get(host, []), positions.get(host, 0)) for host, own in data.hosts.items()
+    ]
+    return HostRecords(_frame_of(spark, rows), "given", data.warnings)

@@ -1,4 +1,4 @@
-"""What Spark raises -> one line that says what is wrong and what to do."""
+"""Translate errors of Spark to one line that says what is wrong and what to do."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from activemq_fleet.errors import FleetError
-from activemq_fleet.spark.scratch import Scratch
+from activemq_fleet.spark.scratch import ScratchDirectory
 
 
 class SparkProblem(FleetError):
@@ -79,17 +79,17 @@ _KNOWN: tuple[tuple[str, Line], ...] = (
 
 
 @contextmanager
-def translated(scratch: Scratch) -> Iterator[None]:
-    """Raise SparkProblem in place of what Spark raises in the block."""
+def translated_errors(scratch: ScratchDirectory) -> Iterator[None]:
+    """Raise SparkProblem in place of errors that Spark raises in the block; other exceptions pass."""
     try:
         yield
     except Exception as error:
         if not _is_sparks(error):
             raise
-        text = text_of(error)
+        text = error_text(error)
         if "JAVA_GATEWAY_EXITED" in text:  # all that pyspark knows; Java's own words are in the log
-            text = scratch.log
-        raise SparkProblem(_full_disk(scratch.path) if _FULL.search(text) else line_of(text)) from error
+            text = scratch.spark_log
+        raise SparkProblem(_full_disk(scratch.path) if _FULL.search(text) else error_message(text)) from error
 
 
 def _is_sparks(error: Exception) -> bool:
@@ -99,13 +99,13 @@ def _is_sparks(error: Exception) -> bool:
     return bool(names & {"PySparkException", "Py4JError", "RpcError"})
 
 
-def text_of(error: Exception) -> str:
-    """All that an exception of Spark says, Java's causes included."""
+def error_text(error: Exception) -> str:
+    """Return the message of an exception of Spark with Java's stack trace and causes below it."""
     return f"{error}\n{getattr(error, 'java_exception', '') or ''}"
 
 
-def line_of(text: str) -> str:
-    """One line for what Spark said: of a known problem what to do, else its innermost cause."""
+def error_message(text: str) -> str:
+    """Return one line for the text of an error: for a known problem what to do, else the innermost cause."""
     for pattern, line in _KNOWN:
         match = re.search(pattern, text, re.MULTILINE)
         if match:
@@ -118,7 +118,7 @@ def line_of(text: str) -> str:
 
 
 def _full_disk(scratch: Path) -> str:
-    """Which disk is full: an error of Spark does not say."""
+    """Return a line that names the full disk: that of Spark's temporary files where it has less than 32 MiB."""
     if shutil.disk_usage(scratch).free < _SPARE:
         return f"the disk is full that has Spark's temporary files, {scratch}: set TMPDIR, or --conf spark.local.dir"
     return "the disk is full: that of the output, or that of an executor's temporary files"

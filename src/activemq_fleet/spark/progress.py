@@ -26,7 +26,7 @@ _CLEAR = "\r\x1b[K"
 
 
 @dataclass(frozen=True, slots=True)
-class Tasks:
+class TaskCounts:
     """The tasks of the stages at work."""
 
     done: int = 0
@@ -34,7 +34,7 @@ class Tasks:
     all: int = 0
 
 
-Look = Callable[[], Tasks]
+Look = Callable[[], TaskCounts]
 
 
 @dataclass
@@ -56,7 +56,7 @@ class Progress:
         with self._lock:
             number = next(self._numbers)
             self._phases[number] = printable(phase), self.clock()
-        self.update(Tasks())
+        self.update(TaskCounts())
         return number
 
     def end(self, number: int, *, whole: bool) -> None:
@@ -69,7 +69,7 @@ class Progress:
             elif self.is_terminal and self.enabled:
                 self._write(_CLEAR)
 
-    def update(self, tasks: Tasks) -> None:
+    def update(self, tasks: TaskCounts) -> None:
         """Write how far the tasks are."""
         with self._lock:
             self._complain(tasks)
@@ -79,7 +79,7 @@ class Progress:
             count = f", {tasks.done} of {tasks.all} tasks" if tasks.all else ""
             self._write(f"{_CLEAR}{phase}: {self.clock() - began:.0f} s{count}")
 
-    def _complain(self, tasks: Tasks) -> None:
+    def _complain(self, tasks: TaskCounts) -> None:
         waits = tasks.all > 0 and not (tasks.done or tasks.running)
         if not waits:
             self._idle_since = None
@@ -154,9 +154,9 @@ def _watched(spark: SparkSession, progress: Progress) -> Iterator[None]:
         watcher.join(timeout=10)
 
 
-def _tasks(tracker: Any) -> Tasks:
+def _tasks(tracker: Any) -> TaskCounts:
     stages = [info for info in map(tracker.getStageInfo, tracker.getActiveStageIds()) if info is not None]
-    return Tasks(
+    return TaskCounts(
         done=sum(stage.numCompletedTasks for stage in stages),
         running=sum(stage.numActiveTasks for stage in stages),
         all=sum(stage.numTasks for stage in stages),
@@ -170,7 +170,7 @@ def _watched_remote(spark: SparkSession, progress: Progress) -> Iterator[None]:
     def handle(stages: Any, inflight_tasks: int, operation_id: str | None, done: bool) -> None:
         at_work = [stage for stage in stages or () if not stage.done]
         progress.update(
-            Tasks(
+            TaskCounts(
                 done=sum(stage.num_completed_tasks for stage in at_work),
                 running=inflight_tasks,
                 all=sum(stage.num_tasks for stage in at_work),

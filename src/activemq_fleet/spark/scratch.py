@@ -1,4 +1,4 @@
-"""A session's temporary files: one directory, removed with it, also after a kill."""
+"""A directory for a Spark session's temporary files, removed at its end; after a kill, by the next session."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ _LOG = "spark.log"
 
 
 @dataclass(frozen=True, slots=True)
-class Scratch:
-    """``path`` is this session's alone."""
+class ScratchDirectory:
+    """The directory ``path`` of one session's temporary files, among them Spark's log."""
 
     path: Path
 
     @property
-    def log(self) -> str:
-        """What Spark said so far."""
+    def spark_log(self) -> str:
+        """The text that Spark has logged so far; empty when there is none."""
         try:
             return (self.path / _LOG).read_text(errors="replace")
         except OSError:
             return ""
 
     @contextmanager
-    def quiet(self, *, enabled: bool) -> Iterator[None]:
-        """Let what is started in the block write its output and errors to the log, for as long as it lives.
+    def output_to_log(self, *, enabled: bool) -> Iterator[None]:
+        """Redirect file descriptors 1 and 2 to Spark's log in the block, also for processes started there.
 
-        The JVM and the Python workers inherit them; no setting of Spark silences what Java itself says.
+        The JVM and the Python workers inherit them; no setting of Spark silences Java itself.
         """
         if not enabled:
             yield
@@ -58,15 +58,15 @@ class Scratch:
 
 
 @contextmanager
-def scratch() -> Iterator[Scratch]:
-    """A fresh directory below the system's temporary one; what killed sessions left there goes."""
+def scratch_directory() -> Iterator[ScratchDirectory]:
+    """Yield a new directory below the system's temporary one, removed at the end; remove those of killed sessions."""
     parent = Path(tempfile.gettempdir())
     _remove_abandoned(parent)
     path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
     lock = os.open(path / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        yield Scratch(path)
+        yield ScratchDirectory(path)
     finally:
         os.close(lock)
         shutil.rmtree(path, ignore_errors=True)

@@ -1,7 +1,7 @@
-"""Opens and closes Spark for a job: on this machine, on a cluster, or over Spark Connect.
+"""Open and close a Spark session for a job: on this machine, on a cluster, or over Spark Connect.
 
-What Spark needs is looked at first, so that a user reads one line and no Java stack trace. Spark's own
-noise goes to a file in the session's scratch directory; with ``ACTIVEMQ_FLEET_DEBUG=1`` it is shown.
+Prerequisites are checked first, so that a user reads one line and no Java stack trace. Spark's own log goes to a file
+in the session's scratch directory; with ``ACTIVEMQ_FLEET_DEBUG=1`` it is shown.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 from activemq_fleet.spark.options import SessionOptions
 from activemq_fleet.spark.prerequisites import check_archives, check_reachable, java_home
-from activemq_fleet.spark.problems import SparkProblem, translated
+from activemq_fleet.spark.problems import SparkProblem, translated_errors
 from activemq_fleet.spark.progress import phase, show_progress
-from activemq_fleet.spark.scratch import Scratch, scratch
+from activemq_fleet.spark.scratch import ScratchDirectory, scratch_directory
 from activemq_fleet.spark.settings import (
     archives_of,
     is_local,
@@ -40,23 +40,23 @@ _SUBMITTED = "PYSPARK_GATEWAY_PORT" in os.environ  # started by spark-submit
 
 @contextmanager
 def session(name: str, options: SessionOptions) -> Iterator[SparkSession]:
-    """A Spark session for the job ``name``; it ends, and its scratch files go, with the block.
+    """Yield a Spark session for the job ``name``; stop it and remove its temporary files at the block's end.
 
-    What Spark raises inside the block, or on the way to it, comes out as SparkProblem: one line.
+    Errors that Spark raises at the start or inside the block become SparkProblem, whose message is one line.
     """
     remote = options.remote or (os.environ.get("SPARK_REMOTE") if options.master is None else None)
-    with scratch() as place, warnings.catch_warnings():
+    with scratch_directory() as scratch, warnings.catch_warnings():
         # pyspark's notes on its own internals: nothing that a user could act upon.
         warnings.filterwarnings("ignore", module=r"(pyspark|py4j|google|grpc)\b")
         running: list[SparkSession] = []
         try:
             # Inside, because what went wrong has to be asked of a JVM that is still there.
-            with translated(place):
+            with translated_errors(scratch):
                 check_archives(archives_of(options))
-                spark = _connect(name, remote, options) if remote else _launch(name, options, place)
+                spark = _connect(name, remote, options) if remote else _launch(name, options, scratch)
                 running.append(spark)
                 with show_progress(spark, remote=bool(remote), enabled=options.progress):
-                    _look_at_workers(spark, remote=bool(remote))
+                    _check_workers_if_remote(spark, remote=bool(remote))
                     yield spark
         except KeyboardInterrupt:
             for spark in running:
@@ -80,7 +80,7 @@ def _connect(name: str, remote: str, options: SessionOptions) -> SparkSession:
     return spark
 
 
-def _launch(name: str, options: SessionOptions, place: Scratch) -> SparkSession:
+def _launch(name: str, options: SessionOptions, scratch: ScratchDirectory) -> SparkSession:
     if not _SUBMITTED:  # else there is a JVM already
         os.environ["JAVA_HOME"] = str(java_home())
     master = master_of(options)
@@ -97,9 +97,9 @@ def _launch(name: str, options: SessionOptions, place: Scratch) -> SparkSession:
         os.environ["PYSPARK_PYTHON"] = f"./{packed_python(options)}"
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(f"activemq-fleet {name}")
-    for key, value in settings_of(options, master, place.path).items():
+    for key, value in settings_of(options, master, scratch.path).items():
         builder = builder.config(key, value)
-    with place.quiet(enabled=not os.environ.get(DEBUG_VARIABLE)):
+    with scratch.output_to_log(enabled=not os.environ.get(DEBUG_VARIABLE)):
         spark = builder.getOrCreate()
     # spark-submit has chosen how its JVM logs before any setting of ours is read.
     if _SUBMITTED and not os.environ.get(DEBUG_VARIABLE) and spark.conf.get(_LOG_LEVEL, None) is None:
@@ -107,8 +107,8 @@ def _launch(name: str, options: SessionOptions, place: Scratch) -> SparkSession:
     return spark
 
 
-def _look_at_workers(spark: SparkSession, *, remote: bool) -> None:
-    """Only where functions may run in another Python than this one: elsewhere there is nothing to see."""
+def _check_workers_if_remote(spark: SparkSession, *, remote: bool) -> None:
+    """Check the workers' Python, unless it is this process's own."""
     here = not remote and is_local(spark.conf.get("spark.master", None))
     if here and os.environ.get("PYSPARK_PYTHON") == sys.executable:
         return

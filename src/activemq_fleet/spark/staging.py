@@ -1,4 +1,4 @@
-"""An output directory on this machine: written beside its place, and put there in one step."""
+"""Write an output directory on this machine as ``OUT.staged``, and exchange it with OUT in one step."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PERSISTENT_ENTRIES = (".follow",)
 
 
 class LocalTarget:
-    """``OUT.staged`` while a run writes. One run at a time: the directory is locked."""
+    """A local output directory, written as ``OUT.staged``, which is locked: one run writes at a time."""
 
     def __init__(self, out: Path) -> None:
         if out.is_symlink() and not out.exists():
@@ -61,33 +61,33 @@ class LocalTarget:
             _remove(entry)
 
     def dataset_path(self, name: str) -> str:
-        """Where the files of a dataset are written."""
+        """Return the ``file:`` URI of a dataset's directory in ``OUT.staged``."""
         return f"file://{self.staged / name}"
 
     def check_rows(self, name: str, rows: int) -> None:
-        """See that all rows are in files here: executors elsewhere would have written to their own disks."""
+        """Raise SparkProblem unless the files here have all rows: executors elsewhere write to their own disks."""
         import pyarrow.parquet as pq
 
-        place = self.staged / name
-        found = sum(pq.read_metadata(path).num_rows for path in place.glob("*.parquet"))
-        if found != rows or not place.is_dir():
+        directory = self.staged / name
+        found = sum(pq.read_metadata(path).num_rows for path in directory.glob("*.parquet"))
+        if found != rows or not directory.is_dir():
             raise SparkProblem(
                 f"{self.out}: {found} of {rows} rows of {name} arrived, the others lie on executors' own disks; "
                 "choose a path that all of them share, such as s3a://, hdfs:// or NFS"
             )
-        for path in place.glob(".*.crc"):
+        for path in directory.glob(".*.crc"):
             path.unlink()
 
     def written_files(self, name: str) -> list[str]:
-        """The paths of what this run wrote of a dataset."""
+        """Return the directory that this run wrote a dataset to, as a list of one path."""
         return [str(self.staged / name)]
 
     def write_text(self, name: str, text: str) -> None:
-        """Write a file beside the datasets."""
+        """Write a text file ``name`` beside the datasets."""
         (self.staged / name).write_text(text, encoding="utf-8")
 
     def commit(self, manifest: Mapping[str, Any]) -> None:
-        """Put what was written in OUT's place; what was there goes."""
+        """Write the manifest, exchange ``OUT.staged`` with OUT in one step, and remove the earlier result."""
         contents = sorted(path.name for path in self.staged.iterdir())
         self.write_text(MANIFEST, json_text({**manifest, "contents": contents}))
         swap(self.staged, self.out)
@@ -95,7 +95,7 @@ class LocalTarget:
         self.discard()
 
     def discard(self) -> None:
-        """Leave OUT as it is; nothing else of this run stays."""
+        """Remove ``OUT.staged`` and its lock; OUT stays as it is. Does nothing when called again."""
         if self._lock < 0:
             return
         shutil.rmtree(self.staged, ignore_errors=True)
@@ -104,15 +104,12 @@ class LocalTarget:
 
 
 def staging_directory_of(out: Path) -> Path:
-    """Where the next result is written."""
+    """Return the directory beside ``out`` in which its next result is written."""
     return out.with_name(f"{out.name}.staged")
 
 
 def finish_replacement(out: Path) -> None:
-    """Finish the replacement of OUT that a kill interrupted, if there is one.
-
-    Between the exchange of both directories and its end, what is kept lies in the staged one.
-    """
+    """Finish a replacement of OUT that a kill interrupted: move PERSISTENT_ENTRIES back from ``OUT.staged``."""
     for name in PERSISTENT_ENTRIES:
         old = staging_directory_of(out) / name
         if old.exists() and out.is_dir() and not (out / name).exists():

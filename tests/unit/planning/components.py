@@ -9,8 +9,8 @@ from datetime import date
 from typing import Any
 
 from activemq_fleet.artifacts import schema_for
-from activemq_fleet.planning.components import Division, divide, key_of, settled_pattern
-from activemq_fleet.planning.compute import ComponentRows, Context, Host, component_rows
+from activemq_fleet.planning.components import Division, common_pattern, component_key, divide_into_components
+from activemq_fleet.planning.compute import ComponentHost, ComponentRows, PlanContext, compute_component
 from activemq_fleet.planning.host_facts import HostFacts, host_facts
 from activemq_fleet.planning.records import Record
 from activemq_fleet.releases import Release
@@ -32,33 +32,37 @@ def facts_of(hosts: Hosts, groups: Groups = NO_GROUPS) -> Facts:
         ]
 
     found = read(None)
-    pattern = settled_pattern([facts for facts, _ in found])
+    pattern = common_pattern([facts for facts, _ in found])
     return found if pattern is None else read(pattern)
 
 
 def divided(hosts: Hosts, groups: Groups = NO_GROUPS, today: date = TODAY) -> Division:
-    return divide([facts for facts, _ in facts_of(hosts, groups)], today)
+    return divide_into_components([facts for facts, _ in facts_of(hosts, groups)], today)
 
 
-def context_of(hosts: Hosts, groups: Groups = NO_GROUPS, **more: Any) -> Context:
+def context_of(hosts: Hosts, groups: Groups = NO_GROUPS, **more: Any) -> PlanContext:
     division = divided(hosts, groups)
-    return Context(division, {text: zlib.compress(schema_for(Release.of(text))) for text in division.releases}, **more)
+    return PlanContext(
+        division, {text: zlib.compress(schema_for(Release.of(text))) for text in division.releases}, **more
+    )
 
 
-def hosts_by_component(hosts: Hosts, context: Context, groups: Groups = NO_GROUPS) -> dict[str, list[Host]]:
-    found: dict[str, list[Host]] = defaultdict(list)
+def hosts_by_component(
+    hosts: Hosts, context: PlanContext, groups: Groups = NO_GROUPS
+) -> dict[str, list[ComponentHost]]:
+    found: dict[str, list[ComponentHost]] = defaultdict(list)
     for one, text in facts_of(hosts, groups):
-        key = key_of(one)
+        key = component_key(one)
         if key is not None:
-            host = Host(one.host, text, one.place, one.broker, one.agent, one.balancer, one.by_hand)
+            host = ComponentHost(one.host, text, one.position, one.broker, one.agent, one.balancer, one.by_hand)
             found[context.division.component_of[key]].append(host)
     return {component: sorted(members) for component, members in found.items()}
 
 
-def computed(hosts: Hosts, context: Context, groups: Groups = NO_GROUPS) -> dict[str, ComponentRows]:
+def computed(hosts: Hosts, context: PlanContext, groups: Groups = NO_GROUPS) -> dict[str, ComponentRows]:
     """The rows of every component, by its name."""
     members = hosts_by_component(hosts, context, groups)
-    return {component: component_rows(component, found, context) for component, found in members.items()}
+    return {component: compute_component(component, found, context) for component, found in members.items()}
 
 
 def rows_of(components: Sequence[ComponentRows], dataset: str) -> list[dict[str, Any]]:

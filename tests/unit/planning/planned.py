@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from activemq_fleet.artifacts import load_schema
-from activemq_fleet.planning.records import text_of
+from activemq_fleet.planning.records import variables_to_json
 from activemq_fleet.releases import Release
 from activemq_fleet.render import ACTIVEMQ_XML, render_clients, render_hosts
 from activemq_fleet.topology import Fleet, build_fleet
@@ -89,7 +89,10 @@ def tangled() -> tuple[Hosts, Groups]:
 def lines(hosts: Mapping[str, Mapping[str, Any]], groups: Mapping[str, list[str]]) -> str:
     """The same as JSON lines."""
     member = {host: [name for name, found in groups.items() if host in found] for host in hosts}
-    records = ({"host": host, "variables": json.loads(text_of(hosts[host])), "groups": member[host]} for host in hosts)
+    records = (
+        {"host": host, "variables": json.loads(variables_to_json(hosts[host])), "groups": member[host]}
+        for host in hosts
+    )
     return "".join(json.dumps(record) + "\n" for record in records)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from activemq_fleet.errors import FleetError, InputError, ReleaseError, SettingsError
-from activemq_fleet.planning.components import connected
+from activemq_fleet.planning.components import connected_components
 from tests.unit.planning.components import divided
 from tests.unit.planning.planned import AGENT, VIP, pairs, tangled
 
@@ -90,7 +90,7 @@ def test_connected_names_are_those_that_edges_lead_to_each_other() -> None:
     for _ in range(50):
         names = [f"n{number}" for number in range(dice.randint(2, 12))]
         edges = [(dice.choice(names), dice.choice(names)) for _ in range(dice.randint(0, 14))]
-        found = connected(edges)
+        found = connected_components(edges)
         for one in found:
             reached = {one}
             for _ in names:
@@ -102,7 +102,7 @@ def test_a_link_is_known_once_with_the_first_host_that_has_it_to_the_component_o
     hosts = two({}, {}) | pairs("later-mq01", links=[{"from": "one", "to": "two"}, {"from": "two", "to": "zero"}])
     hosts["zero-mq01-b.example.com"]["activemq_links"] = [{"from": "one", "to": "two"}]
 
-    around = divided(hosts).surroundings
+    around = divided(hosts).rest_by_component
 
     assert [(link.source, link.to, host, position) for link, host, position in around["one"].links] == [
         ("one", "two", "later-mq01-a.example.com", 0),
@@ -114,7 +114,7 @@ def test_a_link_is_known_once_with_the_first_host_that_has_it_to_the_component_o
 def test_an_end_that_is_no_group_or_pair_is_a_finding_where_it_is_set() -> None:
     hosts = two({"links": [{"from": "one", "to": "twoo"}, {"from": "qqqqqq", "to": "one"}]}, {})
 
-    first, second = divided(hosts).surroundings["one"].findings
+    first, second = divided(hosts).rest_by_component["one"].findings
 
     assert (first.rule, first.host) == ("T007", "one-mq01-a.example.com")
     assert "activemq_links[0].to is 'twoo'" in first.message
@@ -125,11 +125,11 @@ def test_an_end_that_is_no_group_or_pair_is_a_finding_where_it_is_set() -> None:
 def test_a_store_of_several_units_is_known_to_the_components_of_all_with_its_first_unit() -> None:
     hosts = two({"store_directory": "/srv/activemq/two-mq01"}, {})
 
-    around = divided(hosts).surroundings
+    around = divided(hosts).rest_by_component
 
     assert {*around} == {"one", "two"}
     assert around["one"].stores == around["two"].stores == {("share", "/srv/activemq/two-mq01"): "one-mq01"}
-    assert divided(two({}, {})).surroundings == {}
+    assert divided(two({}, {})).rest_by_component == {}
 
 
 def test_waivers_of_brokers_come_first_then_of_agents_and_expired_ones_are_warned_of() -> None:

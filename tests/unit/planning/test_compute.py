@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from activemq_fleet.planning.compute import DATASETS, Context, component_rows, fingerprint, in_chunks
+from activemq_fleet.planning.compute import DATASETS, PlanContext, compute_component, fingerprint, row_chunks
 from tests.unit.planning.components import computed, context_of, hosts_by_component, rows_of
 from tests.unit.planning.planned import AGENT, Hosts, in_order, pairs, tangled, whole
 
@@ -19,16 +19,16 @@ HOSTS = {
 
 
 @pytest.fixture(scope="module")
-def context() -> Context:
+def context() -> PlanContext:
     return context_of(HOSTS)
 
 
-def fingerprints(hosts: Hosts, context: Context) -> dict[str, str]:
+def fingerprints(hosts: Hosts, context: PlanContext) -> dict[str, str]:
     members = hosts_by_component(hosts, context)
     return {component: fingerprint(component, found, context) for component, found in members.items()}
 
 
-def test_rows_of_components_are_those_of_the_whole(context: Context) -> None:
+def test_rows_of_components_are_those_of_the_whole(context: PlanContext) -> None:
     found = [*computed(HOSTS, context).values()]
     _, wanted = whole(HOSTS, {})
 
@@ -58,7 +58,7 @@ def clients_of(components: list[Any]) -> set[str]:
     return {row["path"].split("/")[1] for row in rows_of(components, "files") if row["host"] is None}
 
 
-def test_without_content_hashes_and_paths_are_the_same(context: Context) -> None:
+def test_without_content_hashes_and_paths_are_the_same(context: PlanContext) -> None:
     with_content = rows_of([*computed(HOSTS, context).values()], "files")
     without = rows_of([*computed(HOSTS, dataclasses.replace(context, content=False)).values()], "files")
 
@@ -89,7 +89,7 @@ def test_a_waiver_by_name_is_for_that_name_only() -> None:
     assert {name for name, one in found.items() if one.rows["files"]} == {"c"}
 
 
-def test_a_component_that_is_too_large_is_a_finding_and_its_brokers_are_listed(context: Context) -> None:
+def test_a_component_that_is_too_large_is_a_finding_and_its_brokers_are_listed(context: PlanContext) -> None:
     found = computed(HOSTS, dataclasses.replace(context, largest=5))
 
     (large,) = (row for row in found["b"].rows["findings"] if row["rule"] == "T028")
@@ -114,15 +114,15 @@ def test_what_the_core_refuses_is_the_error_of_its_component() -> None:
     assert found["a"].error is None
 
 
-def test_the_same_host_twice_is_refused(context: Context) -> None:
+def test_the_same_host_twice_is_refused(context: PlanContext) -> None:
     hosts = hosts_by_component(HOSTS, context)["a"]
 
-    found = component_rows("a", [hosts[0], *hosts], context)
+    found = compute_component("a", [hosts[0], *hosts], context)
 
     assert (found.error or "").startswith("a-mq01-a.example.com: --hosts has it twice")
 
 
-def test_a_fingerprint_changes_with_its_component_and_with_nothing_else(context: Context) -> None:
+def test_a_fingerprint_changes_with_its_component_and_with_nothing_else(context: PlanContext) -> None:
     before = fingerprints(HOSTS, context)
     changed = {host: dict(variables) for host, variables in HOSTS.items()}
     changed["b-mq01-a.example.com"]["activemq_heap"] = "1g"
@@ -144,7 +144,7 @@ def test_a_fingerprint_changes_with_waivers_of_all_and_with_links_of_the_compone
     assert {name for name in before if before[name] != after[name]} == ({*"abc"} if "waivers" in change else {"a"})
 
 
-def test_a_fingerprint_changes_with_content_and_schema(context: Context) -> None:
+def test_a_fingerprint_changes_with_content_and_schema(context: PlanContext) -> None:
     before = fingerprints(HOSTS, context)
     other = dataclasses.replace(context, schemas={**context.schemas, "5.5.1": b"another"})
 
@@ -166,7 +166,7 @@ def test_another_group_changes_the_fingerprint_of_components_with_an_agent_only(
     assert changed == {"a"}
 
 
-def test_a_component_with_the_earlier_fingerprint_is_not_computed_again(context: Context) -> None:
+def test_a_component_with_the_earlier_fingerprint_is_not_computed_again(context: PlanContext) -> None:
     marks = fingerprints(HOSTS, context)
 
     found = computed(HOSTS, dataclasses.replace(context, earlier={"a": marks["a"], "b": "another"}))
@@ -176,10 +176,10 @@ def test_a_component_with_the_earlier_fingerprint_is_not_computed_again(context:
     assert found["b"].rows["files"]
 
 
-def test_chunks_hold_every_row_once(context: Context) -> None:
+def test_chunks_hold_every_row_once(context: PlanContext) -> None:
     found = computed(HOSTS, context)["b"]
 
-    chunks = [*in_chunks(found, 7)]
+    chunks = [*row_chunks(found, 7)]
 
     assert all(len(rows) <= 7 for chunk in chunks for rows in chunk.values())
     assert {name: [row for chunk in chunks for row in chunk[name]] for name in DATASETS} == found.rows

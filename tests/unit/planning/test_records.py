@@ -8,7 +8,14 @@ from typing import Any
 import pytest
 
 from activemq_fleet.errors import InputError
-from activemq_fleet.planning.records import Record, listed_hosts, read_listed, read_record, text_of, variables_of
+from activemq_fleet.planning.records import (
+    Record,
+    listed_hosts,
+    read_listed_host,
+    read_record,
+    variables_from_json,
+    variables_to_json,
+)
 from activemq_fleet.settings.encrypted import EncryptedValue
 
 HOST = "orders-mq01-a.example.com"
@@ -57,15 +64,15 @@ def test_what_is_no_record_is_told_in_one_line(text: str, message: str) -> None:
 
 
 def test_a_closed_secret_stays_closed_through_the_text_and_back() -> None:
-    found = read_listed(HOST, json.dumps({"activemq_network_password": {"__ansible_vault": VAULT}}), ()).variables
+    found = read_listed_host(HOST, json.dumps({"activemq_network_password": {"__ansible_vault": VAULT}}), ()).variables
 
     assert found["activemq_network_password"] == EncryptedValue(VAULT)
-    assert variables_of(text_of(found)) == found
+    assert variables_from_json(variables_to_json(found)) == found
 
 
 def test_a_template_that_ansible_inventory_leaves_is_refused_with_its_host() -> None:
     with pytest.raises(InputError, match=rf"{HOST}: activemq_heap is a template.*-i"):
-        read_listed(HOST, json.dumps({"activemq_heap": "{{ size }}g"}), ())
+        read_listed_host(HOST, json.dumps({"activemq_heap": "{{ size }}g"}), ())
 
 
 def test_what_the_inventory_plugin_adds_makes_no_variables_of_a_hosts_own() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from activemq_fleet.audit import verdict_words as words
 from activemq_fleet.spark import journals
-from activemq_fleet.spark.journals import lines_of_files, place_of
+from activemq_fleet.spark.journals import host_and_file, journal_lines
 
 Row = tuple[str, str, int, str | None, str | None]
 
@@ -18,7 +18,7 @@ Row = tuple[str, str, int, str | None, str | None]
 def lines(content: bytes, path: str = "file:/logs/shop01/agent/journal-000000001.jsonl") -> list[Row]:
     batch = pa.RecordBatch.from_pydict({"path": [path], "content": pa.array([content], pa.binary())})
     found: list[Row] = []
-    for one in lines_of_files([batch]):
+    for one in journal_lines([batch]):
         found += [tuple(row.values()) for row in one.to_pylist()]
     return found
 
@@ -35,7 +35,7 @@ def test_a_line_knows_its_host_its_file_and_its_number() -> None:
 
 
 def test_a_path_may_be_any_that_hadoop_reads() -> None:
-    assert place_of("s3a://logs/2026/shop01/agent/a b.jsonl.gz") == ("shop01", "agent/a b.jsonl.gz")
+    assert host_and_file("s3a://logs/2026/shop01/agent/a b.jsonl.gz") == ("shop01", "agent/a b.jsonl.gz")
 
 
 def test_what_has_no_end_of_line_is_a_line_too() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from dataclasses import dataclass
 
-from activemq_fleet.spark.progress import Progress, Tasks, phase
+from activemq_fleet.spark.progress import Progress, TaskCounts, phase
 
 
 @dataclass
@@ -25,7 +25,7 @@ def test_on_a_terminal_the_tasks_are_counted_on_one_line() -> None:
     progress, stream, clock = _progress(shown=True, lively=True)
     progress.begin("reading logs")
     clock.now = 3.0
-    progress.update(Tasks(done=2, running=2, all=8))
+    progress.update(TaskCounts(done=2, running=2, all=8))
     assert "\n" not in stream.getvalue()
     assert stream.getvalue().endswith("reading logs: 3 s, 2 of 8 tasks")
 
@@ -34,7 +34,7 @@ def test_elsewhere_a_phase_is_one_line() -> None:
     progress, stream, clock = _progress(shown=True, lively=False)
     number = progress.begin("reading logs")
     clock.now = 3.25
-    progress.update(Tasks(done=2, running=2, all=8))
+    progress.update(TaskCounts(done=2, running=2, all=8))
     progress.end(number, whole=True)
     assert stream.getvalue() == "reading logs: 3.2 s\n"
 
@@ -42,7 +42,7 @@ def test_elsewhere_a_phase_is_one_line() -> None:
 def test_nothing_is_said_where_nothing_was_asked_for() -> None:
     progress, stream, _ = _progress(shown=False, lively=False)
     number = progress.begin("reading logs")
-    progress.update(Tasks(done=2, running=2, all=8))
+    progress.update(TaskCounts(done=2, running=2, all=8))
     progress.end(number, whole=True)
     assert stream.getvalue() == ""
 
@@ -70,17 +70,17 @@ def test_tasks_that_nobody_takes_up_are_told_once_even_when_nothing_is_shown() -
     progress, stream, clock = _progress(shown=False, lively=False)
     for now in range(0, 120, 10):
         clock.now = now
-        progress.update(Tasks(done=0, running=0, all=8))
+        progress.update(TaskCounts(done=0, running=0, all=8))
     assert stream.getvalue().count("no worker has taken up a task") == 1
 
 
 def test_tasks_that_begin_late_are_no_complaint() -> None:
     progress, stream, clock = _progress(shown=False, lively=False)
-    progress.update(Tasks(all=8))
+    progress.update(TaskCounts(all=8))
     clock.now = 29.0
-    progress.update(Tasks(running=1, all=8))
+    progress.update(TaskCounts(running=1, all=8))
     clock.now = 58.0
-    progress.update(Tasks(all=8))
+    progress.update(TaskCounts(all=8))
     assert stream.getvalue() == ""
 
 

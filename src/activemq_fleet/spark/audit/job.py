@@ -22,7 +22,7 @@ from activemq_fleet.spark.deliveries import judge_deliveries
 from activemq_fleet.spark.event_cache import EventCache
 from activemq_fleet.spark.incidents import bridges_and_states, incidents, log_evidence, without_duplicate_refusals
 from activemq_fleet.spark.inputs import Host, Inputs, list_inputs
-from activemq_fleet.spark.journals import RECORDS, journal_records
+from activemq_fleet.spark.journals import RECORDS_SCHEMA, journal_records
 from activemq_fleet.spark.log_events import ONE_PARTITION, events, write_events
 from activemq_fleet.spark.parquet_writer import hard_link_files, remove_unlisted_parts
 from activemq_fleet.spark.progress import phase
@@ -163,7 +163,7 @@ def write_audit(
     (hosts without files), and ``skew`` is by how much hosts' clocks may differ. The caller sets ``shuffle_settings``.
     """
     journals = bool(inputs.of_kind("journal"))
-    records = records.persist() if journals else spark.createDataFrame([], RECORDS)
+    records = records.persist() if journals else spark.createDataFrame([], RECORDS_SCHEMA)
     evidence = logs.evidence.persist()
     of_host = bridges_and_states(evidence).persist()
     try:
