@@ -114,7 +114,7 @@ def test_a_hostile_text_is_escaped_in_a_page(said: str) -> None:
 def test_a_hostile_phase_leaves_the_line_of_progress_alone(said: str) -> None:
     stream = io.StringIO()
     progress = Progress(stream, enabled=True, is_terminal=False)
-    progress.end(progress.begin(said), whole=True)
+    progress.end_phase(progress.begin_phase(said), whole=True)
     assert is_harmless(stream.getvalue())
 
 

@@ -36,7 +36,7 @@ class ProblemKind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class HostFacts:
-    """One host without its variables.
+    """What a fleet's division needs of one host: its roles, names and addresses, and what its variables have wrong.
 
     ``position`` is its position in its inventory group and ``pattern`` the naming pattern that its variables set. The
     rest is there for hosts with a role: ``address`` if the variables set one, ``dialled`` names of other hosts or
@@ -70,7 +70,7 @@ class HostFacts:
 
     @property
     def has_role(self) -> bool:
-        """True for a host that a component has to contain."""
+        """True for a broker (by name or by hand), an agent, a balancer, and a name that nearly matches the pattern."""
         return self.broker or self.agent or self.balancer or self.by_hand or self.nearly
 
 
@@ -155,7 +155,7 @@ def _facts_of_variables(identity: Identity | None, found: _Variables) -> dict[st
 
 @lru_cache(maxsize=1024)
 def parsed_variables(text: str) -> _Variables:
-    """Parse variables from the JSON of ``records.variables_to_json``; hosts with equal variables share the result."""
+    """Return settings, release and problems of variables in JSON; hosts with equal text share the cached result."""
     try:
         settings = read_settings(_ANY_HOST, variables_from_json(text))
     except SettingsError as error:

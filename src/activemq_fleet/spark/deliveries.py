@@ -1,4 +1,4 @@
-"""Judge on Spark what became of every event: it sorts records of journals for the functions of ``audit.deliveries``."""
+"""Judge the delivery of every event on Spark, which sorts journal records for the functions of ``audit.deliveries``."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _GAPS = "agent string, epoch string, jseq bigint, count bigint, what string"
 
 @dataclass(frozen=True, slots=True)
 class DeliveryVerdicts:
-    """What journals say: the datasets ``deliveries`` and ``messages``, all final, and what is missing.
+    """The datasets ``deliveries`` and ``messages`` of all events, with ``final`` true, and what journals lack.
 
     ``gaps``: agent, epoch, jseq (the first missing), count, what. ``count`` is null where it cannot be known: an end
     that is missing, or a publisher of whom others received events and who has no journal of that epoch.
@@ -40,7 +40,10 @@ class DeliveryVerdicts:
 
 
 def judge_deliveries(records: DataFrame) -> DeliveryVerdicts:
-    """Return what became of the events of ``records`` (columns ``journals.RECORDS``). Runs four small jobs at once."""
+    """Return a verdict on every event and delivery of ``records``, which have the columns ``RECORDS_SCHEMA``.
+
+    Runs four small jobs before it returns.
+    """
     epochs, no_journals = _epochs(records)
     found = _kept(_in_order(records, epochs))
     changes, missing = delivery_rows.changes_and_missing(found.where("what IN ('change', 'missing')").toArrow())

@@ -1,7 +1,4 @@
-"""The Spark job ``drift``: planned and collected files -> records of files -> one call a host -> the dataset.
-
-What a difference is and whose doing is decided in ``activemq_fleet.drift``.
-"""
+"""The Spark job ``drift``: compare planned with collected files, host by host, with the package ``drift``."""
 
 from __future__ import annotations
 
@@ -47,7 +44,7 @@ Batches = Iterator[pa.RecordBatch]
 
 @dataclass(frozen=True, slots=True)
 class HostDrift:
-    """Numbers of files of a host. The causes are of those that are not the same."""
+    """Numbers of a host's files by status (changed, added, removed, same), and of the differing ones by cause."""
 
     host: str
     changed: int
@@ -60,16 +57,16 @@ class HostDrift:
 
     @property
     def different(self) -> int:
-        """How many are not as they were planned."""
+        """The number of files that are not as planned: changed, added or removed."""
         return self.changed + self.added + self.removed
 
 
 @dataclass(frozen=True, slots=True)
 class DriftResult:
-    """``hosts``: those with differences, the most different first. ``same_hosts``: how many have none.
+    """The outcome of a comparison: ``hosts`` with differences, most files first, and the number of ``same_hosts``.
 
-    ``not_collected`` are planned only, ``not_planned`` are collected only; their files are not compared.
-    Of many, the first by name; the numbers beside are all of them.
+    ``not_collected`` are hosts that are planned only, ``not_planned`` those that are collected only, the first 1,000
+    by name; ``not_collected_hosts`` and ``not_planned_hosts`` are their numbers.
     """
 
     hosts: tuple[HostDrift, ...]
@@ -81,16 +78,20 @@ class DriftResult:
 
     @property
     def differs(self) -> bool:
-        """True when anything is not as it was planned."""
+        """True when any host differs, was not collected or is not planned."""
         return bool(self.hosts or self.not_collected_hosts or self.not_planned_hosts)
 
     def to_dict(self) -> dict[str, Any]:
-        """As in drift.json and ``--format json``."""
+        """Return the object that drift.json and ``--format json`` hold: all fields, and ``verdict``."""
         return {"verdict": "differences" if self.differs else "same", **asdict(self)}
 
 
 def drift(spark: SparkSession, planned: str, found: str, out: str) -> DriftResult:
-    """Write the dataset ``drift`` to ``out``. Raises InputError for what is neither a plan nor a collection."""
+    """Write the dataset ``drift`` and drift.json to ``out``, and return the outcome.
+
+    ``planned`` is the output of ``plan`` or ``render``, ``found`` that of the playbook collect. Raises InputError for a
+    path that holds neither.
+    """
     with Output(spark, out, kind="drift") as output, temporary_settings(spark, _SMALL_FILES):
         with phase("listing what was planned and what was collected"):
             records = _planned(spark, planned).unionByName(_collected(spark, found))

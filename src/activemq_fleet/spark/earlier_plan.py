@@ -1,4 +1,4 @@
-"""Take over from an earlier output of ``plan`` what a new one would only repeat: components of equal fingerprint."""
+"""Reuse components of an earlier output of ``plan`` whose fingerprint is unchanged."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def earlier_output_of(spark: SparkSession, out: str, since: str | None) -> str | None:
-    """Return the output to build on: ``since``, else OUT itself where it holds a plan, else None.
+    """Return the path of the earlier output to reuse: ``since``, else ``out`` if it holds a plan, else None.
 
     Raises InputError for a ``since`` that is no plan.
     """
@@ -29,7 +29,7 @@ def earlier_output_of(spark: SparkSession, out: str, since: str | None) -> str |
 
 
 class EarlierPlan:
-    """An earlier output, of which components are taken over that have not changed."""
+    """An earlier output of ``plan``, whose rows are reused for unchanged components."""
 
     def __init__(self, spark: SparkSession, since: str) -> None:
         self._spark = spark
@@ -37,22 +37,28 @@ class EarlierPlan:
         self._components = read(spark, since, "components")
 
     def fingerprints(self) -> dict[str, str]:
-        """Return the fingerprint of every component."""
+        """Return the fingerprint of every component, by its name."""
         found = self._components.select("component", "fingerprint").distinct().toArrow()
         return dict(zip(found["component"].to_pylist(), found["fingerprint"].to_pylist(), strict=True))
 
     def reuse_unchanged(self, computed: DataFrame) -> None:
-        """Take over the components of ``computed`` that are ``unchanged``."""
+        """Choose the components whose rows are reused: those of ``computed`` whose column ``unchanged`` is true.
+
+        Has to be called before ``with_reused_rows`` and ``changed_files``.
+        """
         unchanged = computed.where("unchanged").select("component")
         self._kept = self._components.join(unchanged, "component", "left_semi").select("host")
         self._groups = read(self._spark, self._since, "brokers").join(self._kept, "host", "left_semi").select("group")
 
     def with_reused_rows(self, name: str, computed: DataFrame) -> DataFrame:
-        """Return a whole dataset: the rows that were computed, and those taken over."""
+        """Return the whole dataset ``name``: the computed rows, and those of reused components."""
         return computed.unionByName(self._rows(name, "left_semi").select(*computed.columns))
 
     def changed_files(self, computed: DataFrame) -> DataFrame:
-        """Return (host, path, op) of every file that was added, removed or changed."""
+        """Return host, path and op (``added``, ``removed``, ``changed``) of files that differ from the earlier output.
+
+        ``computed`` are the rows of the dataset ``files`` of components that are not reused.
+        """
         before, now = (
             frame.select("host", "path", sf.coalesce("host", sf.lit("")).alias("of"), sf.col("sha256").alias(which))
             for frame, which in ((self._rows("files", "left_anti"), "before"), (computed, "now"))
@@ -65,7 +71,7 @@ class EarlierPlan:
         )
 
     def blocking_and_withheld(self, out: str) -> tuple[int, int]:
-        """Return the numbers of findings that block and of brokers without files in the whole of a new output."""
+        """Return the numbers of blocking findings and of brokers without files in the committed output ``out``."""
         blocking = read(self._spark, out, "findings").where("severity = 'error' and waived is null").count()
         if not blocking:
             return 0, 0

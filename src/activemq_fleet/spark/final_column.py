@@ -1,4 +1,4 @@
-"""Decide which rows no later evidence is expected to change: the column ``final`` while logs are followed.
+"""Set the column ``final`` while logs are followed: true for rows that no later evidence is expected to change.
 
 Times are those of the evidence, never of this machine: the same files give the same flags whenever they are read.
 """
@@ -21,9 +21,9 @@ FINAL_AFTER = timedelta(minutes=15)
 """An incident is final when the logs of all its hosts go on for so long after it: clocks may be five minutes apart, and
 three take-overs in ten minutes make another incident of it."""
 FINAL_AFTER_FOR_FLEET = timedelta(days=1)
-"""And when any log of the fleet does for so long: a host that is silent does not hold it open for ever."""
+"""An incident is final too when any log of the fleet goes on for so long after it, whatever its own hosts do."""
 JOURNAL_RETENTION = timedelta(days=7)
-"""Agents keep journals, and remember what they have handled, for so long after an event's last record."""
+"""Agents keep journals, and ids of handled events, for so long: an event is final when its last record is older."""
 
 
 class OutputWithFinalColumn(Output):

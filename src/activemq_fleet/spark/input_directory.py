@@ -1,4 +1,4 @@
-"""What an input directory may hold, which others may have packed: files and directories, and no way out of it.
+"""Refuse input directories with links that lead out of them, FIFOs, sockets and devices.
 
 A job reads with the rights of who starts it. A link in its input could lead to any file of theirs, and what that
 holds into a dataset or a report; a FIFO would never end.
@@ -24,7 +24,7 @@ _SPECIAL = (
 
 
 def refuse_outside_links(path: str) -> None:
-    """Look at everything below an input directory of this machine before a job opens any of it.
+    """Raise InputError for a link, FIFO, socket or device below an input directory that a job must not open.
 
     Links to what lies in the directory itself are followed, but not two links to directories one below the other,
     which could go round. Does nothing for a path of another file system. Raises InputError that names the first
@@ -38,7 +38,7 @@ def refuse_outside_links(path: str) -> None:
 
 
 def open_inside(path: Path, root: Path) -> int:
-    """Open a regular file below ``root`` for reading; returns its descriptor. Never waits.
+    """Open a regular file below ``root`` for reading without blocking, and return its descriptor.
 
     Where the file lies is asked of what was opened, so that nobody can exchange it meanwhile. Raises InputError for
     one that lies elsewhere or is no regular file, OSError for one that cannot be opened.

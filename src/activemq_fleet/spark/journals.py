@@ -1,4 +1,4 @@
-"""Read the journals of agents on Spark: a row a line, with what is wrong with those that are no records."""
+"""Read the journals of agents on Spark: a row a line, with a problem where the line is no record."""
 
 from __future__ import annotations
 
@@ -73,9 +73,9 @@ _GZIP = b"\x1f\x8b"  # its first bytes; no line of a journal begins so, whatever
 
 
 def parse_journal(lines: DataFrame) -> DataFrame:
-    """Rows of host, file, line, value (a line of a journal) -> ``RECORDS_SCHEMA``; every row stays.
+    """Parse rows of host, file, line and value (a journal line); return one row of ``RECORDS_SCHEMA`` for each.
 
-    ``lines`` may have a column ``problem`` that says what is wrong with a line; such a line is not looked at.
+    ``lines`` may have a column ``problem`` that says what is wrong with a line; such a line is not parsed.
     """
     given = sf.col("problem") if "problem" in lines.columns else sf.lit(None).cast(_TEXT)
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "broken"}
@@ -130,7 +130,10 @@ def _column(name: str) -> Column:
 
 
 def journal_records(spark: SparkSession, inputs: Inputs) -> DataFrame:
-    """One row a line of the journals of ``inputs``: columns ``RECORDS_SCHEMA``."""
+    """Return one row for each line of the journals of ``inputs``, with the columns ``RECORDS_SCHEMA``.
+
+    A file above LARGEST_JOURNAL_FILE is one row with a problem.
+    """
     journals = inputs.of_kind("journal")
     large = [(file.host, file.file, 1, None, words.TOO_LARGE) for file in journals if file.size > LARGEST_JOURNAL_FILE]
     paths = [file.path for file in journals if file.size <= LARGEST_JOURNAL_FILE]
@@ -142,7 +145,10 @@ def journal_records(spark: SparkSession, inputs: Inputs) -> DataFrame:
 
 
 def journal_lines(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Whole files (path, content) -> their lines; runs in Spark's Python workers."""
+    """Yield host, file, line, value and problem of each line in whole files (path, content); gzip is unpacked.
+
+    Runs in Spark's Python workers.
+    """
     import pyarrow as pa
 
     for batch in batches:
@@ -159,7 +165,7 @@ def journal_lines(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
 
 
 def host_and_file(path: str) -> tuple[str, str]:
-    """Host and file, as ``agent/NAME``, of a path that ends with HOST/agent/NAME."""
+    """Return host and file (``agent/NAME``) of a path that ends with HOST/agent/NAME."""
     host, directory, name = path.rsplit("/", 3)[1:]
     return host, f"{directory}/{name}"
 

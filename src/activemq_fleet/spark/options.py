@@ -1,4 +1,4 @@
-"""Where a job runs, and with which settings: what ``--master``, ``--remote``, ``--conf``, ``--archives`` said."""
+"""Options of a Spark session: ``--master``, ``--remote``, ``--conf``, ``--archives`` and ``--progress``."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class SessionOptions:
-    """``master`` a cluster, ``remote`` a Spark Connect server; this machine when both are None.
+    """Where Spark runs: ``master`` is a cluster's URL, ``remote`` a Spark Connect server's; local when both are None.
 
     ``conf`` are Spark's settings and win over ours. ``archives`` are ``PATH#NAME``, unpacked on
     executors; one that ``activemq-fleet pack`` made brings the Python that they run.
-    ``progress`` None: shown on a terminal.
+    ``progress``: whether it is shown; None: on a terminal only.
     """
 
     master: str | None = None

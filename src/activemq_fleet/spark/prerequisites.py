@@ -1,4 +1,4 @@
-"""What Spark needs, looked at before it is started: Java, and somebody who listens."""
+"""Check what Spark needs before it is started: Java, archives, and a master or server that answers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PORTS = {"spark": 7077, "sc": 15002}
 
 
 def java_home() -> Path:
-    """The Java that Spark is to start: that of ``$JAVA_HOME``, else of ``$PATH``, whichever is new enough.
+    """Return the home directory of Java 17 or newer: that of ``$JAVA_HOME``, else that of ``java`` on the PATH.
 
     Raises SparkProblem when neither is 17 or newer.
     """
@@ -44,7 +44,7 @@ def java_home() -> Path:
 
 
 def check_archives(archives: Iterable[str]) -> None:
-    """Raise SparkProblem for an archive that should be on this machine and is not."""
+    """Raise SparkProblem for an archive with a local path where there is no file."""
     for archive in archives:
         found = local_path(archive.rpartition("#")[0])
         if found is not None and not found.is_file():
@@ -52,7 +52,7 @@ def check_archives(archives: Iterable[str]) -> None:
 
 
 def check_reachable(url: str) -> None:
-    """Raise SparkProblem when nobody listens where a master or a Connect server should be.
+    """Raise SparkProblem when the master or Connect server at ``url`` refuses a TCP connection or times out (10 s).
 
     Spark itself would try for a minute and longer. Of ``spark://A:7077,B:7077`` one must answer.
     """
@@ -60,8 +60,8 @@ def check_reachable(url: str) -> None:
     if scheme not in _PORTS or "://" not in url:
         return
     problems = []
-    for place in re.split(r"[;/]", url.partition("://")[2])[0].split(","):
-        problem = _problem(scheme, place)
+    for address in re.split(r"[;/]", url.partition("://")[2])[0].split(","):
+        problem = _problem(scheme, address)
         if not problem:
             return
         problems.append(problem)
@@ -69,9 +69,9 @@ def check_reachable(url: str) -> None:
     raise SparkProblem(f"{what} {url.partition(';')[0]} is not reached: {'; '.join(problems)}")
 
 
-def _problem(scheme: str, place: str) -> str:
+def _problem(scheme: str, address: str) -> str:
     try:
-        parts = urlsplit(f"//{place}")
+        parts = urlsplit(f"//{address}")
         host, port = parts.hostname, parts.port or _PORTS[scheme]
     except ValueError as error:
         return str(error)

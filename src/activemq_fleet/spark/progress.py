@@ -1,4 +1,4 @@
-"""What a job is at, on stderr: its phases, and how many tasks of them are done.
+"""Show a job's phases and the number of finished tasks on stderr.
 
 On a terminal one line is written over and over. Elsewhere nothing is written unless it is asked for,
 and then one line a phase. Nobody takes up a job's tasks: that is said in either case.
@@ -27,19 +27,19 @@ _CLEAR = "\r\x1b[K"
 
 @dataclass(frozen=True, slots=True)
 class TaskCounts:
-    """The tasks of the stages at work."""
+    """Numbers of tasks in the active stages: ``done``, ``running`` and ``all``."""
 
     done: int = 0
     running: int = 0
     all: int = 0
 
 
-Look = Callable[[], TaskCounts]
-
-
 @dataclass
 class Progress:
-    """Writes what goes on to ``stream``. ``is_terminal``: a terminal, on which a line can be written over."""
+    """Writes progress to ``stream`` if ``enabled``; on a terminal one line is overwritten.
+
+    Once no task has started for 30 s it says so, even where it is not enabled. ``clock`` returns seconds.
+    """
 
     stream: TextIO
     enabled: bool
@@ -51,16 +51,16 @@ class Progress:
     _complained: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def begin(self, phase: str) -> int:
-        """A phase begins; it may lie inside another, or beside it. Its number is for ``end``."""
+    def begin_phase(self, phase: str) -> int:
+        """Begin a phase, which may lie inside another, and return its number for ``end_phase``."""
         with self._lock:
             number = next(self._numbers)
             self._phases[number] = printable(phase), self.clock()
         self.update(TaskCounts())
         return number
 
-    def end(self, number: int, *, whole: bool) -> None:
-        """A phase has ended. ``whole``: it did what it was to do."""
+    def end_phase(self, number: int, *, whole: bool) -> None:
+        """End the phase of this number; ``whole`` is False where it failed, and then its seconds are not written."""
         with self._lock:
             phase, began = self._phases.pop(number)
             if self.enabled and whole:
@@ -70,7 +70,7 @@ class Progress:
                 self._write(_CLEAR)
 
     def update(self, tasks: TaskCounts) -> None:
-        """Write how far the tasks are."""
+        """Write the current phase, its seconds and the tasks done."""
         with self._lock:
             self._complain(tasks)
             if not (self.enabled and self.is_terminal and self._phases):
@@ -103,23 +103,26 @@ _current: Progress | None = None
 
 @contextmanager
 def phase(name: str) -> Iterator[None]:
-    """Tell that the job is at this for the length of the block. Without a session it says nothing."""
+    """Show the phase ``name`` for the length of the block; outside ``show_progress`` do nothing."""
     progress = _current
     if progress is None:
         yield
         return
-    number = progress.begin(name)
+    number = progress.begin_phase(name)
     whole = False
     try:
         yield
         whole = True
     finally:
-        progress.end(number, whole=whole)
+        progress.end_phase(number, whole=whole)
 
 
 @contextmanager
 def show_progress(spark: SparkSession, *, remote: bool, enabled: bool | None) -> Iterator[None]:
-    """Show what the session does. ``enabled`` None: only on a terminal."""
+    """Show phases and tasks of the session on stderr during the block; ``enabled`` None: only on a terminal.
+
+    ``remote``: the session is one of Spark Connect.
+    """
     global _current
     is_terminal = sys.stderr.isatty()
     progress = Progress(sys.stderr, enabled=is_terminal if enabled is None else enabled, is_terminal=is_terminal)
@@ -134,7 +137,7 @@ def show_progress(spark: SparkSession, *, remote: bool, enabled: bool | None) ->
 
 @contextmanager
 def _watched(spark: SparkSession, progress: Progress) -> Iterator[None]:
-    """A session of this process: look twice a second."""
+    """Update progress twice a second from the status tracker of this process's session."""
     tracker = spark.sparkContext.statusTracker()
     over = threading.Event()
 
@@ -165,7 +168,7 @@ def _tasks(tracker: Any) -> TaskCounts:
 
 @contextmanager
 def _watched_remote(spark: SparkSession, progress: Progress) -> Iterator[None]:
-    """A session of Spark Connect: its server tells."""
+    """Update progress from what the server of Spark Connect reports."""
 
     def handle(stages: Any, inflight_tasks: int, operation_id: str | None, done: bool) -> None:
         at_work = [stage for stage in stages or () if not stage.done]

@@ -1,4 +1,4 @@
-"""The columns of every dataset, in their order, and what its files are sorted by."""
+"""The schema of every dataset, and the columns that its files are sorted by."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from pyspark.sql.types import (
 )
 
 SCHEMA_VERSION = 1
-"""Counts the changes that a reader has to know of. Columns are only ever added, which does not count."""
+"""The version of all datasets' schemas; a new column does not change it."""
 
 COLUMN_METADATA = MappingProxyType({"schema_version": SCHEMA_VERSION})
-"""Of every column, so that the version stands in the footers of files."""
+"""Metadata of every column, which Spark writes into Parquet footers."""
 
 _TEXT = StringType()
 _TEXTS = ArrayType(StringType())

@@ -1,4 +1,4 @@
-"""Spark's settings for a job. What the user said with ``--conf`` wins."""
+"""Settings of Spark for a job; those of ``--conf`` win."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _METASPACE = "-XX:MetaspaceSize=256m"
 _WITH_SMALL_PAGES = re.compile(r"\d{1,4}m|[1-8]g")
 _JAVA = "spark.driver.extraJavaOptions"
 WITHOUT_CODEGEN = {"spark.sql.codegen.wholeStage": "false"}
-"""For jobs in which Spark itself does little with a row: to compile code for it takes longer."""
+"""Settings for jobs in which Spark does little with a row: compiling code would take longer."""
 
 _LOCAL_CORES = re.compile(r"local\[(\d+|\*)[,\]]")
 
@@ -47,12 +47,15 @@ _SQL = {
 
 
 def is_local(master: str | None) -> bool:
-    """True for a Spark that runs inside this process's machine alone."""
+    """Return whether the master URL is a local one, such as ``local[*]``: all runs on this machine."""
     return master is not None and master.startswith("local")
 
 
 def cores_of(master: str) -> int:
-    """How many tasks a local master runs at once: of ``local[2]`` 2, of ``local[*]`` as many as there are cores."""
+    """Return the number of tasks that a local master runs at once: 2 for ``local[2]``, all cores for ``local[*]``.
+
+    1 for any other master.
+    """
     found = _LOCAL_CORES.match(master)
     if found is None:
         return 1
@@ -60,7 +63,7 @@ def cores_of(master: str) -> int:
 
 
 def master_of(options: SessionOptions) -> str | None:
-    """The master: what was said, ``local[*]``, or None under spark-submit, which has its own."""
+    """Return the master of the options, else ``local[*]``; None under spark-submit, which sets it itself."""
     said = options.master or options.conf.get("spark.master")
     if said or "PYSPARK_GATEWAY_PORT" in os.environ:
         return said
@@ -68,23 +71,23 @@ def master_of(options: SessionOptions) -> str | None:
 
 
 def remote_settings(options: SessionOptions) -> dict[str, str]:
-    """What is set in a session of Spark Connect."""
+    """Return the settings for a session of Spark Connect."""
     packed = {"spark.sql.execution.pyspark.python": packed_python(options)} if options.archives else {}
     return {**_SQL, **packed, **options.conf}
 
 
 def archives_of(options: SessionOptions) -> list[str]:
-    """As Spark wants them; one without ``#NAME`` is unpacked as ``environment``."""
+    """Return the archives as ``PATH#NAME``; NAME is ``environment`` where an option has none."""
     return [one if "#" in one else f"{one}#environment" for one in options.archives]
 
 
 def packed_python(options: SessionOptions) -> str:
-    """The interpreter in the first archive, where executors have unpacked it."""
+    """Return the interpreter's path in the first archive, relative to an executor's working directory."""
     return f"{archives_of(options)[0].rpartition('#')[2]}/bin/python"
 
 
 def settings_of(options: SessionOptions, master: str | None, scratch: Path) -> dict[str, str]:
-    """What is set when this process starts Spark. ``scratch`` takes everything temporary."""
+    """Return the settings with which this process starts Spark; temporary files go below ``scratch``."""
     java = [f"-Dlog4j2.configurationFile={_LOG4J.as_uri()}", f"-Djava.io.tmpdir={scratch}"]
     if is_local(master):
         java += [_QUICK, _METASPACE]
@@ -114,7 +117,7 @@ def settings_of(options: SessionOptions, master: str | None, scratch: Path) -> d
 
 @contextmanager
 def temporary_settings(spark: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
-    """Settings of the session, for the length of the block. Plans made in it that run later go without them."""
+    """Set settings of the session for the length of the block; jobs that run after it do not have them."""
     before = {key: spark.conf.get(key, None) for key in wanted}
     try:
         for key, value in wanted.items():

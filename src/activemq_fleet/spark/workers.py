@@ -1,4 +1,4 @@
-"""Looks whether Python on the executors can run our functions, before a long job finds out."""
+"""Check that Python on the executors has this package, before a long job fails."""
 
 from __future__ import annotations
 

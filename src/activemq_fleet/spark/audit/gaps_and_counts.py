@@ -1,4 +1,4 @@
-"""What is missing from an audit's input, and how many of what there is: a few rows from frames, bounded."""
+"""Find gaps in an audit's input, and count the rows of its datasets by kind."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _JOURNAL_GAPS = 500
 
 
 def with_inventory_hosts(inputs: Inputs, inventory_hosts: Mapping[str, Host] | None) -> tuple[Inputs, list[Gap]]:
-    """The inputs with the hosts that only the inventory has, and a gap for each host without what it should have."""
+    """Return the inputs with the hosts that only the inventory has, and a gap for each host without log and journal."""
     known = dict(inputs.hosts)
     absent = sorted((inventory_hosts or {}).keys() - known.keys())
     for name in absent:
@@ -36,7 +36,7 @@ def with_inventory_hosts(inputs: Inputs, inventory_hosts: Mapping[str, Host] | N
 
 
 def input_summary(inputs: Inputs) -> InputSummary:
-    """What was read, in numbers."""
+    """Return the numbers of hosts, logs and journals that an audit reads, and their size in bytes as stored."""
     logs, journals = inputs.of_kind("log"), inputs.of_kind("journal")
     hosts = {file.host for file in inputs.files}
     size = sum(file.size for file in (*logs, *journals))
@@ -44,12 +44,16 @@ def input_summary(inputs: Inputs) -> InputSummary:
 
 
 def observe_events(events: DataFrame, statistics: Observation) -> DataFrame:
-    """The events, and while they are written, a look at what was wrong with their bytes."""
+    """Return the events with ``event_statistics`` as observed metrics, which are known once the frame is written."""
     return events.observe(statistics, *event_statistics())
 
 
 def event_statistics() -> tuple[Column, ...]:
-    """What is to be known of events besides the dataset: an aggregate of all of them, or of a part."""
+    """Return the aggregate columns over events that gaps and counts need.
+
+    ``problems``: the host, file and text of what was wrong with files' bytes; ``file_indexes``: the position of each
+    log file among its host's; ``unknown`` and ``unread``: numbers of events.
+    """
     what = sf.regexp_replace("problem", r"\d+", "N")
     problem = sf.when(sf.col("problem").isNotNull(), sf.struct("host", "file", what.alias("what")))
     file_index = sf.shiftright("sequence", LINES.bit_length() - 1).alias("file_index")
@@ -62,7 +66,10 @@ def event_statistics() -> tuple[Column, ...]:
 
 
 def log_gaps(statistics: Mapping[str, Any], events: DataFrame, inputs: Inputs) -> list[Gap]:
-    """What is not known of the logs: files cut short or missing, records that could not be read."""
+    """Return the gaps of logs: files that are cut off or missing, and records that could not be parsed.
+
+    ``statistics`` has the values of ``event_statistics``.
+    """
     gaps = []
     for row in sorted(statistics["problems"] or [], key=lambda row: (row["host"], row["file"], row["what"])):
         what = row["what"].replace("N ", "some ")
@@ -81,7 +88,7 @@ def _is_cut(what: str) -> bool:
 
 
 def _unread(events: DataFrame) -> list[Gap]:
-    """By file, how many records could not be read; it weighs where they are more than a few."""
+    """Return a gap for each file with records that could not be parsed; it weighs where their share is above UNREAD."""
     counted = (
         events.groupBy("host", "file")
         .agg(
@@ -106,7 +113,7 @@ def _unread(events: DataFrame) -> list[Gap]:
 
 
 def journal_gaps(gaps: DataFrame) -> list[Gap]:
-    """What is missing of agents' journals; an agent that still runs has no end of its journal, and that weighs."""
+    """Return the first 500 rows of ``DeliveryVerdicts.gaps`` as gaps, each of which makes an audit incomplete."""
     rows = gaps.orderBy("agent", "epoch", "jseq").limit(_JOURNAL_GAPS).collect()
     return [
         Gap(
@@ -119,7 +126,7 @@ def journal_gaps(gaps: DataFrame) -> list[Gap]:
 
 
 def malformed_line_gaps(records: DataFrame) -> list[Gap]:
-    """Lines of journals that are no records, by file."""
+    """Return a gap for each file and problem of journal lines that are no records, with their number; 500 at most."""
     counted = (
         records.where("problem IS NOT NULL")
         .groupBy("host", "file", "problem")
@@ -144,7 +151,10 @@ def file_indexes(statistics: Mapping[str, Any]) -> dict[tuple[str, str], int]:
 
 
 def dataset_counts(events: int, statistics: Mapping[str, Any], frames: Mapping[str, DataFrame]) -> Counts:
-    """How many of what, from the written datasets, by name. Those that are not given have no rows."""
+    """Return the numbers of events, and of the rows of ``frames`` (datasets by name) by kind, state or verdict.
+
+    A dataset that is not in ``frames`` counts as empty. ``statistics`` has the values of ``event_statistics``.
+    """
     broken = (sf.col("state") == "down") & (sf.col("rebuilt") == sf.lit(False)) & sf.col("cause").startswith("error")
     columns = {
         "incidents": sf.col("kind"),
