@@ -51,7 +51,7 @@ class Trial:
 
 def effective_lines(config: Config) -> list[str]:
     """Return the configuration as lines ``key = value`` of agent.conf, defaults included, secrets masked."""
-    lines = ((entry.name, format_value(value_of(config, entry))) for entry in KEYS)
+    lines = ((key.name, format_value(value_of(config, key))) for key in KEYS)
     return [f"{name} = {text}".rstrip() for name, text in lines]
 
 

@@ -167,7 +167,7 @@ def _pauses(text: str) -> tuple[float, float]:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ConfigKey:
     """One key of agent.conf. ``what`` describes it, ``parse`` turns its text into the value or raises ValueError.
 
     ``path`` holds the names of the attributes that lead to the value in ``Config``; ``default`` is None if there is no
@@ -199,12 +199,12 @@ def _at(config: Config, path: tuple[str, ...]) -> Any:
     return value
 
 
-def _key(name: str, field: str, parse: Callable[[str], Any], what: str) -> Entry:
+def _key(name: str, field: str, parse: Callable[[str], Any], what: str) -> ConfigKey:
     path = tuple(field.split("."))
-    return Entry(name, path, parse, what, _MADE[name] if name in _MADE else _at(_DEFAULTS, path))
+    return ConfigKey(name, path, parse, what, _MADE[name] if name in _MADE else _at(_DEFAULTS, path))
 
 
-KEYS: tuple[Entry, ...] = (
+KEYS: tuple[ConfigKey, ...] = (
     _key(
         "mb.urls",
         "urls",
@@ -335,17 +335,13 @@ def parse_tls(texts: Mapping[str, str]) -> Tls:
 
     Raises ValueError with the reason for a value that cannot be used.
     """
-    given = {
-        entry.path[1]: entry.parse(texts[entry.name])
-        for entry in KEYS
-        if entry.path[0] == "tls" and texts.get(entry.name)
-    }
+    given = {key.path[1]: key.parse(texts[key.name]) for key in KEYS if key.path[0] == "tls" and texts.get(key.name)}
     return Tls(**given)
 
 
-def value_of(config: Config, entry: Entry) -> Any:
+def value_of(config: Config, key: ConfigKey) -> Any:
     """Return the value that a key of agent.conf has in a configuration."""
-    return _at(config, entry.path)
+    return _at(config, key.path)
 
 
 def format_value(value: Any) -> str:

@@ -18,7 +18,7 @@ from activemq_agent.ini import Ini, read_ini
 CREDENTIALS = "CREDENTIALS_DIRECTORY"
 """Variable of systemd's LoadCredential=; the credential is named ``mb.password``."""
 
-_BY_NAME = {entry.name: entry for entry in KEYS}
+_BY_NAME = {key.name: key for key in KEYS}
 _LISTS = {"mb.urls", "topics", "tls.certificate.names"}
 _TOGETHER = (
     ("mb.password", ("mb.username",)),

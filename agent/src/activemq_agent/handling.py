@@ -1,9 +1,9 @@
 """Calls handlers with the messages of the inbox: in order, one message at a time per topic filter.
 
 The handlers of an event are the entry points of group ``activemq_fleet.agent.handlers`` that have its name (the last
-segment of its topic), called with an ``Event``, and the executable of that name in the directory ``handlers``, which
-reads the event as JSON. All of them have to end well; if one fails, all run again after a pause that doubles, and
-after ``handler.attempts`` runs the event goes into quarantine. An event without a handler counts as handled.
+segment of its topic), called with a ``HandlerEvent``, and the executable of that name in the directory ``handlers``,
+which reads the event as JSON. All of them have to end well; if one fails, all run again after a pause that doubles,
+and after ``handler.attempts`` runs the event goes into quarantine. An event without a handler counts as handled.
 
 Each filter has a thread, so that a slow handler delays only its own filter. A handler that is Python code cannot be
 killed: when one takes longer than ``handler.timeout``, the agent stops telling systemd's watchdog that it is well,
@@ -50,7 +50,7 @@ SLACK = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class HandlerEvent:
     """The event that a Python handler is called with: topic, payload, attempt (from 1) and ids.
 
     ``event_id`` is None for a message that came without an id; ``rx_id``, the agent's own id of the message, is never
@@ -73,7 +73,10 @@ class Event:
         self.statements.append((sql, values))
 
 
-Handler = Callable[[Event], object]
+Event = HandlerEvent
+"""The name by which packages of handlers import the class."""
+
+Handler = Callable[[HandlerEvent], object]
 
 
 class Inbox(Protocol):
@@ -113,7 +116,7 @@ class Handlers:
         self.stop = threading.Event()
         self.handled = 0
         """Events whose handlers have ended well since the start."""
-        self.without = 0
+        self.without_handler = 0
         """Events that had no handler."""
         self.failures = 0
         """Runs that failed."""
@@ -235,7 +238,7 @@ class Worker:
         for recorded in [self._all.store.handled_later(message.rx) for message in nobodys]:
             with suppress(Refused):  # not there any more
                 recorded.result()
-                self._all.without += 1
+                self._all.without_handler += 1
         self._turned = self._all.clock()
 
     def _next(self) -> Incoming | None:
@@ -271,10 +274,10 @@ class Worker:
             program, unusable = self._program(name)
             if not installed and program is None and unusable is None:
                 store.handled(message.rx)  # its handler was taken away between two tries
-                self._all.without += 1
+                self._all.without_handler += 1
                 return
             attempt = store.handling(message.rx)
-            event = Event(message.event_id, message.rx_id, message.topic, message.payload, attempt)
+            event = HandlerEvent(message.event_id, message.rx_id, message.topic, message.payload, attempt)
             try:
                 if unusable is not None:
                     raise _Failure(unusable)
@@ -312,7 +315,9 @@ class Worker:
         self._all.stop.wait(seconds)
         self._turned, self._busy_until = self._all.clock(), None
 
-    def _run_all(self, installed: Sequence[Handler], program: Path | None, event: Event, message: Incoming) -> None:
+    def _run_all(
+        self, installed: Sequence[Handler], program: Path | None, event: HandlerEvent, message: Incoming
+    ) -> None:
         """Run all handlers of an event. Raises _Failure for the first handler that fails."""
         config, began = self._all.config, self._all.clock()
         runs = len(installed) + (program is not None)
@@ -330,7 +335,7 @@ class Worker:
             self._turned, self._busy_until = self._all.clock(), None
             self._all.observe(event_name(event.topic), self._turned - began)
 
-    def _record(self, message: Incoming, event: Event) -> None:
+    def _record(self, message: Incoming, event: HandlerEvent) -> None:
         """Record an event as handled, trying again until the store has taken it.
 
         Raises _Failure if the statements that its handlers added fail.

@@ -113,7 +113,7 @@ class Metrics:
             yield _counter("received", "messages stored", self.subscriber.received)
         if self.handlers:
             yield _counter("handled", "events whose handlers ended well", self.handlers.handled)
-            yield _counter("without_handler", "events that had no handler", self.handlers.without)
+            yield _counter("without_handler", "events that had no handler", self.handlers.without_handler)
             yield _counter("handler_failures", "runs of handlers that failed", self.handlers.failures)
         if self.control:
             yield _counter("refused", "events refused because the outbox was full", self.control.refused)

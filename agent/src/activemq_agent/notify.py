@@ -56,9 +56,9 @@ class Pulse:
     def __init__(self) -> None:
         self._last: dict[str, float] = {}
 
-    def still(self, ticks: Mapping[str, float]) -> tuple[str, ...]:
+    def stalled_loops(self, ticks: Mapping[str, float]) -> tuple[str, ...]:
         """Return the names of the loops that have not turned since the last call for which every loop had."""
-        still = tuple(name for name, tick in ticks.items() if self._last.get(name) == tick)
-        if not still:
+        stalled = tuple(name for name, tick in ticks.items() if self._last.get(name) == tick)
+        if not stalled:
             self._last = dict(ticks)
-        return still
+        return stalled

@@ -168,7 +168,7 @@ class AgentProcess:
         since = self.tail.read().connected_since
         return 0.0 if since is None else time.time() - since
 
-    def forget(self) -> None:
+    def delete_durable_session(self) -> None:
         """Delete the agent's durable session on the broker, so that no store fills with messages for it.
 
         The first broker that accepts the login is used; nothing is raised when none does.

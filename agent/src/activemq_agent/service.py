@@ -206,9 +206,11 @@ class Service:
             now = time.monotonic()
             if now - fed_at >= interval:
                 fed_at = now
-                still = pulse.still(self.ticks())
-                if still:
-                    self._log.error("loops stand still", loops=",".join(still), overdue=",".join(self.handlers.overdue))
+                stalled = pulse.stalled_loops(self.ticks())
+                if stalled:
+                    self._log.error(
+                        "loops stand still", loops=",".join(stalled), overdue=",".join(self.handlers.overdue)
+                    )
                 else:
                     self._notifier.send("WATCHDOG=1")
             if (status := self._one_line()) != last_status:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from activemq_agent.addresses import join
 from activemq_agent.errors import AgentError
-from activemq_agent.tls import why
+from activemq_agent.tls import explain_failure
 
 if TYPE_CHECKING:
     from activemq_agent.config import Broker, Config
@@ -254,7 +254,7 @@ class Session:
         try:
             client.connect(*self._address, keepalive=self._keepalive)
         except (OSError, ValueError, AgentError) as error:
-            self._over(why(error, self._address, seconds=CONNECT_TIMEOUT, tls=self._tls))
+            self._over(explain_failure(error, self._address, seconds=CONNECT_TIMEOUT, tls=self._tls))
             return
         self._put(TransportUp(self._conn))
         client.loop_start()

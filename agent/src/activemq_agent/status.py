@@ -30,7 +30,7 @@ def status_of(service: Service) -> dict[str, Any]:
             "sent": publisher.sent,
             "acknowledged": publisher.acknowledged,
             "refused": service.control.refused,
-            "unproved": list(publisher.refused),
+            "unproved": list(publisher.unproved_prefixes),
         },
     }
     if subscriber is not None:
@@ -43,7 +43,7 @@ def status_of(service: Service) -> dict[str, Any]:
         }
     found["handlers"] = {
         "handled": handlers.handled,
-        "without_handler": handlers.without,
+        "without_handler": handlers.without_handler,
         "failures": handlers.failures,
         "overdue": list(handlers.overdue),
     }

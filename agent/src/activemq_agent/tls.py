@@ -77,7 +77,7 @@ def _unusable(key: str, path: Path | None, error: OSError) -> ConfigError:
     return ConfigError(f"{key}: {path or 'the authorities of the system'}: {reason}")
 
 
-def why(error: BaseException, address: tuple[str, int], *, seconds: float, tls: bool) -> str:
+def explain_failure(error: BaseException, address: tuple[str, int], *, seconds: float, tls: bool) -> str:
     """Return one line that says why a broker could not be reached. ``seconds``: the timeout of the attempt."""
     at = join(*address)
     match error:

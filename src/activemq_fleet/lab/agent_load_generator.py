@@ -139,7 +139,7 @@ class AgentLoadGenerator:
 
     def forget(self) -> None:
         """Take the subscriber's durable session off its broker."""
-        self.subscriber.forget()
+        self.subscriber.delete_durable_session()
 
     def _publish(self) -> None:
         pause, due, number = _THREADS * BATCH / self.spec.rate, time.monotonic(), 0

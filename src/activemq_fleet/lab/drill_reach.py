@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from activemq_agent.config import Tls
 from activemq_agent.config_keys import parse_tls
 from activemq_agent.errors import ConfigError
-from activemq_agent.tls import tls_context, why
+from activemq_agent.tls import explain_failure, tls_context
 from activemq_fleet.addresses import Address, join, parse_url
 from activemq_fleet.errors import InputError
 from activemq_fleet.lab.agent_load_generator import AgentLoadSpec
@@ -105,7 +105,7 @@ def _answer(dial: _Dial, timeout: float) -> _Answer:
     except ConfigError as error:
         return _Answer(str(error))
     except ssl.SSLError as error:
-        reason = why(error, dial.address, seconds=timeout, tls=True)
+        reason = explain_failure(error, dial.address, seconds=timeout, tls=True)
         return _Answer(reason.removeprefix(f"{join(*dial.address)} "))
     except socket.gaierror:
         return _Answer("its name does not resolve")

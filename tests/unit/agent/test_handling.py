@@ -15,7 +15,7 @@ import pytest
 
 from activemq_agent.config import Config
 from activemq_agent.errors import AgentError
-from activemq_agent.handling import Event, Handlers
+from activemq_agent.handling import HandlerEvent, Handlers
 from activemq_agent.programs import find_program, unsafe_handlers
 from activemq_agent.store import Limits, Store
 
@@ -43,7 +43,9 @@ class Rig:
             self.handlers.wake(topic.split("/")[0] + "/#")
         return rx
 
-    def start(self, installed: dict[str, list[Callable[[Event], object]]] | None = None, **fields: Any) -> Handlers:
+    def start(
+        self, installed: dict[str, list[Callable[[HandlerEvent], object]]] | None = None, **fields: Any
+    ) -> Handlers:
         defaults: dict[str, Any] = {
             "topics": TOPICS, "handler_pause": 0.01, "handlers": self.programs, "handler_timeout": 20,
         }  # fmt: skip
@@ -104,7 +106,7 @@ def test_bytes_that_are_no_text_come_in_base64(rig: Rig, tmp_path: Path) -> None
 
 
 def test_a_python_handler_gets_the_event(rig: Rig) -> None:
-    seen: list[Event] = []
+    seen: list[HandlerEvent] = []
     rig.receive("a/E", b'{"eventId": "e1"}')
     rig.start({"E": [seen.append]})
     rig.wait_empty()
@@ -117,7 +119,7 @@ def test_an_event_without_a_handler_is_handled_and_counted(rig: Rig) -> None:
     rig.receive("a/Nobody", b'{"eventId": "e1"}')
     handlers = rig.start()
     rig.wait_empty()
-    rig.wait_until(lambda: (handlers.without, handlers.handled) == (1, 0))
+    rig.wait_until(lambda: (handlers.without_handler, handlers.handled) == (1, 0))
     assert [record["event_id"] for record in rig.journal("handled")] == ["e1"]
     assert rig.journal("handling") == []
 
@@ -127,7 +129,7 @@ def test_events_with_and_without_a_handler_are_handled_in_the_order_of_receipt(r
     for number in range(130):
         rig.receive("a/E" if number % 5 == 0 else "a/Nobody", b'{"eventId": "%d"}' % number)
     handlers = rig.start({"E": [lambda event: seen.append(event.payload)]})
-    rig.wait_until(lambda: (handlers.without, handlers.handled) == (104, 26))
+    rig.wait_until(lambda: (handlers.without_handler, handlers.handled) == (104, 26))
     rig.wait_empty()
     assert seen == [b'{"eventId": "%d"}' % number for number in range(0, 130, 5)]
     assert [record["event_id"] for record in rig.journal("handled")] == [str(number) for number in range(130)]
@@ -179,7 +181,7 @@ def test_a_slow_handler_stalls_only_its_own_filter(rig: Rig) -> None:
 def test_one_that_fails_is_run_again_and_then_goes_into_quarantine(rig: Rig) -> None:
     attempts: list[int] = []
 
-    def fail(event: Event) -> None:
+    def fail(event: HandlerEvent) -> None:
         attempts.append(event.attempt)
         raise ValueError("no good")
 
@@ -223,7 +225,7 @@ def _is_alive(pid: int) -> bool:
 
 def test_an_event_recorded_as_handled_never_runs_again(rig: Rig) -> None:
     seen: list[str | None] = []
-    handler: dict[str, list[Callable[[Event], object]]] = {"E": [lambda event: seen.append(event.event_id)]}
+    handler: dict[str, list[Callable[[HandlerEvent], object]]] = {"E": [lambda event: seen.append(event.event_id)]}
     rig.receive("a/E", b'{"eventId": "once"}')
     handlers = rig.start(handler)
     rig.wait_empty()
@@ -256,7 +258,7 @@ def test_one_that_ends_the_agent_every_time_goes_into_quarantine_unrun(rig: Rig)
 
 
 def test_statements_of_a_handler_take_effect_with_the_record_or_not_at_all(rig: Rig, tmp_path: Path) -> None:
-    def count(event: Event) -> None:
+    def count(event: HandlerEvent) -> None:
         event.execute("CREATE TABLE IF NOT EXISTS x_count (n INTEGER)")
         event.execute("INSERT INTO x_count VALUES (?)", (event.attempt,))
         if event.attempt == 1:
@@ -300,7 +302,7 @@ def test_a_handler_within_its_time_does_not(rig: Rig) -> None:
     release, began = threading.Event(), threading.Event()
     rig.receive("a/E")
 
-    def handle(_: Event) -> None:
+    def handle(_: HandlerEvent) -> None:
         began.set()
         release.wait(100)
 

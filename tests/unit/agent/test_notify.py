@@ -44,19 +44,19 @@ def test_signs_of_life_come_twice_as_often_as_systemd_waits(environment: dict[st
 class TestPulse:
     def test_all_that_move_are_alive(self) -> None:
         pulse = Pulse()
-        assert pulse.still({"a": 1.0, "b": 1.0}) == ()
-        assert pulse.still({"a": 2.0, "b": 2.0}) == ()
+        assert pulse.stalled_loops({"a": 1.0, "b": 1.0}) == ()
+        assert pulse.stalled_loops({"a": 2.0, "b": 2.0}) == ()
 
     @pytest.mark.parametrize("name", ["network", "storage", "handlers"])
     def test_one_that_stands_still_is_named(self, name: str) -> None:
         pulse = Pulse()
         ticks = {"network": 1.0, "storage": 1.0, "handlers": 1.0}
-        assert pulse.still(ticks) == ()
+        assert pulse.stalled_loops(ticks) == ()
         moved = {one: tick + (one != name) for one, tick in ticks.items()}
-        assert pulse.still(moved) == (name,)
+        assert pulse.stalled_loops(moved) == (name,)
 
     def test_it_counts_from_the_last_time_that_all_moved(self) -> None:
         pulse = Pulse()
-        pulse.still({"a": 1.0, "b": 1.0})
-        assert pulse.still({"a": 2.0, "b": 1.0}) == ("b",)
-        assert pulse.still({"a": 2.0, "b": 2.0}) == ()
+        pulse.stalled_loops({"a": 1.0, "b": 1.0})
+        assert pulse.stalled_loops({"a": 2.0, "b": 1.0}) == ("b",)
+        assert pulse.stalled_loops({"a": 2.0, "b": 2.0}) == ()

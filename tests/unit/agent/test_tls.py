@@ -13,7 +13,7 @@ import pytest
 
 from activemq_agent.config import CertificateName, Tls
 from activemq_agent.errors import ConfigError
-from activemq_agent.tls import speaks_tls, tls_context, why
+from activemq_agent.tls import explain_failure, speaks_tls, tls_context
 
 from .certificates import DAY, Authority, server, serving
 
@@ -34,7 +34,7 @@ def shake_hands(tls: Tls, port: int, host: str = "127.0.0.1") -> str:
                 wrapped.recv(10)  # with TLS 1.3 a refused client hears of it only now
             return version
     except OSError as error:
-        return why(error, (host, port), seconds=5, tls=True)
+        return explain_failure(error, (host, port), seconds=5, tls=True)
 
 
 def test_a_broker_with_a_good_certificate_is_trusted(authority: Authority) -> None:
@@ -151,7 +151,7 @@ class TestClientCertificates:
 def test_other_failures_are_said_plainly() -> None:
     at = ("mq.example.com", 1883)
     said = [
-        why(error, at, seconds=5, tls=False)
+        explain_failure(error, at, seconds=5, tls=False)
         for error in (
             TimeoutError("timed out"),
             ConnectionRefusedError(111, "Connection refused"),

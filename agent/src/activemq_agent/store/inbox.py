@@ -9,8 +9,8 @@ from activemq_agent.store.rows import UNREADABLE, Incoming, Receipt, checksum
 from activemq_agent.store.transaction import Transaction
 
 MESSAGE_COLUMNS = "rx, event_id, topic, payload, received, sum, attempts"
-Sealed = tuple[int, str | None, str, bytes, float, bytes]
-Message = tuple[int, str | None, str, bytes, float, bytes, int]
+MessageWithChecksum = tuple[int, str | None, str, bytes, float, bytes]
+MessageRow = tuple[int, str | None, str, bytes, float, bytes, int]
 """A row of ``inbox`` or ``quarantine``: rx, event id, topic, payload, received, checksum, attempts."""
 
 
@@ -57,7 +57,7 @@ def received(
         counters.barred.add(lane)
         return Receipt(0, event_id, full=True)
     counters.rx += 1
-    row = (*sealed("inbox", counters.rx, event_id, topic, payload, transaction.now), 0, lane)
+    row = (*with_checksum("inbox", counters.rx, event_id, topic, payload, transaction.now), 0, lane)
     transaction.db.execute("INSERT INTO inbox VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
     counters.inbox_rows += 1
     counters.inbox_bytes += size
@@ -78,21 +78,23 @@ def _is_known(transaction: Transaction, event_id: str) -> bool:
     return transaction.db.execute(query, (event_id, event_id)).fetchone() is not None
 
 
-def sealed(table: str, rx: int, event_id: str | None, topic: str, payload: bytes, received_at: float) -> Sealed:
+def with_checksum(
+    table: str, rx: int, event_id: str | None, topic: str, payload: bytes, received_at: float
+) -> MessageWithChecksum:
     """Return the columns of a message's row in ``inbox`` or ``quarantine`` that never change, with their checksum."""
     values = (rx, event_id, topic, payload, float(received_at))
     return (*values, checksum(table, *values))
 
 
-def is_whole(table: str, row: Message) -> bool:
+def is_whole(table: str, row: MessageRow) -> bool:
     """Return whether a message's row matches its checksum for this table; attempts are not covered."""
     try:
-        return sealed(table, *row[:5]) == tuple(row[:6])
+        return with_checksum(table, *row[:5]) == tuple(row[:6])
     except UNREADABLE:
         return False
 
 
-def incoming(row: Message, rx_id: str) -> Incoming:
+def incoming(row: MessageRow, rx_id: str) -> Incoming:
     """Return a row of the inbox as the object that handlers are given."""
     return Incoming(row[0], row[1], rx_id, row[2], row[3], row[6])
 
@@ -127,7 +129,7 @@ def quarantine(transaction: Transaction, rx: int, reason: str) -> None:
     A copy counts as a duplicate. Raises Refused if the message is not in the inbox, or damaged.
     """
     row = _take(transaction, rx)
-    kept = (*sealed("quarantine", *row[:5]), row[6], reason)
+    kept = (*with_checksum("quarantine", *row[:5]), row[6], reason)
     transaction.db.execute("INSERT INTO quarantine VALUES (?, ?, ?, ?, ?, ?, ?, ?)", kept)
     transaction.counters.quarantined += 1
     transaction.counters.quarantined_bytes += size_of(row[2], row[3])
@@ -135,11 +137,11 @@ def quarantine(transaction: Transaction, rx: int, reason: str) -> None:
     _remember(transaction, row[1])
 
 
-def _take(transaction: Transaction, rx: int) -> Message:
+def _take(transaction: Transaction, rx: int) -> MessageRow:
     found = transaction.db.execute(f"SELECT {MESSAGE_COLUMNS}, lane FROM inbox WHERE rx = ?", (rx,)).fetchone()  # noqa: S608
     if found is None:
         raise Refused(f"message {rx} is not in the inbox: it was handled or quarantined")
-    row: Message = found[:-1]
+    row: MessageRow = found[:-1]
     if not is_whole("inbox", row):
         raise Refused(f"message {rx} is damaged on the disk: restart the agent, which sets it aside")
     transaction.db.execute("DELETE FROM inbox WHERE rx = ?", (rx,))

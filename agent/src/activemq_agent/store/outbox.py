@@ -12,7 +12,7 @@ from activemq_agent.store.schema import EVENT_COLUMNS
 from activemq_agent.store.transaction import Transaction
 
 Values = tuple[int, str, str, bytes, float, float]
-Event = tuple[int, str, str, bytes, float, float, bytes]
+EventRow = tuple[int, str, str, bytes, float, float, bytes]
 """A row of ``EVENT_COLUMNS``: place, event id, topic, payload, accepted, deadline, checksum."""
 
 LONGEST_TOPIC = 65535
@@ -88,23 +88,23 @@ def size_of(topic: str, payload: bytes) -> int:
     return len(topic.encode()) + len(payload)
 
 
-def sealed(
+def with_checksum(
     table: str, place: int, event_id: str, topic: str, payload: bytes, accepted: float, deadline: float
-) -> Event:
+) -> EventRow:
     """Return a row of a table of events, with its checksum."""
     values = (place, event_id, topic, payload, float(accepted), float(deadline))
     return (*values, checksum(table, *values))
 
 
-def is_whole(table: str, row: Event) -> bool:
+def is_whole(table: str, row: EventRow) -> bool:
     """Return whether an event's row matches its checksum for this table."""
     try:
-        return sealed(table, *row[:6]) == tuple(row)
+        return with_checksum(table, *row[:6]) == tuple(row)
     except UNREADABLE:
         return False
 
 
-def outgoing(row: Event, attempts: int) -> Outgoing:
+def outgoing(row: EventRow, attempts: int) -> Outgoing:
     """Return a row of the outbox as the object that the publisher is given."""
     return Outgoing(row[0], row[1], row[2], row[3], attempts)
 
@@ -129,7 +129,7 @@ def acknowledged(transaction: Transaction, places: Iterable[int], proved: bool, 
                 break
 
 
-def _puback(transaction: Transaction, event: Event, proved: bool, wire: Sent | None) -> None:
+def _puback(transaction: Transaction, event: EventRow, proved: bool, wire: Sent | None) -> None:
     transaction.record(
         "acknowledged" if proved else "unconfirmed",
         event_id=event[1],
@@ -140,9 +140,9 @@ def _puback(transaction: Transaction, event: Event, proved: bool, wire: Sent | N
         _keep_unconfirmed(transaction, event, wire.conn if wire else 0)
 
 
-def _take(transaction: Transaction, table: str, place: int) -> Event | None:
+def _take(transaction: Transaction, table: str, place: int) -> EventRow | None:
     """Delete and return a row of ``outbox``, ``expired`` or ``unconfirmed``; None if it is not there, or damaged."""
-    row: Event | None = transaction.db.execute(
+    row: EventRow | None = transaction.db.execute(
         f"SELECT {EVENT_COLUMNS} FROM {table} WHERE place = ?",  # noqa: S608 -- one of three names
         (place,),
     ).fetchone()
@@ -154,20 +154,20 @@ def _take(transaction: Transaction, table: str, place: int) -> Event | None:
 
 
 def _insert(transaction: Transaction, table: str, values: Values) -> None:
-    row = sealed(table, *values)
+    row = with_checksum(table, *values)
     marks = "?, ?, ?, ?, ?, ?, ?"
     transaction.db.execute(f"INSERT INTO {table} ({EVENT_COLUMNS}) VALUES ({marks})", row)  # noqa: S608 -- one of three names
     _count(transaction, table, 1, row)
 
 
-def _count(transaction: Transaction, table: str, sign: int, row: Event) -> None:
+def _count(transaction: Transaction, table: str, sign: int, row: EventRow) -> None:
     size = sign * size_of(row[2], row[3])
     counters = transaction.counters.__dict__
     counters[f"{table}_rows"] += sign
     counters[f"{table}_bytes"] += size
 
 
-def _keep_unconfirmed(transaction: Transaction, row: Event, conn: int) -> None:
+def _keep_unconfirmed(transaction: Transaction, row: EventRow, conn: int) -> None:
     counters, limits = transaction.counters, transaction.limits
     _insert(transaction, "unconfirmed", row[:6])
     transaction.db.execute("UPDATE unconfirmed SET conn = ? WHERE place = ?", (conn, row[0]))
