@@ -72,7 +72,7 @@ class ActionModule(ActionBase):
         }
         directory = Path(tempfile.mkdtemp(prefix="activemq-drill-"))
         try:
-            found = library("lab.drill_hosts").begin(
+            found = library("lab.drill_hosts").begin_drill(
                 fleet, arguments["pairs"], allowed, arguments["options"], directory
             )
         except BaseException:
@@ -86,7 +86,7 @@ class ActionModule(ActionBase):
         hosts, report = library("lab.drill_hosts"), Path(arguments["report"])
         skew = float(arguments["options"].get("skew") or 0)
         result = run.finish(self._fleet(task_vars), skew=skew, notes=hosts.NOTES)
-        hosts.write(result, report)
+        hosts.write_report(result, report)
         shutil.rmtree(run.directory, ignore_errors=True)  # it holds passwords
         return {
             "verdict": result.verdict,

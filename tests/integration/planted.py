@@ -23,7 +23,7 @@ from activemq_fleet.lab.layout import Layout
 from activemq_fleet.lab.log_tail import LOG, LogTail
 from activemq_fleet.lab.loopback_overlay import MARK
 from activemq_fleet.lab.port_reservation import PortReservations
-from activemq_fleet.lab.processes import Run
+from activemq_fleet.lab.processes import ProcessRun
 from activemq_fleet.logs import BrokerRun
 from activemq_fleet.releases import Release
 from activemq_fleet.render.engine import render_template
@@ -84,7 +84,7 @@ class Ground:
 
     def __enter__(self) -> Self:
         self.layout.make()
-        self._block = self._claims.take(self.layout.directory)
+        self._block = self._claims.reserve(self.layout.directory)
         self.layout.names.write_text(f"127.0.0.1 localhost {socket.gethostname()}\n")
         return self
 
@@ -92,7 +92,7 @@ class Ground:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            processes.end(processes.strays(self.layout), grace=0)
+            processes.end(processes.lab_processes(self.layout), grace=0)
         finally:
             self._claims.release(self.layout.directory)
 
@@ -144,7 +144,7 @@ class Planted:
         text = render_template(f"broker/{log_settings}.j2", quiet=(), size=how.log_size, backups=10)
         (self._conf / log_settings).write_bytes(text)
         (self._conf / "activemq.xml").write_text(document, encoding="utf-8")
-        self._run: Run | None = None
+        self._run: ProcessRun | None = None
         self._process: psutil.Process | None = None
         self._tail: LogTail | None = None
 
@@ -207,12 +207,12 @@ class Planted:
 
     def kill(self) -> None:
         """SIGKILL, and wait for the end."""
-        if self._run and (process := processes.find(self._ground.layout, self._run)):
+        if self._run and (process := processes.find_process(self._ground.layout, self._run)):
             processes.end([process], grace=0)
 
     def stop(self, patience: float = 60) -> None:
         """SIGTERM, and wait for the end, so many seconds: it leaves its store closed."""
-        if self._run and (process := processes.find(self._ground.layout, self._run)):
+        if self._run and (process := processes.find_process(self._ground.layout, self._run)):
             processes.end([process], grace=patience)
 
     def _exit_code(self) -> int | None:

@@ -24,7 +24,7 @@ from activemq_fleet.errors import InputError, LabError
 from activemq_fleet.lab import Lab
 from activemq_fleet.lab.agent_load_generator import AgentLoadGenerator, AgentLoadSpec
 from activemq_fleet.lab.drill import DrillOptions, drill
-from activemq_fleet.lab.drill_files import account_of_pair
+from activemq_fleet.lab.drill_files import account_for_pair
 from activemq_fleet.lab.load_spec import load_spec
 from activemq_fleet.reports import drill_report
 from activemq_fleet.topology import Fleet, Pair
@@ -147,7 +147,7 @@ def test_a_store_that_forgets_what_it_acknowledged_is_found_out(lab: Lab, tmp_pa
             lambda: f"handled again: {generator.subscriber.last_line}",
         )
         generator.finish()
-    account, _ = account_of_pair(tmp_path / "load", PAIR, "MQTT", [])
+    account, _ = account_for_pair(tmp_path / "load", PAIR, "MQTT", [])
 
     assert account.lost > 0
     assert account.gaps == ()

@@ -15,7 +15,7 @@ import pytest
 from activemq_fleet.audit.operation_records import operations_of
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab import Lab
-from activemq_fleet.lab.collected import lay_down
+from activemq_fleet.lab.collected import collect_logs
 from tests.integration.conftest import LabOf
 from tests.integration.labs import pair, processes_of, write_inventory
 from tests.integration.waiting import PATIENCE, until
@@ -107,12 +107,12 @@ def test_what_a_lab_does_itself_is_planned_and_what_is_done_to_it_is_not(tmp_pat
     for stopped, successor in ((A, B), (B, A), (A, B)):
         lab.stop(stopped)
         lab.wait_state(successor, "active")
-        moments.append((successor, lab.started(successor) or 0))
+        moments.append((successor, lab.started_at(successor) or 0))
         lab.start(stopped)
     at = lab.kill(B)
     lab.wait_state(A, "active")
-    killed = A, lab.started(A) or 0
-    lay_down(lab, {}, tmp_path / "collected")
+    killed = A, lab.started_at(A) or 0
+    collect_logs(lab, {}, tmp_path / "collected")
     found, problems = operations_of(A, (tmp_path / "collected" / A / "operations.jsonl").read_bytes())
     assert problems == ()
     assert [one.operation for one in found] == ["lab up", *["lab stop", "lab start"] * 3]

@@ -137,7 +137,7 @@ class Pair:
             until(lambda: hosts.listens(broker, broker.ports["replication"]), PATIENCE, lambda: hosts.failure(broker))
         else:
             state = "active" if alone else "standby"
-            until(lambda: hosts.look(broker).state == state, PATIENCE, lambda: f"{state}: {hosts.failure(broker)}")
+            until(lambda: hosts.observe(broker).state == state, PATIENCE, lambda: f"{state}: {hosts.failure(broker)}")
 
     def _lose(self, who: str) -> None:
         """The disk was replaced."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from activemq_fleet.drills import Account, Conditions, DrillResult, Fault, Span, judge
-from activemq_fleet.lab.drill_files import spans
+from activemq_fleet.drills import Conditions, DeliveryAccount, DrillResult, Fault, StateSpan, judge
+from activemq_fleet.lab.drill_files import state_spans
 
 BEGAN = 1_795_269_479.0
 A, B = "orders-mq01-a.example.com", "orders-mq01-b.example.com"
@@ -26,10 +26,10 @@ FAULT = Fault(
     rate_handled=99.0,
     in_flight=3,
 )
-ACCOUNT = Account(pair="orders-mq01", protocol="MQTT", accepted=1000, acknowledged=1000, handled=1000)
+ACCOUNT = DeliveryAccount(pair="orders-mq01", protocol="MQTT", accepted=1000, acknowledged=1000, handled=1000)
 
 
-def result_of(faults: Sequence[Fault], accounts: Sequence[Account], **changed: Any) -> DrillResult:
+def result_of(faults: Sequence[Fault], accounts: Sequence[DeliveryAccount], **changed: Any) -> DrillResult:
     """A drill of one pair whose verdict is the one that these faults and accounts have."""
     wanted = len({(fault.pair, fault.number) for fault in faults})
     verdict, reasons = judge(faults, accounts, wanted)
@@ -53,7 +53,7 @@ def result_of(faults: Sequence[Fault], accounts: Sequence[Account], **changed: A
     )
 
 
-def _spans(faults: Sequence[Fault], ended: float) -> list[Span]:
+def _spans(faults: Sequence[Fault], ended: float) -> list[StateSpan]:
     changes: dict[str, list[tuple[float, Any]]] = {}
     for fault in faults:
         changes.setdefault(fault.host, []).append((fault.at, "stopped"))
@@ -65,7 +65,7 @@ def _spans(faults: Sequence[Fault], ended: float) -> list[Span]:
     return [
         span
         for host in sorted(changes)
-        for span in spans(pair_of[host], host, first[host], changes[host], BEGAN, ended)  # type: ignore[arg-type]
+        for span in state_spans(pair_of[host], host, first[host], changes[host], BEGAN, ended)  # type: ignore[arg-type]
     ]
 
 
@@ -95,5 +95,5 @@ def many(count: int, pairs: Sequence[str] = ("orders-mq01", "orders-mq02", "bill
                 rate_handled=100,
             )
         )
-    accounts = [Account(pair=p, protocol="MQTT", accepted=9000, acknowledged=9000, handled=9000) for p in pairs]
+    accounts = [DeliveryAccount(pair=p, protocol="MQTT", accepted=9000, acknowledged=9000, handled=9000) for p in pairs]
     return result_of(faults, accounts)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from activemq_fleet.lab.layout import Layout
-from activemq_fleet.lab.loopback_overlay import Software, Surroundings, addresses_for
+from activemq_fleet.lab.loopback_overlay import LabEnvironment, Software, assign_addresses
 from activemq_fleet.topology import Fleet, build_fleet
 
 BLOCK = 77
@@ -28,11 +28,11 @@ def fleet_of(hosts: dict[str, dict[str, Any]], **groups: list[str]) -> Fleet:
     return build_fleet(hosts, groups)
 
 
-def surroundings(fleet: Fleet, directory: str | Path = "/lab", *, whole: bool = False) -> Surroundings:
-    return Surroundings(
+def surroundings(fleet: Fleet, directory: str | Path = "/lab", *, whole: bool = False) -> LabEnvironment:
+    return LabEnvironment(
         layout=Layout(Path(directory)),
         block=BLOCK,
-        addresses=addresses_for(fleet, BLOCK),
+        addresses=assign_addresses(fleet, BLOCK),
         software={broker.release.text: Software("/software", whole) for broker in fleet.brokers},
         user="someone",
         java_home="/java",

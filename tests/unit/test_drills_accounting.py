@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from activemq_fleet.drills import Account, account, in_flight, longest_silence
+from activemq_fleet.drills import DeliveryAccount, account_for_events, in_flight, longest_silence
 from activemq_fleet.drills.accounting import Journal
 
 EPOCH = "fdcf1c27-659f-430e-a21c-32ab4cc31e10"
@@ -37,9 +37,11 @@ def consumed(handled: Sequence[int], *more: tuple[Any, ...], barrier: int | None
     return journal("subscriber", *kinds, *more, *([("barrier", barrier)] if barrier else []))
 
 
-def settled(publisher: list[Record], subscriber: list[Record], promised: Sequence[str] | None = None) -> Account:
+def settled(
+    publisher: list[Record], subscriber: list[Record], promised: Sequence[str] | None = None
+) -> DeliveryAccount:
     known = [r["event_id"] for r in publisher if r["kind"] == "accepted" and r["event_id"] != event(4)]
-    return account(
+    return account_for_events(
         "orders-mq01",
         "MQTT",
         Journal.of("the publisher", publisher),
@@ -48,7 +50,7 @@ def settled(publisher: list[Record], subscriber: list[Record], promised: Sequenc
     )
 
 
-def verdicts(found: Account) -> dict[str, str]:
+def verdicts(found: DeliveryAccount) -> dict[str, str]:
     return {unit.event_id.rpartition(":")[2]: unit.verdict for unit in found.units}
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from activemq_fleet.drills import Account, Fault, Unit, headline, judge
-from activemq_fleet.drills.judging import highest_chance, lowest_rate, why_void
+from activemq_fleet.drills import DeliveryAccount, EventOutcome, Fault, headline, judge
+from activemq_fleet.drills.judging import highest_loss_probability, lowest_rate, void_reason
 from tests.unit.drilled import ACCOUNT, FAULT, result_of
 
 
@@ -18,7 +18,7 @@ def test_a_drill_with_nothing_to_say_is_clean() -> None:
 
 @pytest.mark.parametrize("name", ["lost", "stuck", "duplicate"])
 def test_one_event_that_was_not_handled_once_is_a_finding(name: str) -> None:
-    units = (Unit("shop:e:7", name, "because"),)  # type: ignore[arg-type]
+    units = (EventOutcome("shop:e:7", name, "because"),)  # type: ignore[arg-type]
 
     changed: dict[str, Any] = {name: 1, "units": units}
     verdict, reasons = judge([FAULT], [replace(ACCOUNT, **changed)], 1)
@@ -54,7 +54,7 @@ def test_a_fault_that_was_repeated_and_then_counted_is_enough() -> None:
 
 
 def test_a_drill_without_events_proves_nothing() -> None:
-    nothing = Account(pair="orders-mq01", protocol="MQTT", accepted=0, acknowledged=0, handled=0)
+    nothing = DeliveryAccount(pair="orders-mq01", protocol="MQTT", accepted=0, acknowledged=0, handled=0)
 
     assert judge([FAULT], [nothing], 1)[0] == "void"
 
@@ -75,17 +75,17 @@ def test_a_loss_is_told_before_a_gap_and_before_too_little_load() -> None:
         (replace(ACCOUNT, gaps=("a hole",)), FAULT, "Nobody can say whether anything was lost: a hole."),
     ],
 )
-def test_the_headline_says_it_in_plain_words(account: Account, fault: Fault, said: str) -> None:
+def test_the_headline_says_it_in_plain_words(account: DeliveryAccount, fault: Fault, said: str) -> None:
     assert headline(result_of([fault], [account])) == said
 
 
 def test_a_fault_needs_fifty_events_a_second_or_half_of_a_lower_rate() -> None:
     assert lowest_rate(1000) == lowest_rate(100) == 50
     assert lowest_rate(40) == 20
-    assert why_void(51, 50, 100) is None
-    assert why_void(99, 49, 100) == "49 events a second before the fault, and 50 are needed"
+    assert void_reason(51, 50, 100) is None
+    assert void_reason(99, 49, 100) == "49 events a second before the fault, and 50 are needed"
 
 
 def test_twenty_faults_without_a_loss_leave_fourteen_percent() -> None:
-    assert highest_chance(20) == pytest.approx(0.139, abs=0.001)
-    assert highest_chance(0) == 1
+    assert highest_loss_probability(20) == pytest.approx(0.139, abs=0.001)
+    assert highest_loss_probability(0) == 1

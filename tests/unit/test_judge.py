@@ -118,15 +118,15 @@ def test_the_lab_tells_what_the_judge_concludes(
     hosts = hosts_in(tmp_path, whole=False, **profile)
     story = BrokerRun()
     story.phase, story.has_started = case.phase.name, case.phase.has_started  # type: ignore[assignment]
-    run = processes.Run(PAIR[0], 42, 1.0, 1.0, "v1")
-    monkeypatch.setattr(processes, "run_of", lambda *_: run)
-    monkeypatch.setattr(processes, "find", lambda *_: case.process and SimpleNamespace(pid=42))
+    run = processes.ProcessRun(PAIR[0], 42, 1.0, 1.0, "v1")
+    monkeypatch.setattr(processes, "last_run", lambda *_: run)
+    monkeypatch.setattr(processes, "find_process", lambda *_: case.process and SimpleNamespace(pid=42))
     monkeypatch.setattr(hosts, "_story", lambda *_: story)
     monkeypatch.setattr(lab_hosts, "read_process", lambda _: case.process)
-    monkeypatch.setattr(lab_hosts, "ask", lambda *_, **__: case.answers)
+    monkeypatch.setattr(lab_hosts, "probe_broker", lambda *_, **__: case.answers)
     monkeypatch.setattr(lab_hosts, "is_listening", lambda *_: case.listens)
     monkeypatch.setattr(lab_hosts, "holds_lock", lambda *_: case.holds_lock)
-    assert hosts.look(hosts.fleet.broker(PAIR[0])).state == expected
+    assert hosts.observe(hosts.fleet.broker(PAIR[0])).state == expected
 
 
 @TABLE

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from activemq_fleet.drills import Span
+from activemq_fleet.drills import StateSpan
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab.agent_load_generator import AgentLoadSpec
-from activemq_fleet.lab.drill_files import phases, read_journal, spans
+from activemq_fleet.lab.drill_files import read_journal, state_changes, state_spans
 from activemq_fleet.lab.load_process import specs_from_json, specs_to_json
 from activemq_fleet.lab.load_spec import load_spec, speaks_mqtt
 from activemq_fleet.lab.stomp_load_generator import StompLoadSpec
@@ -105,18 +105,18 @@ def test_specs_of_both_protocols_survive_json() -> None:
 def test_states_have_no_hole_from_the_beginning_to_the_end() -> None:
     changes = [(14.0, "stopped"), (12.0, "hung"), (20.0, "standby"), (30.0, "active")]
 
-    found = spans(PAIR, A, "active", changes, 10.0, 25.0)  # type: ignore[arg-type]
+    found = state_spans(PAIR, A, "active", changes, 10.0, 25.0)  # type: ignore[arg-type]
 
     assert found == [
-        Span(PAIR, A, "active", 10.0, 12.0),
-        Span(PAIR, A, "hung", 12.0, 14.0),
-        Span(PAIR, A, "stopped", 14.0, 20.0),
-        Span(PAIR, A, "standby", 20.0, 25.0),
+        StateSpan(PAIR, A, "active", 10.0, 12.0),
+        StateSpan(PAIR, A, "hung", 12.0, 14.0),
+        StateSpan(PAIR, A, "stopped", 14.0, 20.0),
+        StateSpan(PAIR, A, "standby", 20.0, 25.0),
     ]
 
 
 def test_a_state_that_did_not_change_is_one_span() -> None:
-    assert spans(PAIR, A, "active", [(12.0, "active")], 10.0, 25.0) == [Span(PAIR, A, "active", 10.0, 25.0)]
+    assert state_spans(PAIR, A, "active", [(12.0, "active")], 10.0, 25.0) == [StateSpan(PAIR, A, "active", 10.0, 25.0)]
 
 
 LOG = """\
@@ -129,11 +129,11 @@ waiting a lock to be acquired | o.a.SharedFileLocker | main
 
 
 def test_a_log_tells_when_a_broker_came_into_which_state() -> None:
-    found = phases(LOG, 0.0)
+    found = state_changes(LOG, 0.0)
 
     assert [state for _, state in found] == ["starting", "standby", "starting", "active"]
     assert found[3][0] - found[1][0] == pytest.approx(9.25)
-    assert phases(LOG, found[2][0] + 0.1) == found[3:]
+    assert state_changes(LOG, found[2][0] + 0.1) == found[3:]
 
 
 def line(jseq: int, kind: str, **more: Any) -> str:

@@ -20,7 +20,7 @@ PAIR = "orders-mq01"
 
 
 def begin(found: Fleet, directory: Path, allowed: object = True, **options: Any) -> dict[str, Any]:
-    return drill_hosts.begin(found, list(found.pairs), {"orders": allowed}, options, directory)
+    return drill_hosts.begin_drill(found, list(found.pairs), {"orders": allowed}, options, directory)
 
 
 def fleet_of(**variables: Any) -> Fleet:
@@ -163,7 +163,7 @@ def test_without_journals_the_end_is_never_clean(begun: DrillRun) -> None:
     (begun.directory / "done").touch()
 
     result = begun.finish(fleet_of(), skew=5.0)
-    drill_hosts.write(result, begun.directory / "report" / "drill.html")
+    drill_hosts.write_report(result, begun.directory / "report" / "drill.html")
 
     assert result.verdict == "incomplete"
     assert [fault.takeover for fault in result.faults] == [3.5, 3.5]

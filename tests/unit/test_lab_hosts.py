@@ -9,8 +9,8 @@ from activemq_fleet.errors import LabError
 from activemq_fleet.lab import processes
 from activemq_fleet.lab.hosts import Hosts
 from activemq_fleet.lab.layout import Layout
-from activemq_fleet.lab.loopback_overlay import merged, overlay
-from activemq_fleet.lab.state import State
+from activemq_fleet.lab.loopback_overlay import apply_overlay, overlay
+from activemq_fleet.lab.state import LabState
 from activemq_fleet.render.service import environment_path, files
 from tests.unit.lab_fleets import PAIR, fleet_of, surroundings, variables
 
@@ -21,9 +21,9 @@ def hosts_in(tmp_path: Path, *, whole: bool = False, **values: Any) -> Hosts:
     hosts = variables(**values)
     fleet = fleet_of(hosts)
     here = surroundings(fleet, tmp_path / "lab", whole=whole)
-    state = State(
+    state = LabState(
         here.block, here.seed, "/java/bin/java", dict(here.addresses), dict(here.software), {},
-        merged(hosts, overlay(fleet, hosts, here)),
+        apply_overlay(hosts, overlay(fleet, hosts, here)),
     )  # fmt: skip
     return Hosts(Layout(tmp_path / "lab"), state)
 

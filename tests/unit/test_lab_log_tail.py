@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.lab.log_tail import LogTail, explain, records_of
-from activemq_fleet.lab.processes import Run
+from activemq_fleet.lab.log_tail import LogTail, explain_failed_run, records_of
+from activemq_fleet.lab.processes import ProcessRun
 from tests.log_reading import logger_of
 
 STARTED = "Apache ActiveMQ 6.3.1 (a, ID:vm-1-2-0:1) started"
@@ -16,9 +16,9 @@ def line(message: str, level: str = "INFO", second: int = 0) -> str:
     return f"2026-03-01 10:00:{second:02},000 | {level:5} | {message} | {logger_of(message)} | main\n"
 
 
-def run_from(log: Path) -> Run:
+def run_from(log: Path) -> ProcessRun:
     status = log.stat() if log.exists() else None
-    return Run("a", 1, 0.0, 0.0, "v", status.st_ino if status else 0, status.st_size if status else 0)
+    return ProcessRun("a", 1, 0.0, 0.0, "v", status.st_ino if status else 0, status.st_size if status else 0)
 
 
 @pytest.fixture
@@ -84,14 +84,14 @@ def test_a_failure_is_explained_by_the_last_error_of_the_run(log: Path) -> None:
     append(log, line("old", "ERROR"))
     run = run_from(log)
     append(log, line("new", "ERROR") + "Caused by: java.net.BindException: Address already in use\n")
-    assert explain(log.parent, run) == "new: java.net.BindException: Address already in use"
+    assert explain_failed_run(log.parent, run) == "new: java.net.BindException: Address already in use"
     assert len(records_of(log.parent, run)) == 1
 
 
 def test_a_failure_before_the_first_line_is_explained_by_what_was_printed(log: Path) -> None:
     log.with_name("console.log").write_text("Picked up nothing\nError: Could not find or load main class X\n\tat y\n")
-    assert explain(log.parent, run_from(log)) == "Error: Could not find or load main class X"
+    assert explain_failed_run(log.parent, run_from(log)) == "Error: Could not find or load main class X"
 
 
 def test_a_failure_without_a_word_is_explained_by_none(log: Path) -> None:
-    assert explain(log.parent, run_from(log)) == ""
+    assert explain_failed_run(log.parent, run_from(log)) == ""

@@ -8,10 +8,10 @@ import pytest
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab.loopback_overlay import (
     LAB_USER,
-    addresses_for,
-    difference,
-    for_clients,
-    merged,
+    apply_overlay,
+    assign_addresses,
+    fleet_for_clients,
+    list_substitutions,
     names_file,
     overlay,
 )
@@ -32,31 +32,31 @@ def overlaid(
 
 
 def test_pair_and_node_show_in_the_address() -> None:
-    chosen = addresses_for(fleet_of(variables(*TWO_PAIRS)), BLOCK)
+    chosen = assign_addresses(fleet_of(variables(*TWO_PAIRS)), BLOCK)
     assert list(chosen.values()) == ["127.77.1.1", "127.77.1.2", "127.77.2.1", "127.77.2.2"]
 
 
 def test_brokers_of_one_machine_share_its_address() -> None:
     hosts = variables(address="mq.example.com")
     hosts[B]["activemq_port_offset"] = 10
-    assert set(addresses_for(fleet_of(hosts), BLOCK).values()) == {"127.77.1.1"}
+    assert set(assign_addresses(fleet_of(hosts), BLOCK).values()) == {"127.77.1.1"}
 
 
 def test_a_host_keeps_its_address_when_others_come() -> None:
-    known = addresses_for(fleet_of(variables(*PAIR)), BLOCK)
-    more = addresses_for(fleet_of(variables("archive-mq01-a.example.com", *PAIR, ha="none")), BLOCK, known)
+    known = assign_addresses(fleet_of(variables(*PAIR)), BLOCK)
+    more = assign_addresses(fleet_of(variables("archive-mq01-a.example.com", *PAIR, ha="none")), BLOCK, known)
     assert {host: more[host] for host in PAIR} == known
     assert len(set(more.values())) == 3
 
 
 def test_addresses_of_another_block_are_not_kept() -> None:
-    chosen = addresses_for(fleet_of(variables(*PAIR)), BLOCK, {A: "127.16.9.9"})
+    chosen = assign_addresses(fleet_of(variables(*PAIR)), BLOCK, {A: "127.16.9.9"})
     assert chosen[A] == "127.77.1.1"
 
 
 def test_a_thousand_brokers_have_an_address_each() -> None:
     names = [f"g-mq{number:04}-{node}" for number in range(500) for node in "ab"]
-    chosen = addresses_for(fleet_of(variables(*names, topology="none")), BLOCK)
+    chosen = assign_addresses(fleet_of(variables(*names, topology="none")), BLOCK)
     assert len(set(chosen.values())) == 1000
     assert all(ipaddress.ip_address(text) in ipaddress.ip_network("127.77.0.0/16") for text in chosen.values())
 
@@ -170,14 +170,14 @@ def test_agents_get_directories_of_the_labs() -> None:
 @pytest.mark.parametrize("release", ["5.5.1", "5.18.3", "6.3.1"])
 def test_the_overlay_makes_a_fleet_that_renders(release: str) -> None:
     hosts = variables(*TWO_PAIRS, release=release)
-    fleet = build_fleet(merged(hosts, overlaid(hosts)), {})
+    fleet = build_fleet(apply_overlay(hosts, overlaid(hosts)), {})
     assert not fleet.blocking
     assert all(b"127.77." in render(broker)["conf/activemq.xml"] for broker in fleet.brokers)
 
 
 def test_the_overlay_changes_nothing_but_surroundings() -> None:
     hosts = variables(*TWO_PAIRS)
-    before, after = fleet_of(hosts), fleet_of(merged(hosts, overlaid(hosts)))
+    before, after = fleet_of(hosts), fleet_of(apply_overlay(hosts, overlaid(hosts)))
     for was, now in zip(before.brokers, after.brokers, strict=True):
         assert (was.broker_name, was.address, was.connectors, was.links, was.accounts) == (
             now.broker_name,
@@ -192,20 +192,20 @@ def test_the_name_that_peers_dial_comes_first_in_the_names_file() -> None:
     hosts = variables(address="mq.example.com")
     hosts[B]["activemq_port_offset"] = 10
     fleet = fleet_of(hosts)
-    line = next(line for line in names_file(fleet, addresses_for(fleet, BLOCK)).splitlines() if "127.77" in line)
+    line = next(line for line in names_file(fleet, assign_addresses(fleet, BLOCK)).splitlines() if "127.77" in line)
     assert line.split() == ["127.77.1.1", "mq.example.com", A, "orders-mq01-a", B, "orders-mq01-b"]
 
 
 def test_the_names_file_resolves_localhost_too() -> None:
     fleet = fleet_of(variables())
-    assert "127.0.0.1 localhost" in names_file(fleet, addresses_for(fleet, BLOCK))
+    assert "127.0.0.1 localhost" in names_file(fleet, assign_addresses(fleet, BLOCK))
 
 
 def test_clients_are_given_addresses() -> None:
     agent = "gate01.example.com"
     hosts = variables() | {agent: {"activemq_agent_username": "agent", "activemq_agent_password": "s3cret-agent"}}
     fleet = fleet_of(hosts, activemq_agents=[agent])
-    seen = for_clients(fleet, addresses_for(fleet, BLOCK))
+    seen = fleet_for_clients(fleet, assign_addresses(fleet, BLOCK))
     assert seen.agents[0].urls == (("127.77.1.1", 1883), ("127.77.1.2", 1883))
     assert [broker.address for broker in seen.brokers] == ["127.77.1.1", "127.77.1.2"]
 
@@ -216,13 +216,13 @@ def test_the_difference_shows_no_secret() -> None:
         users=[{"name": "app", "password": "p4ssw0rt-app", "groups": ["g"]}],
     )
     hosts[A]["activemq_network_password"] = hosts[B]["activemq_network_password"] = EncryptedValue("x")
-    shown = str(difference(hosts, overlaid(hosts)))
+    shown = str(list_substitutions(hosts, overlaid(hosts)))
     assert "p4ssw0rt-app" not in shown
     assert "activemq_network_password" in shown
 
 
 def test_the_difference_holds_only_what_differs() -> None:
     hosts = variables(bind="127.77.1.1")
-    changed = {(item.host, item.variable) for item in difference(hosts, overlaid(hosts))}
+    changed = {(item.host, item.variable) for item in list_substitutions(hosts, overlaid(hosts))}
     assert (A, "activemq_bind") not in changed
     assert (B, "activemq_bind") in changed

@@ -9,7 +9,7 @@ import pytest
 
 from activemq_fleet.audit.operation_records import Operation, operations_of
 from activemq_fleet.lab.layout import Layout
-from activemq_fleet.lab.operations import recorded
+from activemq_fleet.lab.operations import record_operation
 
 A, B, NEW = "orders-mq01-a", "orders-mq01-b", "orders-mq02-a"
 
@@ -23,14 +23,14 @@ def layout(tmp_path: Path) -> Layout:
 
 
 def read(layout: Layout, host: str) -> tuple[Operation, ...]:
-    found, problems = operations_of(host, layout.operations(host).read_bytes())
+    found, problems = operations_of(host, layout.operations_file(host).read_bytes())
     assert problems == ()
     return found
 
 
 def test_begin_and_end_are_on_every_host_of_the_work_also_when_it_fails(layout: Layout) -> None:
     said: list[str] = []
-    with pytest.raises(RuntimeError), recorded(layout, (A, B, NEW), "lab stop", said.append):
+    with pytest.raises(RuntimeError), record_operation(layout, (A, B, NEW), "lab stop", said.append):
         raise RuntimeError
     for host in (A, B):
         (one,) = read(layout, host)
@@ -41,9 +41,9 @@ def test_begin_and_end_are_on_every_host_of_the_work_also_when_it_fails(layout: 
 
 
 def test_what_cannot_be_written_down_is_done_all_the_same_and_told(layout: Layout) -> None:
-    layout.operations(A).mkdir()
+    layout.operations_file(A).mkdir()
     said: list[str] = []
-    with recorded(layout, (A,), "lab stop", said.append):
+    with record_operation(layout, (A,), "lab stop", said.append):
         said.append("done")
     assert said[1] == "done"
     assert all("audit will not know it as planned" in line for line in (said[0], said[2]))

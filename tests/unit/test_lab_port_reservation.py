@@ -37,102 +37,102 @@ def lab(tmp_path: Path, name: str) -> Path:
 
 
 def test_two_labs_have_different_blocks(tmp_path: Path, claims: PortReservations) -> None:
-    assert claims.take(lab(tmp_path, "a")) != claims.take(lab(tmp_path, "b"))
+    assert claims.reserve(lab(tmp_path, "a")) != claims.reserve(lab(tmp_path, "b"))
 
 
 def test_a_lab_keeps_its_block(tmp_path: Path, claims: PortReservations) -> None:
     mine = lab(tmp_path, "a")
-    assert claims.take(mine) == claims.take(mine)
+    assert claims.reserve(mine) == claims.reserve(mine)
 
 
 def test_a_lab_gets_the_block_that_it_wants_where_it_is_free(tmp_path: Path, claims: PortReservations) -> None:
-    assert claims.take(lab(tmp_path, "a"), 200) == 200
+    assert claims.reserve(lab(tmp_path, "a"), 200) == 200
 
 
 def test_a_lab_gets_another_block_where_the_wanted_one_is_taken(tmp_path: Path, claims: PortReservations) -> None:
-    claims.take(lab(tmp_path, "a"), 200)
-    assert claims.take(lab(tmp_path, "b"), 200) != 200
+    claims.reserve(lab(tmp_path, "a"), 200)
+    assert claims.reserve(lab(tmp_path, "b"), 200) != 200
 
 
 def test_a_released_block_is_free(tmp_path: Path, claims: PortReservations) -> None:
-    claims.take(lab(tmp_path, "a"), 200)
+    claims.reserve(lab(tmp_path, "a"), 200)
     claims.release(lab(tmp_path, "a"))
-    assert claims.take(lab(tmp_path, "b"), 200) == 200
+    assert claims.reserve(lab(tmp_path, "b"), 200) == 200
 
 
 def test_a_claim_ends_with_its_directory_and_processes(tmp_path: Path, claims: PortReservations) -> None:
     gone = lab(tmp_path, "gone")
-    claims.take(gone, 200)
+    claims.reserve(gone, 200)
     gone.rmdir()
-    assert claims.take(lab(tmp_path, "b"), 200) == 200
+    assert claims.reserve(lab(tmp_path, "b"), 200) == 200
 
 
 def test_a_living_process_keeps_the_claim_of_a_directory_that_is_gone(
     tmp_path: Path, claims: PortReservations, living: tuple[int, float]
 ) -> None:
     gone = lab(tmp_path, "gone")
-    claims.take(gone, 200)
-    claims.note(gone, [living])
+    claims.reserve(gone, 200)
+    claims.record_processes(gone, [living])
     gone.rmdir()
-    assert claims.take(lab(tmp_path, "b"), 200) != 200
+    assert claims.reserve(lab(tmp_path, "b"), 200) != 200
 
 
 def test_a_process_id_that_another_program_has_now_keeps_no_claim(
     tmp_path: Path, claims: PortReservations, living: tuple[int, float]
 ) -> None:
     gone = lab(tmp_path, "gone")
-    claims.take(gone, 200)
-    claims.note(gone, [(living[0], living[1] - 3600)])
+    claims.reserve(gone, 200)
+    claims.record_processes(gone, [(living[0], living[1] - 3600)])
     gone.rmdir()
-    assert claims.take(lab(tmp_path, "b"), 200) == 200
+    assert claims.reserve(lab(tmp_path, "b"), 200) == 200
 
 
 def test_a_block_in_which_somebody_listens_is_not_taken(tmp_path: Path, claims: PortReservations) -> None:
     with socket.create_server(("127.201.3.4", 0)):
-        assert claims.take(lab(tmp_path, "a"), 201) != 201
+        assert claims.reserve(lab(tmp_path, "a"), 201) != 201
 
 
 def test_when_all_are_claimed_the_longest_idle_gives_way(
     tmp_path: Path, claims: PortReservations, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "LAST", module.FIRST + 1)
-    first = claims.take(lab(tmp_path, "a"))
-    claims.take(lab(tmp_path, "b"))
-    assert claims.take(lab(tmp_path, "c")) == first
+    first = claims.reserve(lab(tmp_path, "a"))
+    claims.reserve(lab(tmp_path, "b"))
+    assert claims.reserve(lab(tmp_path, "c")) == first
 
 
 def test_when_all_are_alive_it_says_so(
     tmp_path: Path, claims: PortReservations, monkeypatch: pytest.MonkeyPatch, living: tuple[int, float]
 ) -> None:
     monkeypatch.setattr(module, "LAST", module.FIRST)
-    claims.take(lab(tmp_path, "a"))
-    claims.note(lab(tmp_path, "a"), [living])
+    claims.reserve(lab(tmp_path, "a"))
+    claims.record_processes(lab(tmp_path, "a"), [living])
     with pytest.raises(LabError, match="take one down"):
-        claims.take(lab(tmp_path, "b"))
+        claims.reserve(lab(tmp_path, "b"))
 
 
 def test_everyone_may_claim(tmp_path: Path, claims: PortReservations) -> None:
-    number = claims.take(lab(tmp_path, "a"))
+    number = claims.reserve(lab(tmp_path, "a"))
     directory = tmp_path / "claims"
     assert stat.S_IMODE(directory.stat().st_mode) == 0o1777
     assert stat.S_IMODE((directory / f"127.{number}").stat().st_mode) == 0o666
 
 
 def test_a_link_in_place_of_a_claim_is_not_followed(tmp_path: Path, claims: PortReservations) -> None:
-    claims.take(lab(tmp_path, "a"), 17)
+    claims.reserve(lab(tmp_path, "a"), 17)
     precious = tmp_path / "precious"
     precious.write_text("mine")
     (tmp_path / "claims" / "127.200").symlink_to(precious)
     with pytest.raises(LabError, match=r"127\.200"):
-        claims.take(lab(tmp_path, "b"), 200)
+        claims.reserve(lab(tmp_path, "b"), 200)
     assert precious.read_text() == "mine"
 
 
 @pytest.mark.parametrize("content", ["", "null", "{", '{"directory": 1}', "\0\0"])
 def test_a_claim_that_cannot_be_read_is_none(tmp_path: Path, claims: PortReservations, content: str) -> None:
-    claims.take(lab(tmp_path, "a"), 17)
+    claims.reserve(lab(tmp_path, "a"), 17)
     (tmp_path / "claims" / "127.200").write_text(content)
-    assert claims.take(lab(tmp_path, "b"), 200) == 200
+    assert claims.reserve(lab(tmp_path, "b"), 200) == 200
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
@@ -142,14 +142,14 @@ def test_a_stale_claim_of_another_user_is_taken_over() -> None:
         "from pathlib import Path\n"
         "from activemq_fleet.lab.port_reservation import PortReservations\n"
         # What is imported late may be closed to others.
-        "PortReservations(Path(sys.argv[3])).take(Path(sys.argv[3]), 200)\n"
+        "PortReservations(Path(sys.argv[3])).reserve(Path(sys.argv[3]), 200)\n"
         "os.setgid(65534); os.setuid(65534)\n"
-        "print(PortReservations(Path(sys.argv[1])).take(Path(sys.argv[2]), 200))\n"
+        "print(PortReservations(Path(sys.argv[1])).reserve(Path(sys.argv[2]), 200))\n"
     )
     with tempfile.TemporaryDirectory() as name:  # pytest's own directories are closed to others
         shared = Path(name)
         shared.chmod(0o755)
-        PortReservations(shared / "claims").take(shared / "gone", 200)
+        PortReservations(shared / "claims").reserve(shared / "gone", 200)
         arguments = [str(path) for path in (shared / "claims", shared, shared / "rehearsal")]
         done = subprocess.run([sys.executable, "-c", script, *arguments], capture_output=True, text=True, check=False)
     assert done.stdout.strip() == "200", done.stderr

@@ -17,8 +17,8 @@ from activemq_fleet.errors import LabError
 from activemq_fleet.lab import processes
 from activemq_fleet.lab.layout import Layout
 from activemq_fleet.lab.loopback_overlay import MARK
-from activemq_fleet.lab.processes import Run
-from activemq_fleet.lab.readiness import taken_port
+from activemq_fleet.lab.processes import ProcessRun
+from activemq_fleet.lab.readiness import is_port_taken
 
 SLEEP = "import time; time.sleep(60)"
 STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(60)"
@@ -29,23 +29,23 @@ def layout(tmp_path: Path) -> Iterator[Layout]:
     made = Layout(tmp_path / "lab")
     made.make()
     yield made
-    processes.end(processes.strays(made), grace=0)
+    processes.end(processes.lab_processes(made), grace=0)
 
 
-def launch(layout: Layout, script: str = SLEEP, host: str = "a", mark: str | None = None) -> Run:
+def launch(layout: Layout, script: str = SLEEP, host: str = "a", mark: str | None = None) -> ProcessRun:
     command = [sys.executable, "-c", script, mark or f"{MARK}{layout.directory}"]
     return processes.launch(layout, host, command, {"ACTIVEMQ_BASE": "/b"}, layout.base(host), "v1")
 
 
-def living(layout: Layout, run: Run) -> psutil.Process:
-    process = processes.find(layout, run)
+def living(layout: Layout, run: ProcessRun) -> psutil.Process:
+    process = processes.find_process(layout, run)
     assert process is not None
     return process
 
 
 def test_what_was_started_is_found_again_from_the_disk(layout: Layout) -> None:
     run = launch(layout)
-    again = processes.run_of(layout, "a")
+    again = processes.last_run(layout, "a")
     assert again == run
     assert living(layout, again).pid == run.pid
 
@@ -65,7 +65,7 @@ def test_a_broker_has_the_environment_and_the_umask_of_its_unit(layout: Layout) 
 def test_a_killed_process_is_gone_and_leaves_no_zombie(layout: Layout) -> None:
     run = launch(layout)
     processes.end([living(layout, run)], grace=0)
-    assert processes.find(layout, run) is None
+    assert processes.find_process(layout, run) is None
     assert not psutil.pid_exists(run.pid)
 
 
@@ -84,7 +84,7 @@ def test_a_process_ends_with_its_last_thread_and_so_do_its_ports(layout: Layout)
     process = living(layout, launch(layout, LINGERING))
     port = int(_wait_for_output(layout))
     processes.end([process], grace=60)
-    assert not taken_port(("127.0.0.1", port))
+    assert not is_port_taken(("127.0.0.1", port))
 
 
 def test_children_of_a_broker_die_with_it(layout: Layout) -> None:
@@ -100,12 +100,12 @@ def test_children_of_a_broker_die_with_it(layout: Layout) -> None:
 
 def test_a_process_of_another_start_time_is_not_ours(layout: Layout) -> None:
     run = launch(layout)
-    assert processes.find(layout, replace(run, created=run.created - 60)) is None
+    assert processes.find_process(layout, replace(run, created=run.created - 60)) is None
 
 
 def test_a_process_without_the_labs_mark_is_not_ours(layout: Layout) -> None:
     run = launch(layout, mark="-Dactivemq.fleet.lab=/another")
-    assert processes.find(layout, run) is None
+    assert processes.find_process(layout, run) is None
     os.killpg(run.pid, signal.SIGKILL)
     os.waitpid(run.pid, 0)
 
@@ -114,7 +114,7 @@ def test_a_process_that_ignores_sigterm_is_killed(layout: Layout) -> None:
     run = launch(layout, STUBBORN)
     _wait_for_output(layout)
     processes.end([living(layout, run)], grace=0.2)
-    assert processes.find(layout, run) is None
+    assert processes.find_process(layout, run) is None
 
 
 def test_a_frozen_process_is_told_from_one_that_works(layout: Layout) -> None:
@@ -136,8 +136,8 @@ def test_a_frozen_process_is_ended_without_waiting(layout: Layout) -> None:
 
 def test_strays_are_found_by_their_mark_alone(layout: Layout) -> None:
     run = launch(layout)
-    processes.forget(layout, "a")
-    assert [process.pid for process in processes.strays(layout)] == [run.pid]
+    processes.delete_run(layout, "a")
+    assert [process.pid for process in processes.lab_processes(layout)] == [run.pid]
 
 
 def test_a_run_begins_where_the_log_ended(layout: Layout) -> None:
@@ -157,7 +157,7 @@ def test_a_program_that_is_not_there_is_one_line(layout: Layout) -> None:
 def test_a_record_that_cannot_be_read_is_none(layout: Layout, content: str) -> None:
     layout.runs.mkdir()
     (layout.runs / "a.json").write_text(content)
-    assert processes.run_of(layout, "a") is None
+    assert processes.last_run(layout, "a") is None
 
 
 def test_options_of_the_users_environment_do_not_reach_a_broker(

@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from activemq_fleet.lab.readiness import credentials_of, listening_on, taken_port
+from activemq_fleet.lab.readiness import credentials_of, is_port_taken, listens_on_port
 from activemq_fleet.settings.encrypted import EncryptedValue
 from tests.unit.lab_fleets import PAIR, fleet_of, variables
 
@@ -33,27 +33,27 @@ def test_a_password_that_cannot_be_opened_is_of_no_use() -> None:
 
 def test_a_port_is_found_whatever_stands_after_it() -> None:
     listening = ("nio://a.example.com:61618?maximumConnections=1000", "stomp://a.example.com:61613")
-    assert listening_on(listening, 61618)
-    assert listening_on(listening, 61613)
-    assert not listening_on(listening, 1618)
+    assert listens_on_port(listening, 61618)
+    assert listens_on_port(listening, 61613)
+    assert not listens_on_port(listening, 1618)
 
 
 def test_a_port_that_somebody_has_is_taken() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
-        assert taken_port(server.getsockname())
+        assert is_port_taken(server.getsockname())
 
 
 def test_a_port_that_somebody_has_on_all_addresses_is_taken() -> None:
     with socket.create_server(("", 0)) as server:
-        assert taken_port(("127.0.0.1", server.getsockname()[1]))
+        assert is_port_taken(("127.0.0.1", server.getsockname()[1]))
 
 
 def test_a_port_that_nobody_has_is_free() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = server.getsockname()
-    assert not taken_port(address)
+    assert not is_port_taken(address)
 
 
 def test_an_address_that_is_not_ours_is_an_error() -> None:
     with pytest.raises(OSError, match="assign"):
-        taken_port(("192.0.2.1", 20000))
+        is_port_taken(("192.0.2.1", 20000))

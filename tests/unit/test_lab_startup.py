@@ -8,7 +8,7 @@ import pytest
 
 from activemq_fleet.errors import LabError
 from activemq_fleet.host.judge import BrokerState
-from activemq_fleet.lab.hosts import Hosts, Sight
+from activemq_fleet.lab.hosts import BrokerSnapshot, Hosts
 from activemq_fleet.lab.pure import check_pair, check_start
 from activemq_fleet.lab.startup import Startup
 from activemq_fleet.logs import BrokerRun
@@ -38,10 +38,10 @@ class Stage:
         if broker.host != self._broken:
             self.alive.add(broker.host)
 
-    def look(self, broker: Broker, *, timeout: float = 0) -> Sight:
+    def observe(self, broker: Broker, *, timeout: float = 0) -> BrokerSnapshot:
         state = self._state(broker)
         self.events.append(f"{broker.host} {state}")
-        return Sight(state, BrokerRun())
+        return BrokerSnapshot(state, BrokerRun())
 
     def _state(self, broker: Broker) -> BrokerState:
         if broker.host not in self.alive:
@@ -55,7 +55,7 @@ class Stage:
         self.events.append(f"{broker.host} listens on {port}")
         return broker.host in self.alive
 
-    def story(self, broker: Broker) -> BrokerRun:
+    def broker_run(self, broker: Broker) -> BrokerRun:
         return self.stories.get(broker.host, BrokerRun())
 
     def failure(self, broker: Broker) -> str:

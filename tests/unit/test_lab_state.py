@@ -15,7 +15,7 @@ from activemq_fleet.errors import ArtifactError, LabError
 from activemq_fleet.inventory import InventoryData, read_inventory
 from activemq_fleet.lab import Lab
 from activemq_fleet.lab import state as module
-from activemq_fleet.lab.layout import Layout, write
+from activemq_fleet.lab.layout import Layout, write_file
 from activemq_fleet.lab.port_reservation import PortReservations
 from activemq_fleet.settings.encrypted import EncryptedValue
 from tests.unit.lab_fleets import PAIR, variables
@@ -39,7 +39,7 @@ def layout(tmp_path: Path) -> Layout:
     return Layout(tmp_path / "lab")
 
 
-def prepare(layout: Layout, hosts: dict[str, dict[str, Any]]) -> module.State:
+def prepare(layout: Layout, hosts: dict[str, dict[str, Any]]) -> module.LabState:
     data = InventoryData(hosts, {})
     return module.prepare(layout, data, PortReservations(layout.directory.parent / "claims"), lambda _line: None)[0]
 
@@ -94,7 +94,7 @@ def test_a_lab_of_before_inventories_were_kept_is_read(layout: Layout) -> None:
 def test_a_full_disk_is_named(small_disk: Path) -> None:
     (small_disk / "filler").write_bytes(b"x" * 60_000)
     with pytest.raises(LabError, match=f"{small_disk}/state cannot be written: No space left on device"):
-        write(small_disk / "state", b"x" * 20_000)
+        write_file(small_disk / "state", b"x" * 20_000)
     assert [path.name for path in small_disk.iterdir()] == ["filler"]
 
 

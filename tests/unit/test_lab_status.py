@@ -6,8 +6,8 @@ from typing import Any, cast
 import pytest
 
 from activemq_fleet.lab import Bridge, HostStatus
-from activemq_fleet.lab.hosts import Hosts, Sight
-from activemq_fleet.lab.loopback_overlay import addresses_for
+from activemq_fleet.lab.hosts import BrokerSnapshot, Hosts
+from activemq_fleet.lab.loopback_overlay import assign_addresses
 from activemq_fleet.lab.status import bridges_of, status_of
 from activemq_fleet.logs import BrokerRun, parse
 from activemq_fleet.topology import Fleet
@@ -20,7 +20,7 @@ LINKS = [{"from": "shop", "to": "hub", "duplex": True}]
 
 
 def hosts_of(fleet: Fleet) -> Hosts:
-    addresses = addresses_for(fleet, BLOCK)
+    addresses = assign_addresses(fleet, BLOCK)
     return cast("Hosts", SimpleNamespace(fleet=fleet, address=addresses.__getitem__))
 
 
@@ -85,7 +85,7 @@ def test_a_bridge_to_somewhere_else_is_kept_with_what_is_known(remote: str) -> N
 
 def test_a_stopped_broker_has_no_process_and_no_bridges() -> None:
     fleet = bridged()
-    status = status_of(hosts_of(fleet), fleet.broker(HUB), Sight("stopped", BrokerRun()))
+    status = status_of(hosts_of(fleet), fleet.broker(HUB), BrokerSnapshot("stopped", BrokerRun()))
     assert status.to_dict() == {
         "host": HUB,
         "address": "127.77.1.1",

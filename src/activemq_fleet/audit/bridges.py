@@ -116,7 +116,7 @@ class _Reader:
             self._close_all(seen, "the broker ended without a word")
             self._links = _Links()
         if seen.kind in REACTIONS:
-            self._story.take(event_of(seen))
+            self._story.apply(event_of(seen))
         now = {bridge.local: bridge for bridge in self._story.bridges}
         self._other(seen, had=before)
         for local, bridge in now.items():

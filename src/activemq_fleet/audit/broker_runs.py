@@ -109,7 +109,7 @@ class _Reader:
             self._begin(seen)
         term = self._term or self._begin_unseen(seen)
         before = self._story.phase
-        self._story.take(event_of(seen))
+        self._story.apply(event_of(seen))
         if seen.kind in ("LIFE-STARTING", "LIFE-STARTED", "LIFE-STARTING-OLD", "LIFE-STARTED-OLD"):
             term.name = seen.fields.get("broker", term.name)
         if term.end == "open":

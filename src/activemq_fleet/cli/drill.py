@@ -17,7 +17,7 @@ from activemq_fleet.cli.printing import echo
 from activemq_fleet.errors import InputError
 
 if TYPE_CHECKING:
-    from activemq_fleet.drills import Account, DrillResult
+    from activemq_fleet.drills import DeliveryAccount, DrillResult
     from activemq_fleet.lab import Lab
 
 Function = Callable[..., Any]
@@ -123,7 +123,7 @@ def as_text(result: DrillResult) -> str:
     return "\n".join(lines)
 
 
-def _account_line(account: Account) -> str:
+def _account_line(account: DeliveryAccount) -> str:
     return (
         f"{account.pair} ({account.protocol}): {account.accepted:,} accepted, {account.acknowledged:,} acknowledged, "
         f"{account.handled:,} handled, {account.lost} lost, {account.stuck} stuck, {account.duplicate} handled twice, "

@@ -5,20 +5,28 @@
 
 from __future__ import annotations
 
-from activemq_fleet.drills.accounting import account, in_flight, longest_silence
+from activemq_fleet.drills.accounting import account_for_events, in_flight, longest_silence
 from activemq_fleet.drills.judging import LOWEST_RATE, headline, judge
-from activemq_fleet.drills.model import Account, Conditions, DrillResult, Fault, Span, Unit, What
+from activemq_fleet.drills.model import (
+    Conditions,
+    DeliveryAccount,
+    DrillResult,
+    EventOutcome,
+    Fault,
+    FaultKind,
+    StateSpan,
+)
 
 __all__ = [
     "LOWEST_RATE",
-    "Account",
     "Conditions",
+    "DeliveryAccount",
     "DrillResult",
+    "EventOutcome",
     "Fault",
-    "Span",
-    "Unit",
-    "What",
-    "account",
+    "FaultKind",
+    "StateSpan",
+    "account_for_events",
     "headline",
     "in_flight",
     "judge",

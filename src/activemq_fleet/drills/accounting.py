@@ -13,16 +13,16 @@ from itertools import pairwise
 from sys import intern
 from typing import Any
 
-from activemq_fleet.drills.model import Account, Unit, UnitVerdict
+from activemq_fleet.drills.model import DeliveryAccount, EventOutcome, EventVerdict
 
 Record = Mapping[str, Any]
 """One line of a journal. ``at`` is its ``ts`` in seconds since the epoch."""
 _SHOWN = 100
-_WORST: tuple[UnitVerdict, ...] = ("lost", "stuck", "indeterminate", "duplicate", "delivered")
+_WORST: tuple[EventVerdict, ...] = ("lost", "stuck", "indeterminate", "duplicate", "delivered")
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class JournalEntry:
     """The fields of a journal record that the accounting needs; ``at`` is in seconds since the epoch."""
 
     kind: str
@@ -36,7 +36,7 @@ class Journal:
     """An agent's journal: each record once, in order, and descriptions of missing records in ``gaps``."""
 
     owner: str
-    entries: list[Entry] = field(default_factory=list)
+    entries: list[JournalEntry] = field(default_factory=list)
     gaps: list[str] = field(default_factory=list)
 
     @classmethod
@@ -57,7 +57,7 @@ class Journal:
                 journal.gaps.append(f"{owner}: records {before + 1} to {jseq - 1} of epoch {epoch} are missing")
             last[epoch], ends[epoch] = jseq, record["kind"]
             journal.entries.append(
-                Entry(
+                JournalEntry(
                     kind=intern(str(record["kind"])),
                     at=float(record["at"]),
                     event_id=intern(str(record.get("event_id") or "")),
@@ -78,7 +78,9 @@ class Journal:
         return sorted(entry.at for entry in self.entries if entry.kind == kind and entry.event_id in ids)
 
 
-def account(pair: str, protocol: str, publisher: Journal, subscriber: Journal, promised: Sequence[str]) -> Account:
+def account_for_events(
+    pair: str, protocol: str, publisher: Journal, subscriber: Journal, promised: Sequence[str]
+) -> DeliveryAccount:
     """Return the outcome of every event of a pair's load, counted by verdict.
 
     ``promised`` are the ids that the publishing agent returned: an id unknown to its journal was lost by the agent,
@@ -89,15 +91,15 @@ def account(pair: str, protocol: str, publisher: Journal, subscriber: Journal, p
     barriers = publisher.ids("barrier")  # accepted like any other, and no event
     accepted = [event_id for event_id in dict.fromkeys([*promised, *known]) if event_id not in barriers]
     facts = _Facts.of(publisher, subscriber, bool(gaps))
-    counts: Counter[UnitVerdict] = Counter()
-    units: list[Unit] = []
+    counts: Counter[EventVerdict] = Counter()
+    units: list[EventOutcome] = []
     for event_id in accepted:
         verdict, reason = facts.verdict(event_id, event_id in known)
         counts[verdict] += 1
         if verdict != "delivered":
-            units.append(Unit(event_id, verdict, reason))
+            units.append(EventOutcome(event_id, verdict, reason))
     units.sort(key=lambda unit: _WORST.index(unit.verdict))
-    return Account(
+    return DeliveryAccount(
         pair=pair,
         protocol=protocol,
         accepted=len(accepted),
@@ -142,7 +144,7 @@ class _Facts:
             has_gaps=has_gaps,
         )
 
-    def verdict(self, event_id: str, known: bool) -> tuple[UnitVerdict, str]:
+    def verdict(self, event_id: str, known: bool) -> tuple[EventVerdict, str]:
         """Return the verdict of an event and its reason ("" where it was delivered)."""
         times = self.handled[event_id]
         if times:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from activemq_fleet.drills.model import Account, DrillResult, Fault, Verdict
+from activemq_fleet.drills.model import DeliveryAccount, DrillResult, DrillVerdict, Fault
 
 LOWEST_RATE = 50.0
 """Events a second below which a fault proves nothing."""
@@ -17,7 +17,7 @@ def lowest_rate(rate: float) -> float:
     return min(LOWEST_RATE, rate / 2)
 
 
-def why_void(accepted: float, handled: float, rate: float) -> str | None:
+def void_reason(accepted: float, handled: float, rate: float) -> str | None:
     """Return why a fault does not count, by the events a second accepted and handled before; None if it counts."""
     needed, slowest = lowest_rate(rate), min(accepted, handled)
     if slowest >= needed:
@@ -25,7 +25,9 @@ def why_void(accepted: float, handled: float, rate: float) -> str | None:
     return f"{slowest:.0f} events a second before the fault, and {needed:.0f} are needed"
 
 
-def judge(faults: Sequence[Fault], accounts: Sequence[Account], wanted: int) -> tuple[Verdict, tuple[str, ...]]:
+def judge(
+    faults: Sequence[Fault], accounts: Sequence[DeliveryAccount], wanted: int
+) -> tuple[DrillVerdict, tuple[str, ...]]:
     """Return the verdict of a drill and its reasons, the gravest first: losses precede all else.
 
     ``findings``: events were lost, duplicated or stuck, or a fault failed. ``incomplete``: a journal has a gap, so that
@@ -62,12 +64,12 @@ def headline(result: DrillResult) -> str:
     return f"The fleet did not pass: {result.reasons[0]}."
 
 
-def highest_chance(faults: int) -> float:
+def highest_loss_probability(faults: int) -> float:
     """Return the highest probability of a loss per fault that fits, at 95 %, no loss in so many faults."""
     return float(1 - 0.05 ** (1 / faults)) if faults else 1.0
 
 
-def _losses(accounts: Sequence[Account]) -> list[str]:
+def _losses(accounts: Sequence[DeliveryAccount]) -> list[str]:
     sentences = []
     for name, words in (("lost", "lost"), ("stuck", "stuck"), ("duplicate", "handled more than once")):
         for account in accounts:
@@ -83,7 +85,7 @@ def _mishaps(faults: Sequence[Fault]) -> list[str]:
     return [f"fault {fault.number} at {fault.host}: {fault.problem}" for fault in faults if fault.problem]
 
 
-def _weaknesses(faults: Sequence[Fault], accounts: Sequence[Account], wanted: int) -> list[str]:
+def _weaknesses(faults: Sequence[Fault], accounts: Sequence[DeliveryAccount], wanted: int) -> list[str]:
     counted = [fault for fault in faults if fault.void is None]
     sentences = []
     if len(counted) < wanted:

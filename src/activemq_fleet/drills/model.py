@@ -8,23 +8,23 @@ from typing import Any, Literal, Self
 
 from activemq_fleet.host.judge import BrokerState
 
-What = Literal["kill", "pause", "stop"]
-State = BrokerState | Literal["unknown"]
-Verdict = Literal["clean", "findings", "incomplete", "void"]
-UnitVerdict = Literal["delivered", "duplicate", "stuck", "lost", "indeterminate"]
+FaultKind = Literal["kill", "pause", "stop"]
+ObservedState = BrokerState | Literal["unknown"]
+DrillVerdict = Literal["clean", "findings", "incomplete", "void"]
+EventVerdict = Literal["delivered", "duplicate", "stuck", "lost", "indeterminate"]
 
 
 @dataclass(frozen=True, slots=True)
-class Unit:
+class EventOutcome:
     """An event of a drill that was not simply delivered, with its verdict at the subscriber and the reason."""
 
     event_id: str
-    verdict: UnitVerdict
+    verdict: EventVerdict
     reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Account:
+class DeliveryAccount:
     """The outcome of every event of one pair's load; the counts of verdicts add up to ``accepted``.
 
     ``copies`` are redelivered messages that the receiver dropped; they are no verdict. ``gaps`` describes missing
@@ -42,13 +42,13 @@ class Account:
     indeterminate: int = 0
     copies: int = 0
     gaps: tuple[str, ...] = ()
-    units: tuple[Unit, ...] = ()
+    units: tuple[EventOutcome, ...] = ()
     """The first events that were not simply delivered."""
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Return the account of a dictionary that ``dataclasses.asdict`` made."""
-        units = tuple(Unit(**unit) for unit in data["units"])
+        units = tuple(EventOutcome(**unit) for unit in data["units"])
         return cls(**{**data, "gaps": tuple(data["gaps"]), "units": units})
 
 
@@ -63,7 +63,7 @@ class Fault:
     """
 
     number: int
-    what: What
+    what: FaultKind
     pair: str
     host: str
     at: float
@@ -82,12 +82,12 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class StateSpan:
     """A host's state over a period, in seconds since the epoch; ``pair`` is the name of the host's pair."""
 
     pair: str
     host: str
-    state: State
+    state: ObservedState
     began: float
     ended: float
 
@@ -97,7 +97,7 @@ class Conditions:
     """The conditions of a drill; ``releases`` are by pair, ``rate`` is events a second for each pair."""
 
     where: Literal["lab", "hosts"]
-    what: What
+    what: FaultKind
     wanted: int
     rate: float
     seed: int
@@ -113,13 +113,13 @@ class Conditions:
 class DrillResult:
     """The result of a whole drill; ``reasons`` are the sentences behind the verdict, the gravest first."""
 
-    verdict: Verdict
+    verdict: DrillVerdict
     reasons: tuple[str, ...]
     began: float
     ended: float
     faults: tuple[Fault, ...]
-    accounts: tuple[Account, ...]
-    spans: tuple[Span, ...]
+    accounts: tuple[DeliveryAccount, ...]
+    spans: tuple[StateSpan, ...]
     conditions: Conditions
 
     @property
@@ -132,11 +132,11 @@ class DrillResult:
         return sum(int(getattr(account, name)) for account in self.accounts)
 
     @property
-    def sums(self) -> Account:
+    def sums(self) -> DeliveryAccount:
         """The counts of all pairs, as one account."""
         names = ("accepted", "acknowledged", "handled", "lost", "stuck", "duplicate", "indeterminate", "copies")
         totals: dict[str, Any] = {name: self.total(name) for name in names}
-        return Account(pair="all", protocol="", **totals)
+        return DeliveryAccount(pair="all", protocol="", **totals)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as ``lab drill --format json`` prints it."""
@@ -152,7 +152,7 @@ class DrillResult:
             began=data["began"],
             ended=data["ended"],
             faults=tuple(Fault(**fault) for fault in data["faults"]),
-            accounts=tuple(Account.from_dict(account) for account in data["accounts"]),
-            spans=tuple(Span(**span) for span in data["spans"]),
+            accounts=tuple(DeliveryAccount.from_dict(account) for account in data["accounts"]),
+            spans=tuple(StateSpan(**span) for span in data["spans"]),
             conditions=conditions,
         )

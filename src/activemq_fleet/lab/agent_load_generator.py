@@ -137,7 +137,7 @@ class AgentLoadGenerator:
         is_idle = tail.counts["received"] <= tail.counts["handled"] + tail.counts["quarantined"]
         return is_idle and self.publisher.tail.read().barriers <= tail.barriers
 
-    def forget(self) -> None:
+    def delete_durable_session(self) -> None:
         """Take the subscriber's durable session off its broker."""
         self.subscriber.delete_durable_session()
 

@@ -14,7 +14,7 @@ from activemq_fleet.lab.log_tail import LOG
 from activemq_fleet.topology import Broker
 
 
-def lay_down(lab: Lab, agents: Mapping[str, tuple[Path, str]], directory: Path) -> None:
+def collect_logs(lab: Lab, agents: Mapping[str, tuple[Path, str]], directory: Path) -> None:
     """Copy what is there now. ``agents``: by name, the state directory and the pair that it is at home at."""
     shutil.rmtree(directory, ignore_errors=True)
     for broker in lab.fleet.brokers:
@@ -23,7 +23,7 @@ def lay_down(lab: Lab, agents: Mapping[str, tuple[Path, str]], directory: Path) 
         for log in sorted(lab.log(broker.host).parent.glob(f"{LOG}*")):
             shutil.copy2(log, home / log.name)
         with suppress(FileNotFoundError):
-            shutil.copy2(lab.operations(broker.host), home)
+            shutil.copy2(lab.operations_file(broker.host), home)
         _tell(home, broker.group, broker.pair, broker)
     for name, (state, pair) in agents.items():
         home = directory / name

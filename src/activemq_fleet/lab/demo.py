@@ -25,11 +25,11 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from activemq_fleet.drills import Account, Fault
+from activemq_fleet.drills import DeliveryAccount, Fault
 from activemq_fleet.errors import FleetError, LabError
 from activemq_fleet.lab.audit_process import AuditProcess
-from activemq_fleet.lab.collected import lay_down
-from activemq_fleet.lab.drill_files import account_of_pair
+from activemq_fleet.lab.collected import collect_logs
+from activemq_fleet.lab.drill_files import account_for_pair
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.load_process import LoadGenerator, make_load_generator
 from activemq_fleet.lab.load_spec import load_spec, stomp_load_spec
@@ -58,7 +58,7 @@ class Takeover:
     successor: str
     seconds: float
     started: float
-    accounts: tuple[Account, ...]
+    accounts: tuple[DeliveryAccount, ...]
     silences: tuple[float, ...]
 
 
@@ -106,7 +106,7 @@ def _run(inventory: Path, output: Path) -> int:
         takeover = _kill_under_load(lab)
         after = lab.status()
         agents = {name: (lab.directory / "demo" / takeover.pair / name, takeover.pair) for name in _ROLES}
-        lay_down(lab, agents, output / "collected")
+        collect_logs(lab, agents, output / "collected")
         (output / "measured.json").write_text(json.dumps(asdict(takeover), indent=1), encoding="utf-8")
         fleet = lab.client_fleet
         lab.down()
@@ -149,15 +149,15 @@ def _kill_under_load(lab: Lab) -> Takeover:
         began = lab.kill(victim)
         successor = lab.wait_active(pair)
         seconds = time.time() - began
-        started = (lab.started(successor) or time.time()) - began
+        started = (lab.started_at(successor) or time.time()) - began
         _flow(generators, time.time() + _STEADY)
         for generator in generators:
             generator.finish()
-            generator.forget()
+            generator.delete_durable_session()
     fault = Fault(number=1, what="kill", pair=pair, host=victim, at=began, successor=successor, takeover=started)
     accounts, silences = [], []
     for protocol, spec in specs.items():
-        account, (measured,) = account_of_pair(directory, spec.name, protocol, [fault])
+        account, (measured,) = account_for_pair(directory, spec.name, protocol, [fault])
         accounts.append(account)
         silences.append(measured.publish_gap or 0.0)
     return Takeover(pair, victim, pid or 0, successor, seconds, started, tuple(accounts), tuple(silences))
@@ -174,7 +174,7 @@ def _flow(generators: Sequence[LoadGenerator], moment: float) -> None:
         time.sleep(0.05)
 
 
-def _missing(account: Account) -> int:
+def _missing(account: DeliveryAccount) -> int:
     """The events that were accepted and did not come."""
     return account.lost + account.stuck + account.indeterminate
 

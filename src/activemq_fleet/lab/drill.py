@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from activemq_fleet.drills import DrillResult, Fault, What
+from activemq_fleet.drills import DrillResult, Fault, FaultKind
 from activemq_fleet.errors import FleetError, InputError, LabError
 from activemq_fleet.host.timeouts import HUNG, SETTLE
 from activemq_fleet.lab.drill_run import DrillPlan, DrillRun, NextFault, drill_candidates
@@ -32,7 +32,7 @@ class DrillOptions:
     """
 
     faults: int = 5
-    what: What = "kill"
+    what: FaultKind = "kill"
     target: str = ""
     rate: float = 100.0
     seed: int | None = None
@@ -166,7 +166,7 @@ class _LabDrill:
             fault = replace(fault, rate_accepted=accepted, rate_handled=handled)
             run.burst(pair)
             time.sleep(_UNDER_WAY)
-            with self.lab.recorded("lab drill", host):
+            with self.lab.record_operation("lab drill", host):
                 fault = replace(fault, at=self._hit(host))
                 fault = self._follow(fault)
             since = fault.at + 0.5 + (self.options.hung if fault.what == "pause" else 0)
@@ -195,7 +195,7 @@ class _LabDrill:
             if fault.host not in self._ended:
                 return fault
         successor = self.lab.wait_active(fault.pair, self.options.patience)
-        since = self.lab.started(successor)
+        since = self.lab.started_at(successor)
         fault = replace(fault, successor=successor, takeover=since - fault.at if since else None)
         if self.lab.fleet.broker(fault.host).profile.needs_resync:
             self._ended.discard(fault.host)

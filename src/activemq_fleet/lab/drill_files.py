@@ -13,15 +13,15 @@ from typing import Any
 
 import psutil
 
-from activemq_fleet.drills import Account, Fault, Span, account, in_flight, longest_silence
+from activemq_fleet.drills import DeliveryAccount, Fault, StateSpan, account_for_events, in_flight, longest_silence
 from activemq_fleet.drills.accounting import Journal
-from activemq_fleet.drills.model import State
+from activemq_fleet.drills.model import ObservedState
 from activemq_fleet.logs import BrokerRun, parse
 
 _AFTER = 5.0
 _LONGEST = 120.0
 
-_STATES: dict[str, State] = {
+_STATES: dict[str, ObservedState] = {
     "starting": "starting",
     "waiting": "standby",
     "attached": "standby",
@@ -50,9 +50,9 @@ def _records(directory: Path) -> Iterator[dict[str, Any]]:
                 yield record
 
 
-def account_of_pair(
+def account_for_pair(
     directory: Path, pair: str, protocol: str, faults: Sequence[Fault], *, skew: float = 0.0
-) -> tuple[Account, list[Fault]]:
+) -> tuple[DeliveryAccount, list[Fault]]:
     """The account of a pair's generator, and its faults with what the journals say about them.
 
     ``skew``: seconds by which the clocks of the brokers' hosts and of this one may differ.
@@ -61,7 +61,7 @@ def account_of_pair(
     publisher = read_journal(where / "publisher", f"the publisher of {pair}")
     subscriber = read_journal(where / "subscriber", f"the subscriber of {pair}")
     promised = _promised(where / "promised")
-    found = account(pair, protocol, publisher, subscriber, promised)
+    found = account_for_events(pair, protocol, publisher, subscriber, promised)
     mine = publisher.ids("accepted").keys() | set(promised)
     handled, acknowledged = subscriber.moments("handled", mine), publisher.moments("acknowledged", mine)
     return found, [_measured(fault, publisher, handled, acknowledged, skew) for fault in faults]
@@ -94,9 +94,9 @@ def _until(fault: Fault) -> float:
     return fault.at + (_LONGEST if fault.takeover is None else fault.takeover) + _AFTER
 
 
-def phases(log: str, began: float) -> list[tuple[float, State]]:
+def state_changes(log: str, began: float) -> list[tuple[float, ObservedState]]:
     """When a broker's log shows it in another state, in order, from a moment on."""
-    story, found = BrokerRun(), list[tuple[float, State]]()
+    story, found = BrokerRun(), list[tuple[float, ObservedState]]()
     for record in parse(log):
         story.read([record])
         state = _STATES[story.phase]
@@ -105,22 +105,27 @@ def phases(log: str, began: float) -> list[tuple[float, State]]:
     return found
 
 
-def spans(
-    pair: str, host: str, first: State, changes: Iterable[tuple[float, State]], began: float, ended: float
-) -> list[Span]:
+def state_spans(
+    pair: str,
+    host: str,
+    first: ObservedState,
+    changes: Iterable[tuple[float, ObservedState]],
+    began: float,
+    ended: float,
+) -> list[StateSpan]:
     """A host's states from ``began`` to ``ended``, without a hole, from the moments at which they changed."""
-    found: list[Span] = []
+    found: list[StateSpan] = []
     at, state = began, first
     for moment, following in sorted(changes, key=lambda change: change[0]):
         moment = min(max(moment, began), ended)
         if following != state:
             if moment > at:
-                found.append(Span(pair, host, state, at, moment))
+                found.append(StateSpan(pair, host, state, at, moment))
             at, state = moment, following
-    return [*found, Span(pair, host, state, at, ended)] if ended > at else found
+    return [*found, StateSpan(pair, host, state, at, ended)] if ended > at else found
 
 
-def machine() -> dict[str, Any]:
+def describe_machine() -> dict[str, Any]:
     """Where this runs, in a few words."""
     load = os.getloadavg()
     memory = psutil.virtual_memory().total / 2**30

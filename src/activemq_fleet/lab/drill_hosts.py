@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
-from activemq_fleet.drills import DrillResult, What
+from activemq_fleet.drills import DrillResult, FaultKind
 from activemq_fleet.errors import InputError
 from activemq_fleet.lab.drill_run import DrillPlan, DrillRun, drill_candidates, is_lab
 from activemq_fleet.lab.load_spec import speaks_mqtt
@@ -29,7 +29,7 @@ def check_programs() -> None:
         raise InputError(f"the load of a drill needs {', '.join(missing)}: pip install 'activemq-fleet[lab]'")
 
 
-def begin(
+def begin_drill(
     fleet: Fleet,
     pairs: Sequence[str],
     allowed: Mapping[str, Any],
@@ -61,9 +61,9 @@ def begin(
     return {"order": list(order), "seed": seed, "where": "lab" if all(map(is_lab, fleet.brokers)) else "hosts"}
 
 
-def _read(options: Mapping[str, Any]) -> tuple[What, int, float, int]:
+def _read(options: Mapping[str, Any]) -> tuple[FaultKind, int, float, int]:
     asked = str(options.get("what") or "kill")
-    what = next((known for known in get_args(What) if known == asked), None)
+    what = next((known for known in get_args(FaultKind) if known == asked), None)
     if what is None:
         raise InputError(f"activemq_drill_what must be kill, pause or stop, not {asked!r}")
     try:
@@ -77,7 +77,7 @@ def _read(options: Mapping[str, Any]) -> tuple[What, int, float, int]:
     return what, faults, rate, seed
 
 
-def write(result: DrillResult, report: Path) -> None:
+def write_report(result: DrillResult, report: Path) -> None:
     """The report, and its data beside it (``.json``)."""
     report.parent.mkdir(parents=True, exist_ok=True)
     report.write_text(drill_report(result), encoding="utf-8")

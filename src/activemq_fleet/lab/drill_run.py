@@ -18,17 +18,17 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from activemq_fleet.drills import Conditions, DrillResult, Fault, Span, What, judge
-from activemq_fleet.drills.judging import ATTEMPTS, lowest_rate, why_void
-from activemq_fleet.drills.model import State
+from activemq_fleet.drills import Conditions, DrillResult, Fault, FaultKind, StateSpan, judge
+from activemq_fleet.drills.judging import ATTEMPTS, lowest_rate, void_reason
+from activemq_fleet.drills.model import ObservedState
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab.agent_load_generator import AgentLoadSpec
-from activemq_fleet.lab.drill_files import account_of_pair, machine, phases, spans
+from activemq_fleet.lab.drill_files import account_for_pair, describe_machine, state_changes, state_spans
 from activemq_fleet.lab.drill_reach import refuse_unreachable
 from activemq_fleet.lab.load_process import specs_to_json
 from activemq_fleet.lab.load_spec import LoadSpec, load_spec, speaks_mqtt
 from activemq_fleet.lab.log_tail import LOG
-from activemq_fleet.lab.loopback_overlay import MARK, for_clients
+from activemq_fleet.lab.loopback_overlay import MARK, fleet_for_clients
 from activemq_fleet.operations.drill import Candidate
 from activemq_fleet.render.service import paths
 from activemq_fleet.topology import Broker, Fleet, Pair
@@ -48,7 +48,7 @@ class DrillPlan:
     """
 
     order: tuple[str, ...]
-    what: What
+    what: FaultKind
     rate: float
     seed: int
     target: str
@@ -196,7 +196,7 @@ class DrillRun:
 
     def record_fault(self, fault: Fault) -> Fault:
         """Write a fault down, with why it is void if it is, and return it."""
-        fault = replace(fault, void=why_void(fault.rate_accepted, fault.rate_handled, self.plan.rate))
+        fault = replace(fault, void=void_reason(fault.rate_accepted, fault.rate_handled, self.plan.rate))
         self._write("faults.json", [asdict(one) for one in [*self.faults, fault]])
         return fault
 
@@ -220,7 +220,7 @@ class DrillRun:
         for pair in plan.pairs:
             own = [fault for fault in self.faults if fault.pair == pair]
             protocol = "MQTT" if speaks_mqtt(fleet.pairs[pair]) else "STOMP"
-            found, measured = account_of_pair(self.directory, pair, protocol, own, skew=skew)
+            found, measured = account_for_pair(self.directory, pair, protocol, own, skew=skew)
             accounts.append(found)
             faults += measured
         faults.sort(key=lambda fault: fault.at)
@@ -296,7 +296,7 @@ def fault_from_mapping(fields_of_playbook: Mapping[str, Any]) -> Fault:
 def _as_dialled(fleet: Fleet) -> Fleet:
     """In a lab names are the brokers' own affair: clients dial the addresses that these are bound to."""
     if all(map(is_lab, fleet.brokers)):
-        return for_clients(fleet, {broker.host: broker.settings.bind for broker in fleet.brokers})
+        return fleet_for_clients(fleet, {broker.host: broker.settings.bind for broker in fleet.brokers})
     return fleet
 
 
@@ -312,18 +312,23 @@ def _conditions(plan: DrillPlan, fleet: Fleet, notes: tuple[str, ...]) -> Condit
         releases={pair: broker.release.text for pair, broker in masters.items()},
         profiles={pair: broker.settings.ha for pair, broker in masters.items()},
         protocols={pair: "MQTT" if speaks_mqtt(fleet.pairs[pair]) else "STOMP" for pair in masters},
-        machine=machine(),
+        machine=describe_machine(),
         notes=notes,
     )
 
 
 def _spans(
-    plan: DrillPlan, first: Mapping[str, State], fleet: Fleet, faults: Sequence[Fault], began: float, ended: float
-) -> Iterator[Span]:
+    plan: DrillPlan,
+    first: Mapping[str, ObservedState],
+    fleet: Fleet,
+    faults: Sequence[Fault],
+    began: float,
+    ended: float,
+) -> Iterator[StateSpan]:
     """The hosts' states over time, by their faults, and by their logs where these are on this machine."""
-    changes: dict[str, list[tuple[float, State]]] = {}
+    changes: dict[str, list[tuple[float, ObservedState]]] = {}
     for fault in faults:
-        down: State = "hung" if fault.what == "pause" else "stopped"
+        down: ObservedState = "hung" if fault.what == "pause" else "stopped"
         changes.setdefault(fault.host, []).append((fault.at, down))
         if fault.successor and fault.takeover is not None:
             changes.setdefault(fault.successor, []).append((fault.at + fault.takeover, "active"))
@@ -333,9 +338,9 @@ def _spans(
         for broker in fleet.pairs[pair].in_order:
             logged = _logged(broker, began) if is_lab(broker) else []
             state = first.get(broker.host, "unknown")
-            yield from spans(pair, broker.host, state, changes.get(broker.host, []) + logged, began, ended)
+            yield from state_spans(pair, broker.host, state, changes.get(broker.host, []) + logged, began, ended)
 
 
-def _logged(broker: Broker, began: float) -> list[tuple[float, State]]:
+def _logged(broker: Broker, began: float) -> list[tuple[float, ObservedState]]:
     log = Path(paths(broker).data, LOG)
-    return phases(log.read_text(errors="replace"), began) if log.exists() else []
+    return state_changes(log.read_text(errors="replace"), began) if log.exists() else []

@@ -21,12 +21,11 @@ from activemq_fleet.host.timeouts import LAB_PROBE
 from activemq_fleet.lab import processes
 from activemq_fleet.lab.install import install
 from activemq_fleet.lab.layout import Layout
-from activemq_fleet.lab.log_tail import LOG, LogTail, explain
+from activemq_fleet.lab.log_tail import LOG, LogTail, explain_failed_run
 from activemq_fleet.lab.loopback_overlay import Software
-from activemq_fleet.lab.processes import Run
-from activemq_fleet.lab.readiness import ask, listening_on, taken_port
-from activemq_fleet.lab.state import State as LabState
-from activemq_fleet.lab.state import make_store
+from activemq_fleet.lab.processes import ProcessRun
+from activemq_fleet.lab.readiness import is_port_taken, listens_on_port, probe_broker
+from activemq_fleet.lab.state import LabState, make_store
 from activemq_fleet.logs import BrokerRun
 from activemq_fleet.render import service
 from activemq_fleet.topology import Broker, Fleet
@@ -35,13 +34,13 @@ _LONGEST_REASON = 400  # characters; Spring's go on for pages
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
-    """One look at a broker: its state, and the reason for it. ``story`` is of its current or last run."""
+class BrokerSnapshot:
+    """One look at a broker: its state, and the reason for it. ``broker_run`` is of its current or last run."""
 
     state: BrokerState
-    story: BrokerRun
+    broker_run: BrokerRun
     process: psutil.Process | None = None
-    run: Run | None = None
+    run: ProcessRun | None = None
     reason: str = ""
 
 
@@ -52,7 +51,7 @@ class Hosts:
         self.layout = layout
         self.lab = state
         self.fleet: Fleet = state.fleet()
-        self._tails: dict[str, tuple[Run, LogTail]] = {}
+        self._tails: dict[str, tuple[ProcessRun, LogTail]] = {}
         self._locks = {broker.host: threading.Lock() for broker in self.fleet.brokers}
 
     def address(self, host: str) -> str:
@@ -64,17 +63,17 @@ class Hosts:
     def log(self, broker: Broker) -> Path:
         return self.data(broker) / LOG
 
-    def look(self, broker: Broker, *, timeout: float = LAB_PROBE) -> Sight:
+    def observe(self, broker: Broker, *, timeout: float = LAB_PROBE) -> BrokerSnapshot:
         """How a broker stands now. One that listens, or that its log calls started, is asked for a message."""
         with self._locks[broker.host]:
-            run = processes.run_of(self.layout, broker.host)
+            run = processes.last_run(self.layout, broker.host)
             if run is None:
-                return Sight("stopped", BrokerRun())
-            process = processes.find(self.layout, run)
+                return BrokerSnapshot("stopped", BrokerRun())
+            process = processes.find_process(self.layout, run)
             story = self._story(broker, run)
             evidence = self._evidence(broker, process, story, timeout)
         conclusion = judge(evidence)
-        return Sight(conclusion.state, story, process, run, conclusion.reason)
+        return BrokerSnapshot(conclusion.state, story, process, run, conclusion.reason)
 
     def _evidence(self, broker: Broker, process: psutil.Process | None, story: BrokerRun, timeout: float) -> Evidence:
         """What the process, its sockets, its log and its connectors show."""
@@ -85,27 +84,31 @@ class Hosts:
             return Evidence(found, phase, pure=pure)
         listens = is_listening(found.pid, [(self.address(broker.host), one.port) for one in broker.connectors])
         # One that waits or starts need not be asked.
-        answers = ask(broker, self.address(broker.host), timeout=timeout) if listens or phase.name == "started" else {}
+        answers = (
+            probe_broker(broker, self.address(broker.host), timeout=timeout)
+            if listens or phase.name == "started"
+            else {}
+        )
         locks = holds_lock(found.pid, broker.store_directory)
         return Evidence(found, phase, answers, pure=pure, listens=listens, holds_lock=locks)
 
-    def story(self, broker: Broker) -> BrokerRun:
+    def broker_run(self, broker: Broker) -> BrokerRun:
         """What the log of the current or last run says."""
         with self._locks[broker.host]:
-            run = processes.run_of(self.layout, broker.host)
+            run = processes.last_run(self.layout, broker.host)
             return self._story(broker, run) if run else BrokerRun()
 
     def process(self, broker: Broker) -> psutil.Process | None:
         """The broker's process while it lives."""
-        run = processes.run_of(self.layout, broker.host)
-        return processes.find(self.layout, run) if run else None
+        run = processes.last_run(self.layout, broker.host)
+        return processes.find_process(self.layout, run) if run else None
 
     def is_alive(self, broker: Broker) -> bool:
         return self.process(broker) is not None
 
     def listens(self, broker: Broker, port: int) -> bool:
         """Its log says that it listens on the port."""
-        return listening_on(self.story(broker).listening, port)
+        return listens_on_port(self.broker_run(broker).listening, port)
 
     def install(self, broker: Broker) -> str:
         """Its files, put in force; returns the version."""
@@ -120,7 +123,7 @@ class Hosts:
 
     def running_version(self, broker: Broker) -> str | None:
         """The version with which its last run was started."""
-        run = processes.run_of(self.layout, broker.host)
+        run = processes.last_run(self.layout, broker.host)
         return run.version if run else None
 
     def check_ports(self, broker: Broker) -> None:
@@ -128,7 +131,7 @@ class Hosts:
         for name, port in broker.ports.items():
             where = f"{broker.host}: port {port} ({name}) on {self.address(broker.host)}"
             try:
-                taken = taken_port((self.address(broker.host), port))
+                taken = is_port_taken((self.address(broker.host), port))
             except OSError as error:
                 raise LabError(f"{where} cannot be used: {error.strerror}") from None
             if taken:
@@ -167,8 +170,8 @@ class Hosts:
 
     def failure(self, broker: Broker) -> str:
         """The end of a sentence about a broker that failed: its last error, and where its log is."""
-        run = processes.run_of(self.layout, broker.host)
-        said = explain(self.data(broker), run) if run else ""
+        run = processes.last_run(self.layout, broker.host)
+        said = explain_failed_run(self.data(broker), run) if run else ""
         short = said if len(said) <= _LONGEST_REASON else f"{said[:_LONGEST_REASON]} …"
         return f"{short or 'nothing in its log says why'} (log: {self.log(broker)})"
 
@@ -177,7 +180,7 @@ class Hosts:
         for broker in brokers:
             shutil.rmtree(self.data(broker), ignore_errors=True)
             shutil.rmtree(broker.store_directory, ignore_errors=True)
-            processes.forget(self.layout, broker.host)
+            processes.delete_run(self.layout, broker.host)
             self._tails.pop(broker.host, None)
 
     def _living(self, broker: Broker) -> psutil.Process:
@@ -186,7 +189,7 @@ class Hosts:
             raise LabError(f"{broker.host} does not run")
         return process
 
-    def _story(self, broker: Broker, run: Run) -> BrokerRun:
+    def _story(self, broker: Broker, run: ProcessRun) -> BrokerRun:
         known = self._tails.get(broker.host)
         if known is None or known[0] != run:
             known = self._tails[broker.host] = run, LogTail(self.data(broker), run)

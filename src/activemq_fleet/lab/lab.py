@@ -19,11 +19,11 @@ from activemq_fleet.host.judge import BrokerState
 from activemq_fleet.host.timeouts import LAB_READY
 from activemq_fleet.inventory import InventoryData, read_inventory
 from activemq_fleet.lab import loopback_overlay, processes
-from activemq_fleet.lab.hosts import Hosts, Sight
-from activemq_fleet.lab.layout import Layout, layout_for, resolved, write
+from activemq_fleet.lab.hosts import BrokerSnapshot, Hosts
+from activemq_fleet.lab.layout import Layout, layout_for, resolve_sources, write_file
 from activemq_fleet.lab.links import Links
 from activemq_fleet.lab.loopback_overlay import Substitution
-from activemq_fleet.lab.operations import recorded
+from activemq_fleet.lab.operations import record_operation
 from activemq_fleet.lab.port_reservation import PortReservations
 from activemq_fleet.lab.pure import check_pair, check_start
 from activemq_fleet.lab.readiness import credentials_of
@@ -87,7 +87,7 @@ class Lab:
                 texts, extra_vars=extra_vars, vault_ids=vault_ids, vault_password_files=vault_password_files
             )
 
-        return cls(layout_for(texts, directory), read, sources=resolved(texts), progress=progress)
+        return cls(layout_for(texts, directory), read, sources=resolve_sources(texts), progress=progress)
 
     def __enter__(self) -> Self:
         return self
@@ -115,7 +115,7 @@ class Lab:
     @cached_property
     def client_fleet(self) -> Fleet:
         """The same as clients of this machine see it: every address is a loopback address."""
-        return loopback_overlay.for_clients(self.fleet, self._hosts.lab.addresses)
+        return loopback_overlay.fleet_for_clients(self.fleet, self._hosts.lab.addresses)
 
     @cached_property
     def _hosts(self) -> Hosts:
@@ -150,7 +150,7 @@ class Lab:
                 hosts.wipe(hosts.fleet.brokers)
             versions = {broker.host: hosts.install(broker) for broker in hosts.fleet.brokers}
             self._write_clients()
-            with self._recorded("lab up", [broker.host for broker in hosts.fleet.brokers]):
+            with self._record_operation("lab up", [broker.host for broker in hosts.fleet.brokers]):
                 self._end_outdated(versions)
                 self._start_all(timeout)
         return self.status()
@@ -173,8 +173,8 @@ class Lab:
 
     def status(self) -> tuple[HostStatus, ...]:
         """Every broker as it stands now, in the order of the inventory."""
-        hosts, sights = self._hosts, self._look()
-        return tuple(status_of(hosts, broker, sights[broker.host]) for broker in hosts.fleet.brokers)
+        hosts, snapshots = self._hosts, self._look()
+        return tuple(status_of(hosts, broker, snapshots[broker.host]) for broker in hosts.fleet.brokers)
 
     def other_sources(self) -> tuple[str, ...]:
         """The inventories that this lab was made from, where they are others than those it was opened with."""
@@ -193,11 +193,11 @@ class Lab:
             hosts, broker = self._hosts, self._broker(host)
             if hosts.is_alive(broker):
                 raise LabError(f"{broker.host} runs already")
-            if self._claims.take(self._layout.directory, hosts.lab.block) != hosts.lab.block:
+            if self._claims.reserve(self._layout.directory, hosts.lab.block) != hosts.lab.block:
                 raise LabError(f"another lab has taken the addresses 127.{hosts.lab.block}.*: run lab up")
             check_start(hosts, broker)
             hosts.check_ports(broker)
-            with self.recorded("lab start", host):
+            with self.record_operation("lab start", host):
                 if wait:
                     self._start(lambda startup: startup.start(broker), timeout)
                 else:
@@ -209,12 +209,12 @@ class Lab:
         Returns when its peer has taken over, where there is one that can; it is waited for ``_HANDOVER`` seconds.
         """
         broker = self._broker(host)
-        with self.recorded("lab stop", host):
+        with self.record_operation("lab stop", host):
             peer = self.fleet.broker(broker.peer) if broker.peer else None
             hands_over = peer is not None and self._hosts.is_alive(peer)
             self._hosts.stop(broker, _STOP_GRACE)
             if peer is not None and hands_over:
-                _poll(lambda: self._hosts.look(peer).state == "active" or None, _HANDOVER)
+                _poll(lambda: self._hosts.observe(peer).state == "active" or None, _HANDOVER)
 
     def kill(self, host: str) -> float:
         """SIGKILL to the broker's process group. Returns when, in seconds since the epoch."""
@@ -230,33 +230,35 @@ class Lab:
 
     def state(self, host: str) -> BrokerState:
         """The state of one broker now."""
-        return self._hosts.look(self._broker(host)).state
+        return self._hosts.observe(self._broker(host)).state
 
     def bridges(self, host: str) -> tuple[Bridge, ...]:
         """The bridges that the log of a broker's current run calls established and not stopped."""
         broker = self._broker(host)
-        sight = self._hosts.look(broker)
-        return bridges_of(self._hosts, broker, sight.story) if sight.process else ()
+        snapshot = self._hosts.observe(broker)
+        return bridges_of(self._hosts, broker, snapshot.broker_run) if snapshot.process else ()
 
     def half_links(self, host: str) -> tuple[str, ...]:
         """Duplex links that lead to this host and carry nothing back, until their owner restarts.
 
         Seen on 5.5.1 only; see ``logs.BrokerRun.half_links``.
         """
-        return self._hosts.story(self._broker(host)).half_links
+        return self._hosts.broker_run(self._broker(host)).half_links
 
-    def started(self, host: str) -> float | None:
+    def started_at(self, host: str) -> float | None:
         """When the log of an active broker said that it is started, in seconds since the epoch."""
-        story = self._hosts.story(self._broker(host))
+        story = self._hosts.broker_run(self._broker(host))
         return story.since.timestamp() if story.phase == "started" and story.since else None
 
-    def operations(self, host: str) -> Path:
-        """Where it is written down what the lab has done to a broker, as ``recorded`` does."""
-        return self._layout.operations(self._broker(host).host)
+    def operations_file(self, host: str) -> Path:
+        """Where it is written down what the lab has done to a broker, as ``record_operation`` does."""
+        return self._layout.operations_file(self._broker(host).host)
 
-    def recorded(self, operation: str, host: str) -> AbstractContextManager[None]:
+    def record_operation(self, operation: str, host: str) -> AbstractContextManager[None]:
         """Write down on both nodes of a host's pair when this work began and when it ended."""
-        return self._recorded(operation, [broker.host for broker in self._pair(self._broker(host).pair).in_order])
+        return self._record_operation(
+            operation, [broker.host for broker in self._pair(self._broker(host).pair).in_order]
+        )
 
     def log(self, host: str) -> Path:
         """Where a broker's log is."""
@@ -266,13 +268,13 @@ class Lab:
 
     def active(self, pair: str) -> str | None:
         """The inventory name of a pair's active node, None while there is none."""
-        return next((b.host for b in self._pair(pair).in_order if self._hosts.look(b).state == "active"), None)
+        return next((b.host for b in self._pair(pair).in_order if self._hosts.observe(b).state == "active"), None)
 
     def wait_active(self, pair: str, timeout: float = LAB_READY) -> str:
         """Wait until a node of the pair is active; returns its inventory name."""
         found = _poll(lambda: self.active(pair), timeout)
         if found is None:
-            states = ", ".join(f"{b.host} is {self._hosts.look(b).state}" for b in self._pair(pair).in_order)
+            states = ", ".join(f"{b.host} is {self._hosts.observe(b).state}" for b in self._pair(pair).in_order)
             raise LabError(f"no node of {pair} is active after {timeout:g} s: {states}")
         return found
 
@@ -336,8 +338,8 @@ class Lab:
 
     # -- inside -------------------------------------------------------------------------------
 
-    def _recorded(self, operation: str, hosts: Sequence[str]) -> AbstractContextManager[None]:
-        return recorded(self._layout, hosts, operation, self._progress)
+    def _record_operation(self, operation: str, hosts: Sequence[str]) -> AbstractContextManager[None]:
+        return record_operation(self._layout, hosts, operation, self._progress)
 
     def _start_all(self, timeout: float) -> None:
         hosts = self._hosts
@@ -353,13 +355,13 @@ class Lab:
             self._down()
             raise
 
-    def _look(self) -> dict[str, Sight]:
+    def _look(self) -> dict[str, BrokerSnapshot]:
         """One look at every broker, by inventory name, in the order of the inventory."""
         hosts = self._hosts
         brokers = hosts.fleet.brokers
         with ThreadPoolExecutor(max_workers=max(1, len(brokers))) as pool:
-            sights = pool.map(hosts.look, brokers)
-        return {broker.host: sight for broker, sight in zip(brokers, sights, strict=True)}
+            snapshots = pool.map(hosts.observe, brokers)
+        return {broker.host: snapshot for broker, snapshot in zip(brokers, snapshots, strict=True)}
 
     def _await_links(self, timeout: float) -> None:
         links = Links(self._hosts)
@@ -383,19 +385,19 @@ class Lab:
     def _write_clients(self) -> None:
         """Clients' files with loopback addresses: ``clients/GROUP/…`` and ``clients/HOST/…`` of agents."""
         for path, content in render_clients(self.client_fleet).items():
-            write(self._layout.directory / path, content, 0o644)
+            write_file(self._layout.directory / path, content, 0o644)
         for agent in self.client_fleet.agents:
             directory = self._layout.clients / agent.host
             settings = agent.settings.model_copy(update={"agent_config": str(directory)})
             for path, content in render_agent(replace(agent, settings=settings), reveal=True).items():
-                write(directory / path, content)
+                write_file(directory / path, content)
 
     def _start(self, work: Callable[[Startup], None], timeout: float) -> None:
         try:
             work(Startup(self._hosts, timeout, self._progress))
         finally:
             living = (process for broker in self.fleet.brokers if (process := self._hosts.process(broker)))
-            self._claims.note(self._layout.directory, [(p.pid, p.create_time()) for p in living])
+            self._claims.record_processes(self._layout.directory, [(p.pid, p.create_time()) for p in living])
 
     def _end_outdated(self, versions: dict[str, str]) -> None:
         """End brokers that run with another configuration than is in force now, and pairs of pure ones."""
@@ -412,7 +414,7 @@ class Lab:
             self._progress(f"{host} is restarted: its configuration has changed")
         self._end(broker for broker in hosts.fleet.brokers if broker.host in outdated)
         mine = {process.pid for broker in hosts.fleet.brokers if (process := hosts.process(broker))}
-        processes.end([p for p in processes.strays(self._layout) if p.pid not in mine], grace=_DOWN_GRACE)
+        processes.end([p for p in processes.lab_processes(self._layout) if p.pid not in mine], grace=_DOWN_GRACE)
 
     def _end(self, brokers: Iterable[Broker]) -> int:
         living = [(b.profile.needs_resync, process) for b in brokers if (process := self._hosts.process(b)) is not None]
@@ -422,10 +424,10 @@ class Lab:
 
     def _end_all(self) -> int:
         brokers = self._hosts.fleet.brokers if load(self._layout) else ()
-        with self._recorded("lab down", [broker.host for broker in brokers]):
+        with self._record_operation("lab down", [broker.host for broker in brokers]):
             count = self._end(brokers)
         # What is left was started by a command that was killed before it could write it down.
-        strays = processes.strays(self._layout)
+        strays = processes.lab_processes(self._layout)
         processes.end(strays, grace=0)
         return count + len(strays)
 

@@ -72,7 +72,7 @@ class Layout:
         """``activemq_base`` of a host."""
         return self.hosts / host
 
-    def operations(self, host: str) -> Path:
+    def operations_file(self, host: str) -> Path:
         """What the lab has done to a host's broker and when."""
         return self.base(host) / "operations.jsonl"
 
@@ -116,20 +116,20 @@ def layout_for(sources: Sequence[str], directory: Path | str | None = None) -> L
     return Layout(chosen)
 
 
-def resolved(sources: Sequence[str]) -> list[str]:
+def resolve_sources(sources: Sequence[str]) -> list[str]:
     """Inventories by names that hold from any directory; a list of hosts (``a,b``) is its own name."""
     return [source if "," in source else os.path.realpath(source) for source in sources]
 
 
 def _default(sources: Sequence[str]) -> Path:
-    texts = resolved(sources)
+    texts = resolve_sources(sources)
     first = texts[0] if texts else ""
     label = re.sub(r"[^A-Za-z0-9.-]+", "-", Path(first.rstrip("/")).name.split(",")[0]).strip("-.") or "fleet"
     mark = hashlib.sha256("\0".join(texts).encode(errors="surrogateescape")).hexdigest()[:8]
     return platformdirs.user_state_path("activemq-fleet") / "labs" / f"{label[:40]}-{mark}"
 
 
-def write(path: Path, content: bytes | str, mode: int = PRIVATE_FILE) -> None:
+def write_file(path: Path, content: bytes | str, mode: int = PRIVATE_FILE) -> None:
     """Put a file in place, whole or not at all. Raises LabError, which names it, when the disk refuses."""
     try:
         _write(path, content.encode() if isinstance(content, str) else content, mode)

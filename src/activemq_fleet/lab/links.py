@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from activemq_fleet.addresses import join
 from activemq_fleet.lab import processes
-from activemq_fleet.lab.hosts import Hosts, Sight
+from activemq_fleet.lab.hosts import BrokerSnapshot, Hosts
 from activemq_fleet.lab.log_tail import records_of
 from activemq_fleet.lab.status import bridges_of
 from activemq_fleet.logs import Record
@@ -58,17 +58,17 @@ class Links:
         """True where there is any link to another pair."""
         return any(self._network.connectors(broker.host) for broker in self._hosts.fleet.brokers)
 
-    def missing(self, sights: Mapping[str, Sight]) -> list[MissingLink]:
+    def missing(self, snapshots: Mapping[str, BrokerSnapshot]) -> list[MissingLink]:
         """The links of active brokers to active brokers that are not up, by one look at every broker."""
-        active = {host for host, sight in sights.items() if sight.state == "active"}
+        active = {host for host, snapshot in snapshots.items() if snapshot.state == "active"}
         return [
             missing
             for broker in self._hosts.fleet.brokers
             if broker.host in active
-            for missing in self._missing_of(broker, sights[broker.host], active)
+            for missing in self._missing_of(broker, snapshots[broker.host], active)
         ]
 
-    def wait(self, look: Callable[[], Mapping[str, Sight]], timeout: float) -> list[MissingLink]:
+    def wait(self, look: Callable[[], Mapping[str, BrokerSnapshot]], timeout: float) -> list[MissingLink]:
         """Look until every link is up; returns those that are not after ``timeout`` seconds.
 
         Ends earlier when of all that are missing the inventory shows that they cannot come up, and a log says why.
@@ -81,8 +81,8 @@ class Links:
                 return missing
             time.sleep(_POLL)
 
-    def _missing_of(self, broker: Broker, sight: Sight, active: set[str]) -> Iterator[MissingLink]:
-        bridges = bridges_of(self._hosts, broker, sight.story)
+    def _missing_of(self, broker: Broker, snapshot: BrokerSnapshot, active: set[str]) -> Iterator[MissingLink]:
+        bridges = bridges_of(self._hosts, broker, snapshot.broker_run)
         dialled = {bridge.remote_host for bridge in bridges}
         answered = {bridge.peer for bridge in bridges if bridge.responder}
         for connector, found in self._network.connectors(broker.host):
@@ -114,7 +114,7 @@ class Links:
         return f"{link.broker.host}: link {link.name} to {target} is not up: {why} (log: {log})"
 
     def _records(self, broker: Broker) -> Sequence[Record]:
-        run = processes.run_of(self._hosts.layout, broker.host)
+        run = processes.last_run(self._hosts.layout, broker.host)
         return records_of(self._hosts.data(broker), run) if run else ()
 
 

@@ -45,7 +45,7 @@ class LoadGenerator(Protocol):
     def last_handled(self) -> float: ...
     def burst(self, count: int = 200) -> None: ...
     def finish(self, timeout: float = 60.0) -> None: ...
-    def forget(self) -> None: ...
+    def delete_durable_session(self) -> None: ...
 
 
 def make_load_generator(spec: LoadSpec, directory: Path, sockets: Path) -> LoadGenerator:
@@ -96,7 +96,7 @@ def run(directory: Path, longest: float, parent: int | None = None) -> None:
                 time.sleep(_POLL)
             for generator in generators:
                 generator.finish()
-                generator.forget()
+                generator.delete_durable_session()
             (directory / "done").touch()
         except (AgentError, LabError) as error:
             with suppress(OSError):

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from activemq_fleet.lab.processes import Run
+from activemq_fleet.lab.processes import ProcessRun
 from activemq_fleet.logs import BrokerRun, Parser, Record, last_error, parse
 
 LOG = "activemq.log"
@@ -17,7 +17,7 @@ LOG = "activemq.log"
 class LogTail:
     """The story of a run so far; ``update`` reads what was written since."""
 
-    def __init__(self, data: Path, run: Run) -> None:
+    def __init__(self, data: Path, run: ProcessRun) -> None:
         self._chunks = _Chunks(data, run)
         self._parser = Parser(stacks=False)
         self._story = BrokerRun()
@@ -32,7 +32,7 @@ class LogTail:
 class _Chunks:
     """What was written to a log since the last look, file by file."""
 
-    def __init__(self, data: Path, run: Run) -> None:
+    def __init__(self, data: Path, run: ProcessRun) -> None:
         self._data = data
         self._inode, self._offset = run.log_inode, run.log_offset
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
@@ -52,12 +52,12 @@ class _Chunks:
             yield self._decoder.decode(content)
 
 
-def records_of(data: Path, run: Run) -> list[Record]:
+def records_of(data: Path, run: ProcessRun) -> list[Record]:
     """All records of a run, with their stack traces."""
     return list(parse("".join(_Chunks(data, run).read())))
 
 
-def explain(data: Path, run: Run) -> str:
+def explain_failed_run(data: Path, run: ProcessRun) -> str:
     """One line for why a run failed: the log's last error, else the last that it printed."""
     said = last_error(records_of(data, run))
     if said:

@@ -62,7 +62,7 @@ class Software:
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class LabEnvironment:
     """What a lab has of its own. ``addresses`` are by host; ``seed`` makes its secrets."""
 
     layout: Layout
@@ -84,7 +84,7 @@ class Substitution:
     after: str
 
 
-def addresses_for(fleet: Fleet, block: int, known: Mapping[str, str] | None = None) -> dict[str, str]:
+def assign_addresses(fleet: Fleet, block: int, known: Mapping[str, str] | None = None) -> dict[str, str]:
     """A loopback address for each broker; brokers with one ``activemq_address`` share one.
 
     The pair decides the third number and the node the last: 127.16.2.1 is the first node of the
@@ -118,7 +118,7 @@ class _Free:
         raise LabError(f"{broker.host}: the fleet has more brokers than a lab has addresses")
 
 
-def overlay(fleet: Fleet, hosts: Variables, here: Surroundings) -> dict[str, dict[str, Any]]:
+def overlay(fleet: Fleet, hosts: Variables, here: LabEnvironment) -> dict[str, dict[str, Any]]:
     """The variables to put over those of each broker and agent, by host.
 
     Raises LabError for what a lab cannot stand in for.
@@ -141,12 +141,12 @@ def overlay(fleet: Fleet, hosts: Variables, here: Surroundings) -> dict[str, dic
     return found
 
 
-def merged(hosts: Variables, over: Variables) -> dict[str, dict[str, Any]]:
+def apply_overlay(hosts: Variables, over: Variables) -> dict[str, dict[str, Any]]:
     """The hosts' variables with the overlay on top."""
     return {host: {**variables, **over.get(host, {})} for host, variables in hosts.items()}
 
 
-def difference(hosts: Variables, over: Variables) -> tuple[Substitution, ...]:
+def list_substitutions(hosts: Variables, over: Variables) -> tuple[Substitution, ...]:
     """What the overlay changes, for people: secrets are not shown."""
     return tuple(
         Substitution(host, name, _shown(hosts[host].get(name), name), _shown(value, name) or "")
@@ -171,7 +171,7 @@ def names_file(fleet: Fleet, addresses: Mapping[str, str]) -> str:
     return f"# Names of this lab's brokers, for the option -Djdk.net.hosts.file of their JVMs.\n{text}"
 
 
-def for_clients(fleet: Fleet, addresses: Mapping[str, str]) -> Fleet:
+def fleet_for_clients(fleet: Fleet, addresses: Mapping[str, str]) -> Fleet:
     """The same fleet as clients on this machine dial it, for whom names are not resolved."""
     dialled = {broker.address: addresses[broker.host] for broker in fleet.brokers}
 
@@ -199,7 +199,7 @@ def for_clients(fleet: Fleet, addresses: Mapping[str, str]) -> Fleet:
 
 
 def _broker(
-    broker: Broker, variables: Mapping[str, Any], here: Surroundings, ports: Mapping[str, int]
+    broker: Broker, variables: Mapping[str, Any], here: LabEnvironment, ports: Mapping[str, int]
 ) -> dict[str, Any]:
     settings, address = broker.settings, here.addresses[broker.host]
     if broker.profile.has_database_lease:
@@ -244,7 +244,7 @@ def _broker(
     return own
 
 
-def _agent(agent: Agent, here: Surroundings) -> dict[str, Any]:
+def _agent(agent: Agent, here: LabEnvironment) -> dict[str, Any]:
     base = here.layout.base(agent.host)
     return {
         "activemq_agent_user": here.user,
@@ -256,7 +256,7 @@ def _agent(agent: Agent, here: Surroundings) -> dict[str, Any]:
     }
 
 
-def _instance(broker: Broker, here: Surroundings) -> str:
+def _instance(broker: Broker, here: LabEnvironment) -> str:
     return str(here.layout.base(broker.host) / broker.settings.instance)
 
 
@@ -264,7 +264,7 @@ def _properties(broker: Broker) -> list[str]:
     return [option for option in broker.settings.java_options if _OWN_PROPERTIES.fullmatch(option)]
 
 
-def _jvm(broker: Broker, here: Surroundings) -> Iterator[str]:
+def _jvm(broker: Broker, here: LabEnvironment) -> Iterator[str]:
     yield from _JVM
     yield f"-Djdk.net.hosts.file={here.layout.names}"
     yield f"-Djava.io.tmpdir={_instance(broker, here)}/data/tmp"
@@ -278,7 +278,7 @@ def _multicast_ports(fleet: Fleet, block: int) -> dict[str, int]:
 
 
 def _lab_user(variables: Mapping[str, Any], seed: str) -> dict[str, Any]:
-    password = secret(seed, "lab", LAB_USER)
+    password = derive_secret(seed, "lab", LAB_USER)
     user = {"name": LAB_USER, "password": password, "groups": [LAB_USER]}
     rights = {kind: [LAB_USER] for kind in ("read", "write", "admin")}
     # The lab's own looks, and the load of its drills, whatever queue that is sent to.
@@ -289,7 +289,7 @@ def _lab_user(variables: Mapping[str, Any], seed: str) -> dict[str, Any]:
     }
 
 
-def secret(seed: str, *place: str) -> str:
+def derive_secret(seed: str, *place: str) -> str:
     """A secret of the lab: the same for the same place, and unknown to who does not have the seed."""
     return hmac.new(seed.encode(), "\0".join(place).encode(), hashlib.sha256).hexdigest()[:32]
 
@@ -309,7 +309,7 @@ def _opened(value: Any, place: str, seed: str) -> Any:
     list goes by its name, else by its position.
     """
     if isinstance(value, EncryptedValue):
-        return secret(seed, place)
+        return derive_secret(seed, place)
     if isinstance(value, Mapping):
         return {key: _opened(item, f"{place}.{key}", seed) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -14,7 +14,9 @@ from activemq_fleet.lab.layout import Layout
 
 
 @contextmanager
-def recorded(layout: Layout, hosts: Collection[str], operation: str, progress: Callable[[str], None]) -> Iterator[None]:
+def record_operation(
+    layout: Layout, hosts: Collection[str], operation: str, progress: Callable[[str], None]
+) -> Iterator[None]:
     """Record the begin of the operation on these hosts, and its end, whatever happens in between.
 
     Hosts on which nothing was ever installed are passed over.

@@ -59,13 +59,13 @@ class PortReservations:
     def __init__(self, directory: Path | None = None) -> None:
         self._directory = directory or Path(tempfile.gettempdir()) / _DIRECTORY
 
-    def take(self, lab: Path, wanted: int | None = None) -> int:
+    def reserve(self, lab: Path, wanted: int | None = None) -> int:
         """PortReservation a block for a lab and return its number, ``wanted`` if that is to be had.
 
         A lab that has a block keeps it. Raises LabError when all are taken.
         """
         with self._locked():
-            held = self.of(lab)
+            held = self.block_of(lab)
             if held is not None and wanted in (None, held):
                 return held
             numbers = [*([wanted] if wanted else []), *_order(lab)]
@@ -77,25 +77,25 @@ class PortReservations:
             self._write(choice, PortReservation(str(lab), getpass.getuser(), time.time()))
             return choice
 
-    def of(self, lab: Path) -> int | None:
+    def block_of(self, lab: Path) -> int | None:
         """The block that a lab has."""
-        return next((number for number, claim in self.all().items() if claim.directory == str(lab)), None)
+        return next((number for number, claim in self.by_block().items() if claim.directory == str(lab)), None)
 
-    def note(self, lab: Path, processes: Iterable[Process]) -> None:
+    def record_processes(self, lab: Path, processes: Iterable[Process]) -> None:
         """Say which processes keep a lab's claim alive."""
         with self._locked():
-            number = self.of(lab)
+            number = self.block_of(lab)
             if number is not None:
-                self._write(number, replace(self.all()[number], processes=tuple(processes)))
+                self._write(number, replace(self.by_block()[number], processes=tuple(processes)))
 
     def release(self, lab: Path) -> None:
         """Give up a lab's block, if it has one."""
         with self._locked():
-            number = self.of(lab)
+            number = self.block_of(lab)
             if number is not None:
                 self._clear(number)
 
-    def all(self) -> dict[int, PortReservation]:
+    def by_block(self) -> dict[int, PortReservation]:
         """PortReservations by block."""
         read = ((number, self._read(number)) for number in range(FIRST, LAST + 1))
         return {number: claim for number, claim in read if claim is not None}
@@ -108,7 +108,7 @@ class PortReservations:
         """The block of the lab that has been idle longest. Raises LabError when all are alive."""
         idle = [
             (claim.claimed, number)
-            for number, claim in self.all().items()
+            for number, claim in self.by_block().items()
             if not claim.is_alive and not _is_listened_on(number)
         ]
         if not idle:

@@ -19,7 +19,7 @@ from pathlib import Path
 import psutil
 
 from activemq_fleet.errors import LabError
-from activemq_fleet.lab.layout import Layout, write
+from activemq_fleet.lab.layout import Layout, write_file
 from activemq_fleet.lab.loopback_overlay import MARK
 
 _SAME_START = 2.0  # seconds: the kernel counts from boot, and the boot time is rounded
@@ -32,7 +32,7 @@ _children: dict[int, subprocess.Popen[bytes]] = {}
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class ProcessRun:
     """One run of a broker: its process, and where in its log the run begins.
 
     ``created`` and ``started`` are in seconds since the epoch. ``log_inode`` is 0 where there was
@@ -50,7 +50,7 @@ class Run:
 
 def launch(
     layout: Layout, host: str, command: Sequence[str], variables: Mapping[str, str], data: Path, version: str
-) -> Run:
+) -> ProcessRun:
     """Start a broker in a session of its own and write down its process.
 
     ``variables`` are those of its environment file. What it prints goes to ``data/console.log``.
@@ -75,8 +75,8 @@ def launch(
         except OSError as error:
             raise LabError(f"{host}: {command[0]} cannot be started: {error.strerror}") from None
     _children[child.pid] = child
-    run = Run(host, child.pid, _created(child), time.time(), version, inode, offset)
-    write(layout.runs / f"{host}.json", json.dumps(asdict(run)))
+    run = ProcessRun(host, child.pid, _created(child), time.time(), version, inode, offset)
+    write_file(layout.runs / f"{host}.json", json.dumps(asdict(run)))
     return run
 
 
@@ -103,20 +103,20 @@ def _log_mark(log: Path) -> tuple[int, int]:
     return status.st_ino, status.st_size
 
 
-def run_of(layout: Layout, host: str) -> Run | None:
+def last_run(layout: Layout, host: str) -> ProcessRun | None:
     """The last run of a host, alive or not; None where it was never started."""
     try:
-        return Run(**json.loads((layout.runs / f"{host}.json").read_bytes()))
+        return ProcessRun(**json.loads((layout.runs / f"{host}.json").read_bytes()))
     except (OSError, ValueError, TypeError):
         return None
 
 
-def forget(layout: Layout, host: str) -> None:
+def delete_run(layout: Layout, host: str) -> None:
     """The host has no run any more."""
     (layout.runs / f"{host}.json").unlink(missing_ok=True)
 
 
-def find(layout: Layout, run: Run) -> psutil.Process | None:
+def find_process(layout: Layout, run: ProcessRun) -> psutil.Process | None:
     """The process of a run while it lives, else None."""
     _reap(run.pid)
     try:
@@ -136,7 +136,7 @@ def is_frozen(process: psutil.Process) -> bool:
         return False
 
 
-def strays(layout: Layout) -> list[psutil.Process]:
+def lab_processes(layout: Layout) -> list[psutil.Process]:
     """Every process that bears the lab's mark, written down or not."""
     return [process for process in psutil.process_iter() if _is_ours(layout, process)]
 
@@ -155,7 +155,7 @@ def _reap(pid: int) -> None:
         del _children[pid]
 
 
-def send(process: psutil.Process, number: signal.Signals) -> None:
+def send_signal(process: psutil.Process, number: signal.Signals) -> None:
     """Signal a broker's whole process group; nothing happens when it is gone."""
     with suppress(ProcessLookupError, psutil.NoSuchProcess):
         # A group of its own was made at the start; a stray that has none is signalled alone.
@@ -176,7 +176,7 @@ def thaw(process: psutil.Process) -> None:
 
 
 def _send_and_see(process: psutil.Process, number: signal.Signals, *, frozen: bool) -> None:
-    send(process, number)
+    send_signal(process, number)
     deadline = time.monotonic() + 5
     while _lives(process) and is_frozen(process) != frozen and time.monotonic() < deadline:
         time.sleep(_POLL)
@@ -192,10 +192,10 @@ def end(processes: Iterable[psutil.Process], *, grace: float) -> None:
     living = list(processes)
     if grace:
         for process in living:
-            send(process, signal.SIGKILL if is_frozen(process) else signal.SIGTERM)
+            send_signal(process, signal.SIGKILL if is_frozen(process) else signal.SIGTERM)
         living = list(_wait(living, grace))
     for process in living:
-        send(process, signal.SIGKILL)
+        send_signal(process, signal.SIGKILL)
     left = list(_wait(living, _KILLED))
     if left:
         raise LabError(f"process {left[0].pid} does not end, even by SIGKILL: it waits for the disk or the kernel")
@@ -209,7 +209,7 @@ def end_together(processes: Iterable[psutil.Process]) -> None:
     """
     living = list(processes)
     for process in living:
-        send(process, signal.SIGSTOP)
+        send_signal(process, signal.SIGSTOP)
     end(living, grace=0)
 
 

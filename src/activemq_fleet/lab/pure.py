@@ -14,7 +14,7 @@ def check_pair(hosts: Hosts, pair: Pair) -> None:
     alive = [broker for broker in pair.in_order if hosts.is_alive(broker)]
     if len(alive) == len(pair.brokers):
         return
-    stories = [hosts.story(broker) for broker in pair.in_order]
+    stories = [hosts.broker_run(broker) for broker in pair.in_order]
     if alive or any(story.promoted or story.lost_slave for story in stories):
         raise LabError(
             f"pair {pair.name} has had a failover, and its nodes' stores differ: "

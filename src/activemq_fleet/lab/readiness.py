@@ -16,7 +16,7 @@ from activemq_fleet.settings.encrypted import EncryptedValue
 from activemq_fleet.topology import Broker
 
 
-def ask(broker: Broker, address: str, *, timeout: float = LAB_PROBE) -> dict[str, Answer]:
+def probe_broker(broker: Broker, address: str, *, timeout: float = LAB_PROBE) -> dict[str, Answer]:
     """Ask one connector of a broker, as hosts do, and return its answer by the connector's name.
 
     STOMP is preferred, then MQTT, over which a message must come back; then what else there is. Empty for a
@@ -50,12 +50,12 @@ def credentials_of(broker: Broker) -> Credentials | None:
     return None
 
 
-def listening_on(listening: tuple[str, ...], port: int) -> bool:
+def listens_on_port(listening: tuple[str, ...], port: int) -> bool:
     """Whether a log's ``Listening for connections at`` lines name a port."""
     return any(uri.partition("?")[0].endswith(f":{port}") for uri in listening)
 
 
-def taken_port(address: Address) -> bool:
+def is_port_taken(address: Address) -> bool:
     """Whether somebody listens there already. Raises OSError for an address that is not ours."""
     with socket.socket() as mine:
         # As the JVM binds: a port whose last connections are only fading is free.

@@ -103,7 +103,7 @@ class Startup:
 
         def ready() -> bool:
             nonlocal seen
-            seen = self._hosts.look(broker, timeout=_PROBE_TIMEOUT).state
+            seen = self._hosts.observe(broker, timeout=_PROBE_TIMEOUT).state
             return seen in wanted
 
         self._until(broker, ready, f"is not {' or '.join(wanted)}")
@@ -117,7 +117,7 @@ class Startup:
             if not self._hosts.is_alive(broker):
                 raise LabError(f"{broker.host} ended while it was starting: {self._hosts.failure(broker)}")
             if time.monotonic() > deadline:
-                detail = self._hosts.look(broker, timeout=_PROBE_TIMEOUT)
+                detail = self._hosts.observe(broker, timeout=_PROBE_TIMEOUT)
                 why = f"{detail.reason}; " if detail.reason else ""
                 raise LabError(
                     f"{broker.host} {complaint} after {self._timeout:g} s, but {detail.state}: "

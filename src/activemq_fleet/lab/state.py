@@ -15,8 +15,8 @@ from activemq_fleet.artifacts import Progress
 from activemq_fleet.errors import FleetError, LabError
 from activemq_fleet.inventory import InventoryData
 from activemq_fleet.lab import loopback_overlay as over
-from activemq_fleet.lab.layout import Layout, write
-from activemq_fleet.lab.loopback_overlay import Software, Substitution, Surroundings
+from activemq_fleet.lab.layout import Layout, write_file
+from activemq_fleet.lab.loopback_overlay import LabEnvironment, Software, Substitution
 from activemq_fleet.lab.port_reservation import PortReservations
 from activemq_fleet.releases import Release
 from activemq_fleet.render.activemq_xml import activemq_xml
@@ -29,7 +29,7 @@ _JAVA = 17  # the oldest on which every release was run; 9 brought -Djdk.net.hos
 
 
 @dataclass(frozen=True)
-class State:
+class LabState:
     """One lab. ``hosts`` are the variables with the overlay; it holds secrets.
 
     ``sources`` are the inventories that it was made from, empty where that is not known.
@@ -51,10 +51,10 @@ class State:
     def save(self, layout: Layout) -> None:
         """Write it, private."""
         text = json.dumps({"format": _FORMAT, **asdict(self)}, indent=1, default=str)
-        write(layout.state, text + "\n")
+        write_file(layout.state, text + "\n")
 
 
-def load(layout: Layout) -> State | None:
+def load(layout: Layout) -> LabState | None:
     """The lab of a directory, or None where there is none.
 
     Raises LabError for a file that another version wrote.
@@ -64,7 +64,7 @@ def load(layout: Layout) -> State | None:
         if known.pop("format") != _FORMAT:
             raise ValueError
         known["software"] = {release: Software(**software) for release, software in known["software"].items()}
-        return State(**known)
+        return LabState(**known)
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
@@ -73,7 +73,7 @@ def load(layout: Layout) -> State | None:
 
 def prepare(
     layout: Layout, data: InventoryData, claims: PortReservations, progress: Progress, sources: Sequence[str] = ()
-) -> tuple[State, tuple[Substitution, ...]]:
+) -> tuple[LabState, tuple[Substitution, ...]]:
     """Make the lab of an inventory: software, addresses, variables; and the files that Ansible reads.
 
     Returns it with what was substituted. Raises LabError for a fleet whose topology has errors, or
@@ -87,10 +87,10 @@ def prepare(
     executable = artifacts.java(_JAVA)
     software = {text: _software(text, layout, progress) for text in sorted({b.release.text for b in fleet.brokers})}
     layout.make()
-    block = claims.take(layout.directory, before.block if before else None)
+    block = claims.reserve(layout.directory, before.block if before else None)
     seed = before.seed if before else secrets.token_hex(16)
-    addresses = over.addresses_for(fleet, block, before.addresses if before else None)
-    here = Surroundings(
+    addresses = over.assign_addresses(fleet, block, before.addresses if before else None)
+    here = LabEnvironment(
         layout=layout,
         block=block,
         addresses=addresses,
@@ -100,10 +100,10 @@ def prepare(
         seed=seed,
     )
     own = over.overlay(fleet, data.hosts, here)
-    hosts = over.merged(data.hosts, own)
-    state = State(block, seed, str(executable), addresses, software, dict(data.groups), hosts, list(sources))
+    hosts = over.apply_overlay(data.hosts, own)
+    state = LabState(block, seed, str(executable), addresses, software, dict(data.groups), hosts, list(sources))
     _write(layout, state, own)
-    return state, over.difference(data.hosts, own)
+    return state, over.list_substitutions(data.hosts, own)
 
 
 def _refuse_findings(fleet: Fleet) -> None:
@@ -121,7 +121,7 @@ def _tell_findings(fleet: Fleet, progress: Progress) -> None:
         progress(f"warning: {finding.to_line()}")
 
 
-def _load_or_forget(layout: Layout) -> State | None:
+def _load_or_forget(layout: Layout) -> LabState | None:
     try:
         return load(layout)
     except LabError:
@@ -150,14 +150,14 @@ def _software(text: str, layout: Layout, progress: Progress) -> Software:
     return Software(str(library.parent), whole=False)
 
 
-def _write(layout: Layout, state: State, own: Mapping[str, Mapping[str, Any]]) -> None:
+def _write(layout: Layout, state: LabState, own: Mapping[str, Mapping[str, Any]]) -> None:
     fleet = state.fleet()
-    write(layout.names, over.names_file(fleet, state.addresses))
+    write_file(layout.names, over.names_file(fleet, state.addresses))
     layer: dict[str, Any] = {"all": {"hosts": {host: {} for host in own}}}
-    write(layout.inventory, _HEAD + json.dumps(layer, indent=1) + "\n")
+    write_file(layout.inventory, _HEAD + json.dumps(layer, indent=1) + "\n")
     for host, variables in own.items():
         text = json.dumps({**_CONNECTION, **variables}, indent=1, default=str)
-        write(layout.host_vars / f"{host}.yml", f"{_HEAD}{text}\n")
+        write_file(layout.host_vars / f"{host}.yml", f"{_HEAD}{text}\n")
     for broker in fleet.brokers:
         make_store(broker)
     _remove_others(layout.host_vars, [f"{host}.yml" for host in own])
@@ -183,7 +183,7 @@ def make_store(broker: Broker) -> None:
     store.mkdir(mode=0o700, parents=True, exist_ok=True)
     marker = store / STORE_MARKER
     if not marker.exists():
-        write(marker, f"{broker.pair}\n", 0o644)
+        write_file(marker, f"{broker.pair}\n", 0o644)
 
 
 def _remove_others(directory: Path, wanted: Sequence[str]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from activemq_fleet.addresses import Address
 from activemq_fleet.host.judge import BrokerState
-from activemq_fleet.lab.hosts import Hosts, Sight
+from activemq_fleet.lab.hosts import BrokerSnapshot, Hosts
 from activemq_fleet.logs import BridgeUp, BrokerRun
 from activemq_fleet.naming import Role
 from activemq_fleet.topology import Broker
@@ -66,18 +66,18 @@ class HostStatus:
         }
 
 
-def status_of(hosts: Hosts, broker: Broker, sight: Sight) -> HostStatus:
+def status_of(hosts: Hosts, broker: Broker, snapshot: BrokerSnapshot) -> HostStatus:
     """One look at a broker, for people and programs."""
-    alive = sight.process is not None
+    alive = snapshot.process is not None
     return HostStatus(
         host=broker.host,
         address=hosts.address(broker.host),
         ports=dict(broker.ports),
         role=broker.role,
-        state=sight.state,
-        pid=sight.process.pid if sight.process else None,
-        uptime=int(max(0.0, time.time() - sight.run.created)) if alive and sight.run else None,
-        bridges=bridges_of(hosts, broker, sight.story) if alive else (),
+        state=snapshot.state,
+        pid=snapshot.process.pid if snapshot.process else None,
+        uptime=int(max(0.0, time.time() - snapshot.run.created)) if alive and snapshot.run else None,
+        bridges=bridges_of(hosts, broker, snapshot.broker_run) if alive else (),
     )
 
 

@@ -26,7 +26,7 @@ _STEADY = 5.0
 _ANSWER = 5.0
 
 
-class Notes:
+class JournalWriter:
     """A journal in memory, and in its file at the end."""
 
     def __init__(self, owner: str, directory: Path) -> None:
@@ -74,8 +74,8 @@ class StompLoadGenerator:
         self.directory.mkdir(parents=True)
         self._addresses, self._destination, self._rate = spec.addresses, spec.destination, spec.rate
         self._credentials = Credentials(spec.username, spec.password) if spec.username is not None else None
-        self._sent = Notes(f"{name}-publisher", self.directory / "publisher")
-        self._taken = Notes(f"{name}-subscriber", self.directory / "subscriber")
+        self._sent = JournalWriter(f"{name}-publisher", self.directory / "publisher")
+        self._taken = JournalWriter(f"{name}-subscriber", self.directory / "subscriber")
         self._end, self._leave = threading.Event(), threading.Event()
         self._workers: list[threading.Thread] = []
         self._errors: list[LabError] = []
@@ -149,7 +149,7 @@ class StompLoadGenerator:
         lines = [f"{r['at']:.6f} {r['event_id']}\n" for r in self._sent.records if r["kind"] == "acknowledged"]
         (self.directory / "promised").write_text("".join(lines))
 
-    def forget(self) -> None:
+    def delete_durable_session(self) -> None:
         """Nothing: a queue that is empty keeps nothing."""
 
     def _wait_for(self, ids: set[str], timeout: float) -> None:

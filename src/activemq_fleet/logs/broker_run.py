@@ -84,10 +84,10 @@ class BrokerRun:
         for record in records:
             event = classify(record, REACTIONS)
             if event is not None:
-                self.take(event)
+                self.apply(event)
         return self
 
-    def take(self, event: Event) -> None:
+    def apply(self, event: Event) -> None:
         """Apply the next record, already classified; kinds that do not affect the state are passed over."""
         react = REACTIONS.get(event.kind)
         if react is not None:
