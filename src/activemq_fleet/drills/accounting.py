@@ -23,7 +23,7 @@ _WORST: tuple[EventVerdict, ...] = ("lost", "stuck", "indeterminate", "duplicate
 
 @dataclass(frozen=True, slots=True)
 class JournalEntry:
-    """The fields of a journal record that the accounting needs; ``at`` is in seconds since the epoch."""
+    """The fields of one journal record that the accounting needs; ``at`` is in seconds since the epoch."""
 
     kind: str
     at: float
@@ -33,7 +33,10 @@ class JournalEntry:
 
 @dataclass(slots=True)
 class Journal:
-    """An agent's journal: each record once, in order, and descriptions of missing records in ``gaps``."""
+    """The journal of one agent: ``entries`` are its records, each once and in order.
+
+    ``gaps`` holds one sentence for each run of missing records.
+    """
 
     owner: str
     entries: list[JournalEntry] = field(default_factory=list)
@@ -41,9 +44,9 @@ class Journal:
 
     @classmethod
     def of(cls, owner: str, lines: Iterable[Record]) -> Journal:
-        """Return the journal of exported records.
+        """Return the journal that consists of exported records (dictionaries with epoch, jseq, kind and ``at``).
 
-        Records may be exported twice, around a kill, and are then counted once; missing records become gaps.
+        A record that was exported twice, around a kill, is counted once; missing records become gaps.
         """
         journal = cls(owner)
         last: dict[str, int] = {}
@@ -70,7 +73,7 @@ class Journal:
         return journal
 
     def ids(self, *kinds: str) -> Counter[str]:
-        """Return how often each event id occurs in records of the given kinds."""
+        """Return event id -> number of records about the event, for records of the given kinds."""
         return Counter(entry.event_id for entry in self.entries if entry.kind in kinds and entry.event_id)
 
     def moments(self, kind: str, ids: Collection[str]) -> list[float]:
@@ -81,7 +84,7 @@ class Journal:
 def account_for_events(
     pair: str, protocol: str, publisher: Journal, subscriber: Journal, promised: Sequence[str]
 ) -> DeliveryAccount:
-    """Return the outcome of every event of a pair's load, counted by verdict.
+    """Return the outcome of every event of a pair's load: the counts of each verdict, and the first bad events.
 
     ``promised`` are the ids that the publishing agent returned: an id unknown to its journal was lost by the agent,
     unless the journal has a gap.
@@ -187,7 +190,7 @@ def longest_silence(
 
 
 def in_flight(publisher: Journal, moment: float) -> int:
-    """Return the number of publishes in flight at a moment that had to be sent again on a later connection."""
+    """Return how many publishes were in flight at ``moment`` (epoch seconds) and had to be sent again later."""
     began = {entry.conn: entry.at for entry in publisher.entries if entry.kind == "connected"}
     before: set[str] = set()
     after: set[str] = set()

@@ -18,7 +18,7 @@ def lowest_rate(rate: float) -> float:
 
 
 def void_reason(accepted: float, handled: float, rate: float) -> str | None:
-    """Return why a fault does not count, by the events a second accepted and handled before; None if it counts."""
+    """Return why a fault proves nothing, from the events a second accepted and handled before it; None if it counts."""
     needed, slowest = lowest_rate(rate), min(accepted, handled)
     if slowest >= needed:
         return None
@@ -65,7 +65,7 @@ def headline(result: DrillResult) -> str:
 
 
 def highest_loss_probability(faults: int) -> float:
-    """Return the highest probability of a loss per fault that fits, at 95 %, no loss in so many faults."""
+    """Return the upper 95 % bound of the loss probability per fault (0 to 1), after so many faults without loss."""
     return float(1 - 0.05 ** (1 / faults)) if faults else 1.0
 
 

@@ -16,7 +16,7 @@ EventVerdict = Literal["delivered", "duplicate", "stuck", "lost", "indeterminate
 
 @dataclass(frozen=True, slots=True)
 class EventOutcome:
-    """An event of a drill that was not simply delivered, with its verdict at the subscriber and the reason."""
+    """One event of a drill that was not simply delivered: its verdict at the subscriber, and the reason."""
 
     event_id: str
     verdict: EventVerdict
@@ -25,10 +25,10 @@ class EventOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveryAccount:
-    """The outcome of every event of one pair's load; the counts of verdicts add up to ``accepted``.
+    """The outcome of all events of one pair's load; verdicts and simple deliveries sum to ``accepted``.
 
     ``copies`` are redelivered messages that the receiver dropped; they are no verdict. ``gaps`` describes missing
-    records of journals.
+    records of the journals. ``units`` are the first 100 events that were not simply delivered.
     """
 
     pair: str
@@ -47,7 +47,7 @@ class DeliveryAccount:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Return the account of a dictionary that ``dataclasses.asdict`` made."""
+        """Return the account that ``dataclasses.asdict`` turned into a dictionary."""
         units = tuple(EventOutcome(**unit) for unit in data["units"])
         return cls(**{**data, "gaps": tuple(data["gaps"]), "units": units})
 
@@ -83,7 +83,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class StateSpan:
-    """A host's state over a period, in seconds since the epoch; ``pair`` is the name of the host's pair."""
+    """A period in which a host of pair ``pair`` was in one state; ``began`` and ``ended`` are in epoch seconds."""
 
     pair: str
     host: str
@@ -94,7 +94,7 @@ class StateSpan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conditions:
-    """The conditions of a drill; ``releases`` are by pair, ``rate`` is events a second for each pair."""
+    """The settings and the machine of a drill; ``releases`` are by pair, ``rate`` is events a second for each pair."""
 
     where: Literal["lab", "hosts"]
     what: FaultKind
@@ -124,7 +124,7 @@ class DrillResult:
 
     @property
     def counted(self) -> tuple[Fault, ...]:
-        """The faults that count, those under enough load."""
+        """The faults that count: those that fell under enough load to prove something."""
         return tuple(fault for fault in self.faults if fault.void is None)
 
     def total(self, name: str) -> int:
@@ -133,7 +133,7 @@ class DrillResult:
 
     @property
     def sums(self) -> DeliveryAccount:
-        """The counts of all pairs, as one account."""
+        """The sums of all pairs' counts, as an account of the pair ``all``."""
         names = ("accepted", "acknowledged", "handled", "lost", "stuck", "duplicate", "indeterminate", "copies")
         totals: dict[str, Any] = {name: self.total(name) for name in names}
         return DeliveryAccount(pair="all", protocol="", **totals)
@@ -144,7 +144,7 @@ class DrillResult:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Return the result of a dictionary that ``to_dict`` made."""
+        """Return the drill result that ``to_dict`` turned into a dictionary."""
         conditions = Conditions(**{**data["conditions"], "notes": tuple(data["conditions"]["notes"])})
         return cls(
             verdict=data["verdict"],

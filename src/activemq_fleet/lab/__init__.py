@@ -1,6 +1,6 @@
-"""The fleet on loopback: real brokers, each host on an address of its own, no root, no network.
+"""Run a fleet on loopback addresses: real brokers, one address for each host, without root or another network.
 
-``Lab`` is all that most need; ``clients`` has small MQTT and STOMP clients that fail over.
+``Lab`` is the interface; the other names are types that its methods return.
 """
 
 from __future__ import annotations

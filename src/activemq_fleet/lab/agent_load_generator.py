@@ -25,10 +25,10 @@ _PATIENCE = 300.0  # seconds for what takes a few on a machine that is not busy
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentLoadSpec:
-    """What an AgentLoadGenerator needs: keys of agent.conf for both agents, without directory, socket and topics.
+    """The settings of an AgentLoadGenerator: keys of agent.conf for both agents, but directory, socket and topics.
 
-    ``rate`` is in events a second. ``filters`` are the subscriber's, and cover ``topic`` and the
-    barriers beside it.
+    ``rate`` is in events a second. ``filters`` are the topic filters of the subscriber, which cover ``topic`` and the
+    topics of barriers below the same prefix.
     """
 
     name: str
@@ -40,7 +40,7 @@ class AgentLoadSpec:
 
 
 class AgentLoadGenerator:
-    """A pair of agents and their load. Every method raises AgentError in one line."""
+    """A publishing and a subscribing agent with steady load between them; methods raise AgentError, in one line."""
 
     def __init__(self, spec: AgentLoadSpec, directory: Path, sockets: Path) -> None:
         self.spec = spec
@@ -68,7 +68,11 @@ class AgentLoadGenerator:
             worker.join(70)
 
     def start(self, timeout: float = 60.0) -> None:
-        """The subscriber first: who subscribes later gets nothing of what was before. Then the load."""
+        """Start the subscriber, then the publisher, then the load; return when events are being published.
+
+        The subscriber comes first, because a new subscription gets no earlier events. Raises AgentError when an agent
+        is not connected or not subscribed within ``timeout`` seconds.
+        """
         self.subscriber.start()
         topics = len(self.spec.filters)
         _until(
@@ -88,18 +92,18 @@ class AgentLoadGenerator:
             worker.start()
 
     def check(self) -> None:
-        """Raises AgentError when an agent or the load has ended by itself."""
+        """Raise AgentError when an agent or a publishing thread has ended by itself."""
         for agent in (self.publisher, self.subscriber):
             agent.check()
         if self._errors:
             raise self._errors[0]
 
     def is_steady(self) -> bool:
-        """Whether both agents have kept their connection for a while."""
+        """Return whether both agents have kept their connection for 10.5 seconds or longer."""
         return all(agent.settled_for() >= STEADY for agent in (self.publisher, self.subscriber))
 
     def rates(self, moment: float, seconds: float) -> tuple[float, float]:
-        """Events a second accepted and handled in the time before a moment."""
+        """Return (accepted, handled) events a second in the ``seconds`` before ``moment`` (epoch seconds)."""
         handled = self.subscriber.tail.read().between("handled", moment - seconds, moment)
         return self._promises.count(moment - seconds, moment) / seconds, handled / seconds
 
@@ -108,15 +112,16 @@ class AgentLoadGenerator:
         return self.subscriber.tail.read().last("handled")
 
     def burst(self, count: int = 200) -> None:
-        """Hand over so many events at once, in a thread: some will be on their way."""
+        """Publish ``count`` events at once in a background thread, so that a fault meets events in flight."""
         worker = threading.Thread(target=self._burst, args=(count,), name=f"burst-{self.name}", daemon=True)
         self._workers.append(worker)
         worker.start()
 
     def finish(self, timeout: float = 120.0) -> None:
-        """End the load, let everything be sent, then a barrier, and wait until that has come.
+        """End the load, wait until all events and a last barrier are handled, and stop both agents.
 
-        Each wait ends as well when nothing has moved for ``timeout`` seconds: the journals say what it means.
+        A wait ends early when nothing has moved for ``timeout`` seconds; the journals then show what is missing. Raises
+        AgentError when a publishing thread failed or an agent does not end.
         """
         self._end.set()
         for worker in self._workers:
@@ -138,7 +143,7 @@ class AgentLoadGenerator:
         return is_idle and self.publisher.tail.read().barriers <= tail.barriers
 
     def delete_durable_session(self) -> None:
-        """Take the subscriber's durable session off its broker."""
+        """Delete the subscriber's durable session on its broker, so that no messages are stored for it."""
         self.subscriber.delete_durable_session()
 
     def _publish(self) -> None:

@@ -1,6 +1,6 @@
-"""The demo's ``audit``, in a process whose Spark starts while the brokers do: it needs seconds to be there.
+"""Run the audit of the demo in a process of its own, whose Spark starts while the brokers do.
 
-It is the library's audit, of logs and journals alone, as the command runs it.
+The audit is the library's, of logs and journals alone, as the command ``audit`` runs it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _PATIENCE = 30.0  # seconds for a Spark that is not wanted any more to end
 
 
 class AuditProcess:
-    """Audits ``logs`` into ``out`` when it is told to; ends unheard with the block."""
+    """A process that audits the directory ``logs`` into ``out`` on demand; it is ended when the block is left."""
 
     def __init__(self, logs: Path, out: Path) -> None:
         self._command = [sys.executable, "-m", __name__, str(logs), str(out)]
@@ -37,7 +37,10 @@ class AuditProcess:
         return self
 
     def audit(self) -> None:
-        """Audit now. Raises LabError with the last lines of what was said when it cannot be done."""
+        """Run the audit and return when its results are written.
+
+        Raises LabError when the audit fails, after printing the last lines of its output.
+        """
         said, _ = self._process.communicate(f"{_GO}\n")
         if self._process.returncode:
             lines = [line for line in said.splitlines() if line.strip()]
@@ -54,7 +57,10 @@ class AuditProcess:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Start Spark, wait for the word, audit ``arguments[0]`` into ``arguments[1]``; 0 when that was done."""
+    """Start Spark, wait for the word ``audit`` on standard input, and audit directory 0 into directory 1.
+
+    Returns the exit code: 0 when the audit was done or not asked for, 130 when interrupted, else that of the error.
+    """
     from activemq_fleet.spark.session import SessionOptions, session
 
     logs, out = arguments

@@ -1,4 +1,4 @@
-"""What a lab's brokers and agents wrote, laid down as ``collect`` does: ``DIR/HOST/…``, for ``audit``."""
+"""Copy the logs of a lab's brokers and the journals of agents to ``DIR/HOST/…``, as the playbook ``collect`` does."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from activemq_fleet.topology import Broker
 
 
 def collect_logs(lab: Lab, agents: Mapping[str, tuple[Path, str]], directory: Path) -> None:
-    """Copy what is there now. ``agents``: by name, the state directory and the pair that it is at home at."""
+    """Copy logs, operation records and journals of a lab into a directory, which is emptied first.
+
+    ``agents`` maps an agent's name to its state directory and the name of the pair that it connects to.
+    """
     shutil.rmtree(directory, ignore_errors=True)
     for broker in lab.fleet.brokers:
         home = directory / broker.host

@@ -46,10 +46,10 @@ _ROLES = ("publisher", "subscriber")
 
 @dataclass(frozen=True, slots=True)
 class Takeover:
-    """A kill and what followed.
+    """The kill of an active broker and the takeover by its peer; times are in seconds.
 
-    ``seconds`` are from the kill to a round trip on the other node, ``started`` to the line of its log
-    that says so. ``silences``: of each account the longest time between two acknowledgements.
+    ``seconds`` counts from the kill until the other node answered a round trip, ``started`` until its log said that it
+    is started. ``silences`` holds, for each account, the longest time between two acknowledgements.
     """
 
     pair: str
@@ -73,7 +73,7 @@ class _Steps:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the demo; 0 when nothing was lost, else 1 (2 for input that cannot be used)."""
+    """Run the demo and return the exit code: 0 when nothing was lost, 1 when events were, 2 for unusable input."""
     parser = argparse.ArgumentParser(prog="python -m activemq_fleet.lab.demo", description=__doc__)
     parser.add_argument("--output", type=Path, default=Path("build/demo"), help="where everything is written")
     parser.add_argument("--inventory", type=Path, default=Path("examples/shared-store"))

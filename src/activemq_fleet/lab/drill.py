@@ -1,4 +1,4 @@
-"""A drill of a fleet on loopback: load, faults at whoever is active, and what became of every event."""
+"""Run a drill of a fleet on loopback: load, faults at the active nodes, and the outcome of every event."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ _UNDER_WAY = 0.03  # seconds after which the first of a burst have gone out
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrillOptions:
-    """``faults``: how many must count. ``target``: a pair, group or host; empty is the whole fleet.
+    """The options of a drill in a lab; times are in seconds.
 
-    ``rate``: events a second for each pair. ``hung``: seconds for which a node is frozen.
-    ``patience``: seconds to wait for each thing that must happen.
+    ``faults`` is the number of faults that must count. ``target`` is a pair, group or host; empty means the whole
+    fleet. ``rate`` is events a second for each pair. ``seed`` decides the order of the pairs. ``hung`` is how long a
+    node is frozen, ``patience`` how long each awaited change may take.
     """
 
     faults: int = 5
@@ -41,10 +42,10 @@ class DrillOptions:
 
 
 def drill(lab: Lab, options: DrillOptions, progress: Progress | None = None) -> DrillResult:
-    """Drill the lab's fleet, which is started if it does not run, and then ended again.
+    """Drill the lab's fleet and return the result; a lab that does not run is started, and ended again.
 
-    Whatever happens, nothing stays frozen and no agent is left. Raises FleetError for what cannot
-    be drilled at all; what goes wrong on the way is in the result.
+    No broker stays frozen and no agent is left, whatever happens. Raises FleetError for a fleet that cannot be drilled;
+    errors after the first fault are in the result.
     """
     progress = progress or (lambda _line: None)
     ran = _runs(lab)

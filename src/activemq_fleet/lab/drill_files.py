@@ -1,4 +1,4 @@
-"""What the generators of a drill left on the disk -> accounts; and moments of the logs -> spans."""
+"""Read the files that load generators of a drill left behind, and turn logs into the brokers' states over time."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _STATES: dict[str, ObservedState] = {
 
 
 def read_journal(directory: Path, owner: str) -> Journal:
-    """The journal below an agent's directory. A line that cannot be read leaves a gap."""
+    """Return the journal below an agent's directory; a line that cannot be read becomes a gap."""
     return Journal.of(owner, _records(directory / "agent"))
 
 
@@ -53,9 +53,10 @@ def _records(directory: Path) -> Iterator[dict[str, Any]]:
 def account_for_pair(
     directory: Path, pair: str, protocol: str, faults: Sequence[Fault], *, skew: float = 0.0
 ) -> tuple[DeliveryAccount, list[Fault]]:
-    """The account of a pair's generator, and its faults with what the journals say about them.
+    """Return the account of a pair's events, and its faults with silence, publish gap and events in flight filled in.
 
-    ``skew``: seconds by which the clocks of the brokers' hosts and of this one may differ.
+    ``directory`` holds the load generators' files. ``skew`` is the number of seconds by which the clocks of the
+    brokers' hosts and of this machine may differ.
     """
     where = directory / pair
     publisher = read_journal(where / "publisher", f"the publisher of {pair}")
@@ -95,7 +96,7 @@ def _until(fault: Fault) -> float:
 
 
 def state_changes(log: str, began: float) -> list[tuple[float, ObservedState]]:
-    """When a broker's log shows it in another state, in order, from a moment on."""
+    """Return (epoch seconds, state) for each change of state in a broker's log from ``began`` on, in order."""
     story, found = BrokerRun(), list[tuple[float, ObservedState]]()
     for record in parse(log):
         story.read([record])
@@ -113,7 +114,10 @@ def state_spans(
     began: float,
     ended: float,
 ) -> list[StateSpan]:
-    """A host's states from ``began`` to ``ended``, without a hole, from the moments at which they changed."""
+    """Return the spans of a host's states from ``began`` to ``ended``, without gaps between them.
+
+    ``first`` is the state at ``began``; ``changes`` are (epoch seconds, new state) in any order.
+    """
     found: list[StateSpan] = []
     at, state = began, first
     for moment, following in sorted(changes, key=lambda change: change[0]):
@@ -126,7 +130,7 @@ def state_spans(
 
 
 def describe_machine() -> dict[str, Any]:
-    """Where this runs, in a few words."""
+    """Return name -> text for system, processors, memory, load average and Python version of this machine."""
     load = os.getloadavg()
     memory = psutil.virtual_memory().total / 2**30
     return {

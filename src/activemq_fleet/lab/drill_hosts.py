@@ -1,4 +1,4 @@
-"""What the playbook ``drill`` refuses, what it begins, and what it writes at the end."""
+"""Begin a drill of the playbook ``drill``, after refusing what must not be drilled, and write its report."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NEEDED = ("activemq_agent", "paho", "psutil", "structlog", "prometheus_client")
 
 
 def check_programs() -> None:
-    """Raises InputError for what the load needs and is not installed."""
+    """Raise InputError when a Python package that the load of a drill needs is not installed."""
     missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
     if missing:
         raise InputError(f"the load of a drill needs {', '.join(missing)}: pip install 'activemq-fleet[lab]'")
@@ -36,10 +36,11 @@ def begin_drill(
     options: Mapping[str, Any],
     directory: Path,
 ) -> dict[str, Any]:
-    """Refuse what must not be drilled, decide the order, and put the pairs under load.
+    """Refuse what must not be drilled, choose the order of the faults, and put the pairs under load.
 
-    ``allowed``: by group, what the variable says. ``options``: kills, what, rate, seed and target, as the variables
-    of the playbook have them. Returns the order, the seed, and ``where``: lab or hosts. Raises FleetError.
+    ``allowed`` maps a group to its value of ``activemq_drill_allowed``. ``options`` are kills, what, rate, seed and
+    target, as the variables of the playbook have them. Returns ``order`` (the pair of each fault), ``seed``, and
+    ``where``: lab or hosts. Raises FleetError.
     """
     refuse_production({fleet.pairs[pair].group: allowed.get(fleet.pairs[pair].group) for pair in pairs})
     check_programs()
@@ -78,7 +79,7 @@ def _read(options: Mapping[str, Any]) -> tuple[FaultKind, int, float, int]:
 
 
 def write_report(result: DrillResult, report: Path) -> None:
-    """The report, and its data beside it (``.json``)."""
+    """Write the report as HTML to the path ``report``, and its data as JSON beside it (suffix ``.json``)."""
     report.parent.mkdir(parents=True, exist_ok=True)
     report.write_text(drill_report(result), encoding="utf-8")
     report.with_suffix(".json").write_text(json.dumps(result.to_dict(), indent=2), encoding="utf-8")

@@ -1,7 +1,7 @@
-"""Whether this machine can open the MQTT connectors that the load of a drill dials, and log in there.
+"""Check that this machine can open the MQTT connectors that the load of a drill dials, and log in there.
 
-A connection that is taken proves nothing: proxies and firewalls take them for hosts that are not there. So each
-connector must answer CONNECT, over TLS where the load speaks it, and accept the login. Rights are the load's affair.
+An accepted TCP connection proves nothing: proxies and firewalls accept connections for hosts that are absent. So each
+connector must answer CONNECT, over TLS where the load speaks it, and accept the login. Rights are not checked.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ class _Answer:
 
 
 def refuse_unreachable(specs: Sequence[AgentLoadSpec], timeout: float = _PATIENCE) -> None:
-    """Raises InputError, in one line, where the load could not be put on a pair or could not move to its other node.
+    """Raise InputError, in one line, where the load cannot reach a pair or could not move to its other node.
 
-    Of each pair one connector must answer. The node that stands by listens nowhere, so it may refuse, but
-    its name must resolve and its host must answer. No broker may refuse the login.
+    Of each pair one connector must answer within ``timeout`` seconds. A standby node does not listen, so it may refuse
+    the connection, but its name must resolve and its host must answer. No broker may refuse the login.
     """
     wanted = {spec.name: _dials(spec) for spec in specs}
     dials = list(dict.fromkeys(dial for pair in wanted.values() for dial in pair))

@@ -1,7 +1,7 @@
-"""A drill under way: its load, its faults, and what became of every event. The lab and the playbook both run it.
+"""Run a drill: its load, its faults and the final account. The lab and the playbook ``drill`` both use it.
 
-Everything is in one directory, so that each task of a playbook finds what the earlier ones left: ``drill.json``
-(what was asked for), ``faults.json`` (the faults so far), and what the load generators leave.
+All state is in one directory, so that each task of a playbook finds what the earlier ones left: ``drill.json`` (the
+plan), ``faults.json`` (the faults so far), and the files of the load generators.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ _NUMBERS = ("at", "takeover", "back", "rate_accepted", "rate_handled")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrillPlan:
-    """What was asked for. ``order``: the pair of each fault; ``rate``: events a second on each pair.
+    """The plan of a drill. ``order`` is the pair of each fault, ``rate`` the events a second on each pair.
 
-    ``single_fault_pairs``: the pairs whose node does not come back after a fault, so that none is repeated.
+    ``single_fault_pairs`` are the pairs whose node does not come back after a fault, so that no fault is repeated.
     """
 
     order: tuple[str, ...]
@@ -56,15 +56,15 @@ class DrillPlan:
 
     @property
     def pairs(self) -> tuple[str, ...]:
-        """The pairs that are drilled, each once."""
+        """The names of the pairs that are drilled, each once."""
         return tuple(dict.fromkeys(self.order))
 
 
 @dataclass(frozen=True, slots=True)
 class NextFault:
-    """``pair``: where the next fault is due, None when all are done. ``number``: the fault's, from 1.
+    """The fault that is due next. ``pair`` is where, None after the last; ``number`` counts the faults from 1.
 
-    ``faulted_hosts``: the hosts that had a fault so far.
+    ``faulted_hosts`` are the hosts that have had a fault in this drill.
     """
 
     pair: str | None
@@ -73,12 +73,12 @@ class NextFault:
 
 
 def is_lab(broker: Broker) -> bool:
-    """Whether a lab runs this broker."""
+    """Return whether a broker runs in a lab, by the lab's mark among the options of its JVM."""
     return any(option.startswith(MARK) for option in broker.settings.java_options)
 
 
 def drill_candidates(pairs: Collection[Pair]) -> list[Candidate]:
-    """The pairs as the decisions of ``operations.drill`` see them."""
+    """Return the pairs as candidates for faults, in the form that ``operations.drill`` decides on."""
     return [
         Candidate(
             pair=pair.name,
@@ -92,7 +92,7 @@ def drill_candidates(pairs: Collection[Pair]) -> list[Candidate]:
 
 
 class DrillRun:
-    """A drill that was begun in ``directory``. Leaving the block ends a load that is still on."""
+    """A drill whose files are in ``directory``. Leaving the block ends a load that still runs."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -100,11 +100,10 @@ class DrillRun:
 
     @classmethod
     def begin(cls, plan: DrillPlan, fleet: Fleet, directory: Path, parent_pid: int) -> DrillRun:
-        """Put the plan's pairs under load from this machine, and return once it flows.
+        """Put the plan's pairs under load from this machine, and return the drill once events flow.
 
-        ``parent_pid``: the process with which the load ends.
-        Raises InputError, before anything is written, where this machine cannot open the brokers' connectors or log
-        in there, and LabError where no load can be put on.
+        The load ends with the process ``parent_pid``. Raises InputError, before anything is written, where this machine
+        cannot open the brokers' connectors or log in there, and LabError when the load does not start.
         """
         here = _as_dialled(fleet)
         specs = [load_spec(here, here.pairs[pair], plan.rate) for pair in plan.pairs]
@@ -128,23 +127,23 @@ class DrillRun:
 
     @property
     def plan(self) -> DrillPlan:
-        """What was asked for."""
+        """The plan of the drill, read from ``drill.json``."""
         data = self._read("drill.json")
         lists = {name: tuple(data[name]) for name in ("order", "single_fault_pairs")}
         return DrillPlan(**{field.name: data[field.name] for field in fields(DrillPlan)} | lists)
 
     @property
     def faults(self) -> list[Fault]:
-        """The faults so far, in their order."""
+        """The faults so far, in their order; empty before the first."""
         if not (self.directory / "faults.json").exists():
             return []
         return [Fault(**data) for data in self._read("faults.json")]
 
     def next_fault(self, states: Mapping[str, str]) -> NextFault:
-        """Return where the next fault is due. The first ``states``, by host, are kept: the fleet as it was found.
+        """Return the fault that is due next. The first ``states``, by host, are kept as the fleet's initial states.
 
-        A fault that proves nothing is repeated, a few times; one that went wrong is the last.
-        Raises LabError when the load has ended.
+        A fault that proves nothing is repeated, at most twice; after one that went wrong no other is due. Raises
+        LabError when the load has ended.
         """
         drill, plan, faults = self._read("drill.json"), self.plan, self.faults
         if "first" not in drill:
@@ -160,10 +159,10 @@ class DrillRun:
         return NextFault(None, len(plan.order), faulted)
 
     def wait_until_steady(self, pair: str, patience: float) -> tuple[float, float]:
-        """Wait until a pair's load generator has settled and enough flows, ``patience`` seconds at most.
+        """Wait until a pair's load is steady at enough events a second, for at most ``patience`` seconds.
 
-        Returns the events a second accepted and handled; with too few of them a fault is void.
-        Raises LabError when the load has ended.
+        Returns (accepted, handled) events a second, too few of which make a fault void. Raises LabError when the load
+        has ended.
         """
         enough, deadline = lowest_rate(self.plan.rate), time.monotonic() + patience
         while True:
@@ -175,7 +174,7 @@ class DrillRun:
             time.sleep(_POLL)
 
     def burst(self, pair: str) -> None:
-        """Have many events at once put on their way, and return when they are handed over."""
+        """Have the pair's load generator publish many events at once; return when it has begun, or after 5 s."""
         wanted = self.directory / f"burst-{pair}"
         wanted.touch()
         deadline = time.monotonic() + 5
@@ -183,9 +182,9 @@ class DrillRun:
             time.sleep(0.01)
 
     def wait_until_handled(self, pair: str, since: float, patience: float) -> None:
-        """Wait until an event of the pair was handled after ``since``, in seconds since the epoch.
+        """Wait until an event of the pair was handled later than ``since``, in seconds since the epoch.
 
-        Raises LabError when none was within ``patience`` seconds, or when the load has ended.
+        Raises LabError when none is handled within ``patience`` seconds, or when the load has ended.
         """
         deadline = time.monotonic() + patience
         while self._status(pair).get("last", 0.0) <= since:
@@ -195,21 +194,21 @@ class DrillRun:
             time.sleep(_POLL)
 
     def record_fault(self, fault: Fault) -> Fault:
-        """Write a fault down, with why it is void if it is, and return it."""
+        """Append a fault to ``faults.json`` and return it, with the reason if it is void."""
         fault = replace(fault, void=void_reason(fault.rate_accepted, fault.rate_handled, self.plan.rate))
         self._write("faults.json", [asdict(one) for one in [*self.faults, fault]])
         return fault
 
     def record_problem(self, problem: str) -> None:
-        """Write down what went wrong after the last fault, unless that has its own problem."""
+        """Store a problem in the last fault, unless that fault has a problem already."""
         *others, last = self.faults
         last = replace(last, problem=last.problem or problem)
         self._write("faults.json", [asdict(one) for one in [*others, last]])
 
     def finish(self, fleet: Fleet, *, skew: float = 0.0, notes: tuple[str, ...] = ()) -> DrillResult:
-        """End the load, account for every event and judge.
+        """End the load, account for every event, and return the result with its verdict.
 
-        ``skew``: seconds by which the clocks of the brokers' hosts and of this machine may differ.
+        ``skew`` is the number of seconds by which the clocks of the brokers' hosts and of this machine may differ.
         """
         (self.directory / "stop").touch()
         deadline = time.monotonic() + _END
@@ -286,7 +285,7 @@ class DrillRun:
 
 
 def fault_from_mapping(fields_of_playbook: Mapping[str, Any]) -> Fault:
-    """Return the fault that a playbook tells of: numbers come as text, and what is not known as nothing."""
+    """Return the fault that a playbook describes; numbers may be text, and empty values count as unknown."""
     known = {field.name for field in fields(Fault)}
     given = {key: value for key, value in fields_of_playbook.items() if key in known and value not in (None, "")}
     given |= {key: float(given[key]) for key in _NUMBERS if key in given}

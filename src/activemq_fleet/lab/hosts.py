@@ -1,4 +1,4 @@
-"""The brokers of a lab one by one: start, look at, end. In which order is decided elsewhere."""
+"""Start, observe and end single brokers of a lab. The order in which brokers start is decided in ``startup``."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _LONGEST_REASON = 400  # characters; Spring's go on for pages
 
 @dataclass(frozen=True, slots=True)
 class BrokerSnapshot:
-    """One look at a broker: its state, and the reason for it. ``broker_run`` is of its current or last run."""
+    """The state of a broker at one moment, the reason for it, and the process; ``broker_run`` is the latest run."""
 
     state: BrokerState
     broker_run: BrokerRun
@@ -45,7 +45,7 @@ class BrokerSnapshot:
 
 
 class Hosts:
-    """All brokers of a lab. Safe to use from several threads."""
+    """The brokers of a lab, with their processes, logs and files. May be used from several threads."""
 
     def __init__(self, layout: Layout, state: LabState) -> None:
         self.layout = layout
@@ -55,16 +55,23 @@ class Hosts:
         self._locks = {broker.host: threading.Lock() for broker in self.fleet.brokers}
 
     def address(self, host: str) -> str:
+        """Return the loopback address of a host."""
         return self.lab.addresses[host]
 
     def data(self, broker: Broker) -> Path:
+        """Return the data directory of a broker."""
         return Path(service.paths(broker).data)
 
     def log(self, broker: Broker) -> Path:
+        """Return the path of a broker's log."""
         return self.data(broker) / LOG
 
     def observe(self, broker: Broker, *, timeout: float = LAB_PROBE) -> BrokerSnapshot:
-        """How a broker stands now. One that listens, or that its log calls started, is asked for a message."""
+        """Return a broker's current state, from its process, its log and its connectors.
+
+        A broker that listens, or whose log says that it started, is sent a message, which must come back within
+        ``timeout`` seconds.
+        """
         with self._locks[broker.host]:
             run = processes.last_run(self.layout, broker.host)
             if run is None:
@@ -93,41 +100,42 @@ class Hosts:
         return Evidence(found, phase, answers, pure=pure, listens=listens, holds_lock=locks)
 
     def broker_run(self, broker: Broker) -> BrokerRun:
-        """What the log of the current or last run says."""
+        """Return the state that the log of a broker's current or last run shows."""
         with self._locks[broker.host]:
             run = processes.last_run(self.layout, broker.host)
             return self._story(broker, run) if run else BrokerRun()
 
     def process(self, broker: Broker) -> psutil.Process | None:
-        """The broker's process while it lives."""
+        """Return the broker's process, or None if it does not run."""
         run = processes.last_run(self.layout, broker.host)
         return processes.find_process(self.layout, run) if run else None
 
     def is_alive(self, broker: Broker) -> bool:
+        """Return whether the broker's process runs."""
         return self.process(broker) is not None
 
     def listens(self, broker: Broker, port: int) -> bool:
-        """Its log says that it listens on the port."""
+        """Return whether the broker's log says that it listens on a port."""
         return listens_on_port(self.broker_run(broker).listening, port)
 
     def install(self, broker: Broker) -> str:
-        """Its files, put in force; returns the version."""
+        """Install the broker's rendered files unless they are current; return the name of their version."""
         return install(broker, self.lab.software[broker.release.text])
 
     def installed(self, broker: Broker) -> str | None:
-        """The version that is in force, None where nothing is installed."""
+        """Return the version of the files that are installed for the broker; None where nothing is installed."""
         try:
             return os.path.basename(os.readlink(service.paths(broker).current))
         except OSError:
             return None
 
     def running_version(self, broker: Broker) -> str | None:
-        """The version with which its last run was started."""
+        """Return the version of the files with which the last run was started; None without a run."""
         run = processes.last_run(self.layout, broker.host)
         return run.version if run else None
 
     def check_ports(self, broker: Broker) -> None:
-        """Raises LabError for a port of the broker that somebody else has."""
+        """Raise LabError if a port of the broker is used by another program or cannot be bound."""
         for name, port in broker.ports.items():
             where = f"{broker.host}: port {port} ({name}) on {self.address(broker.host)}"
             try:
@@ -138,7 +146,7 @@ class Hosts:
                 raise LabError(f"{where} is taken by another program: stop that, or set activemq_port_offset")
 
     def launch(self, broker: Broker) -> None:
-        """Start its process; nothing is waited for. Raises LabError when it cannot be started."""
+        """Start the broker's process and return at once. Raises LabError if it cannot be started."""
         version = self.installed(broker)
         if version is None:
             raise LabError(f"{broker.host}: nothing is installed for it: run lab up")
@@ -147,9 +155,9 @@ class Hosts:
         processes.launch(self.layout, broker.host, command, service.environment(broker), self.data(broker), version)
 
     def kill(self, broker: Broker) -> float:
-        """SIGKILL to its process group; returns when, in seconds since the epoch, once it is gone.
+        """Send SIGKILL to the broker's process group; return the time of it (epoch seconds) once the process is gone.
 
-        Raises LabError when it does not run.
+        Raises LabError when the broker does not run.
         """
         process = self._living(broker)
         at = time.time()
@@ -157,26 +165,29 @@ class Hosts:
         return at
 
     def stop(self, broker: Broker, grace: float) -> None:
-        """End it in good order, or after ``grace`` seconds anyhow; a pure broker by SIGKILL (AMQ-3364)."""
+        """Stop the broker in an orderly way, by SIGKILL after ``grace`` seconds; a pure one by SIGKILL (AMQ-3364).
+
+        Raises LabError when the broker does not run.
+        """
         processes.end([self._living(broker)], grace=0 if broker.profile.needs_resync else grace)
 
     def freeze(self, broker: Broker) -> None:
-        """SIGSTOP: it holds its lock and its connections, and does nothing. Returns when it stands still."""
+        """Send SIGSTOP to the broker; return when its process stands still, still holding its lock and connections."""
         processes.freeze(self._living(broker))
 
     def thaw(self, broker: Broker) -> None:
-        """SIGCONT."""
+        """Send SIGCONT to a frozen broker; return when its process goes on."""
         processes.thaw(self._living(broker))
 
     def failure(self, broker: Broker) -> str:
-        """The end of a sentence about a broker that failed: its last error, and where its log is."""
+        """Return why a broker failed, for the end of a sentence: its last error, and the path of its log."""
         run = processes.last_run(self.layout, broker.host)
         said = explain_failed_run(self.data(broker), run) if run else ""
         short = said if len(said) <= _LONGEST_REASON else f"{said[:_LONGEST_REASON]} …"
         return f"{short or 'nothing in its log says why'} (log: {self.log(broker)})"
 
     def wipe(self, brokers: Iterable[Broker]) -> None:
-        """Remove stores and logs of brokers that do not run."""
+        """Delete the stores, logs and run records of brokers, none of which may run."""
         for broker in brokers:
             shutil.rmtree(self.data(broker), ignore_errors=True)
             shutil.rmtree(broker.store_directory, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Lays down a broker's files as ``activemq.fleet.configure`` does: the same code, the same tree."""
+"""Install the rendered files of a lab's broker by the code of ``activemq.fleet.configure``, into the same tree."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from activemq_fleet.topology import Broker
 
 
 def install(broker: Broker, software: Software) -> str:
-    """Put the broker's rendered files in force, if they are not, and return their version's name.
+    """Install a broker's rendered files unless they are current; return the name of the installed version.
 
-    Raises LabError when the disk refuses.
+    Raises LabError when the files cannot be written.
     """
     tree: dict[str, File] = vendor_files(software.home) if software.whole else {}
     for path, file in files_of(broker).items():

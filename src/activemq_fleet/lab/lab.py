@@ -42,10 +42,10 @@ _Found = TypeVar("_Found")
 
 
 class Lab:
-    """One lab. As a context manager it is down at the end, whatever happened.
+    """A fleet on loopback addresses, with methods to start, stop and observe its brokers.
 
-    Hosts are named by their inventory name or first label. Times are in seconds. Every method
-    raises LabError for what cannot be done, in one line.
+    Leaving the lab as a context manager ends every process of it. Hosts are named by their inventory name or its first
+    label. Times are in seconds. Every method raises LabError, in one line, for what cannot be done.
     """
 
     def __init__(
@@ -74,10 +74,10 @@ class Lab:
         vault_password_files: Sequence[str] = (),
         progress: Progress | None = None,
     ) -> Self:
-        """The lab of an inventory. Nothing is read or written yet.
+        """Return the lab of an inventory; nothing is read or written yet.
 
-        ``directory`` is by default one below the user's state directory, the same for the same
-        inventory. ``progress`` gets one line for each step.
+        ``directory`` is by default one below the user's state directory, always the same for the same inventory.
+        ``progress`` is called with one line for each step.
         """
         named = [sources] if isinstance(sources, str | Path) else list(sources)
         texts = [str(source) for source in named]
@@ -99,22 +99,22 @@ class Lab:
 
     @property
     def directory(self) -> Path:
-        """Where all of it lies."""
+        """The directory that holds all files of the lab."""
         return self._layout.directory
 
     @property
     def inventory(self) -> Path:
-        """The layer to give Ansible after the inventory."""
+        """The path of the inventory layer that Ansible is given after the inventory itself."""
         return self._layout.inventory
 
     @property
     def fleet(self) -> Fleet:
-        """The fleet as it runs here."""
+        """The fleet as its brokers run: host names stay names. Raises LabError where no lab was prepared."""
         return self._hosts.fleet
 
     @cached_property
     def client_fleet(self) -> Fleet:
-        """The same as clients of this machine see it: every address is a loopback address."""
+        """The fleet as clients on this machine dial it: every address is a loopback address."""
         return loopback_overlay.fleet_for_clients(self.fleet, self._hosts.lab.addresses)
 
     @cached_property
@@ -127,20 +127,20 @@ class Lab:
     # -- the whole of it ----------------------------------------------------------------------
 
     def prepare(self) -> tuple[Substitution, ...]:
-        """Fetch software, claim addresses, and write ``inventory.yml`` for Ansible.
+        """Fetch software, claim loopback addresses, and write ``inventory.yml`` for Ansible.
 
-        Returns what the lab substitutes. Raises InputError, SettingsError, ReleaseError,
-        ArtifactError or LabError.
+        Returns the variables that the lab substitutes. Raises InputError, SettingsError, ReleaseError, ArtifactError or
+        LabError.
         """
         with self._layout.locked():
             return self._prepare()
 
     def up(self, *, timeout: float = LAB_READY, fresh: bool = False) -> tuple[HostStatus, ...]:
-        """Make the lab what the inventory says, and return when every broker is ready and every link is up.
+        """Start the fleet of the inventory; return every broker's status once all brokers are ready and all links up.
 
-        Brokers that run with another configuration are restarted. ``fresh`` begins with empty
-        stores; ``timeout`` is for each broker, and for all links together. Whatever goes wrong takes
-        everything down. Raises LinksDownError for links that are not up, with what the brokers say.
+        Brokers that run with another configuration are restarted. ``fresh`` begins with empty stores; ``timeout`` is
+        for each broker, and for all links together. If anything fails while brokers start, the whole lab is taken down.
+        Raises LinksDownError for links that are not up, with the reasons from the brokers' logs.
         """
         with self._layout.locked():
             self._prepare()
@@ -156,9 +156,9 @@ class Lab:
         return self.status()
 
     def down(self) -> int:
-        """End every process of the lab and give up its addresses; returns how many ran.
+        """End every process of the lab and release its addresses; return how many processes ran.
 
-        Stores and logs stay. Does nothing where there is no lab.
+        Stores and logs stay. Returns 0 where there is no lab.
         """
         if not self._layout.directory.is_dir():
             return 0
@@ -166,18 +166,18 @@ class Lab:
             return self._down()
 
     def remove(self) -> None:
-        """``down``, and the directory goes too."""
+        """Take the lab down and delete its directory, with stores and logs."""
         self.down()
         shutil.rmtree(self._layout.directory, ignore_errors=True)
         self._forget()
 
     def status(self) -> tuple[HostStatus, ...]:
-        """Every broker as it stands now, in the order of the inventory."""
+        """Return the current status of every broker, in the order of the inventory."""
         hosts, snapshots = self._hosts, self._look()
         return tuple(status_of(hosts, broker, snapshots[broker.host]) for broker in hosts.fleet.brokers)
 
     def other_sources(self) -> tuple[str, ...]:
-        """The inventories that this lab was made from, where they are others than those it was opened with."""
+        """Return the inventories that the lab was made from, if they differ from those it was opened with; else ()."""
         state = load(self._layout)
         made = tuple(state.sources) if state else ()
         return made if self._sources and made != self._sources else ()
@@ -185,9 +185,10 @@ class Lab:
     # -- one host -----------------------------------------------------------------------------
 
     def start(self, host: str, *, timeout: float = LAB_READY, wait: bool = True) -> None:
-        """Start a broker that does not run, and return when it is ready.
+        """Start a broker that does not run, and return when it is ready (with ``wait`` false, at once).
 
-        A pure master is waited for until its slave may attach: alone it is never ready.
+        A pure master counts as ready when its slave may attach, because it is never ready alone. Raises LabError for a
+        broker that runs already or does not start.
         """
         with self._layout.locked():
             hosts, broker = self._hosts, self._broker(host)
@@ -204,9 +205,9 @@ class Lab:
                     self._start(lambda _startup: hosts.launch(broker), timeout)
 
     def stop(self, host: str) -> None:
-        """End a broker in good order. A pure broker is killed: its controlled stop loses messages.
+        """Stop a broker in an orderly way; if its peer runs, return when that is active, or after 10 s.
 
-        Returns when its peer has taken over, where there is one that can; it is waited for ``_HANDOVER`` seconds.
+        A pure broker is killed instead, because its controlled stop loses messages.
         """
         broker = self._broker(host)
         with self.record_operation("lab stop", host):
@@ -217,61 +218,61 @@ class Lab:
                 _poll(lambda: self._hosts.observe(peer).state == "active" or None, _HANDOVER)
 
     def kill(self, host: str) -> float:
-        """SIGKILL to the broker's process group. Returns when, in seconds since the epoch."""
+        """Send SIGKILL to the broker's process group; return the time of the kill in seconds since the epoch."""
         return self._hosts.kill(self._broker(host))
 
     def pause(self, host: str) -> None:
-        """Freeze a broker (SIGSTOP): it keeps its lock and its connections, and answers nobody."""
+        """Freeze a broker by SIGSTOP: it keeps its lock and its connections, and answers nobody."""
         self._hosts.freeze(self._broker(host))
 
     def resume(self, host: str) -> None:
-        """Let a frozen broker go on (SIGCONT)."""
+        """Let a frozen broker go on, by SIGCONT."""
         self._hosts.thaw(self._broker(host))
 
     def state(self, host: str) -> BrokerState:
-        """The state of one broker now."""
+        """Return the current state of a broker."""
         return self._hosts.observe(self._broker(host)).state
 
     def bridges(self, host: str) -> tuple[Bridge, ...]:
-        """The bridges that the log of a broker's current run calls established and not stopped."""
+        """Return the bridges that the log of a broker's current run shows as established; () without a run."""
         broker = self._broker(host)
         snapshot = self._hosts.observe(broker)
         return bridges_of(self._hosts, broker, snapshot.broker_run) if snapshot.process else ()
 
     def half_links(self, host: str) -> tuple[str, ...]:
-        """Duplex links that lead to this host and carry nothing back, until their owner restarts.
+        """Return the names of duplex links to this host whose way back is broken until their owner restarts.
 
-        Seen on 5.5.1 only; see ``logs.BrokerRun.half_links``.
+        Seen on 5.5.1 only; ``logs.BrokerRun.half_links`` describes the cause.
         """
         return self._hosts.broker_run(self._broker(host)).half_links
 
     def started_at(self, host: str) -> float | None:
-        """When the log of an active broker said that it is started, in seconds since the epoch."""
+        """Return when the broker's log says that it started, in epoch seconds; None if it is not started."""
         story = self._hosts.broker_run(self._broker(host))
         return story.since.timestamp() if story.phase == "started" and story.since else None
 
     def operations_file(self, host: str) -> Path:
-        """Where it is written down what the lab has done to a broker, as ``record_operation`` does."""
+        """Return the path of the file that records the lab's operations on a broker, for ``audit``."""
         return self._layout.operations_file(self._broker(host).host)
 
     def record_operation(self, operation: str, host: str) -> AbstractContextManager[None]:
-        """Write down on both nodes of a host's pair when this work began and when it ended."""
+        """Return a context manager that records the begin and end of an operation on both nodes of a host's pair."""
         return self._record_operation(
             operation, [broker.host for broker in self._pair(self._broker(host).pair).in_order]
         )
 
     def log(self, host: str) -> Path:
-        """Where a broker's log is."""
+        """Return the path of a broker's log."""
         return self._hosts.log(self._broker(host))
 
     # -- waiting ------------------------------------------------------------------------------
 
     def active(self, pair: str) -> str | None:
-        """The inventory name of a pair's active node, None while there is none."""
+        """Return the inventory name of the pair's active node; None while there is none."""
         return next((b.host for b in self._pair(pair).in_order if self._hosts.observe(b).state == "active"), None)
 
     def wait_active(self, pair: str, timeout: float = LAB_READY) -> str:
-        """Wait until a node of the pair is active; returns its inventory name."""
+        """Wait until a node of the pair is active; return its inventory name. Raises LabError after ``timeout`` s."""
         found = _poll(lambda: self.active(pair), timeout)
         if found is None:
             states = ", ".join(f"{b.host} is {self._hosts.observe(b).state}" for b in self._pair(pair).in_order)
@@ -279,7 +280,7 @@ class Lab:
         return found
 
     def wait_state(self, host: str, state: BrokerState, timeout: float = LAB_READY) -> None:
-        """Wait until a broker is in a state."""
+        """Wait until a broker is in a state. Raises LabError after ``timeout`` seconds."""
         if _poll(lambda: self.state(host) == state or None, timeout) is None:
             broker = self._broker(host)
             raise LabError(
@@ -287,7 +288,10 @@ class Lab:
             )
 
     def wait_bridge(self, host: str, to: str, timeout: float = LAB_READY) -> Bridge:
-        """Wait until a broker has a bridge that it dialled to another host; returns it."""
+        """Wait until broker ``host`` has a bridge that it dialled to host ``to``; return the bridge.
+
+        Raises LabError after ``timeout`` seconds.
+        """
         target = self._broker(to).host
 
         def found() -> Bridge | None:
@@ -305,9 +309,9 @@ class Lab:
     # -- for clients --------------------------------------------------------------------------
 
     def addresses(self, name: str, protocol: str) -> tuple[Address, ...]:
-        """Where a protocol (``stomp``, ``mqtt``, ``openwire``, ``amqp``, ``ws``) is to be had.
+        """Return (address, port) for each broker that offers a protocol: stomp, mqtt, openwire, amqp or ws.
 
-        ``name`` is a host, a pair (preferred master first) or a group.
+        ``name`` is a host, a pair (whose preferred master comes first) or a group.
         """
         found = []
         for broker in self._members(name):
@@ -317,7 +321,7 @@ class Lab:
         return tuple(found)
 
     def credentials(self, name: str) -> Credentials | None:
-        """Who may log in to the brokers of a host, pair or group; None where everybody may."""
+        """Return credentials for the brokers of a host, pair or group; None if no account has a readable password."""
         return credentials_of(self._members(name)[0])
 
     def _members(self, name: str) -> tuple[Broker, ...]:

@@ -1,4 +1,4 @@
-"""Where a lab keeps what it has: one directory, private to its owner because it holds secrets."""
+"""Lay out the files of a lab: one directory, private to its owner because it holds secrets."""
 
 from __future__ import annotations
 
@@ -23,61 +23,63 @@ PRIVATE_DIRECTORY = 0o700
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The paths of one lab.
+    """The paths of one lab, all below ``directory``.
 
-    ``hosts/HOST/INSTANCE`` has the shape of a managed host's BASE (versions, current, data).
+    ``hosts/HOST/INSTANCE`` has the shape of a managed host's base directory (versions, current, data).
     """
 
     directory: Path
 
     @property
     def state(self) -> Path:
-        """What the lab is: addresses, variables with the overlay, software."""
+        """The path of the file with the lab's addresses, variables and software."""
         return self.directory / "lab.json"
 
     @property
     def inventory(self) -> Path:
-        """The layer for ``ansible-playbook -i INVENTORY -i THIS``."""
+        """The path of the layer for ``ansible-playbook -i INVENTORY -i LAYER``."""
         return self.directory / "inventory.yml"
 
     @property
     def host_vars(self) -> Path:
-        """Variables of that layer: only here do they win over the inventory's own host_vars."""
+        """The path of that layer's variables of hosts, which win over the inventory's own host_vars."""
         return self.directory / "host_vars"
 
     @property
     def names(self) -> Path:
-        """The fleet's names for ``-Djdk.net.hosts.file``."""
+        """The path of the file of host names for the JVM option ``-Djdk.net.hosts.file``."""
         return self.directory / "names"
 
     @property
     def hosts(self) -> Path:
+        """The directory of the managed hosts' base directories."""
         return self.directory / "hosts"
 
     @property
     def stores(self) -> Path:
+        """The directory of the stores that the nodes of a pair share."""
         return self.directory / "stores"
 
     @property
     def clients(self) -> Path:
-        """Files for clients of the lab, with loopback addresses."""
+        """The directory of client files that use loopback addresses."""
         return self.directory / "clients"
 
     @property
     def runs(self) -> Path:
-        """One file a broker that was started: its process."""
+        """The directory with one file for each broker that was started, which names its process."""
         return self.directory / "run"
 
     def base(self, host: str) -> Path:
-        """``activemq_base`` of a host."""
+        """Return the base directory (``activemq_base``) of a host."""
         return self.hosts / host
 
     def operations_file(self, host: str) -> Path:
-        """What the lab has done to a host's broker and when."""
+        """Return the path of the file that records the lab's operations on a host's broker, as JSON lines."""
         return self.base(host) / "operations.jsonl"
 
     def make(self) -> None:
-        """Make the directory, private. Raises LabError when it cannot be made or is another's."""
+        """Make the lab's directory, private to its owner. Raises LabError if it cannot be made or made private."""
         try:
             self.directory.mkdir(mode=PRIVATE_DIRECTORY, parents=True, exist_ok=True)
             self.directory.chmod(PRIVATE_DIRECTORY)
@@ -86,9 +88,9 @@ class Layout:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the lab: two commands that start or stop brokers take turns.
+        """Hold the lab's lock, so that no two commands start or stop brokers at once.
 
-        Raises LabError at once when another command holds it.
+        Raises LabError at once when another command holds the lock.
         """
         self.make()
         descriptor = os.open(self.directory / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE)
@@ -103,9 +105,9 @@ class Layout:
 
 
 def layout_for(sources: Sequence[str], directory: Path | str | None = None) -> Layout:
-    """The layout below ``directory``, else below the user's state directory, by inventory.
+    """Return the layout below ``directory``, or below a directory of the inventory in the user's state directory.
 
-    Raises LabError for a directory whose name brokers could not be given.
+    Raises LabError for a directory name that cannot be given to brokers.
     """
     # Resolved, because processes are known by it, whichever way it is named.
     chosen = (Path(directory).expanduser() if directory else _default(sources)).resolve()
@@ -117,7 +119,7 @@ def layout_for(sources: Sequence[str], directory: Path | str | None = None) -> L
 
 
 def resolve_sources(sources: Sequence[str]) -> list[str]:
-    """Inventories by names that hold from any directory; a list of hosts (``a,b``) is its own name."""
+    """Return inventory sources as names that hold from any directory; a list of hosts (``a,b``) stays as it is."""
     return [source if "," in source else os.path.realpath(source) for source in sources]
 
 
@@ -130,7 +132,7 @@ def _default(sources: Sequence[str]) -> Path:
 
 
 def write_file(path: Path, content: bytes | str, mode: int = PRIVATE_FILE) -> None:
-    """Put a file in place, whole or not at all. Raises LabError, which names it, when the disk refuses."""
+    """Write a file whole or not at all, with its directory. Raises LabError, which names the file, on failure."""
     try:
         _write(path, content.encode() if isinstance(content, str) else content, mode)
     except OSError as error:

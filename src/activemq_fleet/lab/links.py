@@ -1,4 +1,4 @@
-"""Which links of a lab should be up and are not, and what the brokers say of it."""
+"""Find the links of a lab that should be up and are not, with the reasons from the brokers' logs."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ _OWN_LOOK = re.compile(r"closing inbound before|not an SSL/TLS record|Unrecogniz
 
 @dataclass(frozen=True, slots=True)
 class MissingLink:
-    """A link of an active broker that is not up. ``peers`` are the active brokers that it should lead to.
+    """A link of an active broker that is not up; ``peers`` are the active brokers that it should lead to.
 
-    ``expected``: the inventory alone shows that it cannot come up.
+    ``expected`` is true when the inventory alone shows that the link cannot come up.
     """
 
     broker: Broker
@@ -45,7 +45,7 @@ class MissingLink:
 
 
 class Links:
-    """The links of a lab's fleet, compared with the bridges that the brokers' logs call up."""
+    """The links that a lab's fleet should have, compared with the established bridges in the brokers' logs."""
 
     def __init__(self, hosts: Hosts) -> None:
         self._hosts = hosts
@@ -59,7 +59,7 @@ class Links:
         return any(self._network.connectors(broker.host) for broker in self._hosts.fleet.brokers)
 
     def missing(self, snapshots: Mapping[str, BrokerSnapshot]) -> list[MissingLink]:
-        """The links of active brokers to active brokers that are not up, by one look at every broker."""
+        """Return the links between active brokers that are not up, from one snapshot of every broker by host."""
         active = {host for host, snapshot in snapshots.items() if snapshot.state == "active"}
         return [
             missing
@@ -69,9 +69,10 @@ class Links:
         ]
 
     def wait(self, look: Callable[[], Mapping[str, BrokerSnapshot]], timeout: float) -> list[MissingLink]:
-        """Look until every link is up; returns those that are not after ``timeout`` seconds.
+        """Wait until every link is up; return the links that are not after ``timeout`` seconds.
 
-        Ends earlier when of all that are missing the inventory shows that they cannot come up, and a log says why.
+        ``look`` returns fresh snapshots by host. The wait ends early when every missing link is one that the inventory
+        shows cannot come up and whose reason is in a log.
         """
         deadline = time.monotonic() + timeout
         while True:
@@ -94,9 +95,9 @@ class Links:
                     yield MissingLink(broker, connector.name, tuple(peers), expected)
 
     def reason(self, link: MissingLink) -> str:
-        """What the brokers' logs say of a link that is not up: the far end's refusal, else the dialler's complaint.
+        """Return why a link is not up: the far end's refusal, or else the dialler's complaint, as the logs have it.
 
-        Empty while they say nothing.
+        Returns an empty text while no log gives a reason.
         """
         for peer in link.peers:
             said = _refusal_in(self._records(peer))
@@ -107,7 +108,7 @@ class Links:
         return f"{link.broker.host} says: {said[:_LONGEST_REASON]}" if said else ""
 
     def sentence(self, link: MissingLink) -> str:
-        """One line for a link that is not up."""
+        """Return one line that names a link that is not up, with its reason and the path of the log."""
         target = " or ".join(peer.host for peer in link.peers)
         why = self.reason(link) or "no log says why"
         log = self._hosts.log(link.broker)

@@ -1,9 +1,9 @@
-"""Load generators in a process of their own: a drill's, which outlive the task or the thread that starts them.
+"""Run load generators of a drill in a process of their own, which outlives the task that started it.
 
-``python -m activemq_fleet.lab.load_process DIRECTORY`` starts those of ``DIRECTORY/load.json`` and keeps their pairs
-under load until a file ``stop`` appears there. A file ``burst-NAME`` asks the generator NAME for many events at once.
-It leaves journals and the ids that were promised: ``NAME/publisher/agent/*.jsonl``,
-``NAME/subscriber/agent/*.jsonl``, ``NAME/promised``.
+``python -m activemq_fleet.lab.load_process DIRECTORY`` starts the generators of ``DIRECTORY/load.json`` and keeps their
+pairs under load until a file ``stop`` appears in the directory. A file ``burst-NAME`` asks the generator NAME for many
+events at once. Left behind are journals, ``NAME/publisher/agent/*.jsonl`` and ``NAME/subscriber/agent/*.jsonl``, and
+the event ids that agents returned, ``NAME/promised``.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _LAG = 1.0  # seconds until what an agent did is in its journal
 
 
 class LoadGenerator(Protocol):
-    """What drills call of a load generator. Its methods raise AgentError or LabError, in one line."""
+    """The methods of a load generator that drills call; each raises AgentError or LabError, in one line."""
 
     name: str
 
@@ -49,7 +49,7 @@ class LoadGenerator(Protocol):
 
 
 def make_load_generator(spec: LoadSpec, directory: Path, sockets: Path) -> LoadGenerator:
-    """Return the load generator of a spec, not started. ``sockets``: a directory with a short path."""
+    """Return the load generator of a spec, not started. ``sockets`` is a directory with a short path."""
     if isinstance(spec, StompLoadSpec):
         return StompLoadGenerator(spec, directory)
     return AgentLoadGenerator(spec, directory, sockets)
@@ -64,7 +64,7 @@ def specs_to_json(specs: Iterable[LoadSpec]) -> str:
 
 
 def specs_from_json(text: str) -> list[LoadSpec]:
-    """The inverse of ``specs_to_json``."""
+    """Return the specs of load generators from the JSON that ``specs_to_json`` made."""
     data = json.loads(text)
     agents = [AgentLoadSpec(**{**one, "filters": tuple(one["filters"])}) for one in data["mqtt"]]
     stomp = [StompLoadSpec(**{**one, "addresses": tuple(map(tuple, one["addresses"]))}) for one in data["stomp"]]
@@ -72,11 +72,10 @@ def specs_from_json(text: str) -> list[LoadSpec]:
 
 
 def run(directory: Path, longest: float, parent: int | None = None) -> None:
-    """Run the load generators of ``directory`` until a file ``stop`` appears, or ``longest`` seconds have passed.
+    """Run the load generators of ``directory`` until a file ``stop`` appears or ``longest`` seconds have passed.
 
-    It ends as well when the process ``parent`` is gone.
-
-    ``ready`` appears when all are under load, ``done`` at the end, ``failed`` with the reason.
+    The run ends as well when the process ``parent`` is gone. Files report the progress: ``ready`` once all generators
+    run, ``done`` at the end, ``failed`` with the reason. Raises AgentError or LabError when a generator fails.
     """
     specs = specs_from_json((directory / "load.json").read_text())
     (directory / "load.json").unlink()  # it holds passwords
@@ -120,10 +119,10 @@ def _lives(process: int | None) -> bool:
 
 
 def write_status(directory: Path, generators: Iterable[LoadGenerator]) -> None:
-    """Write the state of the load generators to ``status.json``, whole or not at all.
+    """Write the state of the load generators by name to ``status.json``, whole or not at all.
 
-    Of each its rates in events a second, whether it is steady, when an event was handled last and when
-    this was said, in seconds since the epoch.
+    Each has its rates in events a second, whether it is steady, when an event was handled last and when the state was
+    taken, in seconds since the epoch.
     """
     now = time.time()
     states = {}
@@ -143,7 +142,10 @@ def write_status(directory: Path, generators: Iterable[LoadGenerator]) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """``DIRECTORY [SECONDS [PARENT]]``: 0 when everything came to its end, else 1."""
+    """Run the load generators of ``DIRECTORY [SECONDS [PARENT]]``; return the exit code.
+
+    0 when all ended well, 1 on an error, 130 when interrupted.
+    """
     directory = Path(arguments[0])
     longest, parent = [*arguments[1:3], "", ""][:2]
     try:

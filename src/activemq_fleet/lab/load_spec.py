@@ -1,4 +1,4 @@
-"""Who puts a pair under load: agents with the inventory's account, or the lab's own, or STOMP."""
+"""Choose the load of a pair: agents with an account of the inventory or of the lab, or a queue over STOMP."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ _ITS_OWN = (
 
 
 def speaks_mqtt(pair: Pair) -> bool:
-    """Whether agents can be at home there."""
+    """Return whether agents can connect to every node: its release supports agents, and it has an MQTT connector."""
     return all(broker.release.supports_agents and broker.connector("mqtt") for broker in pair.brokers)
 
 
 def load_spec(fleet: Fleet, pair: Pair, rate: float) -> LoadSpec:
-    """Return who puts a pair under load: two agents, or STOMP where the release has no usable MQTT.
+    """Return the spec of a pair's load: two agents, or STOMP where the release has no usable MQTT.
 
-    ``fleet`` has the addresses that clients dial. ``rate`` is in events a second.
-    Raises LabError where no account may publish, or where neither protocol is usable.
+    ``fleet`` has the addresses that clients dial; ``rate`` is in events a second. Raises LabError where no account may
+    publish, or where neither protocol is usable.
     """
     return _agent_spec(fleet, pair, rate) if speaks_mqtt(pair) else stomp_load_spec(fleet, pair, rate)
 
@@ -76,9 +76,9 @@ def _agent_spec(fleet: Fleet, pair: Pair, rate: float) -> AgentLoadSpec:
 
 
 def stomp_load_spec(fleet: Fleet, pair: Pair, rate: float) -> StompLoadSpec:
-    """Return a publisher and a consumer of a queue of the lab's own, over plain STOMP.
+    """Return the spec of a publisher and a consumer on a queue of the lab, over plain STOMP.
 
-    Raises LabError where the pair has no such connector.
+    Raises LabError where the pair has no plain STOMP connector.
     """
     first = pair.preferred_master
     brokers = [broker for broker in pair.in_order if broker.connector("stomp")]

@@ -1,4 +1,4 @@
-"""Follows the log of one run of a broker, over the files that it was rolled into."""
+"""Follow the log of one run of a broker, across the files that it was rolled into."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LOG = "activemq.log"
 
 
 class LogTail:
-    """The story of a run so far; ``update`` reads what was written since."""
+    """Follows a broker's log from the beginning of a run; ``update`` reads the text written since the last call."""
 
     def __init__(self, data: Path, run: ProcessRun) -> None:
         self._chunks = _Chunks(data, run)
@@ -23,7 +23,7 @@ class LogTail:
         self._story = BrokerRun()
 
     def update(self) -> BrokerRun:
-        """Read on to the end of the log."""
+        """Read the log to its end and return the state of the run after the last record."""
         for text in self._chunks.read():
             self._story.read(self._parser.feed(text))
         return self._story
@@ -53,12 +53,15 @@ class _Chunks:
 
 
 def records_of(data: Path, run: ProcessRun) -> list[Record]:
-    """All records of a run, with their stack traces."""
+    """Return all records of a run's log, with their stack traces."""
     return list(parse("".join(_Chunks(data, run).read())))
 
 
 def explain_failed_run(data: Path, run: ProcessRun) -> str:
-    """One line for why a run failed: the log's last error, else the last that it printed."""
+    """Return one line that says why a run failed: the log's last error, else a line that the process printed.
+
+    Returns an empty text where neither the log nor the output says anything.
+    """
     said = last_error(records_of(data, run))
     if said:
         return said

@@ -1,9 +1,9 @@
-"""What the lab puts in place of a host's own surroundings. Pure: variables in, variables out.
+"""Compute the variables that a lab puts over those of the inventory. Pure: variables in, variables out.
 
-Substituted are the loopback address to bind, literal addresses, multicast interface and port,
-directories, software, heap and options of the JVM, the account, and secrets that cannot be
-opened; nothing else, so that what runs is what will run. Names stay names: the JVMs resolve them
-from a file (``-Djdk.net.hosts.file``), and clients' lists get the addresses instead.
+Replaced are the loopback address to bind, literal addresses, multicast interface and port, directories, software, heap
+and options of the JVM, the operating system account, and secrets that cannot be decrypted; nothing else, so that the
+brokers behave as those of the real fleet. Names stay names: the JVMs resolve them from a file
+(``-Djdk.net.hosts.file``), and lists for clients have the addresses instead.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ Variables = Mapping[str, Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Software:
-    """What runs a release. ``whole``: a distribution, with web console, AMQP and WebSocket."""
+    """The software of one release at ``home``. ``whole`` means a distribution with web console, AMQP and WebSocket."""
 
     home: str
     whole: bool
@@ -63,7 +63,10 @@ class Software:
 
 @dataclass(frozen=True, slots=True)
 class LabEnvironment:
-    """What a lab has of its own. ``addresses`` are by host; ``seed`` makes its secrets."""
+    """What a lab replaces in its fleet: directories, software, user and Java. ``addresses`` are by host.
+
+    ``seed`` is the text that the lab's own secrets are derived from.
+    """
 
     layout: Layout
     block: int
@@ -76,7 +79,7 @@ class LabEnvironment:
 
 @dataclass(frozen=True, slots=True)
 class Substitution:
-    """One variable of one host; ``before`` is None where the inventory leaves it to its default."""
+    """One variable of one host that the lab replaces; ``before`` is None where the inventory leaves the default."""
 
     host: str
     variable: str
@@ -85,10 +88,10 @@ class Substitution:
 
 
 def assign_addresses(fleet: Fleet, block: int, known: Mapping[str, str] | None = None) -> dict[str, str]:
-    """A loopback address for each broker; brokers with one ``activemq_address`` share one.
+    """Return a loopback address for each broker, by host; brokers with one ``activemq_address`` share one.
 
-    The pair decides the third number and the node the last: 127.16.2.1 is the first node of the
-    second pair. Those in ``known`` keep theirs, so that a lab survives a change of its inventory.
+    The pair decides the third number and the node the last: 127.16.2.1 is the first node of the second pair. Addresses
+    in ``known``, by host, stay as they are, so that a lab survives a change of its inventory.
     """
     mine = ipaddress.ip_network(f"127.{block}.0.0/16")
     kept = {host: text for host, text in (known or {}).items() if ipaddress.ip_address(text) in mine}
@@ -119,9 +122,9 @@ class _Free:
 
 
 def overlay(fleet: Fleet, hosts: Variables, here: LabEnvironment) -> dict[str, dict[str, Any]]:
-    """The variables to put over those of each broker and agent, by host.
+    """Return the variables to put over those of each broker and agent, by host.
 
-    Raises LabError for what a lab cannot stand in for.
+    Raises LabError for settings that a lab cannot run, such as a database lease.
     """
     ports = _multicast_ports(fleet, here.block)
     found: dict[str, dict[str, Any]] = {}
@@ -142,12 +145,12 @@ def overlay(fleet: Fleet, hosts: Variables, here: LabEnvironment) -> dict[str, d
 
 
 def apply_overlay(hosts: Variables, over: Variables) -> dict[str, dict[str, Any]]:
-    """The hosts' variables with the overlay on top."""
+    """Return the hosts' variables with the overlay's variables on top, by host."""
     return {host: {**variables, **over.get(host, {})} for host, variables in hosts.items()}
 
 
 def list_substitutions(hosts: Variables, over: Variables) -> tuple[Substitution, ...]:
-    """What the overlay changes, for people: secrets are not shown."""
+    """Return the variables that the overlay changes, in the order of its hosts; secrets are shown as asterisks."""
     return tuple(
         Substitution(host, name, _shown(hosts[host].get(name), name), _shown(value, name) or "")
         for host, variables in over.items()
@@ -157,10 +160,9 @@ def list_substitutions(hosts: Variables, over: Variables) -> tuple[Substitution,
 
 
 def names_file(fleet: Fleet, addresses: Mapping[str, str]) -> str:
-    """The file for ``-Djdk.net.hosts.file``: the JVM resolves these names and no other.
+    """Return the text of the file for ``-Djdk.net.hosts.file``: the JVM resolves these names and no other.
 
-    The name that peers dial stands first: it is what a broker that listens on the address
-    announces by multicast (measured on 5.5.1).
+    The name that peers dial stands first, because the broker announces that name by multicast (measured on 5.5.1).
     """
     lines = {"127.0.0.1": dict.fromkeys(["localhost", socket.gethostname()])}
     for broker in fleet.brokers:
@@ -172,7 +174,7 @@ def names_file(fleet: Fleet, addresses: Mapping[str, str]) -> str:
 
 
 def fleet_for_clients(fleet: Fleet, addresses: Mapping[str, str]) -> Fleet:
-    """The same fleet as clients on this machine dial it, for whom names are not resolved."""
+    """Return the fleet with loopback addresses in place of names, for clients on this machine."""
     dialled = {broker.address: addresses[broker.host] for broker in fleet.brokers}
 
     def local(urls: Sequence[tuple[str, int]]) -> tuple[tuple[str, int], ...]:
@@ -290,7 +292,7 @@ def _lab_user(variables: Mapping[str, Any], seed: str) -> dict[str, Any]:
 
 
 def derive_secret(seed: str, *place: str) -> str:
-    """A secret of the lab: the same for the same place, and unknown to who does not have the seed."""
+    """Return a secret of the lab, 32 hexadecimal digits derived from the seed and the names given."""
     return hmac.new(seed.encode(), "\0".join(place).encode(), hashlib.sha256).hexdigest()[:32]
 
 

@@ -1,4 +1,4 @@
-"""What a lab does to its brokers, written down as playbooks do it on hosts, so that ``audit`` knows it as planned."""
+"""Record a lab's operations on its brokers, as playbooks do on hosts, so that ``audit`` knows them as planned."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from activemq_fleet.lab.layout import Layout
 def record_operation(
     layout: Layout, hosts: Collection[str], operation: str, progress: Callable[[str], None]
 ) -> Iterator[None]:
-    """Record the begin of the operation on these hosts, and its end, whatever happens in between.
+    """Context manager: record an operation's begin and end on the given hosts, whatever happens in between.
 
-    Hosts on which nothing was ever installed are passed over.
-    What cannot be written down is done all the same, and told to ``progress``.
+    Hosts on which nothing was ever installed are skipped. The operation runs even if the record cannot be written;
+    ``progress`` is called with the reason.
     """
     run = secrets.token_hex(8)
     _record(layout, hosts, {"kind": "begin", "operation": operation, "run": run}, progress)

@@ -1,7 +1,7 @@
-"""Which part of 127.0.0.0/8 a lab has: one block 127.N.0.0/16 each, for all users of a machine.
+"""Claim one block of loopback addresses, 127.N.0.0/16, for each lab, among all users of a machine.
 
-A block is claimed by a file in a directory that everyone may write to, and nobody may remove
-another's file there. A claim is given up when nothing that holds it lives any more.
+A block is claimed by a file in a directory that everyone may write to, and where nobody may remove the file of another.
+A claim expires when no process of the lab lives and its directory is gone.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Process = tuple[int, float]
 
 @dataclass(frozen=True, slots=True)
 class PortReservation:
-    """Who holds a block: the lab's directory, its owner, and the processes it has started."""
+    """The claim of one lab to a block of loopback addresses: the lab's directory, user, time and processes."""
 
     directory: str
     user: str
@@ -44,25 +44,26 @@ class PortReservation:
 
     @property
     def is_alive(self) -> bool:
-        """A process of it lives."""
+        """Whether a process of the lab still runs."""
         return any(_lives(process) for process in self.processes)
 
     @property
     def is_stale(self) -> bool:
-        """Nothing of it is left: no process, no directory."""
+        """Whether nothing of the lab is left: no process of it runs, and its directory is gone."""
         return not self.is_alive and not _exists(self.directory)
 
 
 class PortReservations:
-    """All claims of a machine."""
+    """All claims to blocks of loopback addresses on this machine, by number of the block (16 to 250)."""
 
     def __init__(self, directory: Path | None = None) -> None:
         self._directory = directory or Path(tempfile.gettempdir()) / _DIRECTORY
 
     def reserve(self, lab: Path, wanted: int | None = None) -> int:
-        """PortReservation a block for a lab and return its number, ``wanted`` if that is to be had.
+        """Claim a block of addresses for a lab and return its number; ``wanted`` is taken if it is free.
 
-        A lab that has a block keeps it. Raises LabError when all are taken.
+        A lab that has a claim keeps it, unless another block is wanted and free. With no free block, that of the lab
+        that has been idle longest is taken over. Raises LabError when every block has a running lab.
         """
         with self._locked():
             held = self.block_of(lab)
@@ -78,25 +79,25 @@ class PortReservations:
             return choice
 
     def block_of(self, lab: Path) -> int | None:
-        """The block that a lab has."""
+        """Return the number of the block that a lab has claimed; None without a claim."""
         return next((number for number, claim in self.by_block().items() if claim.directory == str(lab)), None)
 
     def record_processes(self, lab: Path, processes: Iterable[Process]) -> None:
-        """Say which processes keep a lab's claim alive."""
+        """Store the processes that keep a lab's claim alive; nothing happens without a claim."""
         with self._locked():
             number = self.block_of(lab)
             if number is not None:
                 self._write(number, replace(self.by_block()[number], processes=tuple(processes)))
 
     def release(self, lab: Path) -> None:
-        """Give up a lab's block, if it has one."""
+        """Delete the claim of a lab, if there is one."""
         with self._locked():
             number = self.block_of(lab)
             if number is not None:
                 self._clear(number)
 
     def by_block(self) -> dict[int, PortReservation]:
-        """PortReservations by block."""
+        """Return the claims by number of the block; a claim that cannot be read is left out."""
         read = ((number, self._read(number)) for number in range(FIRST, LAST + 1))
         return {number: claim for number, claim in read if claim is not None}
 

@@ -1,7 +1,7 @@
-"""Starts and ends brokers' processes, each in a session of its own.
+"""Start, find and end the processes of brokers, each of which leads a session of its own.
 
-Invariant: a signal goes only to a process that is known to be ours, by its id, its start time and
-the lab's mark on its command line; an id that the system has given to another is left alone.
+A signal is only sent to a process that belongs to the lab, by its id, its start time and the lab's mark on its command
+line; a process that reuses an id is left alone.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ _children: dict[int, subprocess.Popen[bytes]] = {}
 class ProcessRun:
     """One run of a broker: its process, and where in its log the run begins.
 
-    ``created`` and ``started`` are in seconds since the epoch. ``log_inode`` is 0 where there was
-    no log yet. ``version`` is the configuration that it was started with.
+    ``created`` and ``started`` are in seconds since the epoch. ``log_inode`` is 0 where there was no log yet.
+    ``version`` is the version of the files that the broker was started with.
     """
 
     host: str
@@ -51,10 +51,10 @@ class ProcessRun:
 def launch(
     layout: Layout, host: str, command: Sequence[str], variables: Mapping[str, str], data: Path, version: str
 ) -> ProcessRun:
-    """Start a broker in a session of its own and write down its process.
+    """Start a broker in a session of its own, and record its process in a file.
 
-    ``variables`` are those of its environment file. What it prints goes to ``data/console.log``.
-    Raises LabError when it cannot be started.
+    ``variables`` are those of the broker's environment file. The output of the process goes to ``data/console.log``.
+    Raises LabError if it cannot be started.
     """
     data.mkdir(mode=0o700, parents=True, exist_ok=True)
     (data / "tmp").mkdir(mode=0o700, exist_ok=True)
@@ -104,7 +104,7 @@ def _log_mark(log: Path) -> tuple[int, int]:
 
 
 def last_run(layout: Layout, host: str) -> ProcessRun | None:
-    """The last run of a host, alive or not; None where it was never started."""
+    """Return the last run of a host, alive or not; None if the host was never started."""
     try:
         return ProcessRun(**json.loads((layout.runs / f"{host}.json").read_bytes()))
     except (OSError, ValueError, TypeError):
@@ -112,12 +112,12 @@ def last_run(layout: Layout, host: str) -> ProcessRun | None:
 
 
 def delete_run(layout: Layout, host: str) -> None:
-    """The host has no run any more."""
+    """Delete the record of a host's last run."""
     (layout.runs / f"{host}.json").unlink(missing_ok=True)
 
 
 def find_process(layout: Layout, run: ProcessRun) -> psutil.Process | None:
-    """The process of a run while it lives, else None."""
+    """Return the process of a run while it lives; None after its end."""
     _reap(run.pid)
     try:
         process = psutil.Process(run.pid)
@@ -129,7 +129,7 @@ def find_process(layout: Layout, run: ProcessRun) -> psutil.Process | None:
 
 
 def is_frozen(process: psutil.Process) -> bool:
-    """True for a process that was stopped by a signal and can do nothing."""
+    """Return whether a process was stopped by a signal, so that it does nothing."""
     try:
         return bool(process.status() == psutil.STATUS_STOPPED)
     except psutil.Error:
@@ -137,7 +137,7 @@ def is_frozen(process: psutil.Process) -> bool:
 
 
 def lab_processes(layout: Layout) -> list[psutil.Process]:
-    """Every process that bears the lab's mark, written down or not."""
+    """Return every process with the lab's mark on its command line, recorded or not."""
     return [process for process in psutil.process_iter() if _is_ours(layout, process)]
 
 
@@ -156,7 +156,7 @@ def _reap(pid: int) -> None:
 
 
 def send_signal(process: psutil.Process, number: signal.Signals) -> None:
-    """Signal a broker's whole process group; nothing happens when it is gone."""
+    """Send a signal to a broker's process group; nothing happens if the process is gone."""
     with suppress(ProcessLookupError, psutil.NoSuchProcess):
         # A group of its own was made at the start; a stray that has none is signalled alone.
         if os.getpgid(process.pid) == process.pid:
@@ -166,12 +166,12 @@ def send_signal(process: psutil.Process, number: signal.Signals) -> None:
 
 
 def freeze(process: psutil.Process) -> None:
-    """SIGSTOP, and wait until the process stands still."""
+    """Send SIGSTOP to a process, and return when it stands still, or after 5 s."""
     _send_and_see(process, signal.SIGSTOP, frozen=True)
 
 
 def thaw(process: psutil.Process) -> None:
-    """SIGCONT, and wait until the process goes on."""
+    """Send SIGCONT to a process, and return when it goes on, or after 5 s."""
     _send_and_see(process, signal.SIGCONT, frozen=False)
 
 
@@ -183,11 +183,9 @@ def _send_and_see(process: psutil.Process, number: signal.Signals, *, frozen: bo
 
 
 def end(processes: Iterable[psutil.Process], *, grace: float) -> None:
-    """End processes: SIGTERM, and SIGKILL for what is left after ``grace`` seconds (0: at once).
+    """End processes: SIGTERM, and SIGKILL for those left after ``grace`` seconds (0 kills at once).
 
-    A frozen one cannot heed SIGTERM and is killed at once.
-
-    Raises LabError for one that survives even that.
+    A frozen process cannot heed SIGTERM and is killed at once. Raises LabError if a process survives 60 s of SIGKILL.
     """
     living = list(processes)
     if grace:
@@ -202,10 +200,10 @@ def end(processes: Iterable[psutil.Process], *, grace: float) -> None:
 
 
 def end_together(processes: Iterable[psutil.Process]) -> None:
-    """Kill processes so that none of them sees another one die.
+    """Kill processes at once, so that none of them sees another one die.
 
-    A pure slave would promote itself within milliseconds of its master's death, and the pair's
-    stores would differ; a frozen one does nothing any more.
+    A pure slave would promote itself within milliseconds of its master's death, and the stores of the pair would
+    differ.
     """
     living = list(processes)
     for process in living:

@@ -1,4 +1,4 @@
-"""Refuses what a pure pair does not survive: its nodes' stores are equal only while both run."""
+"""Refuse to start a pure pair whose stores may differ: they are equal only while both nodes run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from activemq_fleet.topology import Broker, Pair
 
 
 def check_pair(hosts: Hosts, pair: Pair) -> None:
-    """Raises LabError for a pair to be started whose nodes may have different stores."""
+    """Raise LabError for a pure pair of which one node runs alone or took over: its stores may differ."""
     if not pair.in_order[0].profile.replicates:
         return
     alive = [broker for broker in pair.in_order if hosts.is_alive(broker)]
@@ -23,7 +23,7 @@ def check_pair(hosts: Hosts, pair: Pair) -> None:
 
 
 def check_start(hosts: Hosts, broker: Broker) -> None:
-    """Raises LabError for a node that would not find its peer as it must."""
+    """Raise LabError if a pure master starts beside its running slave, or a slave without its master."""
     if not broker.profile.replicates or broker.peer is None:
         return
     peer = hosts.fleet.broker(broker.peer)

@@ -1,4 +1,4 @@
-"""Asks the lab's brokers whether they serve, by the probe of the hosts; and whether ports are free."""
+"""Probe whether a lab's brokers serve clients, and whether ports are free."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from activemq_fleet.topology import Broker
 
 
 def probe_broker(broker: Broker, address: str, *, timeout: float = LAB_PROBE) -> dict[str, Answer]:
-    """Ask one connector of a broker, as hosts do, and return its answer by the connector's name.
+    """Probe one connector of a broker, as the modules on hosts do; return its answer by the connector's name.
 
-    STOMP is preferred, then MQTT, over which a message must come back; then what else there is. Empty for a
-    broker without connectors, as a promoted pure slave.
+    STOMP is preferred, then MQTT, over which a message must come back; then any other connector. Returns an empty
+    dictionary for a broker without connectors, as a promoted pure slave. ``timeout`` is in seconds.
     """
     connectors = [c for c in broker.connectors if broker.release.has_usable_mqtt or protocol_of(c.scheme) != "mqtt"]
     if not connectors:
@@ -39,9 +39,9 @@ def _is_weak(scheme: str) -> bool:
 
 
 def credentials_of(broker: Broker) -> Credentials | None:
-    """Who may log in here: the lab's own user where there are ACLs, else the first account.
+    """Return the credentials of the lab's own user if the broker has it, else those of the first account.
 
-    None for a broker that lets everybody in.
+    Accounts without a readable password are skipped; returns None if none is left.
     """
     accounts = sorted(broker.accounts, key=lambda account: account.name != LAB_USER)
     for account in accounts:
@@ -51,12 +51,12 @@ def credentials_of(broker: Broker) -> Credentials | None:
 
 
 def listens_on_port(listening: tuple[str, ...], port: int) -> bool:
-    """Whether a log's ``Listening for connections at`` lines name a port."""
+    """Return whether one of a log's ``Listening for connections at`` URIs names a port."""
     return any(uri.partition("?")[0].endswith(f":{port}") for uri in listening)
 
 
 def is_port_taken(address: Address) -> bool:
-    """Whether somebody listens there already. Raises OSError for an address that is not ours."""
+    """Return whether a program listens on an address. Raises OSError for an address that is not of this machine."""
     with socket.socket() as mine:
         # As the JVM binds: a port whose last connections are only fading is free.
         mine.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -1,4 +1,4 @@
-"""What every publisher of the lab does when a broker dies: send again, to the next one."""
+"""Retry to send a message to a list of brokers, as every publisher of the lab does when a broker dies."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ PAUSE = 0.05
 
 
 def send_until_accepted(send: Callable[[], None], hang_up: Callable[[], None], *, to: str, timeout: float) -> int:
-    """Returns how often ``send`` was called: 1 where nothing went wrong.
+    """Call ``send`` until it succeeds; return the number of calls, 1 where nothing went wrong.
 
-    ``hang_up`` is called after each failure, so that the next try dials another broker. Raises
-    LabError, naming ``to``, when none takes the message within ``timeout`` seconds.
+    ``hang_up`` is called after each failure, so that the next call dials another broker. Raises LabError, naming
+    ``to``, when no broker accepts the message within ``timeout`` seconds.
     """
     deadline = time.monotonic() + timeout
     last: Exception | None = None

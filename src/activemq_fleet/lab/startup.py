@@ -1,8 +1,8 @@
-"""Starts a fleet: preferred masters first, so that they are the active ones; pairs side by side.
+"""Start a fleet: preferred masters first, so that they become active; different pairs at the same time.
 
-A pure slave is started when its master listens for it and not before: one that finds no master
-opens its own connectors, and the pair has two masters. A standby is started when its master has
-the store. All wait for readiness, not for ports.
+A pure slave is started only when its master listens for it: a slave without a master opens its own connectors, and the
+pair has two masters. A standby is started when its master has the store. Ready means that a broker answers; open ports
+are not enough.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class _GivenUpError(Exception):
 
 
 class Startup:
-    """One attempt to start what does not run of a fleet. ``timeout`` is for each broker, in seconds."""
+    """One attempt to start the brokers of a fleet that do not run; ``timeout`` is for each broker, in seconds."""
 
     def __init__(self, hosts: Hosts, timeout: float, progress: Progress) -> None:
         self._hosts = hosts
@@ -45,7 +45,7 @@ class Startup:
     def run(self, pairs: Sequence[Pair]) -> None:
         """Start all pairs and return when every broker is ready.
 
-        Raises LabError for the first that fails, with its log and last error.
+        Raises LabError for the first that fails, with its last error and the path of its log.
         """
         with ThreadPoolExecutor(max_workers=max(1, len(pairs)), thread_name_prefix="lab-up") as pool:
             futures = [pool.submit(self._start_pair, pair) for pair in pairs]
@@ -60,7 +60,10 @@ class Startup:
                 raise error
 
     def start(self, broker: Broker) -> None:
-        """Start one broker and return when it is ready; a pure master: when its slave may attach."""
+        """Start one broker; return when it is ready, or for a pure master with a slave, when the slave may attach.
+
+        Raises LabError when it is not ready in time.
+        """
         if broker.profile.replicates and broker.role == "master" and broker.peer:
             self._start_pure_master(broker)
         else:

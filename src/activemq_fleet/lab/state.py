@@ -1,4 +1,4 @@
-"""What a lab is, kept in its directory: enough to act on it without reading the inventory again."""
+"""Store what a lab consists of in its directory, so that later commands need not read the inventory again."""
 
 from __future__ import annotations
 
@@ -30,9 +30,10 @@ _JAVA = 17  # the oldest on which every release was run; 9 brought -Djdk.net.hos
 
 @dataclass(frozen=True)
 class LabState:
-    """One lab. ``hosts`` are the variables with the overlay; it holds secrets.
+    """The addresses, software, groups and variables of a lab; it holds secrets.
 
-    ``sources`` are the inventories that it was made from, empty where that is not known.
+    ``hosts`` are the variables of each host with the overlay on top. ``sources`` are the inventories that the lab was
+    made from, empty where that is unknown.
     """
 
     block: int
@@ -45,17 +46,17 @@ class LabState:
     sources: list[str] = field(default_factory=list)
 
     def fleet(self) -> Fleet:
-        """The fleet as it runs here: names stay names, for the brokers that resolve them."""
+        """Return the fleet as its brokers run it: names stay names, which the JVMs resolve."""
         return build_fleet(self.hosts, self.groups)
 
     def save(self, layout: Layout) -> None:
-        """Write it, private."""
+        """Write the state as JSON to the layout's state file, readable by its owner alone."""
         text = json.dumps({"format": _FORMAT, **asdict(self)}, indent=1, default=str)
         write_file(layout.state, text + "\n")
 
 
 def load(layout: Layout) -> LabState | None:
-    """The lab of a directory, or None where there is none.
+    """Return the state stored in a lab's directory, or None if there is none.
 
     Raises LabError for a file that another version wrote.
     """
@@ -74,11 +75,11 @@ def load(layout: Layout) -> LabState | None:
 def prepare(
     layout: Layout, data: InventoryData, claims: PortReservations, progress: Progress, sources: Sequence[str] = ()
 ) -> tuple[LabState, tuple[Substitution, ...]]:
-    """Make the lab of an inventory: software, addresses, variables; and the files that Ansible reads.
+    """Make a lab from an inventory: software, addresses, variables, and the files that Ansible reads.
 
-    Returns it with what was substituted. Raises LabError for a fleet whose topology has errors, or
-    one that a lab cannot run, ArtifactError when software cannot be had. Errors of the rules and of
-    routes are told to ``progress``.
+    Returns the lab's state and the variables that were substituted. Raises LabError for a fleet whose topology has
+    errors or that a lab cannot run, ArtifactError when software cannot be fetched. Blocking findings of the rules are
+    reported to ``progress``.
     """
     fleet = build_fleet(data.hosts, data.groups)
     _refuse_findings(fleet)
@@ -176,7 +177,10 @@ _CONNECTION = {
 
 
 def make_store(broker: Broker) -> None:
-    """The directory that a pair shares, with the marker that its brokers look for."""
+    """Make the store directory that a pair shares, with the marker that its brokers require.
+
+    Nothing is done for a broker without a shared store.
+    """
     if broker.shared_directory is None:
         return
     store = Path(broker.shared_directory)

@@ -1,4 +1,4 @@
-"""What ``lab status`` says of a broker."""
+"""Compute the status of brokers and their bridges, as ``lab status`` shows them."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from activemq_fleet.topology import Broker
 
 @dataclass(frozen=True, slots=True)
 class Bridge:
-    """A link that is up, as the log of its broker has it.
+    """A running bridge of a broker, from the broker's log.
 
-    ``link`` is the networkConnector's name, of whichever end opened it, and empty where it cannot
-    be told. ``peer`` is the peer's brokerName: the pair's where both nodes share a store.
-    ``remote_address`` is what was dialled; ``remote_host`` is the inventory name behind it. A
-    ``responder`` is the passive end of a duplex link: its ``remote_address`` is the port from
-    which the peer dialled, and ``remote_host`` is None. ``since`` is local time.
+    ``link`` is the name of the networkConnector, of either end, and empty where it is unknown. ``peer`` is the
+    brokerName of the peer, which both nodes of a pair with a shared store have. ``remote_address`` is the dialled
+    address; ``remote_host`` is the inventory name of the broker there. A ``responder`` is the passive end of a duplex
+    link: its ``remote_address`` is the port from which the peer dialled, and ``remote_host`` is None. ``since`` is
+    local time.
     """
 
     link: str
@@ -36,7 +36,10 @@ class Bridge:
 
 @dataclass(frozen=True, slots=True)
 class HostStatus:
-    """One broker. ``role`` is the preferred one, ``uptime`` in seconds; both may be None with ``pid``."""
+    """The status of one broker; ``role`` is the preferred one, ``uptime`` is in seconds.
+
+    ``pid`` and ``uptime`` are None for a broker that does not run.
+    """
 
     host: str
     address: str
@@ -49,11 +52,11 @@ class HostStatus:
 
     @property
     def peers(self) -> tuple[str, ...]:
-        """The peers of its bridges, each once."""
+        """The names of the peers of the broker's bridges, each once."""
         return tuple(dict.fromkeys(bridge.peer for bridge in self.bridges))
 
     def to_dict(self) -> dict[str, Any]:
-        """As ``lab status --format json`` has it."""
+        """Return the status as ``lab status --format json`` prints it."""
         return {
             "host": self.host,
             "address": self.address,
@@ -67,7 +70,7 @@ class HostStatus:
 
 
 def status_of(hosts: Hosts, broker: Broker, snapshot: BrokerSnapshot) -> HostStatus:
-    """One look at a broker, for people and programs."""
+    """Return the status of a broker that a snapshot shows."""
     alive = snapshot.process is not None
     return HostStatus(
         host=broker.host,
@@ -82,7 +85,7 @@ def status_of(hosts: Hosts, broker: Broker, snapshot: BrokerSnapshot) -> HostSta
 
 
 def bridges_of(hosts: Hosts, broker: Broker, story: BrokerRun) -> tuple[Bridge, ...]:
-    """The bridges of a story, with the names that the inventory has for their ends."""
+    """Return the established bridges of a run, with the inventory's names for their remote ends."""
     return tuple(_bridge(hosts, broker, bridge) for bridge in story.bridges)
 
 

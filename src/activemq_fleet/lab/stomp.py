@@ -20,16 +20,16 @@ from activemq_fleet.errors import LabError
 
 
 class StompError(LabError):
-    """The broker refused, closed the connection, or sent what no broker sends."""
+    """The broker refused, closed the connection, or sent a frame that no broker sends here."""
 
 
 class StompSilence(StompError):
-    """The broker took the connection and did not answer in time."""
+    """The broker accepted the connection and did not answer in time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """Who logs in."""
+    """A user name and password for a broker."""
 
     username: str
     password: str = field(repr=False)
@@ -37,7 +37,7 @@ class Credentials:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One frame from a broker."""
+    """One STOMP frame received from a broker."""
 
     command: str
     headers: Mapping[str, str]
@@ -45,7 +45,7 @@ class Frame:
 
 
 class StompConnection:
-    """One connection, used by one thread. Timeouts are in seconds."""
+    """One STOMP connection, for use by one thread. Timeouts are in seconds."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class StompConnection:
         self.close()
 
     def close(self) -> None:
-        """Say goodbye, as far as anybody listens, and hang up."""
+        """Send DISCONNECT if the broker still listens, and close the connection."""
         try:
             self._write("DISCONNECT", {})
         except OSError:
@@ -91,9 +91,10 @@ class StompConnection:
             self._socket.close()
 
     def send(self, destination: str, body: str, headers: Mapping[str, str] | None = None) -> None:
-        """Send one persistent message and return when the broker has stored it (RECEIPT).
+        """Send one persistent message, and return when the broker has stored it (RECEIPT).
 
-        A kill of the broker after this line loses nothing.
+        A kill of the broker after the return loses no message. Raises StompError, or OSError when the connection
+        breaks.
         """
         self._receipts += 1
         receipt = f"r{self._receipts}"
@@ -102,14 +103,14 @@ class StompConnection:
         self._await_receipt(receipt)
 
     def subscribe(self, destination: str, *, ack: str = "client", headers: Mapping[str, str] | None = None) -> None:
-        """Subscribe, and return when the broker knows it."""
+        """Subscribe to a destination, and return when the broker has confirmed it. Raises StompError."""
         self._receipts += 1
         receipt = f"r{self._receipts}"
         self._write("SUBSCRIBE", {"destination": destination, "ack": ack, **(headers or {}), "receipt": receipt})
         self._await_receipt(receipt)
 
     def receive(self, timeout: float) -> Frame | None:
-        """The next message, or None when none comes in time."""
+        """Return the next message, or None when no message comes within ``timeout`` seconds."""
         if self._waiting:
             return self._waiting.pop(0)
         deadline = time.monotonic() + timeout
@@ -119,7 +120,7 @@ class StompConnection:
             return None
 
     def acknowledge(self, message: Frame) -> None:
-        """Take a message, and with it all before it, off the broker."""
+        """Acknowledge a message, with all messages before it, so that the broker removes them."""
         self._write("ACK", {"message-id": message.headers["message-id"]})
 
     def _await_receipt(self, receipt: str) -> None:

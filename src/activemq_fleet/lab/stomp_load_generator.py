@@ -1,7 +1,7 @@
-"""Load over STOMP with the journals of two agents, for releases without a usable MQTT.
+"""Generate load over STOMP and write the journals of two agents, for releases without a usable MQTT.
 
-What the agent would write down is written here by the one who publishes and the one who consumes,
-so that a drill is accounted for in the same way on every release.
+The publisher and the consumer write the journal records that agents would, so that a drill is accounted for in the same
+way on every release.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _ANSWER = 5.0
 
 
 class JournalWriter:
-    """A journal in memory, and in its file at the end."""
+    """A journal in memory, in the format of agents, which ``write`` stores in a file."""
 
     def __init__(self, owner: str, directory: Path) -> None:
         self._owner, self._directory = owner, directory
@@ -36,6 +36,7 @@ class JournalWriter:
         self.records: list[dict[str, Any]] = []
 
     def add(self, kind: str, **fields: Any) -> None:
+        """Append a record of a kind with further fields, timed now."""
         with self._lock:
             now = time.time()
             text = datetime.fromtimestamp(now, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
@@ -43,9 +44,11 @@ class JournalWriter:
             self.records.append({**record, "kind": kind, **fields, "at": now})
 
     def event_id(self, seq: int) -> str:
+        """Return the event id ``OWNER:EPOCH:SEQ`` for a sequence number."""
         return f"{self._owner}:{self._epoch}:{seq}"
 
     def write(self) -> None:
+        """Write the records as lines of JSON below the directory, as an agent does."""
         directory = self._directory / "agent"
         directory.mkdir(parents=True, exist_ok=True)
         lines = [json.dumps({k: v for k, v in record.items() if k != "at"}) for record in self.records]
@@ -54,7 +57,10 @@ class JournalWriter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StompLoadSpec:
-    """What a StompLoadGenerator needs. ``rate`` is in messages a second; without a username nobody logs in."""
+    """The settings of a StompLoadGenerator; ``rate`` is in messages a second.
+
+    Without a username no login is sent.
+    """
 
     name: str
     addresses: tuple[Address, ...]
@@ -65,7 +71,7 @@ class StompLoadSpec:
 
 
 class StompLoadGenerator:
-    """A publisher and a consumer of one queue, each on a thread. Used like an AgentLoadGenerator."""
+    """A publisher and a consumer of one queue over STOMP; its methods are those of AgentLoadGenerator."""
 
     def __init__(self, spec: StompLoadSpec, directory: Path) -> None:
         name = spec.name
@@ -97,7 +103,7 @@ class StompLoadGenerator:
             worker.join(70)
 
     def start(self, timeout: float = 60.0) -> None:
-        """The consumer first, then the load."""
+        """Start the consumer, then the publisher. Raises LabError if no broker accepts the consumer in time."""
         self._work(self._consume, "consume")
         if not self._listens.wait(timeout):
             raise LabError(f"{self.name}: no broker lets the consumer in, after {timeout:g} s")
@@ -105,16 +111,16 @@ class StompLoadGenerator:
         self._work(self._publish, "publish")
 
     def check(self) -> None:
-        """Raises LabError when the load has ended by itself."""
+        """Raise LabError when the publisher has ended by itself."""
         if self._errors:
             raise self._errors[0]
 
     def is_steady(self) -> bool:
-        """Whether nothing has been disturbed for a while."""
+        """Return whether no connection was disturbed for 5 seconds or longer."""
         return time.time() - self._disturbed >= _STEADY
 
     def rates(self, moment: float, seconds: float) -> tuple[float, float]:
-        """Events a second accepted and handled in the time before a moment."""
+        """Return (accepted, handled) events a second in the ``seconds`` before ``moment`` (epoch seconds)."""
         accepted, handled = (
             sum(r["kind"] == kind and moment - seconds <= r["at"] < moment for r in notes.records[-20_000:])
             for notes, kind in ((self._sent, "accepted"), (self._taken, "handled"))
@@ -126,10 +132,13 @@ class StompLoadGenerator:
         return next((r["at"] for r in reversed(self._taken.records) if r["kind"] == "handled"), 0.0)
 
     def burst(self, count: int = 0) -> None:
-        """Nothing: over STOMP one message at a time is on its way, and always one."""
+        """Do nothing: over STOMP one message at a time is in flight, and always one."""
 
     def finish(self, timeout: float = 60.0) -> None:
-        """End the load, wait for what is on its way, then for a barrier, and write the journals."""
+        """End the load, wait until all events and a barrier are handled, and write the journals.
+
+        A wait ends when no more events were handled for ``timeout`` seconds. Raises LabError when the publisher failed.
+        """
         self._end.set()
         self._workers[-1].join(70)
         promised = {r["event_id"] for r in self._sent.records if r["kind"] == "accepted"}
@@ -150,7 +159,7 @@ class StompLoadGenerator:
         (self.directory / "promised").write_text("".join(lines))
 
     def delete_durable_session(self) -> None:
-        """Nothing: a queue that is empty keeps nothing."""
+        """Do nothing: a queue needs no durable session."""
 
     def _wait_for(self, ids: set[str], timeout: float) -> None:
         deadline, left = time.monotonic() + timeout, len(ids)

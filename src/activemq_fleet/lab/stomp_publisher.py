@@ -1,4 +1,4 @@
-"""Send messages over STOMP to a pair, each until one of its brokers has receipted it."""
+"""Publish messages over STOMP to a pair, each until one broker of the pair confirms it (RECEIPT)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ANSWER_TIMEOUT = 3.0
 
 
 class StompPublisher:
-    """Sends persistent messages, each until a broker of the list has receipted it."""
+    """Publishes persistent messages, each until a broker of the given addresses has confirmed it (RECEIPT)."""
 
     def __init__(
         self,
@@ -40,9 +40,9 @@ class StompPublisher:
         self.close()
 
     def publish(self, destination: str, body: str, *, timeout: float = 60.0) -> int:
-        """Returns how often it was sent: 1 where nothing went wrong.
+        """Send a message until a broker confirms it; return how often it was sent, 1 where nothing went wrong.
 
-        Raises LabError when no broker takes it within ``timeout`` seconds.
+        Raises LabError when no broker accepts it within ``timeout`` seconds.
         """
 
         def send() -> None:
@@ -54,6 +54,7 @@ class StompPublisher:
         return send_until_accepted(send, self.close, to=destination, timeout=timeout)
 
     def close(self) -> None:
+        """Close the connection; the next message opens another."""
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
