@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,8 @@ from activemq_fleet.lab import processes
 from activemq_fleet.lab.hosts import Hosts
 from activemq_fleet.lab.layout import Layout
 from activemq_fleet.lab.loopback_overlay import apply_overlay, overlay
-from activemq_fleet.lab.state import LabState
-from activemq_fleet.render.service import environment_path, files
+from activemq_fleet.lab.state import LabState, make_store
+from activemq_fleet.render.service import environment_path, files, unit_path
 from tests.unit.lab_fleets import PAIR, fleet_of, surroundings, variables
 
 A, B = PAIR
@@ -33,6 +34,7 @@ def command_of(hosts: Hosts, host: str, monkeypatch: pytest.MonkeyPatch) -> list
     seen: list[list[str]] = []
     monkeypatch.setattr(processes, "launch", lambda _layout, _host, command, *_rest: seen.append(command))
     monkeypatch.setattr(Hosts, "installed", lambda _self, _broker: "v1")
+    make_store(hosts.fleet.broker(host))
     hosts.launch(hosts.fleet.broker(host))
     return seen[0]
 
@@ -56,7 +58,9 @@ def test_a_broker_starts_with_the_variables_of_its_environment_file(
     hosts, seen = hosts_in(tmp_path), list[dict[str, str]]()
     monkeypatch.setattr(processes, "launch", lambda _layout, _host, _command, variables, *_: seen.append(variables))
     monkeypatch.setattr(Hosts, "installed", lambda _self, _broker: "v1")
-    hosts.launch(broker := hosts.fleet.broker(A))
+    broker = hosts.fleet.broker(A)
+    make_store(broker)
+    hosts.launch(broker)
     written = files(broker)[environment_path(broker)].decode()
     assert seen[0]["ACTIVEMQ_DATA"]
     assert all(f"{name}=" in written and value.split()[0] in written for name, value in seen[0].items())
@@ -67,11 +71,36 @@ def test_memory_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert [word for word in command if word.startswith("-Xmx")] == ["-Xmx256m"]
 
 
-def test_the_store_is_there_and_marked_before_its_broker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("release", ["5.5.1", "5.18.3", "6.3.1"])
+def test_the_command_line_is_that_of_the_unit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, release: str) -> None:
+    hosts = hosts_in(tmp_path, release=release, whole=True)
+    broker = hosts.fleet.broker(A)
+    unit = files(broker)[unit_path(broker)].decode()
+    (line,) = (line for line in unit.splitlines() if line.startswith("ExecStart="))
+    _java, _options, *arguments = shlex.split(line.partition("=")[2])
+    assert command_of(hosts, A, monkeypatch)[-len(arguments) :] == arguments
+
+
+def test_the_store_is_marked_and_a_store_of_another_pair_is_refused_as_by_the_unit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     hosts = hosts_in(tmp_path)
-    command_of(hosts, A, monkeypatch)
-    store = Path(hosts.fleet.broker(A).store_directory)
-    assert [line.read_text() for line in store.iterdir()] == ["orders-mq01\n"]
+    broker = hosts.fleet.broker(A)
+    make_store(broker)
+    (marker,) = Path(broker.store_directory).iterdir()
+    assert marker.read_text() == "orders-mq01\n"
+    assert command_of(hosts, A, monkeypatch)
+    marker.write_text("billing-mq01\n")
+    with pytest.raises(LabError, match=f"{A} is not started: activemq: .* is not the store of pair orders-mq01"):
+        hosts.launch(broker)
+
+
+def test_a_store_that_was_wiped_is_marked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hosts = hosts_in(tmp_path)
+    hosts.wipe(hosts.fleet.brokers)
+    monkeypatch.setattr(processes, "launch", lambda *_: None)
+    monkeypatch.setattr(Hosts, "installed", lambda _self, _broker: "v1")
+    hosts.launch(hosts.fleet.broker(A))
 
 
 def test_a_broker_without_files_is_not_started(tmp_path: Path) -> None:

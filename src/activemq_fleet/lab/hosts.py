@@ -146,11 +146,17 @@ class Hosts:
                 raise LabError(f"{where} is taken by another program: stop that, or set activemq_port_offset")
 
     def launch(self, broker: Broker) -> None:
-        """Start the broker's process and return at once. Raises LabError if it cannot be started."""
+        """Start the broker's process and return at once.
+
+        Raises LabError if it cannot be started, or if a command fails that its unit runs before java.
+        """
         version = self.installed(broker)
         if version is None:
             raise LabError(f"{broker.host}: nothing is installed for it: run lab up")
-        make_store(broker)
+        # A pure slave's command dials its master's name, which only the lab's JVMs can resolve: Startup waits for it.
+        if not broker.profile.replicates:
+            for before in service.commands_before_start(broker):
+                processes.run_before_start(broker.host, before)
         command = [self.lab.java, *service.java_options(broker), *_arguments(broker, self.lab.software)]
         processes.launch(self.layout, broker.host, command, service.environment(broker), self.data(broker), version)
 
@@ -164,12 +170,12 @@ class Hosts:
         processes.end([process], grace=0)
         return at
 
-    def stop(self, broker: Broker, grace: float) -> None:
-        """Stop the broker in an orderly way, by SIGKILL after ``grace`` seconds; a pure one by SIGKILL (AMQ-3364).
+    def stop(self, broker: Broker) -> None:
+        """Stop the broker in an orderly way, by SIGKILL after the unit's 60 s; a pure one by SIGKILL (AMQ-3364).
 
         Raises LabError when the broker does not run.
         """
-        processes.end([self._living(broker)], grace=0 if broker.profile.needs_resync else grace)
+        processes.end([self._living(broker)], grace=0 if broker.profile.needs_resync else service.STOP_TIMEOUT)
 
     def freeze(self, broker: Broker) -> None:
         """Send SIGSTOP to the broker; return when its process stands still, still holding its lock and connections."""
@@ -191,6 +197,7 @@ class Hosts:
         for broker in brokers:
             shutil.rmtree(self.data(broker), ignore_errors=True)
             shutil.rmtree(broker.store_directory, ignore_errors=True)
+            make_store(broker)
             processes.delete_run(self.layout, broker.host)
             self._tails.pop(broker.host, None)
 

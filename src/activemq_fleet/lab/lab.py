@@ -34,8 +34,7 @@ from activemq_fleet.lab.stomp import Credentials
 from activemq_fleet.render import render_agent, render_clients
 from activemq_fleet.topology import Broker, Fleet, Pair
 
-_STOP_GRACE = 30.0
-_DOWN_GRACE = 10.0
+_DOWN_GRACE = 10.0  # shorter than a unit's: whoever takes a lab down waits for it at a terminal
 _HANDOVER = 10.0
 _POLL = 0.1
 _Found = TypeVar("_Found")
@@ -213,7 +212,7 @@ class Lab:
         with self.record_operation("lab stop", host):
             peer = self.fleet.broker(broker.peer) if broker.peer else None
             hands_over = peer is not None and self._hosts.is_alive(peer)
-            self._hosts.stop(broker, _STOP_GRACE)
+            self._hosts.stop(broker)
             if peer is not None and hands_over:
                 _poll(lambda: self._hosts.observe(peer).state == "active" or None, _HANDOVER)
 

@@ -80,6 +80,13 @@ def launch(
     return run
 
 
+def run_before_start(host: str, command: Sequence[str]) -> None:
+    """Run a command that must succeed before a broker starts. Raises LabError with what it printed."""
+    done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
+    if done.returncode:
+        raise LabError(f"{host} is not started: {done.stderr.strip() or f'{command[0]} failed'}")
+
+
 def _created(child: subprocess.Popen[bytes]) -> float:
     """Start time of a process, once it can be told by its command line.
 

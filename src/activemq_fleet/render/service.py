@@ -47,7 +47,8 @@ _FIRST_FREE_PORT = 1024
 _SLAVE_START_TIMEOUT = "600"
 _START_TIMEOUT = "90"
 # A stop writes the store's index and waits for clients; after that systemd kills.
-_STOP_TIMEOUT = "60"
+STOP_TIMEOUT = 60
+"""How many seconds an orderly stop may take before SIGKILL."""
 _PACKAGE_HOME = "/usr/share/activemq"
 # Debian's package has the MQTT transport and not what it needs: an open port that never sends CONNACK.
 _MQTT_OF_DEBIAN = tuple(
@@ -256,12 +257,12 @@ def _unit(broker: Broker, v: Values) -> dict[str, Shape]:
         "user": v(settings.user),
         "directory": v(where.data),
         "environment_file": v(f"{where.current}/{environment_path(broker)}"),
-        "before": tuple([v(line) for line in _before(broker)]),
+        "before": tuple([v(" ".join(map(_word, command))) for command in commands_before_start(broker)]),
         # systemd reads k, m and g as upper case only.
         "memory": v(_systemd_size(broker_memory(settings))),
         "command": v(_command(broker)),
         "start_timeout": _SLAVE_START_TIMEOUT if broker.is_replication_slave else _START_TIMEOUT,
-        "stop_timeout": _STOP_TIMEOUT,
+        "stop_timeout": str(STOP_TIMEOUT),
         "restart": not broker.profile.needs_resync,
         # A share that is away must fail in ExecStartPre, which says so, not while mounting.
         "writable": v(" ".join((where.data, *(f"-{directory}" for directory in store)))),
@@ -312,26 +313,25 @@ def _key_files(broker: Broker) -> tuple[str, ...]:
     return (tls.keystore, tls.truststore) if tls else ()
 
 
-def _before(broker: Broker) -> Iterator[str]:
-    """Yield the shell commands that must succeed before java starts; each prints in one line what to do."""
+def commands_before_start(broker: Broker) -> tuple[tuple[str, ...], ...]:
+    """Return the commands (words) that must succeed before java starts; each prints in one line what to do.
+
+    The words after a script are its ``$0``, ``$1`` … and never code.
+    """
     if broker.shared_directory:
-        yield _script(_MARKER_TEST, broker.shared_directory, broker.pair, STORE_MARKER)
-    elif broker.is_replication_slave and broker.peer_address:
+        return (("/bin/sh", "-c", _MARKER_TEST, broker.shared_directory, broker.pair, STORE_MARKER),)
+    if broker.is_replication_slave and broker.peer_address:
         host, port = broker.peer_address
-        yield _script(_MASTER_WAIT, host, str(port))
+        return (("/bin/bash", "-c", _MASTER_WAIT, host, str(port)),)
+    return ()
 
 
-def _script(script: str, *words: str) -> str:
-    """A shell script as one command line; ``words`` are ``$0``, ``$1`` … and never code."""
-    return " ".join((script, *map(_word, words)))
-
-
-_MARKER_TEST = "/bin/sh -c " + _word(
+_MARKER_TEST = (
     'grep -qsxF -e "$1" "$0/$2" || { echo "activemq: $0 is not the store of pair $1: '
     "$2 in it is missing or names another pair. Mount the share of this pair; "
     'when it is mounted and new, write the name $1 into $0/$2" >&2; exit 1; }'
 )
-_MASTER_WAIT = "/bin/bash -c " + _word(
+_MASTER_WAIT = (
     'echo "activemq: waiting for the master at $0 port $1"; '
     'until (exec 3<>"/dev/tcp/$0/$1") 2>/dev/null; do sleep 1; done'
 )
