@@ -3,6 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
+
+IncidentKind = Literal[
+    "takeover",
+    "demotion",
+    "failed_takeover",
+    "split_brain",
+    "flapping",
+    "store_error",
+    "refused_credentials",
+    "duplicate_bridge",
+    "failing_start",
+]
+"""What an incident can be."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,17 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Literal
 
-IncidentKind = Literal[
-    "takeover",
-    "demotion",
-    "failed_takeover",
-    "split_brain",
-    "flapping",
-    "store_error",
-    "refused_credentials",
-    "duplicate_bridge",
-    "failing_start",
-]
+from activemq_fleet.audit.advice import IncidentKind
+
 BeganFrom = Literal["agent", "bridge", "log", "unknown"]
 Certainty = Literal["proved", "possible"]
 
