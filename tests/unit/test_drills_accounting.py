@@ -9,6 +9,9 @@ from activemq_fleet.drills import DeliveryAccount, account_for_events, in_flight
 from activemq_fleet.drills.accounting import Journal
 
 EPOCH = "fdcf1c27-659f-430e-a21c-32ab4cc31e10"
+AGENTS = {"publisher": "shop", "subscriber": "ledger"}
+BARRIER = {"topic": "a/__barrier__/shop"}
+EPOCHS = {"publisher": EPOCH, "subscriber": "subscriber-epoch"}
 Record = dict[str, Any]
 
 
@@ -19,8 +22,8 @@ def event(seq: int) -> str:
 def journal(owner: str, *entries: tuple[Any, ...]) -> list[Record]:
     """Entries are (kind, seq) with more fields; the last record says that the agent stopped."""
     return [
-        {"epoch": f"{owner}-epoch", "jseq": number, "kind": kind, "at": float(number)}
-        | ({"event_id": event(seq[0])} if seq else {})
+        {"agent": AGENTS[owner], "epoch": EPOCHS[owner], "jseq": number, "kind": kind, "at": float(number)}
+        | ({"event_id": event(seq[0]), "topic": "a/b"} | (BARRIER if kind == "barrier" else {}) if seq else {})
         | (seq[1] if len(seq) > 1 else {})
         for number, (kind, *seq) in enumerate([*entries, ("stopped",)], 1)
     ]
@@ -29,7 +32,9 @@ def journal(owner: str, *entries: tuple[Any, ...]) -> list[Record]:
 def published(count: int) -> list[Record]:
     """So many events accepted, sent and acknowledged, and a barrier behind them."""
     kinds = [(kind, seq) for seq in range(1, count + 1) for kind in ("accepted", "acknowledged")]
-    return journal("publisher", *kinds, ("accepted", count + 1), ("barrier", count + 1), ("acknowledged", count + 1))
+    return journal(
+        "publisher", *kinds, ("accepted", count + 1, BARRIER), ("barrier", count + 1), ("acknowledged", count + 1)
+    )
 
 
 def consumed(handled: Sequence[int], *more: tuple[Any, ...], barrier: int | None) -> list[Record]:
@@ -75,6 +80,17 @@ def test_without_a_later_barrier_it_is_stuck_and_not_lost() -> None:
     assert (found.lost, found.stuck) == (0, 1)
 
 
+def test_the_first_event_is_lost_like_any_other_because_the_subscriber_was_there_before_it() -> None:
+    assert verdicts(settled(published(3), consumed([2, 3], barrier=4))) == {"1": "lost"}
+    assert settled(published(3), consumed([], barrier=4)).lost == 3
+
+
+def test_events_of_which_nothing_came_at_all_are_stuck() -> None:
+    found = settled(published(3), consumed([], barrier=None))
+
+    assert (found.lost, found.stuck, found.indeterminate) == (0, 3, 0)
+
+
 def test_an_event_that_was_received_and_not_handled_is_stuck() -> None:
     found = settled(published(3), consumed([1, 3], ("received", 2), barrier=4))
 
@@ -84,7 +100,7 @@ def test_an_event_that_was_received_and_not_handled_is_stuck() -> None:
 def test_an_event_that_no_broker_acknowledged_is_stuck() -> None:
     publisher = journal("publisher", ("accepted", 1), ("acknowledged", 1), ("accepted", 2))
 
-    assert verdicts(settled(publisher, consumed([1], barrier=4))) == {"2": "stuck"}
+    assert verdicts(settled(publisher, consumed([1], barrier=None))) == {"2": "stuck"}
 
 
 def test_an_event_that_was_set_aside_is_delivered() -> None:

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from activemq_fleet.drills import StateSpan
+from activemq_fleet.drills import StateSpan, account_for_events
+from activemq_fleet.drills.accounting import Journal
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab.agent_load_generator import AgentLoadSpec
 from activemq_fleet.lab.drill_files import read_journal, state_changes, state_spans
@@ -137,7 +138,9 @@ def test_a_log_tells_when_a_broker_came_into_which_state() -> None:
 
 
 def line(jseq: int, kind: str, **more: Any) -> str:
-    return json.dumps({"epoch": "e", "jseq": jseq, "ts": "2026-11-21T13:00:00.000000Z", "kind": kind, **more})
+    return json.dumps(
+        {"agent": "shop", "epoch": "e", "jseq": jseq, "ts": "2026-11-21T13:00:00.000000Z", "kind": kind, **more}
+    )
 
 
 def test_a_journal_is_read_over_its_files_and_a_torn_line_leaves_a_gap(tmp_path: Path) -> None:
@@ -148,5 +151,6 @@ def test_a_journal_is_read_over_its_files_and_a_torn_line_leaves_a_gap(tmp_path:
 
     journal = read_journal(tmp_path, "the subscriber")
 
-    assert [entry.kind for entry in journal.entries] == ["started", "connected", "stopped"]
-    assert journal.gaps == ["the subscriber: records 3 to 3 of epoch e are missing"]
+    assert [line.kind for line in journal.lines] == ["started", "connected", "stopped"]
+    found = account_for_events("orders-mq01", "MQTT", Journal("the publisher"), journal, [])
+    assert "the subscriber: records 3 to 3 of epoch e are missing" in found.gaps

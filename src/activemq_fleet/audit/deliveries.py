@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
@@ -358,9 +358,18 @@ class _Stream:
 class Judge:
     """Judges events by the events before and after them that reached their subscribers."""
 
-    def __init__(self, subscribers: Mapping[str, Subscriber], missing: Mapping[str, int], reach: Reach) -> None:
-        """``missing``: how many records of each agent are missing. ``reach``: that of all events."""
-        self._subscribers = subscribers
+    def __init__(
+        self,
+        subscribers: Mapping[str, Subscriber],
+        missing: Mapping[str, int],
+        reach: Reach,
+        subscribed_first: Collection[str] = (),
+    ) -> None:
+        """``missing``: how many records of each agent are missing. ``reach``: that of all events.
+
+        ``subscribed_first``: the subscribers that are known to have subscribed, to all events, before the first.
+        """
+        self._subscribed_first = frozenset(subscribed_first)
         self._missing = missing
         self._streams: dict[tuple[str, str], dict[str, _Stream]] = {}
         for key, extremes in reach.items():
@@ -426,7 +435,9 @@ class Judge:
         has_it = {receipt.subscriber for receipt in event.receipts if receipt.came}
         found: dict[str, Delivery] = {}
         for copy in event.copies:
-            for name, stream in self._streams.get((copy.agent, copy.epoch), {}).items():
+            streams = self._streams.get((copy.agent, copy.epoch), {})
+            for name in streams.keys() | self._subscribed_first:
+                stream = streams.get(name, _Stream())
                 if copy.topic is not None and name not in has_it and self._is_expected(copy, name):
                     reason = self._reason(copy, copy.topic, name, stream)
                     unit = Delivery(event.event_id, name, _verdict_of(reason), reason, 0)
@@ -436,6 +447,8 @@ class Judge:
     def _is_expected(self, copy: PublishedEvent, name: str) -> bool:
         """Whether something earlier of the epoch came while a subscription to the topic lasted, or lasted no longer."""
         assert copy.topic is not None  # noqa: S101 -- for the type alone
+        if name in self._subscribed_first:
+            return True
         for wanted, is_open, came in self._lasting.get(((copy.agent, copy.epoch), name), ()):
             is_earlier = _is_below(came.min_seq, copy.seq) or _is_below(came.min_first, copy.first)
             is_later = _is_above(came.max_seq, copy.seq) or _is_above(came.max_first, copy.first)

@@ -1,7 +1,7 @@
-"""Compare the journals of a publisher and a subscriber, and conclude the outcome of every event.
+"""Account for the events of a drill by the verdicts of ``audit``, and measure how long nothing came.
 
-*Lost* is only what was acknowledged and did not arrive although a later barrier did; a journal with a gap makes the
-events it may concern indeterminate.
+A drill knows more than an audit: the ids that the publishing agent returned, that its subscriber subscribed before the
+first event, and that the last record of each journal says that the agent was stopped.
 """
 
 from __future__ import annotations
@@ -9,76 +9,89 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from itertools import pairwise
 from sys import intern
 from typing import Any
 
+from activemq_fleet.audit.deliveries import Outcome
+from activemq_fleet.audit.journals import EpochKey, JournalGap, JournalLine
+from activemq_fleet.audit.judged_journals import judge_journals
+from activemq_fleet.audit.verdict_words import MISSING, PUBLISHER_GAP, WORST
 from activemq_fleet.drills.model import DeliveryAccount, EventOutcome, EventVerdict
 
 Record = Mapping[str, Any]
 """One line of a journal. ``at`` is its ``ts`` in seconds since the epoch."""
 _SHOWN = 100
-_WORST: tuple[EventVerdict, ...] = ("lost", "stuck", "indeterminate", "duplicate", "delivered")
+_UNKNOWN = "the agent returned its id, and its journal does not know it"
 
 
 @dataclass(frozen=True, slots=True)
 class JournalEntry:
-    """The fields of one journal record that the accounting needs; ``at`` is in seconds since the epoch."""
+    """A journal record: its line, its time in seconds since the epoch, and the number of its connection, 0 for none."""
 
-    kind: str
+    line: JournalLine
     at: float
-    event_id: str
     conn: int
 
 
 @dataclass(slots=True)
 class Journal:
-    """The journal of one agent: ``entries`` are its records, each once and in order.
-
-    ``gaps`` holds one sentence for each run of missing records.
-    """
+    """The journal of one agent: ``entries`` are its records, in the order in which they were read."""
 
     owner: str
     entries: list[JournalEntry] = field(default_factory=list)
-    gaps: list[str] = field(default_factory=list)
 
     @classmethod
-    def of(cls, owner: str, lines: Iterable[Record]) -> Journal:
-        """Return the journal that consists of exported records (dictionaries with epoch, jseq, kind and ``at``).
+    def of(cls, owner: str, records: Iterable[Record]) -> Journal:
+        """Return the journal of the records of one agent: dictionaries as an agent writes them, with ``at``."""
+        return cls(owner, [_entry(record) for record in records])
 
-        A record that was exported twice, around a kill, is counted once; missing records become gaps.
-        """
-        journal = cls(owner)
-        last: dict[str, int] = {}
-        ends: dict[str, str] = {}
-        for record in lines:
-            epoch, jseq = str(record["epoch"]), int(record["jseq"])
-            before = last.get(epoch, 0)
-            if jseq <= before:
-                continue
-            if jseq > before + 1:
-                journal.gaps.append(f"{owner}: records {before + 1} to {jseq - 1} of epoch {epoch} are missing")
-            last[epoch], ends[epoch] = jseq, record["kind"]
-            journal.entries.append(
-                JournalEntry(
-                    kind=intern(str(record["kind"])),
-                    at=float(record["at"]),
-                    event_id=intern(str(record.get("event_id") or "")),
-                    conn=int(record.get("conn") or 0),
-                )
-            )
-        journal.gaps += [f"{owner}: the end of epoch {e} is missing" for e, kind in ends.items() if kind != "stopped"]
-        if not journal.entries:
-            journal.gaps.append(f"{owner}: there is no journal")
-        return journal
+    @property
+    def lines(self) -> list[JournalLine]:
+        """The records as ``audit`` reads them."""
+        return [entry.line for entry in self.entries]
 
-    def ids(self, *kinds: str) -> Counter[str]:
-        """Return event id -> number of records about the event, for records of the given kinds."""
-        return Counter(entry.event_id for entry in self.entries if entry.kind in kinds and entry.event_id)
+    @property
+    def agent(self) -> str:
+        """The agent's name, or the owner's description where there are no records."""
+        return self.entries[0].line.agent if self.entries else self.owner
+
+    @property
+    def cut_off(self) -> set[EpochKey]:
+        """The epochs whose last record does not say that the agent was stopped."""
+        last: dict[EpochKey, JournalLine] = {}
+        for line in self.lines:
+            key = line.agent, line.epoch
+            last[key] = max(line, last.get(key, line), key=lambda one: one.jseq)
+        return {key for key, line in last.items() if line.kind != "stopped"}
+
+    def ids(self, *kinds: str) -> set[str]:
+        """Return the ids of the events that records of the given kinds are about."""
+        return {e.line.event_id for e in self.entries if e.line.kind in kinds and e.line.event_id}
 
     def moments(self, kind: str, ids: Collection[str]) -> list[float]:
         """Return the times (seconds since the epoch) of a kind's records about the given events, sorted."""
-        return sorted(entry.at for entry in self.entries if entry.kind == kind and entry.event_id in ids)
+        return sorted(entry.at for entry in self.entries if entry.line.kind == kind and entry.line.event_id in ids)
+
+
+def _entry(record: Record) -> JournalEntry:
+    at = float(record["at"])
+    event_id, topic = record.get("event_id"), record.get("topic")
+    line = JournalLine(
+        agent=intern(str(record["agent"])),
+        epoch=intern(str(record["epoch"])),
+        jseq=int(record["jseq"]),
+        ts=datetime.fromtimestamp(at, UTC),
+        kind=intern(str(record["kind"])),
+        event_id=intern(str(event_id)) if event_id else None,
+        rx_id=record.get("rx_id"),
+        topic=intern(str(topic)) if topic else None,
+        came="broker" in record or "conn" in record,
+        filters=record.get("filters"),
+        reason=record.get("reason"),
+    )
+    return JournalEntry(line, at, int(record.get("conn") or 0))
 
 
 def account_for_events(
@@ -89,92 +102,53 @@ def account_for_events(
     ``promised`` are the ids that the publishing agent returned: an id unknown to its journal was lost by the agent,
     unless the journal has a gap.
     """
-    gaps = (*publisher.gaps, *subscriber.gaps)
-    known = publisher.ids("accepted")
+    found = judge_journals(
+        [*publisher.lines, *subscriber.lines],
+        cut_off=publisher.cut_off | subscriber.cut_off,
+        subscribed_first=[subscriber.agent],
+    )
+    owners = {one.agent: one.owner for one in (publisher, subscriber)}
+    gaps = [f"{one.owner}: there is no journal" for one in (publisher, subscriber) if not one.entries]
+    gaps += [_sentence(owners[gap.agent], gap) for gap in found.gaps]
+    publisher_has_gaps = not publisher.entries or any(gap.agent == publisher.agent for gap in found.gaps)
     barriers = publisher.ids("barrier")  # accepted like any other, and no event
-    accepted = [event_id for event_id in dict.fromkeys([*promised, *known]) if event_id not in barriers]
-    facts = _Facts.of(publisher, subscriber, bool(gaps))
+    known = publisher.ids("accepted")
+    accepted = dict.fromkeys(i for i in (*promised, *sorted(known)) if i not in barriers)
+    outcomes = {outcome.event_id: outcome for outcome in found.outcomes}
     counts: Counter[EventVerdict] = Counter()
     units: list[EventOutcome] = []
     for event_id in accepted:
-        verdict, reason = facts.verdict(event_id, event_id in known)
+        verdict, reason = _verdict(outcomes.get(event_id), event_id in known, publisher_has_gaps)
         counts[verdict] += 1
         if verdict != "delivered":
             units.append(EventOutcome(event_id, verdict, reason))
-    units.sort(key=lambda unit: _WORST.index(unit.verdict))
+    units.sort(key=lambda unit: WORST.index(unit.verdict))
     return DeliveryAccount(
         pair=pair,
         protocol=protocol,
         accepted=len(accepted),
-        acknowledged=len(facts.acknowledged.keys() & set(accepted)),
-        handled=len(facts.handled.keys() & set(accepted)),
+        acknowledged=len(publisher.ids("acknowledged", "unconfirmed") & accepted.keys()),
+        handled=len(subscriber.ids("handled") & accepted.keys()),
         lost=counts["lost"],
         duplicate=counts["duplicate"],
         stuck=counts["stuck"],
         indeterminate=counts["indeterminate"],
-        copies=subscriber.ids("duplicate").total(),
-        gaps=gaps,
+        copies=sum(record.kind == "duplicate" for record in found.records),
+        gaps=tuple(gaps),
         units=tuple(units[:_SHOWN]),
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Facts:
-    """What the journals of publisher and subscriber record, by event id."""
-
-    acknowledged: Counter[str]
-    expired: Counter[str]
-    received: Counter[str]
-    handled: Counter[str]
-    quarantined: Counter[str]
-    barriers: Mapping[str, int]
-    """By epoch, the highest SEQ of a barrier that the subscriber received."""
-    has_gaps: bool
-
-    @classmethod
-    def of(cls, publisher: Journal, subscriber: Journal, has_gaps: bool) -> _Facts:
-        barriers: dict[str, int] = {}
-        for event_id in subscriber.ids("barrier"):
-            epoch, seq = _place(event_id)
-            barriers[epoch] = max(seq, barriers.get(epoch, 0))
-        return cls(
-            acknowledged=publisher.ids("acknowledged", "unconfirmed"),
-            expired=publisher.ids("expired"),
-            received=subscriber.ids("received"),
-            handled=subscriber.ids("handled"),
-            quarantined=subscriber.ids("quarantined"),
-            barriers=barriers,
-            has_gaps=has_gaps,
-        )
-
-    def verdict(self, event_id: str, known: bool) -> tuple[EventVerdict, str]:
-        """Return the verdict of an event and its reason ("" where it was delivered)."""
-        times = self.handled[event_id]
-        if times:
-            return ("delivered", "") if times == 1 else ("duplicate", f"handled {times} times")
-        if self.has_gaps:
-            return "indeterminate", "not handled as far as is known, and a journal has a gap"
-        if not known:
-            return "lost", "the agent returned its id, and its journal does not know it"
-        if self.quarantined[event_id]:
-            return "delivered", ""
-        if self.received[event_id]:
-            return "stuck", "received and neither handled nor set aside"
-        if self.expired[event_id]:
-            return "stuck", "expired before a broker took it, and kept"
-        if not self.acknowledged[event_id]:
-            return "stuck", "accepted, and no broker has acknowledged it"
-        epoch, seq = _place(event_id)
-        if self.barriers.get(epoch, 0) > seq:
-            return "lost", "acknowledged, and a later barrier came without it"
-        return "stuck", "acknowledged, and no later barrier has come"
+def _verdict(outcome: Outcome | None, is_known: bool, publisher_has_gaps: bool) -> tuple[EventVerdict, str]:
+    if outcome and (is_known or outcome.handled_by):
+        return outcome.verdict, outcome.reason
+    return ("indeterminate", PUBLISHER_GAP) if publisher_has_gaps else ("lost", _UNKNOWN)
 
 
-def _place(event_id: str) -> tuple[str, int]:
-    """Return epoch and SEQ of an id ``AGENT:EPOCH:SEQ``; an id that a caller chose has SEQ 0."""
-    _, _, rest = event_id.partition(":")
-    epoch, _, seq = rest.rpartition(":")
-    return (epoch, int(seq)) if seq.isdigit() else (event_id, 0)
+def _sentence(owner: str, gap: JournalGap) -> str:
+    if gap.what == MISSING and gap.records:
+        return f"{owner}: records {gap.jseq} to {gap.jseq + gap.records - 1} of epoch {gap.epoch} are missing"
+    return f"{owner}: the end of epoch {gap.epoch} is missing"
 
 
 def longest_silence(
@@ -191,10 +165,10 @@ def longest_silence(
 
 def in_flight(publisher: Journal, moment: float) -> int:
     """Return how many publishes were in flight at ``moment`` (epoch seconds) and had to be sent again later."""
-    began = {entry.conn: entry.at for entry in publisher.entries if entry.kind == "connected"}
-    before: set[str] = set()
-    after: set[str] = set()
+    began = {entry.conn: entry.at for entry in publisher.entries if entry.line.kind == "connected"}
+    before: set[str | None] = set()
+    after: set[str | None] = set()
     for entry in publisher.entries:
-        if entry.kind == "sent":
-            (before if began.get(entry.conn, 0.0) < moment else after).add(entry.event_id)
+        if entry.line.kind == "sent":
+            (before if began.get(entry.conn, 0.0) < moment else after).add(entry.line.event_id)
     return len(before & after)

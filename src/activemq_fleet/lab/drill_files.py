@@ -44,7 +44,7 @@ def _records(directory: Path) -> Iterator[dict[str, Any]]:
                 try:
                     record = json.loads(line)
                     record["at"] = datetime.fromisoformat(record["ts"]).timestamp()
-                    record["jseq"], record["epoch"], record["kind"]
+                    record["agent"], record["epoch"], record["jseq"], record["kind"]
                 except (ValueError, KeyError, TypeError):
                     continue
                 yield record
@@ -63,7 +63,7 @@ def account_for_pair(
     subscriber = read_journal(where / "subscriber", f"the subscriber of {pair}")
     promised = _promised(where / "promised")
     found = account_for_events(pair, protocol, publisher, subscriber, promised)
-    mine = publisher.ids("accepted").keys() | set(promised)
+    mine = publisher.ids("accepted") | set(promised)
     handled, acknowledged = subscriber.moments("handled", mine), publisher.moments("acknowledged", mine)
     return found, [_measured(fault, publisher, handled, acknowledged, skew) for fault in faults]
 
