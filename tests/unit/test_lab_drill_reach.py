@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import socket
 import threading
 import time
@@ -20,10 +21,10 @@ from tests.unit.agent.certificates import Authority, server, serving
 NOWHERE = "nowhere.invalid:1883"
 
 
-def serve(server: socket.socket, answer: bytes) -> None:
-    """Answer each connection alike until the server is closed."""
+def serve(server: socket.socket, *answers: bytes) -> None:
+    """Answer each connection in turn, and all further ones as the last, until the server is closed."""
     with suppress(OSError):
-        while True:
+        for answer in itertools.chain(answers, itertools.repeat(answers[-1])):
             connection, _ = server.accept()
             with connection:
                 connection.recv(1024)
@@ -31,9 +32,9 @@ def serve(server: socket.socket, answer: bytes) -> None:
 
 
 @contextmanager
-def server_of(answer: bytes) -> Iterator[str]:
+def server_of(*answers: bytes) -> Iterator[str]:
     with socket.create_server(("127.0.0.1", 0)) as server:
-        threading.Thread(target=serve, args=(server, answer), daemon=True).start()
+        threading.Thread(target=serve, args=(server, *answers), daemon=True).start()
         yield f"127.0.0.1:{server.getsockname()[1]}"
         server.shutdown(socket.SHUT_RDWR)
 
@@ -105,8 +106,15 @@ def test_a_node_to_which_the_load_could_not_move_is_refused(served: str) -> None
 
 
 def test_a_connection_that_is_taken_by_something_else_proves_nothing(taken: str, refused: str) -> None:
-    assert f"{taken} (something answers there that is no broker with MQTT)" in refusal(spec(taken, refused))
+    assert f"{taken} (it hangs up without an answer" in refusal(spec(taken, refused))
     assert f"{taken} (does not speak TLS: ssl:// needs the broker's TLS port)" in refusal(spec(f"ssl://{taken}"))
+
+
+def test_one_that_hangs_up_is_asked_again() -> None:
+    with server_of(b"", b"\x20\x02\x00\x00") as address:
+        refuse_unreachable([spec(address)], timeout=5)
+    with server_of(b"", b"\x20\x02\x00\x05") as address:
+        assert "brokers refuse the login of the load" in refusal(spec(address))
 
 
 @pytest.mark.parametrize("code", [3, 4, 5])
