@@ -101,7 +101,7 @@ class Output:
         partition is sorted and as large as a file should be: then nothing is shuffled or sorted.
         """
         rows = sf.count(sf.lit(1)).alias("rows")
-        is_adaptive = self._spark.conf.get(_ADAPTIVE, None) == "true"  # else nobody reads the others
+        is_adaptive = self._spark.conf.get(_ADAPTIVE) == "true"  # else nobody reads the others
         with temporary_settings(self._spark, _by_size(name) if is_adaptive else {}):
             shaped = select_columns(name, frame) if ordered else _in_order(name, select_columns(name, frame))
             seen = Observation()

@@ -45,13 +45,6 @@ def test_java_compiles_quickly_where_spark_is_here() -> None:
     assert "TieredStopAtLevel" not in java("spark://far:7077")
 
 
-@pytest.mark.parametrize(("memory", "small"), [("900m", True), ("8g", True), ("9g", False), ("20000m", False)])
-def test_pages_are_small_where_a_task_has_no_more_memory_than_it_may_have_pages(memory: str, *, small: bool) -> None:
-    found = settings_of(SessionOptions(conf={"spark.driver.memory": memory}), "local[*]", _SCRATCH)
-
-    assert ("spark.buffer.pageSize" in found) is small
-
-
 def test_a_local_spark_is_on_loopback_and_its_files_are_in_the_scratch_directory(tmp_path: Path) -> None:
     found = settings_of(SessionOptions(), "local[*]", tmp_path)
     assert (found["spark.driver.host"], found["spark.driver.bindAddress"]) == ("127.0.0.1", "127.0.0.1")
