@@ -119,11 +119,6 @@ def test_another_release_is_no_restart(controller: Controller, pair: tuple[Machi
         assert f"{machine.name}: runs 6.3.1, and the inventory says 5.18.3: that is an upgrade" in said
 
 
-def test_site_leaves_another_release_line_to_upgrade(controller: Controller, pair: tuple[Machine, Machine]) -> None:
-    said = refused(controller, "site", pair, "-e", "activemq_release=5.18.3")
-    assert "runs 6.3.1, and the inventory says 5.18.3: site does not change the release line" in said
-
-
 @in_every_situation
 def test_a_first_node_that_does_not_come_back_ends_the_run_and_the_next_one_goes_on(
     controller: Controller, pair: tuple[Machine, Machine]
@@ -191,6 +186,7 @@ def end(running: subprocess.Popen[str]) -> str:
         return stdout.read()
 
 
+@in_every_situation
 def test_a_switchover_that_was_killed_leaves_no_node_stopped_for_long(
     controller: Controller, pair: tuple[Machine, Machine]
 ) -> None:

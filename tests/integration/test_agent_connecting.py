@@ -30,6 +30,7 @@ from activemq_fleet.lab import Credentials, Lab
 from tests.integration.conftest import LabOf
 from tests.integration.labs import pair, write_inventory
 from tests.integration.waiting import PATIENCE, until
+from tests.situations import in_every_situation
 from tests.waiting import LateError
 
 KILLS = int(os.environ.get("KILLS") or "1")
@@ -218,6 +219,7 @@ def test_nothing_accepted_is_lost_when_the_active_broker_is_killed_again_and_aga
     assert len(received) == len(set(received))
 
 
+@in_every_situation
 @pytest.mark.timeout(900)
 def test_a_frozen_broker_is_left_and_delivery_resumes_when_it_is_gone(lab: Lab, agents: tuple[Agent, Agent]) -> None:
     """It keeps its connections and its lock: nobody can take over before it is killed."""

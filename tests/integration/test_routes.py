@@ -27,6 +27,7 @@ from activemq_fleet.lab import Credentials, Lab
 from activemq_fleet.lab.stomp import StompConnection
 from activemq_fleet.render.activemq_xml import activemq_xml
 from activemq_fleet.routes import Answer, Routes, routes_of
+from tests.situations import further
 from tests.stomp_clients import stomp_send
 
 NETWORKS = int(os.environ.get("ROUTES", "2"))
@@ -236,7 +237,7 @@ def _mesh(near: str) -> dict[str, Any]:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize(("near", "rules"), [("true", []), ("false", ["R004"])])
+@pytest.mark.parametrize(("near", "rules"), [("true", []), *further(("false", ["R004"]))])
 def test_messages_are_stranded_where_routes_find_that_the_brokers_choice_strands(
     near: str, rules: list[str], tmp_path: Path
 ) -> None:
