@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from activemq_fleet.drills import DeliveryAccount, account_for_events, in_flight, longest_silence
+from activemq_fleet.drills import DeliveryAccount, account_for_events, count_in_flight, longest_silence
 from activemq_fleet.drills.accounting import Journal
 
 EPOCH = "fdcf1c27-659f-430e-a21c-32ab4cc31e10"
@@ -197,5 +197,5 @@ def test_in_flight_are_publishes_that_were_sent_again_on_a_later_connection() ->
         ("sent", 3, {"conn": 2}),
     )
 
-    assert in_flight(Journal.of("the publisher", records), 3.5) == 1
-    assert in_flight(Journal.of("the publisher", records), 8.0) == 0
+    assert count_in_flight(Journal.of("the publisher", records), 3.5) == 1
+    assert count_in_flight(Journal.of("the publisher", records), 8.0) == 0

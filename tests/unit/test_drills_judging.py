@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from activemq_fleet.drills import DeliveryAccount, EventOutcome, Fault, headline, judge
-from activemq_fleet.drills.judging import highest_loss_probability, lowest_rate, void_reason
+from activemq_fleet.drills.judging import loss_probability_upper_bound, lowest_rate, void_reason
 from tests.unit.drilled import ACCOUNT, FAULT, result_of
 
 
@@ -87,5 +87,5 @@ def test_a_fault_needs_fifty_events_a_second_or_half_of_a_lower_rate() -> None:
 
 
 def test_twenty_faults_without_a_loss_leave_fourteen_percent() -> None:
-    assert highest_loss_probability(20) == pytest.approx(0.139, abs=0.001)
-    assert highest_loss_probability(0) == 1
+    assert loss_probability_upper_bound(20) == pytest.approx(0.139, abs=0.001)
+    assert loss_probability_upper_bound(0) == 1

@@ -154,7 +154,7 @@ class Publisher:
         self._look_at = 0.0  # when to look into the outbox again, though nobody woke us
 
     @property
-    def unproved_prefixes(self) -> tuple[str, ...]:
+    def unproved_topic_prefixes(self) -> tuple[str, ...]:
         """The topic prefixes whose canaries (test messages) do not come back, so that their events stay unconfirmed."""
         return tuple(name for name, prefix in list(self._prefixes.items()) if prefix.state == "unproved")
 

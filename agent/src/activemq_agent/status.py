@@ -30,7 +30,7 @@ def status_of(service: Service) -> dict[str, Any]:
             "sent": publisher.sent,
             "acknowledged": publisher.acknowledged,
             "refused": service.control.refused,
-            "unproved": list(publisher.unproved_prefixes),
+            "unproved": list(publisher.unproved_topic_prefixes),
         },
     }
     if subscriber is not None:

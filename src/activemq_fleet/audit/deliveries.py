@@ -363,13 +363,13 @@ class Judge:
         subscribers: Mapping[str, Subscriber],
         missing: Mapping[str, int],
         reach: Reach,
-        subscribed_first: Collection[str] = (),
+        subscribed_before_events: Collection[str] = (),
     ) -> None:
         """``missing``: how many records of each agent are missing. ``reach``: that of all events.
 
-        ``subscribed_first``: the subscribers that are known to have subscribed, to all events, before the first.
+        ``subscribed_before_events``: the subscribers that are known to have subscribed to all events before the first.
         """
-        self._subscribed_first = frozenset(subscribed_first)
+        self._subscribed_before_events = frozenset(subscribed_before_events)
         self._missing = missing
         self._streams: dict[tuple[str, str], dict[str, _Stream]] = {}
         for key, extremes in reach.items():
@@ -436,7 +436,7 @@ class Judge:
         found: dict[str, Delivery] = {}
         for copy in event.copies:
             streams = self._streams.get((copy.agent, copy.epoch), {})
-            for name in streams.keys() | self._subscribed_first:
+            for name in streams.keys() | self._subscribed_before_events:
                 stream = streams.get(name, _Stream())
                 if copy.topic is not None and name not in has_it and self._is_expected(copy, name):
                     reason = self._reason(copy, copy.topic, name, stream)
@@ -447,7 +447,7 @@ class Judge:
     def _is_expected(self, copy: PublishedEvent, name: str) -> bool:
         """Whether something earlier of the epoch came while a subscription to the topic lasted, or lasted no longer."""
         assert copy.topic is not None  # noqa: S101 -- for the type alone
-        if name in self._subscribed_first:
+        if name in self._subscribed_before_events:
             return True
         for wanted, is_open, came in self._lasting.get(((copy.agent, copy.epoch), name), ()):
             is_earlier = _is_below(came.min_seq, copy.seq) or _is_below(came.min_first, copy.first)

@@ -38,37 +38,40 @@ class JudgedJournals(NamedTuple):
 
 
 def judge_journals(
-    lines: Collection[JournalLine], *, cut_off: Collection[EpochKey] = (), subscribed_first: Collection[str] = ()
+    lines: Collection[JournalLine],
+    *,
+    truncated_epochs: Collection[EpochKey] = (),
+    subscribed_before_events: Collection[str] = (),
 ) -> JudgedJournals:
     """Return what became of the events of journals, whose lines may come in any order and several times.
 
-    ``cut_off``: the epochs whose journals lack their end. ``subscribed_first``: the agents that are known to have
-    subscribed, to all events, before the first; one of them without a journal is taken to lack records.
+    ``truncated_epochs``: the epochs whose journals lack their end. ``subscribed_before_events``: the agents that are
+    known to have subscribed to all events before the first; one of them without a journal is taken to lack records.
     """
-    epochs = epochs_of(_parts(lines, frozenset(cut_off)), _received(lines))
+    epochs = epochs_of(_parts(lines, frozenset(truncated_epochs)), _received(lines))
     ordered = sorted(lines, key=lambda line: (line.agent, epochs[line.agent, line.epoch].rank, line.jseq))
     found = list(in_order(ordered, epochs))
     records = [one for one in found if isinstance(one, OrderedRecord)]
-    missing = dict.fromkeys(subscribed_first, 1)
+    missing = dict.fromkeys(subscribed_before_events, 1)
     missing |= {one.agent: one.records for one in found if isinstance(one, MissingRecords)}
     subscribers = subscribers_of(one for one in found if isinstance(one, SubscriptionChange))
     events = list(events_of(sorted(records, key=lambda record: record.event_id)))
     reach: Reach = {}
     for key, extremes in reached_ranges(events, subscribers, missing):
         reach.setdefault(key, EventRange()).add(extremes)
-    judge = Judge(subscribers, missing, reach, subscribed_first)
+    judge = Judge(subscribers, missing, reach, subscribed_before_events)
     outcomes = [outcome for outcome, _ in judge.outcomes_of(events) if outcome]
     return JudgedJournals(outcomes, records, [one for one in found if isinstance(one, JournalGap)])
 
 
-def _parts(lines: Iterable[JournalLine], cut_off: frozenset[EpochKey]) -> Iterator[EpochPart]:
+def _parts(lines: Iterable[JournalLine], truncated_epochs: frozenset[EpochKey]) -> Iterator[EpochPart]:
     by_epoch = sorted(lines, key=lambda line: (line.agent, line.epoch))
     for key, of_epoch in groupby(by_epoch, key=lambda line: (line.agent, line.epoch)):
         mine = list(of_epoch)
         known = max(line.jseq for line in mine)
         began = min((line.ts for line in mine if line.ts is not None), default=None)
         # All of an epoch is one file here, in which nothing readable follows what is cut off.
-        yield EpochPart(key[0], key[1], *key, known, began, line=1, torn=2 if key in cut_off else None)
+        yield EpochPart(key[0], key[1], *key, known, began, line=1, torn=2 if key in truncated_epochs else None)
 
 
 def _received(lines: Iterable[JournalLine]) -> dict[EpochKey, int]:

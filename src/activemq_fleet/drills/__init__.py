@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from activemq_fleet.drills.accounting import account_for_events, in_flight, longest_silence
+from activemq_fleet.drills.accounting import account_for_events, count_in_flight, longest_silence
 from activemq_fleet.drills.judging import LOWEST_RATE, headline, judge
 from activemq_fleet.drills.model import (
     Conditions,
@@ -27,8 +27,8 @@ __all__ = [
     "FaultKind",
     "StateSpan",
     "account_for_events",
+    "count_in_flight",
     "headline",
-    "in_flight",
     "judge",
     "longest_silence",
 ]

@@ -58,7 +58,7 @@ class Journal:
         return self.entries[0].line.agent if self.entries else self.owner
 
     @property
-    def cut_off(self) -> set[EpochKey]:
+    def truncated_epochs(self) -> set[EpochKey]:
         """The epochs whose last record does not say that the agent was stopped."""
         last: dict[EpochKey, JournalLine] = {}
         for line in self.lines:
@@ -104,8 +104,8 @@ def account_for_events(
     """
     found = judge_journals(
         [*publisher.lines, *subscriber.lines],
-        cut_off=publisher.cut_off | subscriber.cut_off,
-        subscribed_first=[subscriber.agent],
+        truncated_epochs=publisher.truncated_epochs | subscriber.truncated_epochs,
+        subscribed_before_events=[subscriber.agent],
     )
     owners = {one.agent: one.owner for one in (publisher, subscriber)}
     gaps = [f"{one.owner}: there is no journal" for one in (publisher, subscriber) if not one.entries]
@@ -163,7 +163,7 @@ def longest_silence(
     return max(around, key=lambda silence: silence[1], default=None)
 
 
-def in_flight(publisher: Journal, moment: float) -> int:
+def count_in_flight(publisher: Journal, moment: float) -> int:
     """Return how many publishes were in flight at ``moment`` (epoch seconds) and had to be sent again later."""
     began = {entry.conn: entry.at for entry in publisher.entries if entry.line.kind == "connected"}
     before: set[str | None] = set()

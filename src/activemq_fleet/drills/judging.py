@@ -64,7 +64,7 @@ def headline(result: DrillResult) -> str:
     return f"The fleet did not pass: {result.reasons[0]}."
 
 
-def highest_loss_probability(faults: int) -> float:
+def loss_probability_upper_bound(faults: int) -> float:
     """Return the upper 95 % bound of the loss probability per fault (0 to 1), after so many faults without loss."""
     return float(1 - 0.05 ** (1 / faults)) if faults else 1.0
 

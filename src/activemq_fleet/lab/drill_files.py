@@ -13,7 +13,14 @@ from typing import Any
 
 import psutil
 
-from activemq_fleet.drills import DeliveryAccount, Fault, StateSpan, account_for_events, in_flight, longest_silence
+from activemq_fleet.drills import (
+    DeliveryAccount,
+    Fault,
+    StateSpan,
+    account_for_events,
+    count_in_flight,
+    longest_silence,
+)
 from activemq_fleet.drills.accounting import Journal
 from activemq_fleet.drills.model import ObservedState
 from activemq_fleet.logs import BrokerRun, parse
@@ -78,7 +85,7 @@ def _measured(
         silent_from=silence[0] if silence else None,
         silence=silence[1] if silence else None,
         publish_gap=unacknowledged[1] if unacknowledged else None,
-        in_flight=in_flight(publisher, fault.at),
+        in_flight=count_in_flight(publisher, fault.at),
     )
 
 

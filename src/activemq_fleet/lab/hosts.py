@@ -156,7 +156,7 @@ class Hosts:
         # A pure slave's command dials its master's name, which only the lab's JVMs can resolve: Startup waits for it.
         if not broker.profile.replicates:
             for before in service.commands_before_start(broker):
-                processes.run_before_start(broker.host, before)
+                processes.run_command_before_start(broker.host, before)
         command = [self.lab.java, *service.java_options(broker), *_arguments(broker, self.lab.software)]
         processes.launch(self.layout, broker.host, command, service.environment(broker), self.data(broker), version)
 

@@ -66,7 +66,7 @@ class PortReservations:
         that has been idle longest is taken over. Raises LabError when every block has a running lab.
         """
         with self._locked():
-            held = self.block_of(lab)
+            held = self.address_block_of(lab)
             if held is not None and wanted in (None, held):
                 return held
             numbers = [*([wanted] if wanted else []), *_order(lab)]
@@ -78,21 +78,21 @@ class PortReservations:
             self._write(choice, PortReservation(str(lab), getpass.getuser(), time.time()))
             return choice
 
-    def block_of(self, lab: Path) -> int | None:
+    def address_block_of(self, lab: Path) -> int | None:
         """Return the number of the block that a lab has claimed; None without a claim."""
         return next((number for number, claim in self.by_block().items() if claim.directory == str(lab)), None)
 
     def record_processes(self, lab: Path, processes: Iterable[Process]) -> None:
         """Store the processes that keep a lab's claim alive; nothing happens without a claim."""
         with self._locked():
-            number = self.block_of(lab)
+            number = self.address_block_of(lab)
             if number is not None:
                 self._write(number, replace(self.by_block()[number], processes=tuple(processes)))
 
     def release(self, lab: Path) -> None:
         """Delete the claim of a lab, if there is one."""
         with self._locked():
-            number = self.block_of(lab)
+            number = self.address_block_of(lab)
             if number is not None:
                 self._clear(number)
 

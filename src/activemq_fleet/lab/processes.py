@@ -80,7 +80,7 @@ def launch(
     return run
 
 
-def run_before_start(host: str, command: Sequence[str]) -> None:
+def run_command_before_start(host: str, command: Sequence[str]) -> None:
     """Run a command that must succeed before a broker starts. Raises LabError with what it printed."""
     done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
     if done.returncode:

@@ -29,7 +29,7 @@ LinkEntry = tuple[LinkSettings, str, int]
 
 
 @dataclass
-class RestOfFleet:
+class FleetOutsideComponent:
     """What a component's own hosts do not show: its links, shared stores, findings about unknown ends of links.
 
     ``stores`` has the unit that uses a store first, by store.
@@ -57,7 +57,7 @@ class Division:
     waivers: tuple[WaiverSettings, ...]
     warnings: tuple[str, ...]
     component_of: Mapping[str, str]
-    rest_by_component: Mapping[str, RestOfFleet]
+    rest_by_component: Mapping[str, FleetOutsideComponent]
 
 
 def component_key(facts: HostFacts) -> str | None:
@@ -251,8 +251,8 @@ def _rest_by_component(
     links: Iterable[LinkEntry],
     ends: Mapping[str, Sequence[str]],
     joined: Mapping[str, str],
-) -> dict[str, RestOfFleet]:
-    found: dict[str, RestOfFleet] = defaultdict(RestOfFleet)
+) -> dict[str, FleetOutsideComponent]:
+    found: dict[str, FleetOutsideComponent] = defaultdict(FleetOutsideComponent)
     unknown = []
     for link, host, position in links:
         if link.source in ends and link.to in ends:

@@ -15,7 +15,7 @@ from activemq_fleet import __version__
 from activemq_fleet.errors import FleetError, InputError
 from activemq_fleet.findings import Finding, error
 from activemq_fleet.naming import Naming
-from activemq_fleet.planning.components import Division, RestOfFleet
+from activemq_fleet.planning.components import Division, FleetOutsideComponent
 from activemq_fleet.planning.host_facts import parsed_variables
 from activemq_fleet.planning.records import variables_from_json
 from activemq_fleet.releases import Release
@@ -28,7 +28,7 @@ from activemq_fleet.validation import checked
 
 DATASETS = ("brokers", "links", "findings", "files", "components")
 _MOST_NAMED = 4
-_NO_REST = RestOfFleet()
+_NO_REST = FleetOutsideComponent()
 
 Row = dict[str, Any]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from statistics import median
 
-from activemq_fleet.drills.judging import headline, highest_loss_probability
+from activemq_fleet.drills.judging import headline, loss_probability_upper_bound
 from activemq_fleet.drills.model import DrillResult, Fault
 from activemq_fleet.reports.charts import Chart, tick_step
 from activemq_fleet.reports.pages import render
@@ -31,7 +31,7 @@ def drill_report(result: DrillResult) -> str:
         takeover=_longest_and_median(_known(fault.takeover for fault in counted)),
         timeline=timeline(result),
         distribution=distribution(counted),
-        chance=100 * highest_loss_probability(len(counted)),
+        chance=100 * loss_probability_upper_bound(len(counted)),
         accounts=result.accounts if len(result.accounts) < 2 else (*result.accounts, result.sums),
         units=[(one.pair, unit.event_id, unit.verdict, unit.reason) for one in result.accounts for unit in one.units],
     )

@@ -25,9 +25,9 @@ from activemq_fleet.spark.event_cache import (
     has_replaced_files,
     host_fingerprint,
 )
-from activemq_fleet.spark.final_column import OutputWithFinalColumn
 from activemq_fleet.spark.inputs import Host, file_kind, list_inputs
 from activemq_fleet.spark.journals import journal_records
+from activemq_fleet.spark.output_with_final_column import OutputWithFinalColumn
 from activemq_fleet.spark.paths import local_path
 from activemq_fleet.spark.settings import temporary_settings
 

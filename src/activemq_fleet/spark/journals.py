@@ -153,7 +153,7 @@ def journal_lines(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
 
     for batch in batches:
         for path, content in zip(batch.column("path"), batch.column("content"), strict=True):
-            host, file = host_and_file(path.as_py())
+            host, file = split_host_and_file(path.as_py())
             for rows in _portions(content.as_buffer()):
                 lines, values, problems = zip(*rows, strict=True)
                 columns: list[Any] = [[host] * len(rows), [file] * len(rows), lines, values, problems]
@@ -164,7 +164,7 @@ def journal_lines(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
                 )
 
 
-def host_and_file(path: str) -> tuple[str, str]:
+def split_host_and_file(path: str) -> tuple[str, str]:
     """Return host and file (``agent/NAME``) of a path that ends with HOST/agent/NAME."""
     host, directory, name = path.rsplit("/", 3)[1:]
     return host, f"{directory}/{name}"

@@ -79,7 +79,7 @@ _KNOWN: tuple[tuple[str, Line], ...] = (
 
 
 @contextmanager
-def translated_errors(scratch: ScratchDirectory) -> Iterator[None]:
+def translate_spark_errors(scratch: ScratchDirectory) -> Iterator[None]:
     """Raise SparkProblem in place of errors that Spark raises in the block; other exceptions pass."""
     try:
         yield

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from activemq_fleet.spark.options import SessionOptions
 from activemq_fleet.spark.prerequisites import check_archives, check_reachable, java_home
-from activemq_fleet.spark.problems import SparkProblem, translated_errors
+from activemq_fleet.spark.problems import SparkProblem, translate_spark_errors
 from activemq_fleet.spark.progress import phase, show_progress
 from activemq_fleet.spark.scratch import ScratchDirectory, scratch_directory
 from activemq_fleet.spark.settings import (
@@ -51,7 +51,7 @@ def session(name: str, options: SessionOptions) -> Iterator[SparkSession]:
         running: list[SparkSession] = []
         try:
             # Inside, because what went wrong has to be asked of a JVM that is still there.
-            with translated_errors(scratch):
+            with translate_spark_errors(scratch):
                 check_archives(archives_of(options))
                 spark = _connect(name, remote, options) if remote else _launch(name, options, scratch)
                 running.append(spark)

@@ -154,7 +154,7 @@ def test_on_a_prefix_whose_canary_does_not_come_back_events_are_kept_as_unconfir
     assert (counts.outbox_rows, counts.unconfirmed) == (0, 2)
     assert [record["event_id"] for record in bench.journal("unconfirmed")] == ids
     assert bench.journal("acknowledged") == []
-    assert bench.publisher.unproved_prefixes == ("a/b",)
+    assert bench.publisher.unproved_topic_prefixes == ("a/b",)
     assert "prefix not proved" in bench.log.events()
 
 
@@ -183,7 +183,7 @@ def test_a_canary_that_comes_late_confirms_what_was_kept(bench: Bench) -> None:
     bench.turn(70, 1.0)
     assert bench.store.counts().unconfirmed == 0
     assert len(bench.journal("acknowledged")) == 2
-    assert bench.publisher.unproved_prefixes == ()
+    assert bench.publisher.unproved_topic_prefixes == ()
 
 
 def test_a_canary_of_an_earlier_connection_proves_nothing(bench: Bench) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from activemq_fleet.audit import verdict_words as words
 from activemq_fleet.spark import journals
-from activemq_fleet.spark.journals import host_and_file, journal_lines
+from activemq_fleet.spark.journals import journal_lines, split_host_and_file
 
 Row = tuple[str, str, int, str | None, str | None]
 
@@ -35,7 +35,7 @@ def test_a_line_knows_its_host_its_file_and_its_number() -> None:
 
 
 def test_a_path_may_be_any_that_hadoop_reads() -> None:
-    assert host_and_file("s3a://logs/2026/shop01/agent/a b.jsonl.gz") == ("shop01", "agent/a b.jsonl.gz")
+    assert split_host_and_file("s3a://logs/2026/shop01/agent/a b.jsonl.gz") == ("shop01", "agent/a b.jsonl.gz")
 
 
 def test_what_has_no_end_of_line_is_a_line_too() -> None:

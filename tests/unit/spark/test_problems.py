@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.spark.problems import SparkProblem, error_message, translated_errors
+from activemq_fleet.spark.problems import SparkProblem, error_message, translate_spark_errors
 from activemq_fleet.spark.scratch import ScratchDirectory
 
 _WORKER = """An exception was thrown from the Python worker. Please see the stack trace below.
@@ -56,14 +56,14 @@ def test_a_known_problem_says_what_to_do(text: str, line: str) -> None:
 
 
 def test_a_stack_trace_becomes_one_line(tmp_path: Path) -> None:
-    with pytest.raises(SparkProblem) as caught, translated_errors(ScratchDirectory(tmp_path)):
+    with pytest.raises(SparkProblem) as caught, translate_spark_errors(ScratchDirectory(tmp_path)):
         raise PySparkException("java.lang.IllegalStateException: no\n\tat a.b\n\tat c.d")
     assert "\n" not in str(caught.value)
     assert "at a.b" not in str(caught.value)
 
 
 def test_a_bug_of_ours_stays_what_it_is(tmp_path: Path) -> None:
-    with pytest.raises(PySparkTypeError), translated_errors(ScratchDirectory(tmp_path)):
+    with pytest.raises(PySparkTypeError), translate_spark_errors(ScratchDirectory(tmp_path)):
         raise PySparkTypeError("[NOT_COLUMN]")
 
 
@@ -71,6 +71,6 @@ def test_what_java_said_before_it_ended_is_told(tmp_path: Path) -> None:
     (tmp_path / "spark.log").write_text("Invalid maximum heap size: -Xmx9x\nError: Could not create the JVM\n")
     with (
         pytest.raises(SparkProblem, match="Invalid maximum heap size: -Xmx9x"),
-        translated_errors(ScratchDirectory(tmp_path)),
+        translate_spark_errors(ScratchDirectory(tmp_path)),
     ):
         raise PySparkException("[JAVA_GATEWAY_EXITED] Java gateway process exited before sending its port number.")
