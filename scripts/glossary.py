@@ -74,7 +74,7 @@ CHAPTERS: dict[str, tuple[Word, ...]] = {
         Word("drill", "repeated faults under load, with an account of every event", "lab.drill_run:DrillRun"),
     ),
     "Events": (
-        Word("event", "a message of an agent, with an identity of its own", "audit.deliveries:Event"),
+        Word("event", "a message of an agent, with an identity of its own", "audit.event_records:Event"),
         Word("journal", "an agent's record of what it accepted, published and handled", "audit.journals:*"),
         Word("outbox", "the events of an agent that no broker has acknowledged", f"{_AGENT}publishing:Outbox"),
         Word(

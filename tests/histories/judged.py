@@ -7,10 +7,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from types import ModuleType
+from types import SimpleNamespace
 from typing import Any
 
-from activemq_fleet.audit import deliveries, journals
+from activemq_fleet.audit import journals
+from tests.histories.mutants import MODULES
 
 _HEAD = re.compile(r'\{"v":\d+,"agent":"([^"\\]+)","epoch":"([^"\\]+)","jseq":(\d+),')
 Units = dict[tuple[str, str], str]
@@ -90,22 +91,22 @@ def _name(named: dict[tuple[str, str], int], line: journals.JournalLine) -> None
     named[agent, epoch] = max(named.get((agent, epoch), 0), seq if came else 0)
 
 
-def judge(
-    found: Read, journals: ModuleType = journals, deliveries: ModuleType = deliveries
-) -> tuple[Units, dict[str, str]]:
+def judge(found: Read, modules: SimpleNamespace = MODULES) -> tuple[Units, dict[str, str]]:
     """The verdicts of units, and of events, by modules that may have a bug planted."""
+    journals, ranges = modules.journals, modules.reached_ranges
     epochs = journals.epochs_of(found.parts, found.named)
     in_order = sorted(
         found.lines, key=lambda line: (line.agent, epochs[line.agent, line.epoch].rank, line.jseq, line.kind is None)
     )
     said = list(journals.in_order(in_order, epochs))
-    subscribers = deliveries.subscribers_of([one for one in said if isinstance(one, journals.SubscriptionChange)])
+    subscribers = ranges.subscribers_of([one for one in said if isinstance(one, journals.SubscriptionChange)])
     missing = {one.agent: one.records for one in said if isinstance(one, journals.MissingRecords)}
     records = sorted((one for one in said if isinstance(one, journals.OrderedRecord)), key=lambda one: one.event_id)
-    reach = dict(deliveries.reached_ranges(deliveries.events_of(records), subscribers, missing))
+    events_of = modules.event_records.events_of
+    reach = dict(ranges.reached_ranges(events_of(records), subscribers, missing))
     units: Units = {}
     events: dict[str, str] = {}
-    for outcome, mine in deliveries.Judge(subscribers, missing, reach).outcomes_of(deliveries.events_of(records)):
+    for outcome, mine in modules.deliveries.Judge(subscribers, missing, reach).outcomes_of(events_of(records)):
         for unit in mine:
             assert (unit.event_id, unit.subscriber) not in units, "a unit came twice"
             units[unit.event_id, unit.subscriber] = unit.verdict

@@ -7,12 +7,15 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import ModuleType
+from types import SimpleNamespace
 from typing import NamedTuple
 
-from activemq_fleet.audit import deliveries, journals
+from activemq_fleet.audit import deliveries, event_records, journals, reached_ranges
 
-_MODULES = (journals, deliveries)
+MODULES = SimpleNamespace(
+    journals=journals, event_records=event_records, reached_ranges=reached_ranges, deliveries=deliveries
+)
+"""The modules that come to verdicts, by name."""
 
 
 class Mutant(NamedTuple):
@@ -36,7 +39,7 @@ self.missing += line.jseq - self._previous - (1 if is_whole else 0)
 self.missing += 0
 
 a barrier of any prefix will do
-deliveries.py
+reached_ranges.py
 return _PREFIX.sub("", topic)
 return "orders"
 
@@ -51,7 +54,7 @@ by_seq = copy.seq is not None and copy.first == copy.last
 by_seq = copy.seq is not None
 
 unconfirmed is not acknowledged
-deliveries.py
+event_records.py
 _STATES = frozenset(("accepted", "acknowledged", "unconfirmed", "expired"))
 _STATES = frozenset(("accepted", "acknowledged", "expired"))
 
@@ -95,21 +98,23 @@ MUTANTS = tuple(Mutant(name, *rest) for name, *rest in (one.split("\n") for one 
 
 
 @contextmanager
-def planted(mutant: Mutant, directory: Path) -> Iterator[tuple[ModuleType, ModuleType]]:
-    """The modules ``journals`` and ``deliveries`` with the bug in them, under another name."""
+def planted(mutant: Mutant, directory: Path) -> Iterator[SimpleNamespace]:
+    """``MODULES`` with the bug in them, under another name."""
     name = f"planted_{abs(hash(mutant.name))}"
     package = directory / name
     package.mkdir()
-    for module in _MODULES:
+    for module in vars(MODULES).values():
         source = Path(str(module.__file__))
         text = source.read_text()
         if source.name == mutant.file:
             assert text.count(mutant.old) == 1, f"{mutant.file} has {mutant.old!r} {text.count(mutant.old)} times"
             text = text.replace(mutant.old, mutant.new)
-        (package / source.name).write_text(text.replace("activemq_fleet.audit.journals", f"{name}.journals"))
+        for own in vars(MODULES):
+            text = text.replace(f"activemq_fleet.audit.{own} ", f"{name}.{own} ")
+        (package / source.name).write_text(text)
     sys.path.insert(0, str(directory))
     try:
-        yield importlib.import_module(f"{name}.journals"), importlib.import_module(f"{name}.deliveries")
+        yield SimpleNamespace(**{own: importlib.import_module(f"{name}.{own}") for own in vars(MODULES)})
     finally:
         sys.path.remove(str(directory))
         for module_name in [one for one in sys.modules if one.partition(".")[0] == name]:

@@ -9,7 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from activemq_fleet.audit.deliveries import EventRange, Judge, RangeKey, Reach, Subscriber, events_of, reached_ranges
+from activemq_fleet.audit.deliveries import Judge
+from activemq_fleet.audit.event_records import events_of
 from activemq_fleet.audit.journals import (
     Epoch,
     EpochKey,
@@ -22,6 +23,7 @@ from activemq_fleet.audit.journals import (
     SubscriptionChange,
     in_order,
 )
+from activemq_fleet.audit.reached_ranges import EventRange, RangeKey, Reach, Subscriber, reached_ranges
 
 _TIME = pa.timestamp("us", tz="UTC")
 _ROWS = 1 << 13  # rows of a batch
@@ -57,7 +59,7 @@ REACH = pa.schema(
         "is_odd": pa.bool_(),
     }
 )
-"""What has reached whom, of some of the events: keys and values of ``deliveries.Reach``."""
+"""What has reached whom, of some of the events: keys and values of ``reached_ranges.Reach``."""
 JUDGED = pa.schema(
     {
         "event_id": pa.string(),

@@ -6,15 +6,8 @@ from collections.abc import Collection, Iterable, Iterator
 from itertools import groupby
 from typing import NamedTuple
 
-from activemq_fleet.audit.deliveries import (
-    EventRange,
-    Judge,
-    Outcome,
-    Reach,
-    events_of,
-    reached_ranges,
-    subscribers_of,
-)
+from activemq_fleet.audit.deliveries import Judge, Outcome
+from activemq_fleet.audit.event_records import events_of
 from activemq_fleet.audit.journals import (
     EpochKey,
     EpochPart,
@@ -27,6 +20,7 @@ from activemq_fleet.audit.journals import (
     id_parts,
     in_order,
 )
+from activemq_fleet.audit.reached_ranges import EventRange, Reach, reached_ranges, subscribers_of
 
 
 class JudgedJournals(NamedTuple):

@@ -12,8 +12,9 @@ from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from activemq_fleet.audit import delivery_rows
-from activemq_fleet.audit.deliveries import Judge, subscribers_of
+from activemq_fleet.audit.deliveries import Judge
 from activemq_fleet.audit.journals import Epoch, EpochKey, EpochPart, JournalGap, epochs_of, without_journal
+from activemq_fleet.audit.reached_ranges import subscribers_of
 from activemq_fleet.audit.verdict_words import RECEIVING, UNREADABLE
 from activemq_fleet.spark.schemas import SCHEMAS
 

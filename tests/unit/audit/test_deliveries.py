@@ -79,7 +79,7 @@ def test_without_evidence_taken_away_nothing_is_indeterminate(run: Run) -> None:
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 def test_a_planted_bug_is_caught(mutant: Mutant, run: Run, tmp_path: Path) -> None:
     with planted(mutant, tmp_path) as modules:
-        assert differences(judge(run.read, *modules)[0], run.truth) != []
+        assert differences(judge(run.read, modules)[0], run.truth) != []
 
 
 @pytest.mark.parametrize(

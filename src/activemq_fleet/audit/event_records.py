@@ -1,0 +1,164 @@
+"""Gather the records of agents' journals by event: its copies at publishers, and its receipts at subscribers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import lru_cache
+from itertools import groupby
+
+from activemq_fleet.audit import verdict_words as words
+from activemq_fleet.audit.journals import OrderedRecord, id_parts
+
+_BARRIER = re.compile(words.BARRIER_TOPIC)
+_PUBLISHED = frozenset(words.PUBLISHING)
+_RECEIVED = frozenset((*words.RECEIVING, "barrier"))
+_STATES = frozenset(("accepted", "acknowledged", "unconfirmed", "expired"))
+
+
+@dataclass(slots=True)
+class PublishedEvent:
+    """An event as one agent publishes it, and its position among that agent's events.
+
+    ``seq`` is None for an id that a caller chose. ``first`` and ``last``: the positions at which the event was
+    accepted, and accepted again; ``state``: the last known one. The holes are the missing records before ``last`` and
+    before the newest record. An agent that an event's id names, and whose journal does not mention the event, has a
+    copy without further values.
+    """
+
+    agent: str
+    epoch: str
+    seq: int | None
+    topic: str | None
+    first: int | None = None
+    last: int | None = None
+    last_hole: int = 0
+    state: str = ""
+    state_hole: int = 0
+
+    @property
+    def is_accepted_once(self) -> bool:
+        """Whether it was accepted once: of events that were taken again the order at first receipt is not promised."""
+        return self.first is not None and self.first == self.last
+
+
+@dataclass(slots=True)
+class Receipt:
+    """The records of one event in one subscriber's journal.
+
+    ``came``: the number of records, barriers left out. ``place``: the position of the first record. ``received_hole``:
+    the number of missing records before the first receipt, None without a receipt; ``open_hole``: the same before the
+    last record that left the event unhandled.
+    """
+
+    subscriber: str
+    place: int
+    topic: str | None = None
+    came: int = 0
+    handled: int = 0
+    quarantined: int = 0
+    attempts: int = 0
+    received_hole: int | None = None
+    open_hole: int = 0
+    handled_at: datetime | None = None
+    is_barrier: bool = False
+
+
+@dataclass(slots=True)
+class Event:
+    """All records of one event. ``topic`` is the publishers' topic, or the subscribers' where no publisher's journal
+    has it.
+    """
+
+    event_id: str
+    topic: str | None
+    is_barrier: bool
+    accepted_at: datetime | None
+    copies: list[PublishedEvent]
+    receipts: list[Receipt]
+
+
+def events_of(records: Iterable[OrderedRecord]) -> Iterator[Event]:
+    """Yield events with their records; records come ordered by event id, those of one event in any order."""
+    for event_id, mine in groupby(records, key=lambda record: record.event_id):
+        yield _event(event_id, list(mine))
+
+
+def _event(event_id: str, records: list[OrderedRecord]) -> Event:
+    own = id_parts(event_id)
+    published, received = dict[str, list[OrderedRecord]](), dict[str, list[OrderedRecord]]()
+    for record in sorted(records, key=lambda record: (record.agent, record.place)):
+        if record.is_sent or record.kind in _PUBLISHED:
+            published.setdefault(record.agent, []).append(record)
+        elif record.kind in _RECEIVED:
+            received.setdefault(record.agent, []).append(record)
+    copies = [_copy(agent, mine, own) for agent, mine in published.items()]
+    receipts = [_receipt(agent, mine) for agent, mine in received.items()]
+    topic = _first(copy.topic for copy in copies) or _first(receipt.topic for receipt in receipts)
+    if own and own[0] not in published:
+        copies.append(PublishedEvent(*own, topic=topic))
+    for copy in copies:
+        copy.topic = copy.topic or topic
+    return Event(
+        event_id,
+        topic,
+        is_barrier=any(receipt.is_barrier for receipt in receipts)
+        or any(record.is_sent or _is_barrier(record.topic) for mine in published.values() for record in mine),
+        accepted_at=min(
+            (r.ts for mine in published.values() for r in mine if r.kind == "accepted" and r.ts), default=None
+        ),
+        copies=copies,
+        receipts=receipts,
+    )
+
+
+def _copy(agent: str, records: Sequence[OrderedRecord], own: tuple[str, str, int] | None) -> PublishedEvent:
+    accepted = [record for record in records if record.kind == "accepted"]
+    # Barriers of those who publish by other means than an agent's outbox are not accepted, only told of.
+    taken = accepted or [record for record in records if record.is_sent]
+    states = [record for record in records if record.kind in _STATES]
+    is_own = own is not None and own[0] == agent
+    copy = PublishedEvent(
+        agent,
+        own[1] if own and is_own else accepted[0].epoch if accepted else min(record.epoch for record in records),
+        own[2] if own and is_own else None,
+        _first(record.topic for record in accepted) or _first(record.topic for record in records),
+        first=taken[0].place if taken else None,
+    )
+    if accepted:
+        copy.last, copy.last_hole = accepted[-1].place, accepted[-1].hole
+    if states:
+        last = states[-1]
+        copy.state = "dropped" if last.kind == "expired" and last.reason == "dropped" else last.kind
+        copy.state_hole = last.hole
+    return copy
+
+
+def _receipt(subscriber: str, records: Sequence[OrderedRecord]) -> Receipt:
+    receipt = Receipt(subscriber, records[0].place, _first(record.topic for record in records))
+    for record in records:
+        kind = record.kind
+        receipt.came += kind != "barrier"
+        receipt.handled += kind == "handled"
+        receipt.quarantined += kind == "quarantined"
+        receipt.attempts += kind == "handling"
+        receipt.is_barrier |= kind == "barrier" or _is_barrier(record.topic)
+        if kind in ("received", "barrier") and receipt.received_hole is None:
+            receipt.received_hole = record.hole
+        if kind in ("received", "handling"):
+            receipt.open_hole = record.hole
+        if kind == "handled" and record.ts is not None:
+            receipt.handled_at = min(receipt.handled_at or record.ts, record.ts)
+    return receipt
+
+
+@lru_cache(1 << 12)
+def _is_barrier(topic: str | None) -> bool:
+    return topic is not None and _BARRIER.search(topic) is not None
+
+
+def _first(topics: Iterable[str | None]) -> str | None:
+    """The least topic: of several it is always the same one."""
+    return min((topic for topic in topics if topic is not None), default=None)

@@ -1,0 +1,152 @@
+"""Learn which events of each publisher have reached each subscriber, as the smallest and largest of each set."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import groupby
+from typing import Literal, NamedTuple
+
+from activemq_fleet.audit.event_records import Event, PublishedEvent, Receipt
+from activemq_fleet.audit.journals import SubscriptionChange
+
+Stream = tuple[str, str, str]
+"""A subscriber, and the agent and epoch that published: what one publisher has sent to one subscriber."""
+_PREFIX = re.compile("(?<=.)(/__barrier__)?/[^/]*$", re.DOTALL)
+
+
+@dataclass(slots=True)
+class EventRange:
+    """The smallest and largest SEQ and acceptance position of a set of events; None where no event has one.
+
+    ``is_odd``: the acceptance of one of the events is not known.
+    """
+
+    min_seq: int | None = None
+    max_seq: int | None = None
+    min_first: int | None = None
+    max_first: int | None = None
+    is_odd: bool = False
+
+    def add(self, other: EventRange | PublishedEvent) -> None:
+        """Widen the extremes by other extremes, or by those of a copy."""
+        if isinstance(other, PublishedEvent):
+            other = EventRange(other.seq, other.seq, other.first, other.first, other.first is None)
+        self.min_seq, self.max_seq = _least(self.min_seq, other.min_seq), _most(self.max_seq, other.max_seq)
+        self.min_first, self.max_first = _least(self.min_first, other.min_first), _most(self.max_first, other.max_first)
+        self.is_odd |= other.is_odd
+
+
+class RangeKey(NamedTuple):
+    """The set of events whose extremes are kept, by publisher's epoch and subscriber.
+
+    ``era``: receipts between two changes of the subscriptions; ``number`` counts the changes before. ``topic``:
+    receipts on a topic; ``barrier``: barriers of a prefix; there ``number`` counts the missing records before them, -1
+    where unknown.
+    """
+
+    kind: Literal["era", "topic", "barrier"]
+    stream: Stream
+    name: str
+    number: int
+
+
+Reach = dict[RangeKey, EventRange]
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """A subscriber's filter; ``begin`` and ``end`` are positions in his journal, ``end`` is None while the filter is
+    granted.
+    """
+
+    filter: str
+    begin: int
+    end: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Subscriber:
+    """A subscriber's subscriptions, and the sorted positions at which any of them began or ended."""
+
+    subscriptions: list[Subscription]
+    changes: list[int]
+
+    def era(self, place: int) -> int:
+        """Return the number of changes of the subscriptions before a position."""
+        return bisect_left(self.changes, place)
+
+
+def subscribers_of(changes: Iterable[SubscriptionChange]) -> dict[str, Subscriber]:
+    """Return all subscribers by name. A filter that is granted again continues the same durable subscription."""
+    found: dict[str, Subscriber] = {}
+    in_order = sorted(changes, key=lambda one: (one.subscriber, one.filter, one.place))
+    for name, of_agent in groupby(in_order, key=lambda one: one.subscriber):
+        subscriptions, places = list[Subscription](), set[int]()
+        for wanted, of_filter in groupby(of_agent, key=lambda one: one.filter):
+            begin: int | None = None
+            for change in of_filter:
+                if change.is_subscribed == (begin is not None):
+                    continue
+                places.add(change.place)
+                if begin is not None:
+                    subscriptions.append(Subscription(wanted, begin, change.place))
+                begin = change.place if change.is_subscribed else None
+            if begin is not None:
+                subscriptions.append(Subscription(wanted, begin, None))
+        found[name] = Subscriber(subscriptions, sorted(places))
+    return found
+
+
+def reached_ranges(
+    events: Iterable[Event], subscribers: Mapping[str, Subscriber], missing: Mapping[str, int]
+) -> Iterator[tuple[RangeKey, EventRange]]:
+    """Yield the events of each publisher's epoch that reached each subscriber, as extremes.
+
+    ``missing``: the number of missing records by agent. Extremes of parts of the events add up to those of all.
+    """
+    reach: Reach = {}
+    for event in events:
+        for receipt in event.receipts:
+            for copy in event.copies:
+                stream = receipt.subscriber, copy.agent, copy.epoch
+                for key in _reached(event, receipt, copy, stream, subscribers, missing):
+                    reach.setdefault(key, EventRange()).add(copy)
+    yield from reach.items()
+
+
+def _reached(
+    event: Event,
+    receipt: Receipt,
+    copy: PublishedEvent,
+    stream: Stream,
+    subscribers: Mapping[str, Subscriber],
+    missing: Mapping[str, int],
+) -> Iterator[RangeKey]:
+    if subscriber := subscribers.get(receipt.subscriber):
+        yield RangeKey("era", stream, "", subscriber.era(receipt.place))
+    hole = receipt.received_hole
+    if receipt.is_barrier:
+        # One that came on another topic than it was accepted for is forged, and none.
+        if event.is_barrier and receipt.topic == copy.topic and copy.topic is not None:
+            yield RangeKey("barrier", stream, proved_prefix(copy.topic), -1 if hole is None else hole)
+    # Where nothing is missing nobody asks between which receipts an event would stand.
+    elif hole is not None and copy.topic is not None and missing.get(receipt.subscriber) and copy.is_accepted_once:
+        yield RangeKey("topic", stream, copy.topic, hole)
+
+
+@lru_cache(1 << 12)
+def proved_prefix(topic: str) -> str:
+    """The prefix that an event's topic is proved by, or that a barrier's proves: all but the last level."""
+    return _PREFIX.sub("", topic)
+
+
+def _least(one: int | None, other: int | None) -> int | None:
+    return other if one is None else one if other is None else min(one, other)
+
+
+def _most(one: int | None, other: int | None) -> int | None:
+    return other if one is None else one if other is None else max(one, other)
