@@ -44,10 +44,10 @@ test-full: export HOSTILE_SECONDS := $(or $(HOSTILE_SECONDS),60)
 test-full: export FUZZ_EXAMPLES := $(or $(FUZZ_EXAMPLES),2000)
 test-full: export ACTIVEMQ_FLEET_HOSTS := required
 test-full: export ACTIVEMQ_FLEET_BROWSER := required
-test-full: ## the same with many more kills and examples, and no tier may be skipped
+test-full: ## the same with many more kills and examples, and no tier may be skipped; TIERS=hosts: that tier
 	@scripts/setup.sh --java --browser --tracer --balancer
-	@$(PY) -m scripts.run_tests
-	@$(PY) -m scripts.fuzz --minutes $(or $(MINUTES),1)
+	@$(PY) -m scripts.run_tests $(TIERS)
+	@$(if $(TIERS),,$(PY) -m scripts.fuzz --minutes $(or $(MINUTES),1))
 
 lint unit: ## one tier that needs no Java
 	@scripts/setup.sh
