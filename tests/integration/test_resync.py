@@ -244,7 +244,13 @@ def test_whoever_died_and_wherever_resync_was_killed_it_is_right_or_refuses(twin
                 resync(twins, cuts)
             print(f"{story}: refused: {refused.value}")
             assert twins.controller.acts == []
-            resync_from(twins, MASTER)
+            if "lose m" in story:
+                with pytest.raises(ResyncRefused, match="gone or empty"):
+                    twins.controller.run(chosen=MASTER)
+                twins.controller.run(chosen=SLAVE)
+                twins.check()
+            else:
+                resync_from(twins, MASTER)
         else:
             resync(twins, cuts)
             print(f"{story}: {twins.controller.winner or 'equal'}")

@@ -228,6 +228,11 @@ def differences(master: Store, slave: Store) -> str:
 
 def _chosen(master: Store, slave: Store, chosen: str) -> StoreChoice:
     winner, loser = (master, slave) if chosen == master.host else (slave, master)
+    if winner.empty:
+        raise ResyncRefused(
+            f"{chosen}: its store is gone or empty, and would replace that of {loser.host}: put it back from a backup, "
+            f"or run again with -e activemq_resync_from={loser.host}"
+        )
     lost, _ = _unknown(loser, winner)
     left = f"; the backup of {loser.host} keeps {counted(len(lost), 'message')} that only it has" if lost else ""
     return StoreChoice(chosen, False, (f"activemq_resync_from says {chosen}{left}",))
