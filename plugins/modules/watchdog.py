@@ -67,7 +67,7 @@ import sys
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
 from ansible_collections.activemq.fleet.plugins.module_utils.watchdog.installation import WatchdogPaths, install, remove
-from ansible_collections.activemq.fleet.plugins.module_utils.watchdog.program_archive import program
+from ansible_collections.activemq.fleet.plugins.module_utils.watchdog.program import program
 
 
 def main() -> None:

@@ -20,7 +20,7 @@ from ansible_collections.activemq.fleet.plugins.module_utils.host.broker_configu
 from ansible_collections.activemq.fleet.plugins.module_utils.host.broker_log import UNKNOWN, Phase
 from ansible_collections.activemq.fleet.plugins.module_utils.host.judge import Evidence
 from ansible_collections.activemq.fleet.plugins.module_utils.host.process import Process, find_broker, send_signal
-from ansible_collections.activemq.fleet.plugins.module_utils.watchdog import hang_detection, program_archive, watchdog
+from ansible_collections.activemq.fleet.plugins.module_utils.watchdog import hang_detection, program, watchdog
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -448,7 +448,7 @@ def answering(*replies: bytes) -> Iterator[tuple[str, int]]:
 
 def test_the_program_is_one_file_that_needs_nothing_but_python(rig: Rig, tmp_path: Path) -> None:
     path = tmp_path / "activemq-watchdog"
-    path.write_bytes(program_archive.program(sys.executable))
+    path.write_bytes(program.program(sys.executable))
     path.chmod(0o755)
     rig.log(STARTED)
     stopped(rig)
@@ -468,5 +468,5 @@ def test_the_program_is_one_file_that_needs_nothing_but_python(rig: Rig, tmp_pat
 
 
 def test_the_same_sources_give_the_same_bytes() -> None:
-    assert program_archive.program("/usr/bin/python3") == program_archive.program("/usr/bin/python3")
-    assert program_archive.program("/usr/bin/python3").startswith(b"#!/usr/bin/python3 -I\nPK")
+    assert program.program("/usr/bin/python3") == program.program("/usr/bin/python3")
+    assert program.program("/usr/bin/python3").startswith(b"#!/usr/bin/python3 -I\nPK")

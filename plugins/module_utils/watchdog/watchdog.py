@@ -3,7 +3,7 @@
 """The program beside a broker: probes it every few seconds, and warns of or kills one that hangs.
 
 It runs under systemd as the broker's own account, which is all that asking and killing need, and
-imports nothing but the standard library and the modules that ``program_archive`` packs with it.
+imports nothing but the standard library and the modules that ``program`` packs with it.
 Whether a broker hangs is decided in ``hang_detection``.
 """
 

@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""Packs the watchdog as one file that the host's Python runs: an archive of modules (PEP 441), uncompressed.
+"""Packs modules as one program, a file that the host's Python runs: an archive (PEP 441), uncompressed.
 
 It is made on the host, of the sources that Ansible brought there to make it: so there is one text
 of each, and the program runs with the Python that Ansible itself runs with.
@@ -10,60 +10,27 @@ from __future__ import annotations
 
 import io
 import zipfile
+from collections.abc import Sequence
 from types import ModuleType
 
-from .. import printable, protocols, root_cause
-from ..host import (
-    broker_configuration,
-    broker_log,
-    held_by_process,
-    judge,
-    probe,
-    process,
-    timeouts,
-    untrusted_paths,
-    versions,
-)
-from ..install import configuration_archive, disk, pending_restart
-from . import hang_detection, watchdog
-
-PARTS: tuple[ModuleType, ...] = (
-    broker_configuration,
-    broker_log,
-    disk,
-    hang_detection,
-    configuration_archive,
-    pending_restart,
-    printable,
-    root_cause,
-    judge,
-    probe,
-    process,
-    protocols,
-    held_by_process,
-    timeouts,
-    untrusted_paths,
-    versions,
-    watchdog,
-)
-"""The watchdog's module, and all modules that it imports; a test runs the watchdog without any other."""
 # The same modules give the same bytes, whenever they were copied here.
 _WHEN = (2000, 1, 1, 0, 0, 0)
 
 
-def program(python: str) -> bytes:
-    """Return the content of the watchdog's program file.
+def pack(main: ModuleType, parts: Sequence[ModuleType], python: str) -> bytes:
+    """Return the content of a program file that calls ``main.main()``.
 
-    ``python`` is the interpreter in its first line, run with ``-I``.
+    ``parts`` are all modules that it imports, ``main`` among them, but for the standard library's. ``python`` is the
+    interpreter in the first line, run with ``-I``.
     """
     buffer = io.BytesIO()
     buffer.write(f"#!{python} -I\n".encode())
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as file:
-        _add(file, "__main__.py", f"from {watchdog.__name__} import main\n\nmain()\n")
-        packages = {name for part in PARTS for name in _packages(part)}
+        _add(file, "__main__.py", f"from {main.__name__} import main\n\nmain()\n")
+        packages = {name for part in parts for name in _packages(part)}
         for name in sorted(packages):
             _add(file, f"{name.replace('.', '/')}/__init__.py", "")
-        for part in PARTS:
+        for part in parts:
             _add(file, part.__name__.replace(".", "/") + ".py", _source(part))
     return buffer.getvalue()
 
@@ -83,5 +50,5 @@ def _source(module: ModuleType) -> str | bytes:
     loader = module.__spec__.loader if module.__spec__ else None
     source: str | bytes | None = loader.get_source(module.__name__) if loader else None  # type: ignore[attr-defined]
     if source is None:
-        raise OSError(f"the source of {module.__name__} is not here, so the watchdog cannot be made")
+        raise OSError(f"the source of {module.__name__} is not here, so no program can be made of it")
     return source

@@ -1,0 +1,48 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""The watchdog as one file that the host's Python runs."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+from .. import printable, protocols, root_cause
+from ..host import (
+    broker_configuration,
+    broker_log,
+    held_by_process,
+    judge,
+    probe,
+    process,
+    timeouts,
+    untrusted_paths,
+    versions,
+)
+from ..install import configuration_archive, disk, pending_restart
+from ..install.program_archive import pack
+from . import hang_detection, watchdog
+
+_PARTS: tuple[ModuleType, ...] = (
+    broker_configuration,
+    broker_log,
+    disk,
+    hang_detection,
+    configuration_archive,
+    pending_restart,
+    printable,
+    root_cause,
+    judge,
+    probe,
+    process,
+    protocols,
+    held_by_process,
+    timeouts,
+    untrusted_paths,
+    versions,
+    watchdog,
+)
+
+
+def program(python: str) -> bytes:
+    """Return the content of the watchdog's program file; ``python`` is the interpreter that runs it."""
+    return pack(watchdog, _PARTS, python)
