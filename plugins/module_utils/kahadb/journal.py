@@ -14,6 +14,7 @@ import mmap
 import os
 import re
 import struct
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -28,6 +29,8 @@ _HOLES = 64
 """How many times as large as what it takes of its disk a journal may look, beside what is reserved of its last file."""
 FILE = re.compile(r"db-([0-9]{1,18})\.log")
 TRACE, ADD, REMOVE, PREPARE, COMMIT, ROLLBACK, REMOVE_DESTINATION, SUBSCRIPTION, AUDIT = range(9)
+MOVED_ACKS = 16
+"""The kind of the first record of a file into which 5.14 and later move acknowledgements of older files."""
 _CONTROL = struct.Struct(">iB11siq")
 _RECORD = struct.Struct(">iB")
 _MAGIC = b"WRITE BATCH"
@@ -61,6 +64,12 @@ class JournalEnd:
     offset: int = 0
     damaged: int = 0
     unread: int = 0
+
+
+def number_of(name: str) -> int:
+    """Return the number in the name of a data file, 0 for any other name."""
+    match = FILE.fullmatch(name)
+    return int(match[1]) if match else 0
 
 
 def data_files(directory: Directory) -> list[tuple[int, str]]:
@@ -106,6 +115,14 @@ def commands(store: str, tail: JournalEnd) -> Iterator[Command]:
                         yield from _batches(data, tail, last=position == len(files) - 1)
 
 
+def commands_after(path: str, offset: int) -> Iterator[Command]:
+    """Yield every record of one data file from ``offset`` on, the end of a batch, to its last whole batch."""
+    with open(path, "rb") as file:
+        if os.fstat(file.fileno()).st_size > offset:
+            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+                yield from _batches(data, JournalEnd(), last=True, at=offset, end=end_of_batches(data))
+
+
 def _refuse_holes(directory: Directory, files: list[tuple[int, str]]) -> None:
     size = allocated = 0
     for _, name in files:
@@ -118,8 +135,8 @@ def _refuse_holes(directory: Directory, files: list[tuple[int, str]]) -> None:
         )
 
 
-def _batches(data: mmap.mmap, tail: JournalEnd, last: bool) -> Iterator[Command]:
-    at, end = 0, len(data)
+def _batches(data: mmap.mmap, tail: JournalEnd, last: bool, at: int = 0, end: int | None = None) -> Iterator[Command]:
+    end = len(data) if end is None else end
     while at + _CONTROL.size <= end:
         length, kind, magic, size, _ = _CONTROL.unpack_from(data, at)
         fits = size >= 0 and at + _CONTROL.size + size <= end
@@ -136,6 +153,31 @@ def _batches(data: mmap.mmap, tail: JournalEnd, last: bool) -> Iterator[Command]
     tail.offset = at
     if not last and any(data[at : at + 4096]):
         tail.damaged += 1
+
+
+def end_of_batches(data: mmap.mmap) -> int:
+    """Return where the last whole batch of a data file ends; 0 where it holds none. Works for every release."""
+    at, found = 0, 0
+    while at + _CONTROL.size <= len(data):
+        length, kind, magic, size, checksum = _CONTROL.unpack_from(data, at)
+        body = at + _CONTROL.size
+        if (length, kind, magic) != (_CONTROL.size, 2, _MAGIC) or not 0 <= size <= len(data) - body:
+            at = data.find(_HEADER, at + 1)
+            if at < 0:
+                break
+            continue
+        at = body + size
+        if not checksum or zlib.adler32(data[body:at]) == checksum:
+            found = at
+    return found
+
+
+def first_kind(data: mmap.mmap) -> int:
+    """Return the kind of the first record of a data file, such as ``ADD`` or ``MOVED_ACKS``; -1 without one."""
+    at = _CONTROL.size
+    if len(data) <= at + _RECORD.size or data[: len(_HEADER)] != _HEADER:
+        return -1
+    return data[at + _RECORD.size]
 
 
 def _records(data: mmap.mmap, at: int, end: int, tail: JournalEnd) -> Iterator[Command]:

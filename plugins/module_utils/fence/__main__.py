@@ -1,0 +1,9 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the guard: ``python -m activemq_fleet.fence``."""
+
+from __future__ import annotations
+
+from .guard import main
+
+main()

@@ -1,0 +1,169 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""Makes a generation of a kahaDB store: a directory whose files no broker of an earlier one can write into.
+
+A journal file is linked when it is sealed, which its content proves: the broker writes its journal from one thread, in
+order, and closes a file before it writes into the next (DataFileAppender.processQueue of 5.5.1 to 6.3.1). So a file is
+sealed when a later one holds a whole batch. Not so the files into which 5.14 and later move acknowledgements
+(MessageDatabase.forwardAllAcks): their numbers lie above the file that is being written. Their first record says what
+they are, and one is made after the other, so of those the last counts as open. All else is copied.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from ..install import disk
+from ..kahadb import journal
+from .shared_store import FenceError
+
+_INDEX = ("db.data", "db.redo", "db.free")
+_SKIPPED = ("lock",)
+_SETTLING = 0.01
+"""Seconds between two looks at the files before they are copied: more than the step of a file system's clock, so that
+what is written during the copy has another time than what was written before it."""
+PATIENCE = 2.0
+"""Seconds that are waited for a broker that still writes. A guard ends its broker within a tenth of that."""
+
+
+@dataclass(frozen=True)
+class Generation:
+    """What was made.
+
+    ``ends`` are the bytes that were taken of each journal file that was copied, the fence's point: of the files that
+    were linked, ``links`` in number, all was taken. ``open_file`` is the one that was being written. ``has_index``
+    False: the broker builds its index from the journal.
+    """
+
+    ends: dict[str, int]
+    open_file: str
+    links: int
+    has_index: bool
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the same, ready for JSON."""
+        return vars(self).copy()
+
+
+def make_first(target: str) -> Generation:
+    """Make the empty generation of a store that nobody has used."""
+    os.mkdir(target, 0o750)
+    disk.sync_directory(os.path.dirname(target))
+    return Generation({}, "", 0, has_index=True)
+
+
+def make_generation(source: str, target: str, patience: float = PATIENCE) -> Generation:
+    """Make ``target`` of the generation ``source``, and sync it. What fails leaves ``target`` to be removed.
+
+    While the files still change, the copy is made again; after ``patience`` seconds it is made without the index.
+    Raises FenceError for what is no kahaDB store alone, OSError, for instance on a full volume.
+    """
+    deadline = time.monotonic() + patience
+    while True:
+        before = _settled(source)
+        last = time.monotonic() > deadline
+        made = _make(source, target, list(before), with_index=not last)
+        if last or _looks_of(source) == before:
+            break
+        disk.remove_tree(target)
+    disk.sync_directory(target)
+    disk.sync_directory(os.path.dirname(target))
+    return made
+
+
+def _settled(source: str) -> dict[str, tuple[int, int, int]]:
+    looks = _looks_of(source)
+    time.sleep(_SETTLING)
+    return looks
+
+
+def _looks_of(source: str) -> dict[str, tuple[int, int, int]]:
+    """Return inode, size and time of change of each file, by name."""
+    found = {}
+    with os.scandir(source) as entries:
+        for entry in entries:
+            if entry.name in _SKIPPED:
+                continue
+            if not entry.is_file(follow_symlinks=False):
+                raise FenceError(
+                    f"{entry.path} is no file: a fenced store is one kahaDB directory, without others in it"
+                )
+            status = entry.stat(follow_symlinks=False)
+            found[entry.name] = status.st_ino, status.st_size, status.st_mtime_ns
+    return dict(sorted(found.items()))
+
+
+def _make(source: str, target: str, names: list[str], *, with_index: bool) -> Generation:
+    os.mkdir(target, 0o750)
+    journals = [name for name in names if journal.FILE.fullmatch(name)]
+    # The index first: what it says must be in the journal, and the broker reads on from there.
+    if with_index:
+        for name in names:
+            if name in _INDEX:
+                _copy(source, target, name)
+    ends, open_file, links = _take_journal(source, target, sorted(journals, key=journal.number_of))
+    return Generation(ends, open_file, links, with_index)
+
+
+def _take_journal(source: str, target: str, names: list[str]) -> tuple[dict[str, int], str, int]:
+    moved = [name for name in names if _first_kind(os.path.join(source, name)) == journal.MOVED_ACKS]
+    plain = [name for name in names if name not in moved]
+    ends: dict[str, int] = {}
+    links = _take_row(source, target, plain, ends)
+    open_file = next(iter(ends), "")
+    return ends, open_file, links + _take_row(source, target, moved, ends)
+
+
+def _take_row(source: str, target: str, names: list[str], ends: dict[str, int]) -> int:
+    """Copy the last file of a row, each of which was begun after the one before it was closed; return the links made.
+
+    A file without a whole batch at the end of the row was made ahead, or just begun: the broker makes its own.
+    """
+    rest = list(names)
+    while rest:
+        name = rest.pop()
+        end = _end_of_batches(os.path.join(source, name))
+        if end:
+            _copy(source, target, name, end)
+            ends[name] = end
+            break
+    for name in rest:
+        os.link(os.path.join(source, name), os.path.join(target, name))
+    return len(rest)
+
+
+def _first_kind(path: str) -> int:
+    with _content(path) as data:
+        return journal.first_kind(data)
+
+
+def _end_of_batches(path: str) -> int:
+    with _content(path) as data:
+        return journal.end_of_batches(data)
+
+
+@contextmanager
+def _content(path: str) -> Iterator[mmap.mmap]:
+    """Map a file's content; one that is empty has a byte of it, which no batch begins with."""
+    with open(path, "rb") as file:
+        is_empty = not os.fstat(file.fileno()).st_size
+        with mmap.mmap(-1, 1) if is_empty else mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            yield data
+
+
+def _copy(source: str, target: str, name: str, size: int = -1) -> None:
+    """Copy a file, or its first ``size`` bytes, and sync it."""
+    with open(os.path.join(source, name), "rb") as there, open(os.path.join(target, name), "xb") as here:
+        left = size if size >= 0 else os.fstat(there.fileno()).st_size
+        while left > 0:
+            sent = os.sendfile(here.fileno(), there.fileno(), None, left)
+            if not sent:
+                break
+            left -= sent
+        os.fsync(here.fileno())

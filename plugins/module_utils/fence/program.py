@@ -1,0 +1,57 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""The guard as one file that the host's Python runs, and its installation."""
+
+from __future__ import annotations
+
+import os
+from types import ModuleType
+
+from ..host import untrusted_paths
+from ..install import configuration_archive, disk
+from ..install.program_archive import pack
+from ..kahadb import journal
+from . import decision, generation, guard, old_generations, shared_store
+
+_PARTS: tuple[ModuleType, ...] = (
+    configuration_archive,
+    decision,
+    disk,
+    generation,
+    guard,
+    journal,
+    old_generations,
+    shared_store,
+    untrusted_paths,
+)
+
+
+def program(python: str) -> bytes:
+    """Return the content of the guard's program file; ``python`` is the interpreter that runs it."""
+    return pack(guard, _PARTS, python)
+
+
+def install(path: str, content: bytes, *, check: bool = False) -> bool:
+    """Put a program file at ``path`` unless it is there; return whether it was, or would be, changed. Raises OSError.
+
+    A guard that runs keeps the program that it was started with.
+    """
+    try:
+        with open(path, "rb") as file:
+            if file.read() == content:
+                return False
+    except FileNotFoundError:
+        pass
+    if not check:
+        os.makedirs(os.path.dirname(path), 0o755, exist_ok=True)
+        disk.replace_file(path, content, 0o755)
+    return True
+
+
+def remove(path: str, *, check: bool = False) -> bool:
+    """Remove the program file; return whether it was, or would be, removed. Raises OSError."""
+    if not os.path.lexists(path):
+        return False
+    if not check:
+        disk.remove(path)
+    return True

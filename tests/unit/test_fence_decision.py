@@ -1,0 +1,172 @@
+"""Two guards of one store, in every order of their steps, with crashes, freezes and a lock that is given away.
+
+The real ``Fence`` decides; the store, the locks and the brokers around it are a model of a few lines. A freeze needs no
+step of its own: a guard or a broker is frozen while only others take steps.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import pytest
+
+from activemq_fleet.fence.decision import Action, Claim, Fence, Look, Step
+
+MOST_CLAIMS, MOST_THEFTS, MOST_CRASHES = 3, 3, 2
+
+
+@dataclass(frozen=True)
+class Host:
+    """A host: its guard (None while it does not run), what that decided and has not done yet, and its broker.
+
+    ``recorded`` is the token in the host's own file. ``broker`` is None without one, 0 at the gate, else the number of
+    the generation that it was let into.
+    """
+
+    fence: Fence | None = None
+    step: Step | None = None
+    recorded: str = ""
+    broker: int | None = None
+
+
+@dataclass(frozen=True)
+class World:
+    """The store and both hosts: ``claims`` are the tokens of the generations, ``lock`` is the host that has it."""
+
+    hosts: tuple[Host, Host] = (Host(), Host())
+    lock: int | None = None
+    claims: tuple[str, ...] = ()
+    thefts: int = 0
+    crashes: int = 0
+
+    def at(self, index: int, host: Host) -> World:
+        hosts = list(self.hosts)
+        hosts[index] = host
+        return replace(self, hosts=(hosts[0], hosts[1]))
+
+    @property
+    def highest(self) -> Claim | None:
+        return Claim(len(self.claims), self.claims[-1], "") if self.claims else None
+
+
+def following(world: World, decide: type[Fence]) -> Iterator[World]:
+    """Every world that one step of one process, or one fault, makes of this one."""
+    if world.lock is not None and world.thefts < MOST_THEFTS:
+        yield replace(world, lock=None, thefts=world.thefts + 1)
+    for index, host in enumerate(world.hosts):
+        freed = replace(world, lock=None if world.lock == index else world.lock)
+        if host.fence is None:
+            if host.broker is not None:
+                yield world.at(index, replace(host, broker=None))
+            else:
+                own = frozenset({host.recorded} - {""})
+                yield world.at(index, replace(host, fence=decide(own), broker=0))
+            continue
+        if world.crashes < MOST_CRASHES:
+            # The guard dies; its broker does a moment later, which may be long.
+            crashed = replace(host, fence=None, step=None)
+            yield replace(freed.at(index, crashed), crashes=world.crashes + 1)
+        if host.step is None:
+            look = Look(world.lock == index, world.highest)
+            yield world.at(index, replace(host, step=host.fence.next(look)))
+        else:
+            yield from carried_out(world, freed, index, host, host.fence, host.step)
+
+
+def carried_out(world: World, freed: World, index: int, host: Host, fence: Fence, step: Step) -> Iterator[World]:
+    """The decision may be old: the guard may have been frozen since its look."""
+    done = replace(host, step=None)
+    match step.action:
+        case Action.WAIT:
+            yield replace(world.at(index, done), lock=index if world.lock is None else world.lock)
+        case Action.BUILD:
+            yield world.at(index, replace(done, fence=fence.built(step.number)))
+        case Action.CLAIM:
+            token = f"{index}.{step.number}.{world.crashes}.{len(world.claims)}"
+            if host.recorded != token:
+                yield world.at(index, replace(host, recorded=token))
+            elif len(world.claims) == step.number - 1:
+                if len(world.claims) < MOST_CLAIMS:
+                    claimed = replace(done, fence=fence.claimed(token))
+                    yield replace(world.at(index, claimed), claims=(*world.claims, token))
+            else:
+                yield freed.at(index, replace(done, fence=fence.dropped()))
+        case Action.ADMIT:
+            yield world.at(index, replace(done, fence=fence.admitted(step.number), broker=step.number))
+        case Action.END:
+            yield freed.at(index, replace(done, fence=None, broker=None))
+        case Action.STAY:
+            yield world.at(index, done)
+
+
+def broken(world: World) -> str:
+    """Which promise a world breaks; empty for none."""
+    brokers = [(index, host.broker) for index, host in enumerate(world.hosts) if host.broker]
+    for index, number in brokers:
+        if not world.claims[number - 1].startswith(f"{index}."):
+            return f"host {index} writes into generation {number}, which the other one claimed"
+    if len({number for _, number in brokers}) < len(brokers):
+        return "two brokers write into one generation"
+    return ""
+
+
+def explored(decide: type[Fence]) -> tuple[int, str, set[World]]:
+    """All worlds that can come about: how many, the first broken promise, and those worlds."""
+    start = World()
+    seen, waiting = {start}, deque([start])
+    while waiting:
+        world = waiting.popleft()
+        if promise := broken(world):
+            return len(seen), promise, seen
+        for after in following(world, decide):
+            if after not in seen:
+                seen.add(after)
+                waiting.append(after)
+    return len(seen), "", seen
+
+
+@pytest.fixture(scope="module")
+def worlds() -> set[World]:
+    _, promise, worlds = explored(Fence)
+    assert not promise
+    return worlds
+
+
+def test_what_is_in_force_never_has_two_writers_whatever_freezes_crashes_or_loses_its_lock(worlds: set[World]) -> None:
+    assert len(worlds) > 10_000
+    # They do meet: both brokers write, one of them into a generation that the other has replaced.
+    assert any(all(host.broker for host in world.hosts) for world in worlds)
+
+
+class TrustsItsLock(Fence):
+    """Goes on with the generation in force, whoever claimed it, once it has the lock: as a broker without a guard."""
+
+    def next(self, look: Look) -> Step:
+        if self.serves is None and look.holds_lock and look.highest:
+            return Step(Action.ADMIT, look.number)
+        return super().next(look)
+
+
+def test_a_guard_that_trusts_its_lock_alone_is_found_out() -> None:
+    assert "which the other one claimed" in explored(TrustsItsLock)[1]
+
+
+@pytest.mark.parametrize("index", [0, 1])
+def test_a_guard_that_is_left_alone_comes_to_serve_whatever_came_before(index: int, worlds: set[World]) -> None:
+    open_worlds = sorted((world for world in worlds if len(world.claims) < MOST_CLAIMS), key=repr)
+    for world in open_worlds[:: max(1, len(open_worlds) // 500)]:
+        assert serves_in_the_end(world, index), world
+
+
+def serves_in_the_end(world: World, index: int) -> bool:
+    """Whether the host serves from what is in force, after some steps of its own, the other host being off."""
+    world = replace(world.at(1 - index, Host()), lock=index if world.lock == index else None)
+    for _ in range(30):
+        host = world.hosts[index]
+        if host.fence and host.broker and host.broker == host.fence.serves == len(world.claims):
+            return True
+        calm = replace(world, thefts=MOST_THEFTS, crashes=MOST_CRASHES)
+        world = next(after for after in following(calm, Fence) if after.hosts[1 - index] == Host())
+    return False

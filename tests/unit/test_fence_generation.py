@@ -1,0 +1,125 @@
+"""A generation of a store is made of files that the broker before cannot write into any more."""
+
+from __future__ import annotations
+
+import os
+import struct
+import zlib
+from pathlib import Path
+
+import pytest
+
+from activemq_fleet.fence.generation import make_first, make_generation
+from activemq_fleet.fence.old_generations import messages_behind
+from activemq_fleet.fence.shared_store import FenceError
+from activemq_fleet.kahadb.journal import ADD, MOVED_ACKS
+
+_CONTROL = struct.Struct(">iB11siq")
+
+
+def batch(*records: bytes, checksum: bool = True) -> bytes:
+    body = b"".join(struct.pack(">iB", 5 + len(record), 1) + record for record in records)
+    return _CONTROL.pack(_CONTROL.size, 2, b"WRITE BATCH", len(body), zlib.adler32(body) if checksum else 0) + body
+
+
+def field(number: int, content: bytes) -> bytes:
+    return bytes([number << 3 | 2, len(content)]) + content
+
+
+def added(message: str) -> bytes:
+    """The record of a message of the queue ``q``."""
+    command = field(2, bytes([1 << 3, 0]) + field(2, b"q")) + field(3, message.encode())
+    return bytes([ADD, len(command)]) + command
+
+
+MOVED = bytes([MOVED_ACKS, 0])
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """A store with two sealed files, one that is being written with a torn end, and one made ahead."""
+    source = tmp_path / "1-a"
+    source.mkdir()
+    (source / "lock").touch()
+    (source / "db.data").write_bytes(b"index")
+    (source / "db.redo").write_bytes(b"redo")
+    (source / "db-1.log").write_bytes(batch(added("one")))
+    (source / "db-2.log").write_bytes(batch(added("two"), checksum=False))
+    torn = batch(added("four"))[:-3]
+    (source / "db-3.log").write_bytes(batch(added("three")) + torn + bytes(100))
+    (source / "db-4.log").write_bytes(bytes(1000))
+    return source
+
+
+def is_linked(source: Path, target: Path, name: str) -> bool:
+    return (source / name).stat().st_ino == (target / name).stat().st_ino
+
+
+def test_sealed_files_are_linked_and_the_open_one_is_copied_up_to_its_last_whole_batch(source: Path) -> None:
+    target = source.with_name("2-b")
+    made = make_generation(str(source), str(target))
+    assert sorted(path.name for path in target.iterdir()) == ["db-1.log", "db-2.log", "db-3.log", "db.data", "db.redo"]
+    assert [is_linked(source, target, f"db-{number}.log") for number in (1, 2, 3)] == [True, True, False]
+    assert (target / "db-3.log").read_bytes() == batch(added("three"))
+    assert (made.open_file, made.ends, made.links) == ("db-3.log", {"db-3.log": len(batch(added("three")))}, 2)
+    assert made.has_index
+    assert not is_linked(source, target, "db.data")
+
+
+def test_a_file_of_moved_acknowledgements_seals_nothing_and_is_copied(source: Path) -> None:
+    """Its number lies above that of the file which is being written, and which is written on."""
+    (source / "db-4.log").write_bytes(batch(MOVED))
+    (source / "db-5.log").write_bytes(batch(MOVED, b"\x02\x00"))
+    target = source.with_name("2-b")
+    made = make_generation(str(source), str(target))
+    assert made.open_file == "db-3.log"
+    assert not is_linked(source, target, "db-3.log")
+    assert not is_linked(source, target, "db-5.log")
+    assert is_linked(source, target, "db-4.log")
+
+
+def test_what_the_old_broker_writes_afterwards_is_not_in_the_new_generation_and_is_named(source: Path) -> None:
+    target = source.with_name("2-b")
+    made = make_generation(str(source), str(target))
+    before = {path.name: path.read_bytes() for path in target.iterdir()}
+    with (source / "db-3.log").open("r+b") as file:
+        file.seek(made.ends["db-3.log"])
+        file.write(batch(added("four")))
+    (source / "db-4.log").write_bytes(batch(added("five"), added("six")))
+    (source / "db.data").write_bytes(b"another")
+    assert {path.name: path.read_bytes() for path in target.iterdir()} == before
+    behind = messages_behind(str(source), made.open_file, made.ends[made.open_file])
+    assert behind == [("q", "four"), ("q", "five"), ("q", "six")]
+
+
+def test_nothing_is_behind_a_store_that_was_left_as_it_was(source: Path) -> None:
+    made = make_generation(str(source), str(source.with_name("2-b")))
+    assert messages_behind(str(source), made.open_file, made.ends[made.open_file]) == []
+
+
+def test_a_store_that_is_written_all_the_while_is_taken_without_its_index(source: Path) -> None:
+    target = source.with_name("2-b")
+    made = make_generation(str(source), str(target), patience=-1)
+    assert not made.has_index
+    assert not (target / "db.data").exists()
+
+
+def test_a_damaged_batch_does_not_hide_those_after_it(source: Path) -> None:
+    whole = batch(added("three"))
+    spoilt = bytearray(whole)
+    spoilt[-1] ^= 1
+    (source / "db-3.log").write_bytes(bytes(spoilt) + batch(added("four")))
+    target = source.with_name("2-b")
+    assert make_generation(str(source), str(target)).ends == {"db-3.log": len(whole) + len(batch(added("four")))}
+
+
+def test_the_first_generation_is_empty_and_that_of_an_unused_one_too(tmp_path: Path) -> None:
+    make_first(str(tmp_path / "1-a"))
+    made = make_generation(str(tmp_path / "1-a"), str(tmp_path / "2-b"))
+    assert (made.ends, made.open_file, os.listdir(tmp_path / "2-b")) == ({}, "", [])
+
+
+def test_a_store_with_another_below_it_is_refused(source: Path) -> None:
+    (source / "queue#3a#2f#2f").mkdir()
+    with pytest.raises(FenceError, match="is no file: a fenced store is one kahaDB directory"):
+        make_generation(str(source), str(source.with_name("2-b")))

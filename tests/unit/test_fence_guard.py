@@ -1,0 +1,161 @@
+"""Guards as processes, each with a program in the broker's place that locks and waits as a broker does."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from activemq_fleet.fence.guard import ENDED
+
+BROKER = """
+import fcntl, os, signal, sys, time
+link, log = sys.argv[1:]
+signal.signal(signal.SIGTERM, lambda *_: os._exit(143))
+while True:
+    try:
+        lock = open(f"{link}/lock", "a")
+        fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        time.sleep(0.02)
+        continue
+    with open(log, "a") as file:
+        print(os.getpid(), os.path.basename(os.path.realpath(link)), file=file, flush=True)
+    while True:
+        time.sleep(1)
+"""
+
+
+class Node:
+    """A guard with its broker; ``served`` are the numbers of the generations from which its brokers have served."""
+
+    def __init__(self, root: Path, name: str) -> None:
+        self.store, self.local, self.log = root / "store", root / name, root / f"{name}.log"
+        self.guard: subprocess.Popen[str] | None = None
+
+    def start(self) -> subprocess.Popen[str]:
+        command = [sys.executable, "-c", BROKER, str(self.local / "store"), str(self.log)]
+        words = ["-m", "activemq_fleet.fence", "--store", str(self.store), "--local", str(self.local), "--", *command]
+        self.guard = subprocess.Popen([sys.executable, *words], stdout=subprocess.PIPE, text=True)
+        return self.guard
+
+    @property
+    def rows(self) -> list[list[str]]:
+        return [line.split() for line in self.log.read_text().splitlines()] if self.log.exists() else []
+
+    @property
+    def served(self) -> list[int]:
+        return [int(directory.partition("-")[0]) for _, directory in self.rows]
+
+    def waits(self) -> bool:
+        return (self.local / "gate/lock").exists()
+
+
+@pytest.fixture
+def nodes(tmp_path: Path) -> Iterator[tuple[Node, Node]]:
+    (tmp_path / "store").mkdir()
+    nodes = Node(tmp_path, "a"), Node(tmp_path, "b")
+    yield nodes
+    for node in nodes:
+        if node.guard:
+            node.guard.send_signal(signal.SIGCONT)
+            node.guard.kill()
+            node.guard.wait()
+            if node.guard.stdout:
+                node.guard.stdout.close()
+
+
+def until(holds: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def said_by(guard: subprocess.Popen[str]) -> str:
+    assert guard.stdout
+    return guard.stdout.read()
+
+
+def is_alive(pid: str) -> bool:
+    try:
+        return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+
+
+def test_the_second_waits_and_goes_on_with_a_generation_of_its_own(nodes: tuple[Node, Node]) -> None:
+    a, b = nodes
+    guard = a.start()
+    until(lambda: a.served == [1])
+    b.start()
+    until(b.waits)
+    time.sleep(0.5)
+    assert b.served == []
+    guard.kill()
+    until(lambda: b.served == [2])
+    until(lambda: not is_alive(a.rows[0][0]))
+
+
+def test_a_guard_that_comes_back_goes_on_with_its_own_generation(nodes: tuple[Node, Node]) -> None:
+    a, _ = nodes
+    for number in (1, 2):
+        guard = a.start()
+        until(lambda: len(a.served) == number)  # noqa: B023
+        guard.terminate()
+        assert guard.wait(60) == 143
+    assert a.served == [1, 1]
+
+
+def test_a_frozen_node_ends_its_broker_when_it_thaws(nodes: tuple[Node, Node]) -> None:
+    a, b = nodes
+    guard = a.start()
+    until(lambda: a.served == [1])
+    b.start()
+    until(b.waits)
+    frozen = int(a.rows[0][0])
+    guard.send_signal(signal.SIGSTOP)
+    os.kill(frozen, signal.SIGSTOP)
+    (a.store / "fence/lock").unlink()
+    until(lambda: b.served == [2])
+    os.kill(frozen, signal.SIGCONT)
+    assert is_alive(str(frozen))
+    guard.send_signal(signal.SIGCONT)
+    assert guard.wait(60) == ENDED
+    assert not is_alive(str(frozen))
+    assert "generation 1 is no longer in force: generation 2 was claimed" in said_by(guard)
+    assert (a.store / "fence/ended/1").exists()
+
+
+def test_a_node_whose_lock_is_given_away_ends_its_broker_and_the_other_one_serves(nodes: tuple[Node, Node]) -> None:
+    a, b = nodes
+    guard = a.start()
+    until(lambda: a.served == [1])
+    b.start()
+    until(b.waits)
+    (a.store / "fence/lock").unlink()
+    assert guard.wait(60) == ENDED
+    until(lambda: b.served == [2])
+
+
+def test_no_second_guard_starts_beside_a_broker_that_lives(nodes: tuple[Node, Node]) -> None:
+    a, _ = nodes
+    a.start()
+    until(lambda: a.served == [1])
+    second = Node(a.store.parent, "a").start()
+    assert second.wait(60) == 1
+    assert "another guard, or a broker of it, still runs" in said_by(second)
+
+
+def test_a_broker_that_ends_by_itself_ends_its_guard_as_it_did(nodes: tuple[Node, Node]) -> None:
+    a, _ = nodes
+    guard = a.start()
+    until(lambda: a.served == [1])
+    os.kill(int(a.rows[0][0]), signal.SIGKILL)
+    assert guard.wait(60) == 128 + signal.SIGKILL
