@@ -78,6 +78,10 @@ pid:
   description: The process, or null.
   type: int
   returned: always
+guard:
+  description: The process of the guard that started it, or null.
+  type: int
+  returned: always
 since:
   description: When it was started, RFC 3339 in UTC.
   type: str

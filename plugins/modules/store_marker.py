@@ -70,6 +70,10 @@ used:
   description: Whether a broker has used the store.
   type: bool
   returned: for O(state=look)
+fenced:
+  description: Whether guards have made generations in the store.
+  type: bool
+  returned: for O(state=look)
 marked:
   description: The lines of the marker, or null.
   type: list

@@ -97,6 +97,7 @@ def broker_facts(broker: Broker) -> dict[str, Any]:
         "home_link": settings.home,
         "unit": unit_path(broker),
         "watchdog": watchdog_path(broker),
+        "guard": broker.has_guard,
         "java": java(broker),
         "java_options": list(settings.java_options),
         "environment": f"{where.current}/{environment_path(broker)}",

@@ -99,6 +99,11 @@ def _of_broker(broker: Broker) -> Iterator[tuple[str, str]]:
             f"activemq_install is jars, and activemq_archive is a URL: {archive}",
             "set activemq_archive to a directory or a tar archive of jars on the controller",
         )
+    if broker.has_guard and settings.service != "systemd":
+        yield (
+            f"activemq_fence is guard, and activemq_service is {settings.service}: only the unit starts a guard",
+            "set activemq_service to systemd, or activemq_fence to none",
+        )
     for account in broker.accounts:
         # Of links and agents T008 and T015 have said so.
         if account.password is None and not broker.networked and account.variable == "activemq_network_password":

@@ -50,3 +50,12 @@ def test_a_store_in_doubt_is_not_touched(looks: tuple[StoreLook, ...], problem: 
 
 def test_one_node_of_a_marked_store_may_be_looked_at_alone() -> None:
     assert stores(seen("a", marked=("x-mq01",), used=True)) == ({}, ())
+
+
+def test_a_store_changes_its_fence_in_neither_direction() -> None:
+    used = {"marked": ("x-mq01",), "used": True}
+    (problem,) = stores(seen("a", guard=True, **used))[1]
+    assert "holds a store that no guard made, which is not taken over: set activemq_fence to none" in problem
+    (problem,) = stores(seen("a", fenced=True, **used))[1]
+    assert "a broker without one waits for ever: set activemq_fence to guard" in problem
+    assert stores(seen("a", fenced=True, guard=True, **used)) == ({}, ())

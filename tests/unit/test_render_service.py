@@ -408,3 +408,31 @@ def test_a_watchdog_that_is_off_has_no_unit(off: Any) -> None:
 def test_no_instance_takes_the_name_of_a_watchdog() -> None:
     with pytest.raises(SettingsError, match="must not end with -watchdog"):
         broker(instance="activemq-watchdog")
+
+
+# -- a guard before the store ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("release", ["5.5.1", "5.8.0", "6.3.1"])
+def test_a_guard_starts_java_and_the_broker_waits_at_a_link_on_its_own_disk(release: str) -> None:
+    fenced = broker(release, fence="guard")
+    line = words(value(unit(fenced), "ExecStart"))
+    guard, java = line[: line.index("--")], line[line.index("--") + 1 :]
+    local = "/var/lib/activemq/activemq/data/fence"
+    assert guard == ["/usr/local/sbin/activemq-guard", "--store", "/srv/activemq/o-mq01", "--local", local]
+    assert java == words(value(unit(broker(release)), "ExecStart"))
+    assert service.kahadb_directory(fenced) == f"{local}/store"
+    assert value(unit(fenced), "WatchdogSignal") == "SIGKILL"
+    assert "/srv/activemq/o-mq01" in value(unit(fenced), "ReadWritePaths")
+
+
+def test_without_a_fence_the_store_is_what_the_broker_opens() -> None:
+    plain = broker(fence="none")
+    assert service.kahadb_directory(plain) == plain.store_directory == "/srv/activemq/o-mq01"
+    assert service.guard_command(plain) == ()
+    assert values(unit(plain), "WatchdogSec") == []
+
+
+def test_a_fence_needs_a_store_that_both_nodes_share() -> None:
+    with pytest.raises(SettingsError, match="activemq_fence is guard, and activemq_ha: none shares no directory"):
+        broker(ha="none", fence="guard")

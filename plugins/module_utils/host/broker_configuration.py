@@ -19,6 +19,8 @@ _REFERENCE = re.compile(r"\$\{([^}]+)\}")
 _WILDCARDS = ("0.0.0.0", "::", "")  # noqa: S104 -- nothing is bound here, it is asked
 _HOLDERS = ("persistenceAdapter", "persistenceFactory")
 _STORED = re.compile(r"db(?:-\d+\.log|\.data|\.redo)")
+FENCED = "generations"
+"""The name in a shared store that guards made, below which the messages are."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,8 @@ def has_messages(store: str, root: int | None = None) -> bool:
     """
     try:
         with open_directory(store, root) as directory:
-            return any(_STORED.fullmatch(name) for name in directory.names())
+            names = directory.names()
+            return any(_STORED.fullmatch(name) for name in names) or FENCED in names
     except OSError:
         return False
 

@@ -17,12 +17,13 @@ import signal
 import time
 from typing import Any
 
+from ..fence.shared_store import shared_directory
 from ..install import jars
 from ..install.configuration_archive import InstallError
 from ..install.disk import Owner
 from ..install.pending_restart import PendingRestart
 from ..kahadb.store_marker import read_marker
-from .broker_configuration import has_messages
+from .broker_configuration import FENCED, has_messages
 from .process import Process, uptime
 from .untrusted_paths import Directory, open_directory
 from .versions import Layout, Version, read_version
@@ -182,6 +183,7 @@ def _look_at(store: str, root: int | None) -> dict[str, Any]:
     Raises InstallError for a store or marker that is not what it has to be.
     """
     shown: dict[str, Any] = {"access": "", "marker": None, "used": False, "free": None}
+    store = shared_directory(store, root)
     try:
         directory = open_directory(store, root)
     except FileNotFoundError:
@@ -198,8 +200,11 @@ def _look_at(store: str, root: int | None) -> dict[str, Any]:
 
 def _access(directory: Directory) -> str:
     """Return why the store's lock file cannot be opened for locking; empty when it can. It is not locked here."""
+    if FENCED in directory.names():
+        with directory.subdirectory("fence") as fence:
+            return _access(fence)
     try:
-        # No O_CREAT: the lock is made by a broker.
+        # No O_CREAT: the lock is made by a broker, or its guard.
         os.close(directory.open_file("lock", write=True))
     except FileNotFoundError:
         is_writable = os.access(".", os.W_OK | os.X_OK, dir_fd=directory.descriptor)

@@ -39,6 +39,8 @@ def holds_lock(pid: int, store: str) -> bool:
         numbers = os.listdir(place)
     except OSError:
         return False
+    with contextlib.suppress(OSError):
+        store = os.readlink(store)  # behind a guard a link to the generation in force
     wanted = [os.path.basename(os.path.normpath(store)), "lock"]
     for number in numbers:
         with contextlib.suppress(OSError):

@@ -80,8 +80,8 @@ def find_broker(base: str, unit: str | None = None) -> Process | None:
         if not is_inside and account_of(pid) not in accounts:
             continue
         process = read_process(pid)
-        # A control command (stop, query) carries the same property; only start runs a broker.
-        if process is None or wanted not in process.command or "start" not in process.command:
+        # A control command (stop, query) carries the same property; only start runs a broker. A guard's carries all.
+        if process is None or wanted not in process.command or "start" not in process.command or _is_guard(process):
             continue
         if is_inside:
             inside.append(process)
@@ -94,6 +94,19 @@ def find_broker(base: str, unit: str | None = None) -> Process | None:
         return min(inside, key=lambda process: process.started)
     known = [(-files, process.started, process) for files, process in outside if files]
     return min(known, key=lambda one: one[:2])[2] if known else None
+
+
+def _is_guard(process: Process) -> bool:
+    """Return whether a process is the guard of a broker, whose arguments end with the broker's own command line."""
+    return "--" in process.command
+
+
+def guard_of(broker: Process) -> int | None:
+    """Return the pid of the guard that started a broker; None where no guard did."""
+    fields = _contents(broker.pid, "stat").rpartition(b")")[2].split()
+    parent = read_process(int(fields[1])) if fields else None
+    is_guarded = parent is not None and _is_guard(parent) and parent.command[-len(broker.command) :] == broker.command
+    return parent.pid if parent and is_guarded else None
 
 
 def account_of_broker(base: str) -> int | None:

@@ -20,7 +20,7 @@ from ..protocols import supports_round_trip
 from . import broker_log, health, held_by_process, probe
 from .broker_configuration import Deployed, read_deployed
 from .judge import Evidence, judge
-from .process import find_broker
+from .process import find_broker, guard_of
 from .timeouts import HUNG
 from .versions import Layout
 
@@ -104,6 +104,7 @@ def _look_once(layout: Layout, unit: str | None, recent: float) -> tuple[dict[st
         "how": printable(conclusion.reason),
         "frozen": frozen,
         "pid": process.pid if process else None,
+        "guard": guard_of(process) if process else None,
         "since": _moment(process.since) if process else None,
         "version": name,
         "restart_required": is_owed,

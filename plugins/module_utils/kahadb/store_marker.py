@@ -8,7 +8,7 @@ import os
 from contextlib import suppress
 from typing import Any
 
-from ..host.broker_configuration import has_messages
+from ..host.broker_configuration import FENCED, has_messages
 from ..host.system_accounts import (
     Account,
     account_for,
@@ -29,7 +29,7 @@ _UNREADABLE = "(not the name of a pair)"
 
 
 def read_marker_state(directory: str, user: str | None = None) -> dict[str, Any]:
-    """Return whether a store exists, is mounted, was used and is marked, read as ``user``, the broker's account.
+    """Return whether a store exists, is mounted, was used, is fenced and is marked, read as ``user``, the account.
 
     Where ``user`` is no account of this host the store's owner reads. ``marked``: the marker's lines, None without one.
     Raises InstallError for what is no store or marker; OSError, for instance for a share whose server is away.
@@ -39,9 +39,14 @@ def read_marker_state(directory: str, user: str | None = None) -> dict[str, Any]
 
 
 def _look_into(directory: str) -> dict[str, Any]:
-    found: dict[str, Any] = {"exists": False, "used": False, "marked": None}
+    found: dict[str, Any] = {"exists": False, "used": False, "fenced": False, "marked": None}
     with suppress(FileNotFoundError), open_directory(directory) as store:
-        found = {"exists": True, "used": has_messages(directory), "marked": read_marker(store)}
+        found = {
+            "exists": True,
+            "used": has_messages(directory),
+            "fenced": store.exists(FENCED),
+            "marked": read_marker(store),
+        }
     return found
 
 

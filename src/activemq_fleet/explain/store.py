@@ -66,6 +66,9 @@ def _shared_file(broker: Broker) -> Iterator[Entry]:
     yield _directory(broker, "kahaDB, one and the same directory for both nodes")
     marker = f"{STORE_MARKER} in it must name {broker.pair}, else the unit does not start the broker"
     yield Entry("marker", marker, why="a missing mount must not become two stores")
+    if broker.has_guard:
+        text = "a guard: each take-over goes on with files of its own, so a node that froze and thaws hurts nothing"
+        yield variable_entry(broker.settings, "fence", "fence", text)
     acquire = locking.get("acquire")
     tried = (
         f"a standby tries to take it every {acquire} ms" if acquire else "a standby tries to take it again and again"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -84,6 +85,8 @@ class Hosts:
 
     def _evidence(self, broker: Broker, process: psutil.Process | None, story: BrokerRun, timeout: float) -> Evidence:
         """What the process, its sockets, its log and its connectors show."""
+        if process and broker.has_guard:
+            process = processes.broker_behind(process)
         found = read_process(process.pid) if process else None
         pure = broker.profile.replicates
         phase = Phase(story.phase, f"it is {story.phase}", has_started=story.has_started)
@@ -96,7 +99,7 @@ class Hosts:
             if listens or phase.name == "started"
             else {}
         )
-        locks = holds_lock(found.pid, broker.store_directory)
+        locks = holds_lock(found.pid, service.kahadb_directory(broker))
         return Evidence(found, phase, answers, pure=pure, listens=listens, holds_lock=locks)
 
     def broker_run(self, broker: Broker) -> BrokerRun:
@@ -157,7 +160,9 @@ class Hosts:
         if not broker.profile.replicates:
             for before in service.commands_before_start(broker):
                 processes.run_command_before_start(broker.host, before)
-        command = [self.lab.java, *service.java_options(broker), *_arguments(broker, self.lab.software)]
+        java = [self.lab.java, *service.java_options(broker), *_arguments(broker, self.lab.software)]
+        _, *guard = service.guard_command(broker) or ("",)
+        command = [sys.executable, "-m", "activemq_fleet.fence", *guard, *java] if guard else java
         processes.launch(self.layout, broker.host, command, service.environment(broker), self.data(broker), version)
 
     def kill(self, broker: Broker) -> float:

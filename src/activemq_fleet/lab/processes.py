@@ -135,6 +135,14 @@ def find_process(layout: Layout, run: ProcessRun) -> psutil.Process | None:
         return None
 
 
+def broker_behind(process: psutil.Process) -> psutil.Process | None:
+    """Return the broker that a guard has started; None before that, and after its end."""
+    try:
+        return next(iter(process.children()), None)
+    except psutil.Error:
+        return None
+
+
 def is_frozen(process: psutil.Process) -> bool:
     """Return whether a process was stopped by a signal, so that it does nothing."""
     try:

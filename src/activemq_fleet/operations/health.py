@@ -14,7 +14,7 @@ from activemq_fleet.host.judge import BrokerState
 from activemq_fleet.host.timeouts import HUNG, SETTLE
 from activemq_fleet.profiles import PROFILES, Profile
 
-_OPTIONAL = ("store_used", "pid", "version", "previous", "previous_intact", "unit", "age", "clock", "release")
+_OPTIONAL = ("store_used", "pid", "guard", "version", "previous", "previous_intact", "unit", "age", "clock", "release")
 _BLINK = 4.0  # two looks at one moment are made one after the other
 _RETURN = 30.0  # longer than an interrupted switchover leaves a broker stopped
 _ROOM = 256 << 20  # log files and a journal file or two; less, and the next start may be the last
@@ -43,6 +43,7 @@ class Node:
     unit_name: str = "activemq.service"
     base: str = ""
     pid: int | None = None
+    guard: int | None = None
     age: float | None = None
     clock: float | None = None
     release: str | None = None
@@ -166,7 +167,7 @@ def _is_ours(node: Node, _settle: float) -> Iterator[Problem]:
     if unit.get("LoadState", "loaded") != "loaded":
         yield Problem(node.host, f"its unit {node.unit_name} is {unit['LoadState']}: run the playbook site first")
     main = unit.get("MainPID")
-    if node.pid is not None and main is not None and main != str(node.pid):
+    if node.pid is not None and main is not None and main not in (str(node.pid), str(node.guard)):
         yield Problem(
             node.host,
             f"process {node.pid} was not started by {node.unit_name}, so systemd cannot restart it: "

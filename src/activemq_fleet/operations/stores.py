@@ -21,7 +21,7 @@ class StoreLook:
     """A shared store as one host sees it.
 
     ``marked`` holds the lines of the marker, None where there is none. ``mounted``: the directory,
-    or one above it other than the root, is a mount point.
+    or one above it other than the root, is a mount point. ``fenced``: it holds generations; ``guard``: it shall.
     """
 
     host: str
@@ -31,6 +31,8 @@ class StoreLook:
     mounted: bool
     used: bool
     marked: tuple[str, ...] | None = None
+    fenced: bool = False
+    guard: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,17 @@ def _problem(pair: str, seen: Sequence[StoreLook], size: int) -> str | None:
         if pair not in (look.marked or ()):
             named = (look.marked or ("nobody",))[0]
             return f"{look.host}: {look.directory} is the store of {named}, not of {pair}: set activemq_store_directory"
+    for look in seen:
+        if look.fenced and not look.guard:
+            return (
+                f"{look.host}: guards made the store in {look.directory}, and a broker without one waits for ever: "
+                "set activemq_fence to guard"
+            )
+        if look.used and look.guard and not look.fenced:
+            return (
+                f"{look.host}: {look.directory} holds a store that no guard made, which is not taken over: "
+                "set activemq_fence to none, or activemq_store_directory to a new directory"
+            )
     if marked and len(marked) < len(seen):
         other = next(look for look in seen if look.marked is None)
         return f"{other.host}: {other.directory} is not what {marked[0].host} has there: mount the share on both nodes"
@@ -96,7 +109,8 @@ def decide_stores(request: Request) -> Decision:
             pair=request.brokers[host]["pair"],
             directory=request.brokers[host]["store"],
             marked=None if found["marked"] is None else tuple(found["marked"]),
-            **{key: found[key] for key in ("exists", "mounted", "used")},
+            guard=request.brokers[host].get("guard", False),
+            **{key: found[key] for key in ("exists", "mounted", "used", "fenced")},
         )
         for host, found in request.evidence.items()
     ]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple, TypeAlias
 
 from activemq_fleet import uris
-from activemq_fleet.render import shapes
+from activemq_fleet.render import service, shapes
 from activemq_fleet.render.fragments import merge_fragments
 from activemq_fleet.render.placeholders import Placeholder
 from activemq_fleet.render.shapes import Shape, Values
@@ -248,10 +248,16 @@ def _connector(broker: Broker, connector: Connector, v: Values) -> _Connector:
     return _Connector(v(connector.name), v(uri), v(connector.discovery_uri) if connector.discovery_uri else None)
 
 
+_GATE_INTERVAL = 100
+_GATE_KEEP_ALIVE = 300
+"""Milliseconds. A broker that was let in sleeps for so long before it serves, on 5.12 and later."""
+
+
 def _store(broker: Broker, v: Values) -> _Store:
     settings, release = broker.settings, broker.release
-    acquire = settings.lock_acquire_interval
-    keep_alive = settings.lock_keepalive_interval
+    # Behind a guard the lock that is tried is on the host's own disk.
+    acquire = settings.lock_acquire_interval or (_GATE_INTERVAL if broker.has_guard else None)
+    keep_alive = settings.lock_keepalive_interval or (_GATE_KEEP_ALIVE if broker.has_guard else None)
     stop: Attributes = (("stopOnError", "true"),) if release.has_stop_on_error else ()
     if broker.profile.has_database_lease:
         length = (acquire or 10_000) if release.has_adjustable_lease else _FIXED_LEASE
@@ -263,7 +269,7 @@ def _store(broker: Broker, v: Values) -> _Store:
             (("dataSource", "#store"), ("lockKeepAlivePeriod", v(str(keep_alive))), *stop),
             _Element("lease-database-locker", lease),
         )
-    directory: Attributes = (("directory", v(broker.store_directory)),)
+    directory: Attributes = (("directory", v(service.kahadb_directory(broker))),)
     if not broker.profile.shares_store_directory:
         return _Store("kahaDB", directory)
     wait = v(str(acquire or 1000))

@@ -46,6 +46,8 @@ _FIRST_FREE_PORT = 1024
 # Seconds. A pure slave is started with its master, and waits for it this long.
 _SLAVE_START_TIMEOUT = "600"
 _START_TIMEOUT = "90"
+# Longer than a guard waits for a share that does not answer, before it ends its broker itself.
+_GUARD_SILENCE = "30"
 # A stop writes the store's index and waits for clients; after that systemd kills.
 STOP_TIMEOUT = 60
 """How many seconds an orderly stop may take before SIGKILL."""
@@ -131,6 +133,24 @@ def packages(broker: Broker) -> tuple[str, ...]:
     needs = ("libmqtt-client-java",) if _has_mqtt(broker) else ()
     # 5.17.2+dfsg-2, never 5.17.20
     return (f"activemq={broker.release.text}[-+]*", *needs) if broker.settings.install == "package" else ()
+
+
+def fence_directory(broker: Broker) -> str:
+    """Return the directory on the host's own disk where the broker's guard keeps its gate and its link to the store."""
+    return f"{paths(broker).data}/fence"
+
+
+def kahadb_directory(broker: Broker) -> str:
+    """Return the directory of activemq.xml: the store itself, or behind a guard the link that the guard moves."""
+    return f"{fence_directory(broker)}/store" if broker.has_guard else broker.store_directory
+
+
+def guard_command(broker: Broker) -> tuple[str, ...]:
+    """Return the words before java's on the unit's command line: those of the guard, or none."""
+    if not broker.has_guard:
+        return ()
+    program = f"{_PROGRAMS}/{broker.settings.instance}-guard"
+    return (program, "--store", broker.store_directory, "--local", fence_directory(broker), "--")
 
 
 def java(broker: Broker) -> str:
@@ -263,6 +283,7 @@ def _unit(broker: Broker, v: Values) -> dict[str, Shape]:
         "command": v(_command(broker)),
         "start_timeout": _SLAVE_START_TIMEOUT if broker.is_replication_slave else _START_TIMEOUT,
         "stop_timeout": str(STOP_TIMEOUT),
+        "guard": _GUARD_SILENCE if broker.has_guard else "",
         "restart": not broker.profile.needs_resync,
         # A share that is away must fail in ExecStartPre, which says so, not while mounting.
         "writable": v(" ".join((where.data, *(f"-{directory}" for directory in store)))),
@@ -278,7 +299,9 @@ def _systemd_size(text: str) -> str:
 
 
 def _command(broker: Broker) -> str:
-    return " ".join((java(broker), "$ACTIVEMQ_OPTS", *map(_word, arguments(broker))))
+    return " ".join(
+        (*map(_word, guard_command(broker)), java(broker), "$ACTIVEMQ_OPTS", *map(_word, arguments(broker)))
+    )
 
 
 def _description(what: str, broker: Broker) -> str:

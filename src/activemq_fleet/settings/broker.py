@@ -175,6 +175,7 @@ class _Broker(_Model):
     broker_name: fields.Name | None = None
     ha: ProfileName = DEFAULT_PROFILE
     store_directory: fields.AbsolutePath | None = None
+    fence: Literal["guard", "none"] = "none"
     jdbc: JdbcSettings | None = None
     lock_acquire_interval: int | None = Field(default=None, ge=100, le=3_600_000)
     lock_keepalive_interval: int | None = Field(default=None, ge=100, le=3_600_000)
@@ -253,6 +254,10 @@ class Settings(_Broker, _Host, BalancerSettings, AgentSettings):
         if self.install in ("jars", "package") and self.console:
             text = f"activemq_console is true, and activemq_install: {self.install} brings none: set it to false"
             raise ValueError(text)
+        if self.fence == "guard" and not self.profile.shares_store_directory:
+            raise ValueError(
+                f"activemq_fence is guard, and activemq_ha: {self.ha} shares no directory: set activemq_fence to none"
+            )
         self._refuse_release_without_archive()
         if _has_default_password(self.network_username, self.network_password):
             raise ValueError("activemq_network_password is one that the releases ship: set another")

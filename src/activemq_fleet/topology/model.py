@@ -170,6 +170,11 @@ class Broker:
         return self.store_directory if self.profile.shares_store_directory else None
 
     @property
+    def has_guard(self) -> bool:
+        """True where a guard stands before the broker's shared store (``activemq_fence: guard``)."""
+        return self.settings.fence == "guard" and self.profile.shares_store_directory
+
+    @property
     def unit(self) -> str:
         """The name by which the network sees the broker: its pair, or without a peer its own host label."""
         return self.identity.pair if self.profile.has_peer else self.identity.host

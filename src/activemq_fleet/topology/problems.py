@@ -37,6 +37,11 @@ _SHARED_EQUAL: tuple[tuple[str, _Question, str], ...] = (
         "two directories have no common lock: both nodes become active",
     ),
     (
+        "activemq_fence",
+        lambda b: b.settings.fence,
+        "a broker without a guard and one with a guard have no common lock",
+    ),
+    (
         "activemq_jdbc",
         lambda b: b.settings.jdbc and b.settings.jdbc.url,
         "two databases have no common lock: both nodes become active",

@@ -1,0 +1,83 @@
+#!/usr/bin/python
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""``activemq.fleet.guard``: installs or removes the program that stands between a broker and its shared store."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: guard
+short_description: Installs or removes the guard of a broker with a shared store
+version_added: 0.2.0
+author: The activemq.fleet authors (!UNKNOWN)
+description:
+  - Installs the program C(INSTANCE-guard), which the broker's unit starts in place of Java where C(activemq_fence) is
+    V(guard). The broker is not touched, and a guard that runs keeps the program that it was started with.
+  - The program is one file. It runs with the Python that runs this module, and needs nothing else.
+options:
+  instance:
+    description: The broker's instance, C(activemq_instance).
+    type: str
+    required: true
+  state:
+    description: Whether the program is there.
+    type: str
+    choices: [present, absent]
+    default: present
+  directory:
+    description: Where the program is put.
+    type: path
+    default: /usr/local/sbin
+attributes:
+  check_mode:
+    description: Says whether it would change anything.
+    support: full
+  diff_mode:
+    description: It shows no differences.
+    support: none
+"""
+
+EXAMPLES = r"""
+- name: Install the guard
+  activemq.fleet.guard:
+    instance: activemq
+"""
+
+RETURN = r"""
+path:
+  description: The program's file.
+  type: str
+  returned: always
+  sample: /usr/local/sbin/activemq-guard
+"""
+
+import os
+import sys
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.activemq.fleet.plugins.module_utils.fence.program import install, program, remove
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "instance": {"type": "str", "required": True},
+            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+            "directory": {"type": "path", "default": "/usr/local/sbin"},
+        },
+        supports_check_mode=True,
+    )
+    parameters = module.params
+    path = os.path.join(parameters["directory"], f"{parameters['instance']}-guard")
+    try:
+        if parameters["state"] == "present":
+            changed = install(path, program(sys.executable), check=module.check_mode)
+        else:
+            changed = remove(path, check=module.check_mode)
+    except OSError as error:
+        module.fail_json(msg=f"the guard of {parameters['instance']}: {error}")
+    module.exit_json(changed=changed, path=path)
+
+
+if __name__ == "__main__":
+    main()

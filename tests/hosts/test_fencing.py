@@ -1,0 +1,68 @@
+"""A machine that stands still while the other node takes over, and goes on: its guard ends its broker."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.hosts.brokers import SHARE, UNIT, journal_of, look, process, state, wait_for_pair, wait_until
+from tests.hosts.machines import Rack
+from tests.hosts.playbooks import Controller, ended
+from tests.situations import in_every_situation
+
+FENCED = ("-e", "activemq_fence=guard")
+
+
+@pytest.fixture(scope="module")
+def controller(rack: Rack, repository: Path) -> Controller:
+    """A pair with guards, installed and started by the playbook ``site``."""
+    controller = Controller(repository, rack)
+    controller.start_pair(share=SHARE)
+    ended(controller.play("site", *FENCED))
+    return controller
+
+
+def test_a_machine_that_was_paused_loses_nothing_when_it_goes_on(controller: Controller) -> None:
+    active, standby = wait_for_pair(controller.rack.machines)
+    with controller.streaming(300) as found:
+        active.freeze()
+        time.sleep(1)
+        lock = controller.rack.shared(SHARE) / "orders-mq01/fence/lock"
+        owner = lock.stat()
+        lock.unlink()
+        lock.touch(0o640)
+        os.chown(lock, owner.st_uid, owner.st_gid)
+        wait_until(lambda: state(standby) == "active", "the other node takes over", standby)
+        active.thaw()
+        wait_until(lambda: state(active) == "standby", "the paused node comes back as standby", active, standby)
+    assert found["missing"] == [], look(active)
+    assert found["sent"] > 0
+    assert "the broker was killed: generation 1 is no longer in force" in journal_of(active)
+
+
+@in_every_situation
+def test_a_second_run_changes_nothing_and_a_restart_keeps_the_generation(controller: Controller) -> None:
+    active, standby = wait_for_pair(controller.rack.machines)
+    before = [process(machine) for machine in (active, standby)]
+    said = ended(controller.play("site", *FENCED))
+    assert [process(machine) for machine in (active, standby)] == before
+    assert said.count("changed=0") >= 2
+    ended(controller.play("restart", *FENCED, "-e", "activemq_target=orders-mq01"))
+    wait_for_pair(controller.rack.machines)
+
+
+@in_every_situation
+def test_a_broker_without_its_guard_is_ended_and_comes_back(controller: Controller) -> None:
+    active, standby = wait_for_pair(controller.rack.machines)
+    active.run("systemctl", "kill", "--signal=KILL", "--kill-whom=main", UNIT)
+    wait_until(lambda: state(standby) == "active", "the other node takes over", standby)
+    wait_until(lambda: state(active) == "standby", "the node comes back as standby", active)
+
+
+def test_a_fenced_store_is_not_given_to_a_broker_without_a_guard(controller: Controller) -> None:
+    said = ended(controller.play("site"), 2)
+    assert "guards made the store in" in said
+    assert "set activemq_fence to guard" in said

@@ -1,0 +1,110 @@
+"""A node that freezes while the other one takes over, and thaws: behind a guard nothing of the store is lost."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from activemq_fleet.addresses import Address
+from activemq_fleet.errors import LabError
+from activemq_fleet.lab import Lab
+from activemq_fleet.lab.freeze import freeze
+from activemq_fleet.lab.stomp_publisher import StompPublisher
+from tests.integration.conftest import LabOf
+from tests.integration.labs import pair, write_inventory
+from tests.integration.waiting import PATIENCE, until
+from tests.situations import further
+from tests.stomp_clients import stomp_drain
+
+A, B = pair("orders")
+PAIR = "orders-mq01"
+NETWORK = {"network_username": "network", "network_password": "s3cret-network"}
+
+
+@dataclass
+class Sender:
+    """A client that publishes numbered messages, one after the other, until it is told to stop."""
+
+    lab: Lab
+    name: str
+    addresses: Sequence[Address]
+    answer_timeout: float
+    patience: float
+    accepted: list[str] = field(default_factory=list)
+    stopped: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def queue(self) -> str:
+        return f"/queue/{self.name}"
+
+    def run(self) -> None:
+        client = StompPublisher(self.addresses, self.lab.credentials(PAIR), answer_timeout=self.answer_timeout)
+        with client, suppress(LabError):
+            while not self.stopped.is_set():
+                body = f"{self.name}-{len(self.accepted)}"
+                client.publish(self.queue, body, timeout=self.patience)
+                self.accepted.append(body)
+
+
+@contextmanager
+def sending(lab: Lab, frozen: str) -> Iterator[list[Sender]]:
+    """One client that fails over, and two that stay with the node that freezes and send as fast as they can."""
+    both, one = lab.addresses(PAIR, "stomp"), lab.addresses(frozen, "stomp")
+    senders = [
+        Sender(lab, "roaming", both, 3.0, PATIENCE),
+        *(Sender(lab, f"staying{n}", one, 30.0, 30.0) for n in range(2)),
+    ]
+    with ExitStack() as stack:
+        for sender in senders:
+            thread = threading.Thread(target=sender.run, name=sender.name)
+            thread.start()
+            stack.callback(thread.join, 40)
+            stack.callback(sender.stopped.set)
+        until(
+            lambda: all(len(sender.accepted) > 100 for sender in senders),
+            PATIENCE,
+            "every client has sent 100 messages",
+        )
+        yield senders
+
+
+def lost_after(lab: Lab, senders: Sequence[Sender], accepted: dict[str, int]) -> dict[str, int]:
+    """Kill both nodes, start the pair again, and return how many messages of each client are not there."""
+    for host in (A, B):
+        if lab.is_alive(host):
+            lab.kill(host)
+    lab.up()
+    active = lab.wait_active(PAIR)
+    found = {}
+    for sender in senders:
+        wanted = set(sender.accepted[: accepted[sender.name]])
+        got = stomp_drain(
+            lab.addresses(active, "stomp"), sender.queue, lab.credentials(PAIR), expected=len(wanted), timeout=60
+        )
+        found[sender.name] = len(wanted - set(got))
+    return found
+
+
+@pytest.mark.parametrize("release", ["6.3.1", *further("5.18.3", "5.11.4", "5.8.0", "5.5.1")])
+def test_a_frozen_node_that_thaws_beside_its_successor_hurts_nothing_and_can_take_over_again(
+    tmp_path: Path, lab_of: LabOf, release: str
+) -> None:
+    lab = lab_of(write_inventory(tmp_path / "inventory", (A, B), release=release, fence="guard", **NETWORK))
+    lab.up()
+    frozen = lab.wait_active(PAIR)
+    with sending(lab, frozen) as senders:
+        found = freeze(lab, frozen, steal_lock=True, thaw_after=3)
+        assert found.served_after is not None
+        assert found.ended_after is not None
+        lab.start(frozen)
+        lab.kill(found.successor)
+        assert lab.wait_active(PAIR) == frozen
+        roaming, before = senders[0], len(senders[0].accepted)
+        until(lambda: len(roaming.accepted) > before + 20, PATIENCE, "messages are taken again")
+    accepted = {sender.name: len(sender.accepted) for sender in senders}
+    assert lost_after(lab, senders, accepted) == dict.fromkeys(accepted, 0)
