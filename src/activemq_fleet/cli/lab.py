@@ -133,6 +133,40 @@ _on_host("pause", "Freeze a broker (SIGSTOP).", "is frozen", lambda lab, h: lab.
 _on_host("resume", "Let a frozen broker go on (SIGCONT).", "goes on", lambda lab, h: lab.resume(h))
 
 
+@command.command("freeze", short_help="Freeze a broker, give its lock away, and let it go on.")
+@click.argument("host")
+@inventory_options()
+@_directory
+@click.option("--steal-lock", is_flag=True, help="Give its lock to the other node, as a lost lease does.")
+@click.option(
+    "--thaw-after",
+    type=click.FloatRange(min=0),
+    default=12.0,
+    show_default=True,
+    help="Seconds that it stays frozen, with --steal-lock after the other node serves.",
+)
+def freeze_command(
+    host: str, inventory: InventoryOptions, directory: str | None, steal_lock: bool, thaw_after: float
+) -> None:
+    """Freeze the active broker HOST with its guard, and let it go on after a while, as a paused machine does.
+
+    With --steal-lock the other node takes over meanwhile. A broker without a fence then damages the store when it goes
+    on: try it on stores that you can spare. Exit 1 when both nodes serve in the end.
+    """
+    lab = _open(inventory, directory)
+    # Imported here, as the lab itself.
+    from activemq_fleet.lab.freeze import freeze
+
+    with _interruptible():
+        found = freeze(
+            lab, host, steal_lock=steal_lock, thaw_after=thaw_after, progress=lambda line: echo(line, err=True)
+        )
+    for sentence in found.sentences():
+        echo(sentence)
+    if steal_lock and found.serves:
+        raise SystemExit(1)
+
+
 def _open(inventory: InventoryOptions, directory: str | None) -> Lab:
     missing = [name for name in ("paho", "psutil") if importlib.util.find_spec(name) is None]
     if missing:

@@ -232,6 +232,10 @@ class Lab:
         """Return the current state of a broker."""
         return self._hosts.observe(self._broker(host)).state
 
+    def is_alive(self, host: str) -> bool:
+        """Return whether the process of a broker runs, or that of its guard."""
+        return self._hosts.is_alive(self._broker(host))
+
     def bridges(self, host: str) -> tuple[Bridge, ...]:
         """Return the bridges that the log of a broker's current run shows as established; () without a run."""
         broker = self._broker(host)
