@@ -28,6 +28,7 @@ LONGEST = (
     "hosts/test_restart.py",
     "hosts/test_upgrade.py",
     "hosts/test_resync.py",
+    "hosts/test_fencing.py",
     "hosts/test_wrong_release.py",
     "hosts/test_broker_unit.py",
     "hosts/test_agent_unit.py",

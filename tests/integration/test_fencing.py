@@ -16,7 +16,7 @@ from activemq_fleet.lab import Lab
 from activemq_fleet.lab.freeze import freeze
 from activemq_fleet.lab.stomp_publisher import StompPublisher
 from tests.integration.conftest import LabOf
-from tests.integration.labs import pair, write_inventory
+from tests.integration.labs import pair, processes_of, write_inventory
 from tests.integration.waiting import PATIENCE, until
 from tests.situations import further
 from tests.stomp_clients import stomp_drain
@@ -96,6 +96,9 @@ def test_a_frozen_node_that_thaws_beside_its_successor_hurts_nothing_and_can_tak
 ) -> None:
     lab = lab_of(write_inventory(tmp_path / "inventory", (A, B), release=release, fence="guard", **NETWORK))
     lab.up()
+    running = processes_of(lab.directory)
+    lab.up()
+    assert processes_of(lab.directory) == running, "a second run leaves guards and brokers alone"
     frozen = lab.wait_active(PAIR)
     with sending(lab, frozen) as senders:
         found = freeze(lab, frozen, steal_lock=True, thaw_after=3)

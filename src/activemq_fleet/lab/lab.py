@@ -420,7 +420,8 @@ class Lab:
         for host in sorted(outdated):
             self._progress(f"{host} is restarted: its configuration has changed")
         self._end(broker for broker in hosts.fleet.brokers if broker.host in outdated)
-        mine = {process.pid for broker in hosts.fleet.brokers if (process := hosts.process(broker))}
+        living = [process for broker in hosts.fleet.brokers if (process := hosts.process(broker))]
+        mine = {process.pid for leader in living for process in (leader, processes.broker_behind(leader)) if process}
         processes.end([p for p in processes.lab_processes(self._layout) if p.pid not in mine], grace=_DOWN_GRACE)
 
     def _end(self, brokers: Iterable[Broker]) -> int:
