@@ -17,7 +17,7 @@ from typing import Any
 
 from activemq_fleet.lab import Lab
 from activemq_fleet.operations.recency import Store
-from activemq_fleet.operations.resync import Node, ResyncStep, plan_resync
+from activemq_fleet.operations.resync import PureNode, ResyncStep, plan_resync
 
 _COLLECTION = "ansible_collections.activemq.fleet.plugins"
 _ROUNDS = 200
@@ -70,13 +70,13 @@ class Controller:
         found: dict[str, Any] = _utility("kahadb.messages").read_store_contents(directory)
         return found
 
-    def look(self, host: str, peer: str, role: str) -> Node:
+    def look(self, host: str, peer: str, role: str) -> PureNode:
         found = importlib.import_module(f"{_COLLECTION}.modules.store_info").gather_store_evidence
         with _time_zone(self.lab.fleet.broker(host).settings.java_options):
             broker = _utility("host.state").gather_broker_state(self.base(host), None)
         store = found(self.base(host), self.store(host), read=True)
         needed = _utility("kahadb.store_copy").allocated(self.store(peer))
-        return Node.of(Store.of(host, role, store), broker, store, needed)
+        return PureNode.of(Store.of(host, role, store), broker, store, needed)
 
     def step(self, chosen: str = "") -> ResyncStep:
         """What is next, from what both nodes show now."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from activemq_fleet.operations.recency import BrokerRun, Store
-from activemq_fleet.operations.resync import Node
+from activemq_fleet.operations.resync import PureNode
 
 MASTER, SLAVE = "x-mq01-a", "x-mq01-b"
 TRACE, ADD, REMOVE = 0, 1, 2
@@ -65,7 +65,7 @@ def slave(words: str, *runs: BrokerRun, **more: object) -> Store:
     return store("slave", words, *(runs or (ATTACHED,)), **more)  # type: ignore[arg-type]
 
 
-def node(store: Store, state: str, **more: object) -> Node:
+def node(store: Store, state: str, **more: object) -> PureNode:
     """A node with this store, in this state."""
     phases = {"active": "started", "standby": "attached", "starting": "starting", "stopped": "unknown"}
-    return Node(store, state, **{"phase": phases.get(state, "unknown"), **more})  # type: ignore[arg-type]
+    return PureNode(store, state, **{"phase": phases.get(state, "unknown"), **more})  # type: ignore[arg-type]

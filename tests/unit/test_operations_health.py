@@ -26,8 +26,8 @@ ACTIVE = Node(
     wanted="5.18.3",
     unit=RUNNING,
     store="/srv/activemq/orders-mq01",
-    marker=(PAIR, "word"),
-    access="",
+    store_marker=(PAIR, "word"),
+    store_access="",
     free={"/var/lib/activemq/activemq": 1 << 40},
 )
 STANDBY = replace(ACTIVE, host=B, role="slave", state="standby", how="process 7 lives and its log says: locked")
@@ -78,10 +78,10 @@ ILL: list[tuple[str, dict[str, Any], dict[str, Any], str, str, str]] = [
         "does not come up",
         "journalctl -u activemq.service",
     ),
-    ("the lock cannot be had", {}, {"access": "lock: permission denied"}, B, "not take the lock", "put the share"),
-    ("the marker is gone", {}, {"marker": None}, B, "has no marker", "share is mounted"),
-    ("the store is another pair's", {}, {"marker": ("stock-mq01",)}, B, "store of stock-mq01", "mount the right one"),
-    ("they see two stores", {}, {"marker": (PAIR, "other")}, B, f"not see the store that {A} sees", "mount one share"),
+    ("the lock cannot be had", {}, {"store_access": "permission denied"}, B, "not take the lock", "put the share"),
+    ("the marker is gone", {}, {"store_marker": None}, B, "has no marker", "share is mounted"),
+    ("another pair's store", {}, {"store_marker": ("stock-mq01",)}, B, "store of stock-mq01", "mount the right one"),
+    ("two stores", {}, {"store_marker": (PAIR, "other")}, B, f"not see the store that {A} sees", "mount one share"),
     ("the disk is nearly full", {}, {"free": {"/var": 9 << 20}}, B, "/var has 9 MiB left", "make room"),
     ("another release runs", {"release": "5.17.6"}, {}, A, "runs 5.17.6", "run the playbook upgrade"),
     ("a file was changed by hand", {"drift": ("conf/x was changed by hand",)}, {}, A, "conf/x was", "playbook site"),
@@ -156,4 +156,4 @@ def test_evidence_is_read_from_the_module_and_the_compiled_fleet() -> None:
     }  # fmt: skip
     look = {"state": "stopped", "how": "no process", "restart_required": False, "store_marker": [PAIR], "unit": None}
     node = node_of(B, broker, look)
-    assert (node.host, node.unit_name, node.marker, node.age) == (B, "activemq.service", (PAIR,), None)
+    assert (node.host, node.unit_name, node.store_marker, node.age) == (B, "activemq.service", (PAIR,), None)

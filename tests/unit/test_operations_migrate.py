@@ -21,7 +21,6 @@ from activemq_fleet.operations.migrate import (
 
 LINK = MigrationLink("new-mq01-to-old-mq01", "old-mq01", duplex=True)
 NOTHING = StoreBacklog(
-    running=True,
     store="/var/lib/activemq/activemq/data/kahadb",
     queues={},
     subscriptions=[],
@@ -36,7 +35,7 @@ NOTHING = StoreBacklog(
 )
 MASTER = MigrationEvidence(
     host="old-mq01-a",
-    name="old-mq01-a",
+    broker_name="old-mq01-a",
     pair="old-mq01",
     role="master",
     ha="pure",
@@ -44,9 +43,17 @@ MASTER = MigrationEvidence(
     held=NOTHING,
     counts=(0, 0),
 )
-SLAVE = replace(MASTER, host="old-mq01-b", name="old-mq01-b", role="slave", state="standby", held=None, counts=())
+SLAVE = replace(
+    MASTER, host="old-mq01-b", broker_name="old-mq01-b", role="slave", state="standby", held=None, counts=()
+)
 NEW = MigrationEvidence(
-    host="new-mq01-a", name="new-mq01", pair="new-mq01", role="master", ha="shared-file", state="active", links=(LINK,)
+    host="new-mq01-a",
+    broker_name="new-mq01",
+    pair="new-mq01",
+    role="master",
+    ha="shared-file",
+    state="active",
+    links=(LINK,),
 )
 PEER = replace(NEW, host="new-mq01-b", role="slave", state="standby")
 
@@ -95,7 +102,7 @@ def test_a_second_count_comes_before_anything_is_ended() -> None:
 
 
 def test_stopped_brokers_with_empty_stores_are_retired() -> None:
-    ended = replace(MASTER, state="stopped", held=replace(NOTHING, running=False, clients=[], bridges=[]), counts=(0,))
+    ended = replace(MASTER, state="stopped", held=replace(NOTHING, clients=[], bridges=[]), counts=(0,))
 
     step = plan(ended, replace(SLAVE, state="stopped"), NEW, PEER)
 

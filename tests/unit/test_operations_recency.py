@@ -8,18 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from activemq_fleet.operations.recency import ResyncRefused, Store, differences, judge
+from activemq_fleet.operations.recency import ResyncRefused, Store, choose_store, differences
 from tests.unit.pure_pairs import ATTACHED, MASTER, SAW_SLAVE, SERVED, SLAVE, master, run, slave
 
 WAITED = run("11:00:00")
 
 
 def winner(a: Store, b: Store) -> str:
-    return judge(a, b).winner
+    return choose_store(a, b).winner
 
 
 def test_stores_that_hold_the_same_need_no_copy() -> None:
-    verdict = judge(master("| 1 2 -1"), slave("| 2"))
+    verdict = choose_store(master("| 1 2 -1"), slave("| 2"))
     assert verdict.equal
     assert verdict.reasons == ("both stores hold the same 1 message or subscription",)
 
@@ -65,12 +65,12 @@ def test_each_delivered_what_the_other_still_has_and_the_log_decides() -> None:
     assert winner(a, slave("| 1 2 3 -2", SERVED)) == SLAVE
     assert winner(a, slave("| 1 2 3 -2")) == MASTER
     with pytest.raises(ResyncRefused, match="no log tells of"):
-        judge(a, replace(slave("| 1 2 3 -2"), runs=()))
+        choose_store(a, replace(slave("| 1 2 3 -2"), runs=()))
 
 
 def test_both_took_messages_alone_and_nothing_is_decided() -> None:
     with pytest.raises(ResyncRefused, match=r"has 1 message that .* knows nothing of, .* has 1;") as refused:
-        judge(master("| 1 2 3"), slave("| 1 2 4", SERVED))
+        choose_store(master("| 1 2 3"), slave("| 1 2 4", SERVED))
     assert "-e activemq_resync_from=HOST" in str(refused.value)
     assert "kept as a backup" in str(refused.value)
 
@@ -78,7 +78,7 @@ def test_both_took_messages_alone_and_nothing_is_decided() -> None:
 def test_a_slave_that_served_in_an_earlier_run_may_hold_what_its_old_master_never_had() -> None:
     again = run("11:00:05", started=True, established=True)
     with pytest.raises(ResyncRefused):
-        judge(
+        choose_store(
             master("| 1 2 | 4", SAW_SLAVE, run("11:00:00", started=True, attached=1)), slave("| 1 2 3 |", SERVED, again)
         )
 
@@ -86,13 +86,13 @@ def test_a_slave_that_served_in_an_earlier_run_may_hold_what_its_old_master_neve
 def test_a_slave_whose_log_is_gone_proves_nothing() -> None:
     lost = replace(slave("| 1 2 -1"), runs=())
     with pytest.raises(ResyncRefused, match="no log tells of"):
-        judge(master("| 1 2 3"), lost)
+        choose_store(master("| 1 2 3"), lost)
 
 
 def test_a_log_of_another_run_than_the_journals_last_proves_nothing() -> None:
     early = run("04:00:00", started=True, established=True)
     with pytest.raises(ResyncRefused, match="no log tells of"):
-        judge(master("| 1 2 3"), slave("| 1 2 -1", early, starts=("10:00:05",)))
+        choose_store(master("| 1 2 3"), slave("| 1 2 -1", early, starts=("10:00:05",)))
 
 
 def test_clocks_that_are_apart_change_nothing() -> None:
@@ -109,12 +109,12 @@ def test_a_master_that_came_back_alone_has_taken_nothing() -> None:
 def test_more_than_can_be_on_its_way_is_no_message_on_its_way() -> None:
     many = " ".join(str(number) for number in range(10, 2000))
     with pytest.raises(ResyncRefused):
-        judge(master("| 1 2 3 -2"), slave(f"| 1 2 {many}"))
+        choose_store(master("| 1 2 3 -2"), slave(f"| 1 2 {many}"))
 
 
 def test_a_master_that_never_saw_its_slave_proves_nothing() -> None:
     with pytest.raises(ResyncRefused):
-        judge(master("| 1 2 3", run("10:00:00", started=True)), slave("| 1 2 4"))
+        choose_store(master("| 1 2 3", run("10:00:00", started=True)), slave("| 1 2 4"))
 
 
 def test_a_slave_with_a_new_disk_gets_its_masters_store() -> None:
@@ -127,12 +127,12 @@ def test_a_master_with_a_new_disk_gets_the_store_of_a_slave_that_served() -> Non
 
 def test_a_master_with_a_new_disk_whose_slave_never_served_is_left_to_the_operator() -> None:
     with pytest.raises(ResyncRefused, match="may be older than what x-mq01-a has lost"):
-        judge(master(""), slave("| 1 2"))
+        choose_store(master(""), slave("| 1 2"))
 
 
 def test_a_damaged_journal_proves_nothing() -> None:
     with pytest.raises(ResyncRefused, match="x-mq01-a has 3 damaged places"):
-        judge(master("| 1 2", damaged=3), slave("| 1"))
+        choose_store(master("| 1 2", damaged=3), slave("| 1"))
 
 
 def test_what_a_cleaned_journal_no_longer_tells_was_delivered_when_a_later_message_is_known() -> None:
@@ -143,17 +143,17 @@ def test_what_a_cleaned_journal_no_longer_tells_was_delivered_when_a_later_messa
 
 def test_what_a_cleaned_journal_no_longer_tells_may_be_new_when_no_later_message_is_known() -> None:
     with pytest.raises(ResyncRefused):
-        judge(master("| 1 2 3"), slave("4 5", SERVED, starts=(), cleaned=True))
+        choose_store(master("| 1 2 3"), slave("4 5", SERVED, starts=(), cleaned=True))
 
 
 def test_a_master_to_which_a_slave_came_twice_may_hold_what_it_took_in_between() -> None:
     twice = run("10:00:00", started=True, attached=2)
     with pytest.raises(ResyncRefused):
-        judge(master("| 1 2 3", twice), slave("3 4", SERVED, starts=(), cleaned=True))
+        choose_store(master("| 1 2 3", twice), slave("3 4", SERVED, starts=(), cleaned=True))
 
 
 def test_the_operator_may_decide_and_is_told_what_is_left_in_the_backup() -> None:
-    verdict = judge(master("| 1 2 3"), slave("| 1 2 4 5", SERVED), MASTER)
+    verdict = choose_store(master("| 1 2 3"), slave("| 1 2 4 5", SERVED), MASTER)
     assert verdict.winner == MASTER
     assert verdict.reasons == (
         "activemq_resync_from says x-mq01-a; the backup of x-mq01-b keeps 2 messages that only it has",
@@ -162,7 +162,7 @@ def test_the_operator_may_decide_and_is_told_what_is_left_in_the_backup() -> Non
 
 def test_a_store_that_was_not_read_decides_nothing() -> None:
     with pytest.raises(ResyncRefused, match="was not read"):
-        judge(Store(MASTER, "master", seen=False), slave(""))
+        choose_store(Store(MASTER, "master", seen=False), slave(""))
 
 
 def test_a_slave_that_is_a_copy_differs_in_nothing() -> None:
@@ -223,7 +223,7 @@ def test_whatever_happened_the_winner_holds_all_that_was_taken_and_nothing_that_
         b = slave(" ".join(["|", *(str(key) if kind == 1 else f"-{key}" for kind, key in b.order[1:]), "999"]))
         held |= {999}
     try:
-        verdict = judge(a, b)
+        verdict = choose_store(a, b)
     except ResyncRefused:
         assert flight != "none" or a.empty  # a life in order is never refused, but for a master without a store
         return

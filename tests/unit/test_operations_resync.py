@@ -6,7 +6,7 @@ import pytest
 
 from activemq_fleet.errors import InputError
 from activemq_fleet.operations.recency import ResyncRefused
-from activemq_fleet.operations.resync import Node, RestartAge, ResyncStep, plan_resync
+from activemq_fleet.operations.resync import PureNode, ResyncStep, plan_resync
 from tests.unit.pure_pairs import MASTER, SERVED, SLAVE, master, node, run, slave
 
 EQUAL = (master("| 1 2"), slave("| 1 2"))
@@ -14,11 +14,11 @@ NEWER_SLAVE = (master("| 1 2"), slave("| 1 2 3", SERVED))
 NEWER_MASTER = (master("| 1 2 3"), slave("| 1 2"))
 
 
-def step(a: Node, b: Node, **more: object) -> ResyncStep:
+def step(a: PureNode, b: PureNode, **more: object) -> ResyncStep:
     return plan_resync({"x-mq01": (a, b)}, **more)  # type: ignore[arg-type]
 
 
-def act(a: Node, b: Node, **more: object) -> tuple[str, tuple[str, ...]]:
+def act(a: PureNode, b: PureNode, **more: object) -> tuple[str, tuple[str, ...]]:
     found = step(a, b, **more)
     return found.act, found.hosts
 
@@ -46,8 +46,8 @@ def test_a_restart_that_is_owed_stops_the_slave_first() -> None:
 
 def test_brokers_that_are_older_than_the_run_are_restarted_when_that_is_asked_for() -> None:
     well = node(EQUAL[0], "active", age=5.0), node(EQUAL[1], "standby", age=50.0)
-    assert act(*well, owed=RestartAge(older=20.0)) == ("stop", (SLAVE,))
-    assert act(*well, owed=RestartAge(older=60.0)) == ("done", ())
+    assert act(*well, restart_older=20.0) == ("stop", (SLAVE,))
+    assert act(*well, restart_older=60.0) == ("done", ())
 
 
 def test_the_store_that_is_overwritten_is_stopped_first() -> None:

@@ -19,7 +19,13 @@ SINCE = 1_000_000.0
 
 def node(name: str, state: BrokerState, **more: Any) -> Node:
     pair, _, letter = name.rpartition("-")
-    values: dict[str, Any] = {"pid": 7, "age": 500.0, "marker": (pair,), "store": "/srv/x", "how": f"it is {state}"}
+    values: dict[str, Any] = {
+        "pid": 7,
+        "age": 500.0,
+        "store_marker": (pair,),
+        "store": "/srv/x",
+        "how": f"it is {state}",
+    }
     role = "master" if letter == "a" else "slave"
     return Node(host=name, pair=pair, ha="shared-file", role=role, state=state, **values | more)
 
@@ -108,7 +114,7 @@ def test_a_pure_pair_has_no_switchover() -> None:
 
 
 def test_a_broker_on_its_own_is_restarted_and_said_to_have_no_peer() -> None:
-    alone = replace(A, ha="none", marker=None, store=None)
+    alone = replace(A, ha="none", store_marker=None, store=None)
     step = next_restart([alone], run(alone))
     assert step.say == "restart x-mq01-a, which has no peer: its clients wait"
     other = replace(alone, host="x-mq01-b")

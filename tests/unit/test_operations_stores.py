@@ -6,17 +6,21 @@ from typing import Any
 
 import pytest
 
-from activemq_fleet.operations.stores import StoreLook, plan_stores
+from activemq_fleet.operations import RefusalError
+from activemq_fleet.operations.stores import SharedStore, stores_to_mark
 
 
-def seen(host: str, **more: Any) -> StoreLook:
+def seen(host: str, **more: Any) -> SharedStore:
     values = {"exists": True, "mounted": True, "used": False} | more
-    return StoreLook(host=host, pair="x-mq01", directory="/srv/x", **values)
+    return SharedStore(host=host, pair="x-mq01", directory="/srv/x", **values)
 
 
-def stores(*looks: StoreLook) -> tuple[dict[str, tuple[str, ...]], tuple[str, ...]]:
-    plan = plan_stores(looks, {"x-mq01": 2})
-    return plan.claims, plan.problems
+def stores(*looks: SharedStore) -> tuple[dict[str, tuple[str, ...]], tuple[str, ...]]:
+    """The stores to mark, and what is refused."""
+    try:
+        return stores_to_mark(looks, {"x-mq01": 2}), ()
+    except RefusalError as error:
+        return {}, error.problems
 
 
 def test_a_new_store_is_claimed_by_one_node_and_found_by_the_other() -> None:
@@ -41,7 +45,7 @@ def test_a_store_that_both_see_marked_is_fine() -> None:
         ((seen("a", marked=()), seen("b", marked=())), "a: /srv/x is the store of nobody"),
     ],
 )
-def test_a_store_in_doubt_is_not_touched(looks: tuple[StoreLook, ...], problem: str) -> None:
+def test_a_store_in_doubt_is_not_touched(looks: tuple[SharedStore, ...], problem: str) -> None:
     claims, problems = stores(*looks)
     assert claims == {}
     assert len(problems) == 1

@@ -36,7 +36,7 @@ def pair(active: str = "5.17.6", standby: str = "5.17.6", wanted: str = "5.18.3"
         "wanted": wanted,
         "unit": {"ActiveState": "active", "LoadState": "loaded"},
         "store": SHARE,
-        "marker": ("orders-mq01",),
+        "store_marker": ("orders-mq01",),
         "how": "seen",
         **more,
     }
@@ -47,7 +47,7 @@ def pair(active: str = "5.17.6", standby: str = "5.17.6", wanted: str = "5.18.3"
 
 
 def run_of(nodes: Sequence[Node], **more: Any) -> Run:
-    return Run(act="upgrade", done=(), upgrade=True, **{"chosen": [node.host for node in nodes], **more})
+    return Run(act="upgrade", done=(), **{"chosen": [node.host for node in nodes], **more})
 
 
 def stores_of(nodes: Sequence[Node], **more: Any) -> dict[str, StoreChange]:
@@ -222,7 +222,7 @@ def test_a_standby_that_is_not_there_is_waited_for_or_refused() -> None:
 
 def test_the_very_start_refuses_what_does_not_pass_by_itself() -> None:
     nodes = pair()
-    said = refusal_of((nodes[0], replace(nodes[1], marker=None)))
+    said = refusal_of((nodes[0], replace(nodes[1], store_marker=None)))
     assert said.startswith("nothing was touched:")
     assert "has no marker" in said
 

@@ -6,7 +6,7 @@ import os
 import random
 import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,10 +14,10 @@ from pathlib import Path
 from activemq_fleet.drills import DrillResult, Fault, FaultKind
 from activemq_fleet.errors import FleetError, InputError, LabError
 from activemq_fleet.host.timeouts import HUNG, SETTLE
-from activemq_fleet.lab.drill_run import DrillPlan, DrillRun, NextFault, drill_candidates
+from activemq_fleet.lab.drill_run import DrillPlan, DrillRun, drill_candidates
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.startup import Progress
-from activemq_fleet.operations.drill import NodeState, next_drill_step, refusal, schedule
+from activemq_fleet.operations.drill import next_drill_step, refusal, schedule
 from activemq_fleet.operations.target import TargetHost, resolve_target
 
 _UNDER_WAY = 0.03  # seconds after which the first of a burst have gone out
@@ -124,15 +124,18 @@ class _LabDrill:
         """Step by step, as the playbook does: every step is decided on what the brokers show then."""
         acted = time.monotonic()
         while True:
-            states = self._states(plan)
-            due = run.next_fault({node.host: node.state for node in states.values()})
-            whole = [
-                pair for pair in plan.pairs if not (pair in plan.single_fault_pairs and self._had_fault(pair, due))
-            ]
+            states = {status.host: str(status.state) for status in self.lab.status()}
+            by_pair = {
+                pair: {b.host: states[b.host] for b in self.lab.fleet.pairs[pair].brokers} for pair in plan.pairs
+            }
+            due = run.next_fault({host: state for nodes in by_pair.values() for host, state in nodes.items()})
+            whole = {
+                pair: nodes
+                for pair, nodes in by_pair.items()
+                if pair not in plan.single_fault_pairs or nodes.keys().isdisjoint(due.faulted_hosts)
+            }
             waited = time.monotonic() - acted
-            step = next_drill_step(
-                whole, list(states.values()), due.pair, due.faulted_hosts, waited=waited, settle=self.options.patience
-            )
+            step = next_drill_step(whole, due.pair, due.faulted_hosts, waited=waited, settle=self.options.patience)
             match step.act:
                 case "done":
                     return
@@ -140,24 +143,13 @@ class _LabDrill:
                     time.sleep(1)
                     continue
                 case "start":
-                    self._bring_back(str(step.host))
+                    self._bring_back(*step.hosts)
                 case "resume":
-                    self._resume(str(step.host))
+                    self._resume(*step.hosts)
                 case "inject":
-                    fault = run.record_fault(self._inject(run, due.number, str(step.pair), str(step.host)))
+                    fault = run.record_fault(self._inject(run, due.number, str(step.pair), *step.hosts))
                     self.progress(_line(fault, len(plan.order)))
             acted = time.monotonic()
-
-    def _states(self, plan: DrillPlan) -> Mapping[str, NodeState]:
-        brokers = {broker.host: broker for broker in self.lab.fleet.brokers if broker.pair in plan.pairs}
-        return {
-            status.host: NodeState(host=status.host, pair=brokers[status.host].pair, state=status.state)
-            for status in self.lab.status()
-            if status.host in brokers
-        }
-
-    def _had_fault(self, pair: str, due: NextFault) -> bool:
-        return any(broker.host in due.faulted_hosts for broker in self.lab.fleet.pairs[pair].brokers)
 
     def _inject(self, run: DrillRun, number: int, pair: str, host: str) -> Fault:
         """One fault, and what follows until the pair is whole again; what goes wrong is in the fault."""

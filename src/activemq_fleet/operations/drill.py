@@ -1,4 +1,4 @@
-"""Decisions of a drill: which pairs get a fault, in which order, and what comes next. Pure.
+"""Decide which pairs of a drill get a fault, in which order, and the drill's next step; pure functions.
 
 A fleet is drilled only where a variable says that it may be. Only the node that is active now gets a
 fault, and only while every pair of the drill is whole: one active node, one that stands by.
@@ -7,67 +7,46 @@ fault, and only while every pair of the drill is whole: one active node, one tha
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from activemq_fleet.errors import InputError
 from activemq_fleet.host.timeouts import SETTLE
-from activemq_fleet.operations.requests import Decision, Request, operation
+from activemq_fleet.operations.requests import Decision, Request, Step, operation
 from activemq_fleet.profiles import PROFILES, Profile
 
 ALLOWED = "activemq_drill_allowed"
 _PAUSE = 3  # seconds between two looks at what may pass by itself
-Act = Literal["inject", "wait", "start", "resume", "done"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A pair of the inventory that a drill may inject faults into; ``nodes`` are preferred master first."""
+    """A pair of the inventory that a drill may inject faults into; ``nodes`` are preferred master first.
+
+    ``rivals`` is the number of other pairs in the group.
+    """
 
     pair: str
     group: str
     ha: str
     nodes: tuple[str, ...]
     rivals: int = 0
-    """The number of other pairs in the group."""
 
     @property
     def profile(self) -> Profile:
         return PROFILES[self.ha]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeState:
-    """The current state of a node; ``how`` is the reason for the conclusion."""
+@dataclass(frozen=True, slots=True)
+class DrillStep(Step):
+    """The next step of a drill: inject a fault, start or resume a broker, wait, or done.
 
-    host: str
-    pair: str
-    state: str
-    how: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DrillStep:
-    """The next step of a drill: an act on ``host`` (inject a fault, start or resume the broker), or wait, or done.
-
-    ``say`` describes the step in one line; ``seconds`` is how long to wait.
+    ``pair`` is the pair of the host that the step touches, ``peer`` its other node.
     """
 
-    act: Act
-    say: str
-    host: str | None = None
     peer: str | None = None
     pair: str | None = None
-    seconds: int = 0
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the step as the dictionary that the playbook's loop of steps reads."""
-        hosts = [] if self.host is None else [self.host]
-        return {
-            "act": self.act, "hosts": hosts, "peer": self.peer, "pair": self.pair, "seconds": self.seconds,
-            "say": self.say,
-        }  # fmt: skip
 
 
 def is_allowed(value: Any) -> bool:
@@ -86,7 +65,9 @@ def refuse_production(groups: Mapping[str, Any]) -> None:
 
 
 def schedule(candidates: Sequence[Candidate], faults: int, seed: int, what: str = "kill") -> tuple[str, ...]:
-    """Return the pair of each fault, in order: every pair once before any twice; ``seed`` decides the order.
+    """Return the name of the pair that gets each fault, in order: every pair once before any twice.
+
+    ``seed`` decides the order.
 
     A pure pair gets one fault, and one pair of its group none, because clients need a master.
     Raises InputError where no pair can be drilled, or fewer faults are possible than wanted.
@@ -138,62 +119,49 @@ def refusal(one: Candidate, what: str) -> str | None:
 
 
 def next_drill_step(
-    pairs: Iterable[str],
-    nodes: Sequence[NodeState],
+    states: Mapping[str, Mapping[str, str]],
     due: str | None,
     faulted: Collection[str] = (),
     *,
     waited: float = 0.0,
     settle: float = SETTLE,
 ) -> DrillStep:
-    """Return the next step of a drill, from fresh evidence; ``due`` is the pair of the next fault, None after the last.
+    """Return the next step of a drill, from ``states``: by pair the state of each of its nodes.
 
+    ``due`` is the pair of the next fault, None after the last.
     No fault is injected before every pair is whole: one active node and one that stands by. Of nodes
     that are not well only those are touched that had a fault in this drill (``faulted``). ``waited``: seconds since
     the last act; after ``settle`` what has not passed by itself ends the drill.
     Raises InputError for a pair that is not whole and does not become so.
     """
-    for pair in pairs:
-        step = _heal(pair, [node for node in nodes if node.pair == pair], faulted)
+    for pair, nodes in states.items():
+        step = _heal(pair, nodes, faulted)
         if step is not None and step.act == "wait" and waited >= settle:
             raise InputError(f"{step.say}; no (further) fault is injected: make it whole first")
         if step is not None:
             return step
     if due is None:
-        return DrillStep(act="done", say="every fault was injected and every pair is whole")
-    active = next(node for node in nodes if node.pair == due and node.state == "active")
-    peer = next(node.host for node in nodes if node.pair == due and node.host != active.host)
-    say = f"{active.host} is active and gets the fault; {peer} stands by"
-    return DrillStep(act="inject", host=active.host, peer=peer, pair=due, say=say)
+        return DrillStep("done", "every fault was injected and every pair is whole")
+    active, peer = sorted(states[due], key=lambda host: states[due][host] != "active")
+    return DrillStep("inject", f"{active} is active and gets the fault; {peer} stands by", (active,), peer, due)
 
 
-def _heal(pair: str, nodes: Sequence[NodeState], faulted: Collection[str]) -> DrillStep | None:
-    if sorted(node.state for node in nodes) == ["active", "standby"]:
+def _heal(pair: str, nodes: Mapping[str, str], faulted: Collection[str]) -> DrillStep | None:
+    if sorted(nodes.values()) == ["active", "standby"]:
         return None
-    said = f"{pair} is not whole: " + ", ".join(f"{node.host} is {node.state}" for node in nodes)
-    for node in nodes:
-        peer = next((other.host for other in nodes if other.host != node.host), None)
-        if node.host in faulted and node.state == "hung":
-            return DrillStep(act="resume", host=node.host, peer=peer, pair=pair, say=said)
-        if node.host in faulted and node.state == "stopped":
-            return DrillStep(act="start", host=node.host, peer=peer, pair=pair, say=said)
-    return DrillStep(act="wait", pair=pair, say=said, seconds=_PAUSE)
+    text = f"{pair} is not whole: " + ", ".join(f"{host} is {state}" for host, state in nodes.items())
+    for host, state in nodes.items():
+        act = {"hung": "resume", "stopped": "start"}.get(state)
+        if act and host in faulted:
+            return DrillStep(act, text, (host,), next((other for other in nodes if other != host), None), pair)
+    return DrillStep("wait", text, pair=pair, seconds=_PAUSE)
 
 
 @operation("drill")
 def decide_drill(request: Request) -> Decision:
     """Return the next step of a drill. ``options``: the pair whose fault is ``due``, and the ``faulted`` hosts."""
-    brokers, options = request.brokers, request.options
-    nodes = [
-        NodeState(host=host, pair=brokers[host]["pair"], state=found["state"], how=found["how"])
-        for host, found in request.evidence.items()
-    ]
-    step = next_drill_step(
-        dict.fromkeys(node.pair for node in nodes),
-        nodes,
-        options["due"],
-        options["faulted"],
-        waited=float(options["waited"]),
-        settle=float(options["settle"]),
-    )
-    return {"step": step.to_dict()}
+    options, states = request.options, dict[str, dict[str, str]]()
+    for host, evidence in request.evidence.items():
+        states.setdefault(request.brokers[host]["pair"], {})[host] = evidence["state"]
+    waited, settle = float(options["waited"]), float(options["settle"])
+    return request.step(next_drill_step(states, options["due"], options["faulted"], waited=waited, settle=settle))

@@ -12,9 +12,10 @@ from typing import Any
 
 from activemq_fleet.host.judge import BrokerState
 from activemq_fleet.host.timeouts import HUNG, SETTLE
+from activemq_fleet.operations.requests import from_mappings
 from activemq_fleet.profiles import PROFILES, Profile
 
-_OPTIONAL = ("store_used", "pid", "guard", "version", "previous", "previous_intact", "unit", "age", "clock", "release")
+_OF_INVENTORY = ("pair", "role", "ha", "service", "base", "store")
 _BLINK = 4.0  # two looks at one moment are made one after the other
 _RETURN = 30.0  # longer than an interrupted switchover leaves a broker stopped
 _ROOM = 256 << 20  # log files and a journal file or two; less, and the next start may be the last
@@ -23,13 +24,14 @@ _SKEW = 2.0  # seconds; the shortest lease that is not refused elsewhere is seve
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """One broker as it was found. ``None`` is always: not known, or there is none.
+    """The evidence of one broker, and what the inventory says of it. ``None`` always means not known, or none.
 
     ``frozen``: a signal stopped its process. ``age`` is in seconds since that was started, by a
-    clock that nobody sets; ``clock`` is the host's own time in seconds since the epoch. ``access``
+    clock that nobody sets; ``clock`` is the host's own time in seconds since the epoch. ``store_access``
     is why the broker's account could not open the lock of the store, empty when it can. ``free``
-    are bytes by directory. ``is_packaged``: its release comes with a package of the system.
-    ``store_used``: whether its store ever held anything.
+    are bytes by directory. ``release`` is the one that runs, ``wanted`` the inventory's; ``is_packaged``: it comes with
+    a package of the system. ``store_used``: whether its store ever held anything. ``store_marker`` are the lines of the
+    store's marker.
     """
 
     host: str
@@ -58,18 +60,13 @@ class Node:
     unit: Mapping[str, str] | None = None
     store: str | None = None
     store_used: bool | None = None
-    marker: tuple[str, ...] | None = None
-    access: str | None = None
+    store_marker: tuple[str, ...] | None = None
+    store_access: str | None = None
     free: Mapping[str, int] | None = None
 
     @property
     def profile(self) -> Profile:
         return PROFILES[self.ha]
-
-    @property
-    def label(self) -> str:
-        """The name of the node in messages."""
-        return self.host
 
     @property
     def comes_up(self) -> bool:
@@ -96,31 +93,17 @@ class Problem:
         return f"{self.host}: {self.text}"
 
 
-def node_of(host: str, broker: Mapping[str, Any], look: Mapping[str, Any]) -> Node:
+def node_of(host: str, broker: Mapping[str, Any], evidence: Mapping[str, Any]) -> Node:
     """Return the node for what ``compile`` returned about the broker and ``broker_info`` about the host."""
-    marker = look.get("store_marker")
-    return Node(
+    return from_mappings(
+        Node,
+        # What a fleet shares is said by the inventory, what there is of it by the host.
+        {name: broker[name] for name in _OF_INVENTORY},
+        {"version": None, **evidence},
         host=host,
-        pair=broker["pair"],
-        role=broker["role"],
-        ha=broker["ha"],
-        service=broker["service"],
         unit_name=f"{broker['instance']}.service",
-        base=broker["base"],
         wanted=broker["release"],
         is_packaged=broker.get("install") == "package",
-        drift=tuple(look.get("drift", ())),
-        marker=None if marker is None else tuple(marker),
-        # What a fleet shares is said by the inventory, what there is of it by the host.
-        store=broker["store"],
-        access=look.get("store_access"),
-        free=look.get("free"),
-        state=look["state"],
-        how=look["how"],
-        frozen=bool(look.get("frozen")),
-        restart_required=look["restart_required"],
-        **{key: look.get(key) for key in _OPTIONAL},
-        complete=look.get("complete", True),
     )
 
 
@@ -209,21 +192,21 @@ def _room(node: Node, _settle: float) -> Iterator[Problem]:
 def _store(node: Node, settle: float) -> Iterator[Problem]:
     if not node.profile.shares_store_directory or node.store is None or node.pid is None:
         return
-    if node.access:
+    if node.store_access:
         yield Problem(
             node.host,
-            f"could not take the lock of {node.store}, though its log says that it waits for it: {node.access}: "
+            f"could not take the lock of {node.store}, though its log says that it waits for it: {node.store_access}: "
             "put the share or its owner right",
             min(settle, HUNG),
         )
-    elif node.marker is None:
+    elif node.store_marker is None:
         yield Problem(
             node.host,
             f"{node.store} has no marker, so the unit would not start again: see whether the share is mounted, "
             "then run the playbook site",
         )
-    elif node.pair not in node.marker:
-        named = (node.marker or ("nobody",))[0]
+    elif node.pair not in node.store_marker:
+        named = (node.store_marker or ("nobody",))[0]
         yield Problem(node.host, f"{node.store} is the store of {named}, not of {node.pair}: mount the right one")
 
 
@@ -257,8 +240,8 @@ def _who_serves(nodes: Sequence[Node], settle: float) -> Iterator[Problem]:
 
 
 def _one_store(nodes: Sequence[Node]) -> Iterator[Problem]:
-    marked = [node for node in nodes if node.profile.shares_store_directory and node.pair in (node.marker or ())]
-    if len({node.marker for node in marked}) > 1:
+    marked = [node for node in nodes if node.profile.shares_store_directory and node.pair in (node.store_marker or ())]
+    if len({node.store_marker for node in marked}) > 1:
         yield Problem(
             marked[1].host, f"does not see the store that {marked[0].host} sees in {marked[1].store}: mount one share"
         )

@@ -1,4 +1,4 @@
-"""From one release to another: what a store survives, what changes on the way, until when one can go back.
+"""Judge a change of release: whether the store survives it, what the operator must do, and the way back.
 
 Measured on real brokers of thirteen releases (docs/proofs.md, ``tests/integration/test_jumps.py``): every
 release reads the KahaDB stores of all older ones, so no stop-over is ever needed. The way back is
@@ -49,7 +49,8 @@ class Persistence:
 class ReleaseChange:
     """What it means for a pair to go from one release to another.
 
-    ``refusal`` says in one line why the upgrade is refused, with the remedy; empty when nothing is against it.
+    ``found`` and ``wanted`` are the releases before and after. ``refusal`` says in one line why the upgrade is refused,
+    with the remedy; empty when nothing is against it.
     ``changes`` are shown to the operator before it. ``back`` is whether the old release can use the store after the new
     release has opened it, and ``way_back`` says how to return and until when.
     """
@@ -62,14 +63,9 @@ class ReleaseChange:
     way_back: str
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the jump as the dictionary that playbooks read."""
-        return {
-            "found": self.found,
-            "wanted": self.wanted,
-            "changes": list(self.changes),
-            "back": self.back,
-            "way_back": self.way_back,
-        }
+        """Return the change as the dictionary that playbooks read: all but ``refusal``."""
+        names = ("found", "wanted", "back", "way_back")
+        return {"changes": list(self.changes), **{name: getattr(self, name) for name in names}}
 
 
 def judge_jump(

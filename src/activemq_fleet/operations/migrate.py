@@ -1,4 +1,4 @@
-"""How a pure pair is emptied into new pairs, and when it may be ended.
+"""Decide the next step of a migration: pure pairs are emptied into new pairs, and then ended.
 
 New pairs stand beside the old ones and dial the old masters over duplex links. What nobody consumes
 crosses while the new side is made to want it. Invariants: no old broker is ended before what it
@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from activemq_fleet.errors import InputError
-from activemq_fleet.operations.requests import Decision, Request, operation
+from activemq_fleet.operations.requests import Decision, Request, Step, from_mappings, operation
 from activemq_fleet.printable import counted
 from activemq_fleet.profiles import PROFILES
 
@@ -41,18 +41,17 @@ class MigrationLink:
 class StoreBacklog:
     """The contents of an old broker's store as ``store_backlog`` counted them.
 
-    ``subscriptions`` are (topic, client, name, messages); ``prepared`` is the number of XA transactions in doubt.
+    ``subscriptions`` are (topic, client, name, messages); ``prepared`` is the number of XA transactions in doubt;
+    ``clients`` are (client, address, connector); ``bridges`` are the names of the brokers at the far ends of its
+    bridges. ``certain``: no subscription can be missing.
     """
 
-    running: bool
     store: str
     queues: Mapping[str, int]
     subscriptions: Sequence[tuple[str, str, str, int]]
     prepared: int
     clients: Sequence[tuple[str, str, str]]
-    """(client, address, connector)."""
     bridges: Sequence[str]
-    """Names of the brokers at the far ends of its bridges."""
     certain: bool
     messages: int
 
@@ -61,13 +60,12 @@ class StoreBacklog:
 class MigrationEvidence:
     """The evidence of one broker in a migration.
 
-    ``held`` is known of pure masters only; ``counts`` are the results of successive counts of its messages, oldest
-    first.
+    ``broker_name`` is its ``brokerName``. ``held`` is known of pure masters only; ``counts`` are the results of
+    successive counts of its messages, oldest first.
     """
 
     host: str
-    name: str
-    """The broker's ``brokerName``."""
+    broker_name: str
     pair: str
     role: str
     ha: str
@@ -79,24 +77,16 @@ class MigrationEvidence:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MigrationStep:
-    """The next step of a migration.
+class MigrationStep(Step):
+    """The next step of a migration, and the phase that the migration is in.
 
     ``want`` creates demand for ``queues`` on ``hosts``, ``stop`` stops the brokers of ``hosts``, ``wait`` and ``done``
-    do nothing.
+    do nothing. ``notes`` are warnings.
     """
 
-    act: Literal["want", "stop", "wait", "done"]
     phase: Phase
-    say: str
-    hosts: tuple[str, ...] = ()
     queues: tuple[str, ...] = ()
-    seconds: int = 0
-    notes: tuple[str, ...] = field(default=())
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the step as the dictionary that playbooks read."""
-        return asdict(self) | {name: list(getattr(self, name)) for name in ("hosts", "queues", "notes")}
+    notes: tuple[str, ...] = ()
 
 
 def draining_pairs(brokers: Mapping[str, Mapping[str, Any]], old: Iterable[str]) -> dict[str, str]:
@@ -113,16 +103,16 @@ def draining_pairs(brokers: Mapping[str, Mapping[str, Any]], old: Iterable[str])
 
 
 def plan_migration(
-    looks: Sequence[MigrationEvidence], old: Sequence[str], *, retire: bool = False, waited: float = 0
+    evidence: Sequence[MigrationEvidence], old: Sequence[str], *, retire: bool = False, waited: float = 0
 ) -> MigrationStep:
     """Return the next step of a migration of the pairs ``old``.
 
-    ``looks`` are those of their nodes and of the pairs that drain them. ``waited``: seconds since the last act.
+    ``evidence`` are those of their nodes and of the pairs that drain them. ``waited``: seconds since the last act.
     Raises InputError with one line that says what is in the way and what to do.
     """
     masters, slaves = [], []
     for pair in old:
-        master, slave = _old_nodes(pair, [look for look in looks if look.pair == pair])
+        master, slave = _old_nodes(pair, [look for look in evidence if look.pair == pair])
         masters.append(master)
         slaves.append(slave)
     if all(node.state == "stopped" for node in (*masters, *slaves) if node):
@@ -130,14 +120,14 @@ def plan_migration(
     for master in masters:
         _check_running(master, slaves)
     running = [master for master in masters if master.state == "active"]
-    missing = [text for master in running for text in _links_missing(master, looks)]
+    missing = [text for master in running for text in _links_missing(master, evidence)]
     if missing and waited < LINK_PATIENCE:
         return MigrationStep(act="wait", phase="prepared", say=f"not up yet: {', '.join(missing)}", seconds=_PAUSE)
     if missing:
         raise InputError(
             f"prepared, but not linked: {', '.join(missing)}: see the new broker's log for why it is not up"
         )
-    return _drain(running, looks) or _drained(masters, slaves, looks, retire=retire)
+    return _drain(running, evidence) or _drained(masters, slaves, evidence, retire=retire)
 
 
 def _old_nodes(pair: str, nodes: Sequence[MigrationEvidence]) -> tuple[MigrationEvidence, MigrationEvidence | None]:
@@ -172,12 +162,12 @@ def _check_running(master: MigrationEvidence, slaves: Iterable[MigrationEvidence
 
 
 def _drainers(
-    master: MigrationEvidence, looks: Sequence[MigrationEvidence]
+    master: MigrationEvidence, evidence: Sequence[MigrationEvidence]
 ) -> dict[str, tuple[MigrationLink, MigrationEvidence]]:
     """Return the draining pairs of an old master, each with its link and its active node."""
     found: dict[str, tuple[MigrationLink, MigrationEvidence]] = {}
     asleep: dict[str, MigrationEvidence] = {}
-    for look in looks:
+    for look in evidence:
         for link in look.links:
             if link.target != master.pair or PROFILES[look.ha].replicates:
                 continue
@@ -203,10 +193,10 @@ def _drainers(
     return found
 
 
-def _links_missing(master: MigrationEvidence, looks: Sequence[MigrationEvidence]) -> Iterator[str]:
+def _links_missing(master: MigrationEvidence, evidence: Sequence[MigrationEvidence]) -> Iterator[str]:
     bridges = master.held.bridges if master.held else ()
-    for link, look in _drainers(master, looks).values():
-        if look.name not in bridges:
+    for link, look in _drainers(master, evidence).values():
+        if look.broker_name not in bridges:
             yield f"link {link.name} of {look.host} to {master.host}"
 
 
@@ -215,25 +205,24 @@ def _is_of_link(client: str, link: str) -> bool:
     return client.startswith((f"{link}_", f"{_ILLEGAL.sub('_', link)}_"))
 
 
-def _drain(masters: Sequence[MigrationEvidence], looks: Sequence[MigrationEvidence]) -> MigrationStep | None:
-    """Have queues wanted by the new pairs as long as there is anything in them."""
+def _drain(masters: Sequence[MigrationEvidence], evidence: Sequence[MigrationEvidence]) -> MigrationStep | None:
+    """Return the step that creates demand on the new pairs for queues that hold messages; None where none does."""
     full = [master for master in masters if master.held and master.held.queues]
     if not full:
-        _check_leftovers(masters, looks)
+        _check_leftovers(masters, evidence)
         return None
-    left = {master.host: sum(master.held.queues.values()) for master in full if master.held}
-    stalled = [master for master in full if _is_stalled(master)]
-    if stalled:
-        held = stalled[0].held
-        queues = ", ".join(f"{queue} ({number})" for queue, number in sorted((held.queues if held else {}).items()))
-        raise InputError(
-            f"{stalled[0].host} still holds messages in {queues}, and none went in the last {STALLED} looks: does the "
-            "link's include or exclude leave them out, does a consumer hold them without acknowledging, "
-            "or is the new store full?"
-        )
-    hosts = sorted({look.host for master in full for _, look in _drainers(master, looks).values()})
-    wanted = sorted({queue for master in full if master.held for queue in master.held.queues})
-    said = ", ".join(f"{number} on {host}" for host, number in left.items())
+    queues = {master.host: master.held.queues for master in full if master.held}
+    for master in full:
+        if _is_stalled(master):
+            left = ", ".join(f"{queue} ({number})" for queue, number in sorted(queues[master.host].items()))
+            raise InputError(
+                f"{master.host} still holds messages in {left}, and none went in the last {STALLED} looks: does the "
+                "link's include or exclude leave them out, does a consumer hold them without acknowledging, "
+                "or is the new store full?"
+            )
+    hosts = sorted({look.host for master in full for _, look in _drainers(master, evidence).values()})
+    wanted = sorted({queue for held in queues.values() for queue in held})
+    said = ", ".join(f"{sum(held.values())} on {host}" for host, held in queues.items())
     return MigrationStep(
         act="want",
         phase="draining",
@@ -248,9 +237,9 @@ def _is_stalled(master: MigrationEvidence) -> bool:
     return len(recent) == STALLED and min(recent) == recent[0]
 
 
-def _check_leftovers(masters: Iterable[MigrationEvidence], looks: Sequence[MigrationEvidence]) -> None:
-    """What no link can take: the backlog of durable subscriptions, and transactions in doubt."""
-    links = {link.name for look in looks for link in look.links}
+def _check_leftovers(masters: Iterable[MigrationEvidence], evidence: Sequence[MigrationEvidence]) -> None:
+    """Raise InputError for what no link can take: the backlog of durable subscriptions, and transactions in doubt."""
+    links = {link.name for look in evidence for link in look.links}
     for master in masters:
         held = master.held
         if held is None:
@@ -276,7 +265,7 @@ def _check_leftovers(masters: Iterable[MigrationEvidence], looks: Sequence[Migra
 def _drained(
     masters: Sequence[MigrationEvidence],
     slaves: Sequence[MigrationEvidence | None],
-    looks: Sequence[MigrationEvidence],
+    evidence: Sequence[MigrationEvidence],
     *,
     retire: bool,
 ) -> MigrationStep:
@@ -288,7 +277,7 @@ def _drained(
             )
         if master.held and not master.held.certain:
             raise InputError(f"{master.host}: its subscriptions are not known for certain, nothing is proved")
-    connected = [text for master in running for text in _clients(master, looks)]
+    connected = [text for master in running for text in _clients(master, evidence)]
     names = ", ".join(master.host for master in running)
     if not retire:
         notes = (f"clients that are still connected to the old brokers: {', '.join(connected)}",) if connected else ()
@@ -314,9 +303,9 @@ def _drained(
     )
 
 
-def _clients(master: MigrationEvidence, looks: Sequence[MigrationEvidence]) -> Iterator[str]:
-    """Connections that are neither links' nor the slave's."""
-    links = [link.name for look in looks for link in look.links]
+def _clients(master: MigrationEvidence, evidence: Sequence[MigrationEvidence]) -> Iterator[str]:
+    """Yield a description of each connection that is neither a link's nor the slave's."""
+    links = [link.name for look in evidence for link in look.links]
     for client, address, connector in master.held.clients if master.held else ():
         if connector != "replication" and not any(_is_of_link(client, link) for link in links):
             yield f"{client} from {address} to {master.host} ({connector})"
@@ -340,20 +329,12 @@ def _retired(masters: Sequence[MigrationEvidence]) -> MigrationStep:
         _check_empty(master)
     stores = ", ".join(f"{master.host}:{master.held.store}" for master in masters if master.held)
     doubt = [master.host for master in masters if master.held and not master.held.certain]
-    notes = (
-        (
-            f"{', '.join(doubt)}: a stopped store does not name every durable subscription; the proof is the count "
-            "of the run that ended it",
-        )
-        if doubt
-        else ()
+    note = (
+        f"{', '.join(doubt)}: a stopped store does not name every durable subscription; the proof is the count of the "
+        "run that ended it"
     )
-    return MigrationStep(
-        act="done",
-        phase="retired",
-        say=f"retired: the old brokers are stopped and hold nothing. Their stores are kept: {stores}",
-        notes=notes,
-    )
+    say = f"retired: the old brokers are stopped and hold nothing. Their stores are kept: {stores}"
+    return MigrationStep(act="done", phase="retired", say=say, notes=(note,) if doubt else ())
 
 
 @operation("migration")
@@ -372,27 +353,28 @@ def decide_migration(request: Request) -> Decision:
 def decide_migrate(request: Request) -> Decision:
     """Return the next step. ``options``: ``held`` and ``counts`` by host, ``retire``, ``waited``."""
     brokers, options = request.brokers, request.options
-    looks = [
-        MigrationEvidence(
+    evidence = [
+        from_mappings(
+            MigrationEvidence,
+            found,
+            brokers[host],
             host=host,
-            name=brokers[host]["broker_name"],
-            **{key: brokers[host][key] for key in ("pair", "role", "ha")},
-            **{key: found[key] for key in ("state", "how")},
-            links=tuple(MigrationLink(link["name"], link["target"], link["duplex"]) for link in brokers[host]["links"]),
+            links=[from_mappings(MigrationLink, link) for link in brokers[host]["links"]],
             held=_held(options["held"].get(host)),
-            counts=tuple(options["counts"].get(host) or ()),
+            counts=options["counts"].get(host) or (),
         )
         for host, found in request.evidence.items()
     ]
     pairs = sorted(request.target["pairs"])
-    return request.step(plan_migration(looks, pairs, retire=options["retire"], waited=float(options["waited"])))
+    return request.step(plan_migration(evidence, pairs, retire=options["retire"], waited=float(options["waited"])))
 
 
 def _held(found: Mapping[str, Any] | None) -> StoreBacklog | None:
     if not found or "messages" not in found:
         return None
-    return StoreBacklog(
-        **{key: found[key] for key in ("running", "store", "queues", "prepared", "bridges", "certain", "messages")},
+    return from_mappings(
+        StoreBacklog,
+        found,
         subscriptions=[(one["topic"], one["client"], one["name"], one["messages"]) for one in found["subscriptions"]],
         clients=[(one["client"], one["address"], one["connector"]) for one in found["clients"]],
     )

@@ -1,8 +1,19 @@
-"""Refuse to change hosts where the rules about hosts find an error."""
+"""Refuse to change hosts that show something wrong: findings of the host rules, or another release than expected.
+
+A directory that is named after a release and holds another is replaced: by ``site`` while nothing runs from it, by
+``upgrade`` one node at a time while a broker does.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from activemq_fleet.errors import ReleaseError, shorten_host_list
 from activemq_fleet.operations.requests import Decision, RefusalError, Request, operation
+from activemq_fleet.profiles import PROFILES
+from activemq_fleet.releases import Release
 from activemq_fleet.validation import preflight
 
 
@@ -16,3 +27,164 @@ def decide_preflight(request: Request) -> Decision:
         if finding.severity != "info":
             request.warn(finding.to_line())
     return {"findings": [finding.to_dict() for finding in findings]}
+
+
+@operation("lines")
+def decide_lines(request: Request) -> Decision:
+    """Return nothing. Raises RefusalError for brokers that run a release of another line than the inventory says."""
+    brokers = request.brokers
+    # The release of a system's package is the business of whoever installs that.
+    running = {
+        host: found.get("release")
+        for host, found in request.evidence.items()
+        if brokers[host].get("install") != "package"
+    }
+    if changes := line_changes(running, {host: brokers[host]["release"] for host in running}):
+        raise RefusalError("nothing was changed:", changes)
+    return {}
+
+
+def line_changes(running: Mapping[str, str | None], wanted: Mapping[str, str]) -> list[str]:
+    """Return one line for each host whose running release and inventory release are of different release lines.
+
+    Within a line (5.18.3 to 5.18.6) the store and the files stay what they are, so a restart is enough. From one line
+    to the next a store may be changed for good.
+    """
+    return [
+        f"{host}: runs {release}, and the inventory says {wanted[host]}: site does not change the release line of a "
+        f"broker that runs; the playbook upgrade does, one node of a pair at a time"
+        for host, release in sorted(running.items())
+        if release and release != wanted[host] and _line(release) != _line(wanted[host])
+    ]
+
+
+def _line(text: str) -> str:
+    try:
+        return Release.of(text).line
+    except ReleaseError:
+        return text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Home:
+    """The directory of an ActiveMQ release on a host, as observed.
+
+    ``release``, ``install``, ``archive`` and ``home`` are of the inventory. ``found`` are the releases of the brokers'
+    jars in the directory, ``processes`` those that have its files open, ``broker`` the process of this host's broker
+    and ``running`` its release. ``can_be_upgraded`` is false for a pure pair, and for a broker that systemd does not
+    run.
+    """
+
+    host: str
+    release: str
+    install: str
+    archive: str | None
+    home: str
+    exists: bool = False
+    found: tuple[str, ...] = ()
+    processes: tuple[int, ...] = ()
+    broker: int | None = None
+    running: str | None = None
+    can_be_upgraded: bool = True
+
+    @property
+    def is_right(self) -> bool:
+        """True where the directory holds the release of the inventory and no other."""
+        return self.found == (self.release,)
+
+    @property
+    def needs_archive(self) -> bool:
+        """True where the release must be installed from ``activemq_archive``."""
+        return self.install in ("archive", "jars") and not self.is_right
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Archive:
+    """What the controller sees in a release archive: releases and SHA-512; ``problem``: why it cannot be read."""
+
+    found: tuple[str, ...] = ()
+    sha512: str | None = None
+    problem: str = ""
+
+
+def home_of(host: str, broker: Mapping[str, Any], evidence: Mapping[str, Any]) -> Home:
+    """Return the release directory of a host, from what ``compile`` and ``machine_info`` returned."""
+    return Home(
+        host=host,
+        release=broker["release"],
+        install=broker["install"],
+        archive=broker["archive"],
+        home=broker["home"],
+        exists=bool(evidence.get("home_exists")),
+        found=tuple(evidence.get("home_releases") or ()),
+        processes=tuple(evidence.get("home_processes") or ()),
+        broker=evidence.get("pid"),
+        running=evidence.get("release"),
+        can_be_upgraded=broker["service"] == "systemd" and not PROFILES[broker["ha"]].needs_resync,
+    )
+
+
+def wrong_releases(
+    homes: Sequence[Home], archives: Mapping[str, Archive], sha512: Mapping[str, str | None], *, upgrades: bool = False
+) -> list[str]:
+    """Return one line for each directory and archive that keeps a release from being installed or started.
+
+    ``archives`` are by path, those that the controller can read; ``sha512`` by host what the inventory says.
+    With ``upgrades`` a directory from which the host's own broker runs is no problem: the upgrade replaces it.
+    """
+    lines: dict[str, list[str]] = {}
+    for home in homes:
+        texts = [*_of_directory(home, upgrades)]
+        if home.needs_archive and home.archive and home.archive in archives:
+            texts += _of_archive(home, archives[home.archive], sha512.get(home.host))
+        for text in texts:
+            lines.setdefault(text, []).append(home.host)
+    return [f"{shorten_host_list(hosts)}: {text}" for text, hosts in lines.items()]
+
+
+def _of_directory(home: Home, upgrades: bool) -> Iterator[str]:
+    if home.is_right or not home.exists or home.install == "package":
+        return
+    holds = f"{home.home} {_holds(home.found)} and not {home.release}"
+    if home.install == "none":
+        if home.found:
+            yield f"{holds}, which activemq_release says: put that there, or set activemq_release to what it holds"
+        return
+    others = [process for process in home.processes if process != home.broker]
+    if others:
+        yield f"{holds}, and process {others[0]} runs from it: stop that, then run this again"
+    elif home.processes and not (home.can_be_upgraded and home.running not in (None, home.release)):
+        yield f"{holds}, and its broker runs from it: stop the broker, then run the playbook site"
+    elif home.processes and not upgrades:
+        yield f"{holds}, and its broker runs from it: run the playbook upgrade, which replaces it node by node"
+
+
+def _of_archive(home: Home, archive: Archive, sha512: str | None) -> Iterator[str]:
+    name = f"activemq_archive: {home.archive}"
+    if sha512 and archive.sha512 and archive.sha512 != sha512.lower():
+        yield f"{name} does not have the SHA-512 of activemq_archive_sha512"
+    elif archive.problem:
+        yield f"{name} {archive.problem}"
+    elif archive.found != (home.release,):
+        yield f"{name} {_holds(archive.found)}, and activemq_release is {home.release}: name the archive of that"
+
+
+def _holds(found: tuple[str, ...]) -> str:
+    return f"holds {' and '.join(found)}" if found else "holds no broker's jars"
+
+
+@operation("releases")
+def decide_releases(request: Request) -> Decision:
+    """Return nothing. Raises RefusalError for a directory or an archive that holds another release than it should.
+
+    ``options``: ``upgrades``, whether directories are replaced from which brokers run.
+    """
+    brokers = request.brokers
+    homes = [home_of(host, brokers[host], evidence) for host, evidence in request.evidence.items()]
+    wanted = {(home.archive, home.install) for home in homes if home.needs_archive and home.archive}
+    seen = {path: request.inspect_release_archive(path, install) for path, install in wanted}
+    archives = {path: Archive(**found) for path, found in seen.items() if found is not None}
+    sums = {host: broker["archive_sha512"] for host, broker in brokers.items()}
+    if problems := wrong_releases(homes, archives, sums, upgrades=bool(request.options.get("upgrades"))):
+        raise RefusalError("nothing was changed:", problems)
+    return {}

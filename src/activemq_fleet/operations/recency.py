@@ -1,4 +1,4 @@
-"""Which node of a pure pair has the store to go on with: from what both journals hold, never from clocks.
+"""Judge which node of a pure pair has the newer store, from what both store journals hold, never from clocks.
 
 What 5.5.1 does (source and measured): the master sends every message and acknowledgement to its
 slave before it stores them itself. So while both run, the slave has all that the master ever
@@ -23,6 +23,7 @@ from functools import cached_property
 from typing import Any
 
 from activemq_fleet.errors import FleetError
+from activemq_fleet.operations.requests import from_mappings
 from activemq_fleet.printable import counted
 
 _TRACE, _ADD, _REMOVE, _SUBSCRIPTION = 0, 1, 2, 7
@@ -56,11 +57,12 @@ class BrokerRun:
 
 @dataclass(frozen=True)
 class Store:
-    """What one node's journal and log show of its store, from the module ``store_info``.
+    """The store of one node, as its journal and the broker's log show it.
 
-    ``order`` is every record: kind and key, oldest first. ``live`` maps the key of each record that is still in the
-    store to that of the record which brought it. ``cleaned``: older records may be missing. ``loads`` are the journal's
-    entries about starts of a broker.
+    ``order`` is every record of the journal: kind and key, oldest first. ``live`` maps the key of each message or
+    subscription that is still in the store to the key of the record which brought it. ``state`` is a hash of what the
+    store holds. ``seen``: the journal was read. ``cleaned``: older records may be missing. ``damaged`` counts places
+    that cannot be read. ``loads`` are the journal's entries about starts of a broker, ``runs`` the log's.
     """
 
     host: str
@@ -75,22 +77,18 @@ class Store:
     runs: tuple[BrokerRun, ...] = ()
 
     @classmethod
-    def of(cls, host: str, role: str, look: Mapping[str, Any]) -> Store:
+    def of(cls, host: str, role: str, evidence: Mapping[str, Any]) -> Store:
         """Return the store of a node from the result of ``activemq.fleet.store_info``."""
-        numbers = [number for number, _ in look["files"]]
-        rows = struct.iter_unpack(">BQ", _opened(look["order"]))
-        items = struct.iter_unpack(">QQ", _opened(look["live"]))
-        return cls(
+        numbers = [number for number, _ in evidence["files"]]
+        return from_mappings(
+            cls,
+            evidence,
             host=host,
             role=role,
-            order=tuple((int(kind), int(key)) for kind, key in rows),
-            live={int(key): int(brought) for key, brought in items},
-            state=look["state"],
-            seen=look["seen"],
-            cleaned=not look["whole"] or numbers != list(range(1, len(numbers) + 1)),
-            damaged=look["damaged"],
-            loads=tuple(look["loads"]),
-            runs=tuple(BrokerRun(**run) for run in look["runs"]),
+            order=tuple(struct.iter_unpack(">BQ", _unpacked(evidence["order"]))),
+            live=dict(struct.iter_unpack(">QQ", _unpacked(evidence["live"]))),
+            cleaned=not evidence["whole"] or numbers != list(range(1, len(numbers) + 1)),
+            runs=[BrokerRun(**run) for run in evidence["runs"]],
         )
 
     @cached_property
@@ -150,17 +148,17 @@ class Store:
         return 0 if all(moment and moment >= end for moment in moments) else None
 
     def starts_after(self, positions: Collection[int]) -> int:
-        """Return the number of runs that began after the oldest of some records."""
+        """Return the number of runs that began after the oldest of some records, given by their indices."""
         first = min(positions)
         return sum(1 for kind, _ in self.order[first:] if kind == _TRACE)
 
-    def places(self, brought: Iterable[int]) -> list[int]:
+    def record_positions(self, brought: Iterable[int]) -> list[int]:
         """Return the index of each record with one of these keys; -1 for a record that is no longer in the journal."""
         last = {key: at for at, (kind, key) in enumerate(self.order) if kind in (_ADD, _SUBSCRIPTION)}
         return [last.get(key, -1) for key in brought]
 
 
-def _opened(text: str) -> bytes:
+def _unpacked(text: str) -> bytes:
     return zlib.decompress(base64.b64decode(text)) if text else b""
 
 
@@ -182,7 +180,7 @@ class StoreChoice:
     reasons: tuple[str, ...]
 
 
-def judge(master: Store, slave: Store, chosen: str | None = None) -> StoreChoice:
+def choose_store(master: Store, slave: Store, chosen: str | None = None) -> StoreChoice:
     """Return which of the two stores of a pure pair to continue with; ``chosen`` is the operator's own decision.
 
     Raises ResyncRefused, with what to look at, when the evidence is not enough.
@@ -205,17 +203,17 @@ def judge(master: Store, slave: Store, chosen: str | None = None) -> StoreChoice
 
 
 def differences(master: Store, slave: Store) -> str:
-    """Return why the slave of an attached pair is no copy of its master, in a sentence; empty when it is one.
+    """Return why the store of an attached slave is no copy of its master's, in a sentence; empty when it is a copy.
 
     A message on its way is no difference: the slave has it first. Neither is what the master took
-    after the slave was looked at. The evidence may be of different moments.
+    after the slave's evidence was collected. The evidence may be of different moments.
     """
     only_master, _ = _unknown(master, slave)
     only_slave, _ = _unknown(slave, master)
     heard = max((at for at, (kind, key) in enumerate(master.order) if kind == _ADD and key in slave.known), default=-1)
-    missed = sum(1 for at in master.places(only_master) if 0 <= at < heard)
+    missed = sum(1 for at in master.record_positions(only_master) if 0 <= at < heard)
     starts = [at for at, (kind, _) in enumerate(slave.order) if kind == _TRACE]
-    alone = sum(1 for at in slave.places(only_slave) if starts and 0 <= at < starts[-1])
+    alone = sum(1 for at in slave.record_positions(only_slave) if starts and 0 <= at < starts[-1])
     found = []
     if missed:
         found.append(f"{slave.host} has never heard of {counted(missed, 'message')} that {master.host} holds")
@@ -293,7 +291,7 @@ def _unknown(store: Store, other: Store) -> tuple[list[int], int]:
     if not missing or not other.cleaned:
         return missing, 0
     first, last = _shared(store, other)
-    places = store.places(missing)
+    places = store.record_positions(missing)
     left = [brought for brought, at in zip(missing, places, strict=True) if not first <= at < last]
     return left, len(missing) - len(left)
 
@@ -322,7 +320,7 @@ def _is_in_flight(master: Store, slave: Store, only_slave: Collection[int]) -> b
     service = master.last_service
     if service is None or not service.attached:
         return False
-    places = slave.places(only_slave)
+    places = slave.record_positions(only_slave)
     return not places or (min(places) >= 0 and slave.starts_after(places) == 0 and len(places) <= _IN_FLIGHT)
 
 

@@ -1,6 +1,6 @@
-"""The next step of bringing pure pairs back: look, stop both, copy, master first, then the slave.
+"""Decide the next step of bringing pure pairs back: stop both nodes, copy the store, start the master, then the slave.
 
-A pure function of what both nodes show now, asked again before every step. So a run that was
+A pure function of the evidence of both nodes, asked again before every step. So a run that was
 killed anywhere is continued by running it again, and nothing has to be remembered but the copy.
 
 Invariants: nothing is copied while a process of either node lives or its lock is held; the store
@@ -10,35 +10,28 @@ and its master waits for it; a store is judged again once both brokers have stop
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from activemq_fleet.errors import InputError
-from activemq_fleet.operations.recency import ResyncRefused, Store, StoreChoice, differences, judge
-from activemq_fleet.operations.requests import Decision, Request, operation
+from activemq_fleet.operations.recency import ResyncRefused, Store, StoreChoice, choose_store, differences
+from activemq_fleet.operations.requests import Decision, Request, Step, operation
 from activemq_fleet.profiles import PROFILES
 
-Act = Literal["done", "wait", "stop", "finish", "copy", "start"]
 _INACTIVE = ("", "inactive", "failed")
 _WAIT = 2
 _PATIENCE = 300
 _SPARE = 64 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class RestartAge:
-    """Which healthy brokers a resync restarts: those whose process is older than ``older`` seconds; None: none."""
-
-    older: float | None = None
-
-
 @dataclass(frozen=True)
-class Node:
-    """What one node of a pure pair shows.
+class PureNode:
+    """The evidence of one node of a pure pair.
 
     ``state`` is that of ``broker_info``; ``unit`` is systemd's ActiveState, empty where it has no unit;
-    ``phase`` is the log's, ``age`` the process's in seconds. ``locked``: somebody holds the store's lock.
+    ``phase`` is the log's, ``age`` the process's in seconds. ``returned``: a probe's message came back, None where that
+    was not tried. ``locked``: somebody holds the store's lock.
     ``unfinished``: a copy was put in place only half. ``obstacle`` says why its store cannot be replaced.
     """
 
@@ -55,7 +48,7 @@ class Node:
     obstacle: str = ""
 
     @classmethod
-    def of(cls, store: Store, broker: Mapping[str, Any], look: Mapping[str, Any], needed: int = 0) -> Node:
+    def of(cls, store: Store, broker: Mapping[str, Any], look: Mapping[str, Any], needed: int = 0) -> PureNode:
         """Return the node from results of ``broker_info`` and ``store_info``; ``needed``: bytes of the peer's store."""
         obstacle = look["obstacle"]
         if not obstacle and look["free"] < needed + _SPARE:
@@ -91,28 +84,29 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class ResyncStep:
-    """The next step of a resync and its hosts; ``winner`` and ``reasons`` are set where the stores differ."""
+class ResyncStep(Step):
+    """The next step of a resync.
 
-    act: Act
-    say: str
-    hosts: tuple[str, ...] = ()
-    seconds: int = 0
+    ``winner`` is the host whose store is kept, set with ``reasons`` where the stores differ. ``accept``: the states of
+    a started host that end the act.
+    """
+
     winner: str = ""
     accept: tuple[str, ...] = ()
-    reasons: tuple[str, ...] = field(default=())
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the step as the dictionary that playbooks read."""
-        return asdict(self) | {"hosts": list(self.hosts), "accept": list(self.accept), "reasons": list(self.reasons)}
+    reasons: tuple[str, ...] = ()
 
 
 def plan_resync(
-    pairs: Mapping[str, Sequence[Node]], *, chosen: str = "", owed: RestartAge | None = None, waited: float = 0.0
+    pairs: Mapping[str, Sequence[PureNode]],
+    *,
+    chosen: str = "",
+    restart_older: float | None = None,
+    waited: float = 0.0,
 ) -> ResyncStep:
     """Return the next step of a resync of pure pairs, one pair after the other by name; each is (master, slave).
 
-    ``chosen`` is the host of ``activemq_resync_from``, ``waited`` the seconds since the last act.
+    ``chosen`` is the host of ``activemq_resync_from``, ``waited`` the seconds since the last act. Brokers whose process
+    is older than ``restart_older`` seconds are restarted; None restarts no healthy one.
     Raises ResyncRefused with what to look at, InputError for a host that is not of the one pair.
     """
     if not pairs:
@@ -121,7 +115,7 @@ def plan_resync(
     said = []
     for name in sorted(pairs):
         master, slave = pairs[name]
-        step = _next(name, master, slave, winner, owed or RestartAge())
+        step = _next(name, master, slave, winner, restart_older)
         if step.act == "wait" and waited > _PATIENCE:
             raise ResyncRefused(f"{step.say}: it did not come about in {waited:g} s. Look at their logs")
         if step.act != "done":
@@ -130,7 +124,7 @@ def plan_resync(
     return ResyncStep("done", "; ".join(said))
 
 
-def _find(pairs: Mapping[str, Sequence[Node]], chosen: str) -> str:
+def _find(pairs: Mapping[str, Sequence[PureNode]], chosen: str) -> str:
     hosts = [node.host for nodes in pairs.values() for node in nodes]
     found = [host for host in hosts if chosen in (host, host.partition(".")[0])]
     if len(pairs) != 1:
@@ -140,9 +134,9 @@ def _find(pairs: Mapping[str, Sequence[Node]], chosen: str) -> str:
     return found[0]
 
 
-def _next(pair: str, master: Node, slave: Node, chosen: str | None, owed: RestartAge) -> ResyncStep:
+def _next(pair: str, master: PureNode, slave: PureNode, chosen: str | None, restart_older: float | None) -> ResyncStep:
     both = (master, slave)
-    if well := _well(pair, master, slave, owed):
+    if well := _well(pair, master, slave, restart_older):
         return well
     for node in both:
         if node.unfinished and node.down:
@@ -151,7 +145,7 @@ def _next(pair: str, master: Node, slave: Node, chosen: str | None, owed: Restar
         return rising
     verdict = _judge(master, slave, chosen)
     if not master.down or not slave.down:
-        return next(_stops(master, slave, verdict))
+        return _stop(master, slave, verdict)
     for node in both:
         if node.locked:
             raise ResyncRefused(
@@ -162,19 +156,21 @@ def _next(pair: str, master: Node, slave: Node, chosen: str | None, owed: Restar
         text = f"{master.host}: start the master, {verdict.reasons[0]}"
         return ResyncStep("start", text, (master.host,), accept=("starting",), winner=verdict.winner)
     loser = slave if verdict.winner == master.host else master
-    if loser.obstacle:
-        raise ResyncRefused(f"{loser.host}: {loser.obstacle}")
     text = f"copy the store of {verdict.winner} to {loser.host}: {'; '.join(verdict.reasons)}"
     return ResyncStep("copy", text, (verdict.winner, loser.host), winner=verdict.winner, reasons=verdict.reasons)
 
 
-def _well(pair: str, master: Node, slave: Node, owed: RestartAge) -> ResyncStep | None:
-    """For a pair that needs nothing but perhaps a restart."""
+def _well(pair: str, master: PureNode, slave: PureNode, restart_older: float | None) -> ResyncStep | None:
+    """Return the step of a pair that needs nothing but perhaps a restart; None for a pair that needs a resync."""
     if master.state != "active" or slave.state != "standby" or slave.phase != "attached":
         return None
     if master.returned is False:
         return ResyncStep("wait", f"{master.host} has yet to give a message back", seconds=_WAIT)
-    due = [node for node in (master, slave) if node.restart_required or _is_older(node, owed)]
+    due = [
+        node
+        for node in (master, slave)
+        if node.restart_required or (restart_older is not None and node.age is not None and node.age > restart_older)
+    ]
     if due:
         why = f"{' and '.join(node.host for node in due)} must be restarted"
         return ResyncStep("stop", f"{slave.host}: stop the slave first, {why}", (slave.host,))
@@ -183,12 +179,8 @@ def _well(pair: str, master: Node, slave: Node, owed: RestartAge) -> ResyncStep 
     return ResyncStep("done", f"{pair}: {slave.host} is attached and {master.host} has started: nothing is to do")
 
 
-def _is_older(node: Node, owed: RestartAge) -> bool:
-    return owed.older is not None and node.age is not None and node.age > owed.older
-
-
-def _rising(master: Node, slave: Node) -> ResyncStep | None:
-    """For a pair that is on its way up with equal stores."""
+def _rising(master: PureNode, slave: PureNode) -> ResyncStep | None:
+    """Return the step of a pair that is on its way up with equal stores; None for any other."""
     attached = slave.state == "standby" and slave.phase == "attached"
     if attached and master.state == "starting":
         return ResyncStep("wait", f"{master.host} has yet to start, with {slave.host} attached", seconds=_WAIT)
@@ -204,29 +196,28 @@ def _rising(master: Node, slave: Node) -> ResyncStep | None:
     return None
 
 
-def _judge(master: Node, slave: Node, chosen: str | None) -> StoreChoice:
+def _judge(master: PureNode, slave: PureNode, chosen: str | None) -> StoreChoice:
     if chosen is None and master.state == "active" and slave.state == "active":
         raise ResyncRefused(
             f"{master.host} and {slave.host} both serve, and have each taken what the other does not know: keep "
             "clients away from one of them, let its messages be consumed, and run again with "
             "-e activemq_resync_from=HOST; the other's store is kept as a backup"
         )
-    verdict = judge(master.store, slave.store, chosen)
+    verdict = choose_store(master.store, slave.store, chosen)
     loser = slave if verdict.winner == master.host else master
     if not verdict.equal and loser.obstacle:
         raise ResyncRefused(f"{loser.host}: {loser.obstacle}; nothing was touched")
     return verdict
 
 
-def _stops(master: Node, slave: Node, verdict: StoreChoice) -> Iterator[ResyncStep]:
-    """The node whose store is overwritten first; a slave that loses its master would begin to serve."""
+def _stop(master: PureNode, slave: PureNode, verdict: StoreChoice) -> ResyncStep:
+    """Stop the node whose store is overwritten first; a slave that loses its master would begin to serve."""
     order = (slave, master) if verdict.winner == master.host else (master, slave)
-    for node in order:
-        if not node.down:
-            why = "both stores hold the same" if verdict.equal else f"{verdict.winner} has the newer store"
-            if not verdict.equal and (told := differences(master.store, slave.store)):
-                why += f" ({told})"
-            yield ResyncStep("stop", f"{node.host}: stop it, {why}", (node.host,), winner=verdict.winner)
+    host = next(node.host for node in order if not node.down)
+    why = "both stores hold the same" if verdict.equal else f"{verdict.winner} has the newer store"
+    if not verdict.equal and (details := differences(master.store, slave.store)):
+        why += f" ({details})"
+    return ResyncStep("stop", f"{host}: stop it, {why}", (host,), winner=verdict.winner)
 
 
 @operation("resync")
@@ -251,17 +242,17 @@ def decide_resync(request: Request) -> Decision:
     step = plan_resync(
         pure,
         chosen=options["chosen"],
-        owed=RestartAge(older=older if options["restart"] else None),
+        restart_older=older if options["restart"] else None,
         waited=float(options["waited"]),
     )
     if options["check"] and step.act != "done":
         return {"step": {"act": "done", "hosts": [], "say": f"nothing was touched; what would be next: {step.say}"}}
-    return {"step": step.to_dict()}
+    return request.step(step)
 
 
-def _node(request: Request, host: str, peer: str) -> Node:
+def _node(request: Request, host: str, peer: str) -> PureNode:
     broker, stores = request.brokers[host], request.options["stores"]
     if broker["service"] != "systemd":
         raise InputError(f"{host}: activemq_service is {broker['service']}, and resync stops and starts by systemd")
     store = Store.of(host, broker["role"], stores[host])
-    return Node.of(store, request.evidence[host], stores[host], stores[peer]["allocated"])
+    return PureNode.of(store, request.evidence[host], stores[host], stores[peer]["allocated"])

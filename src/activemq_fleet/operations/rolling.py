@@ -1,55 +1,38 @@
-"""One node of a pair at a time: the next step of restart, upgrade and switchover.
+"""Decide the next step of restart, upgrade and switchover: one node of a pair at a time.
 
 The whole state is the evidence of this moment, so the decision is made anew before every step and
 a run that was killed is continued by running it again. Invariants: a node is touched only while
 its pair has no problem, which means one active and one standby that was seen to wait for the lock
-in this very look; the standby goes first; one step touches one node; every act makes one more node
+in this very evidence; the standby goes first; one step touches one node; every act makes one more node
 done, so it ends.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from activemq_fleet.errors import InputError
 from activemq_fleet.host.timeouts import SETTLE
-from activemq_fleet.operations.health import Node, Problem, node_of, problems_of
-from activemq_fleet.operations.requests import Decision, RefusalError, Request, operation
+from activemq_fleet.operations.health import Node, node_of, problems_of
+from activemq_fleet.operations.requests import Decision, RefusalError, Request, Step, operation
 from activemq_fleet.printable import counted
 
 
 @dataclass(frozen=True, slots=True)
-class NextStep:
-    """The next step of an operation: the ``act`` on ``hosts``, or ``wait`` (``seconds``), or ``done``.
+class NextStep(Step):
+    """The next step of an operation that touches one node of a pair.
 
-    ``say`` describes the step in one line. ``peer`` is the node that serves meanwhile, None for a broker on its own.
+    ``peer`` is the node that serves meanwhile, None for a broker on its own. ``was`` is the state of the host before.
     ``notes`` are warnings. ``accept``: the states of a host that end an act.
     """
 
-    act: str
-    say: str
-    hosts: tuple[str, ...] = ()
     peer: str | None = None
     was: str = ""
-    seconds: int = 0
     notes: tuple[str, ...] = ()
     accept: tuple[str, ...] = ("active", "standby")
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the step as the dictionary that playbooks read."""
-        return {
-            "act": self.act,
-            "say": self.say,
-            "hosts": list(self.hosts),
-            "peer": self.peer,
-            "was": self.was,
-            "seconds": self.seconds,
-            "notes": list(self.notes),
-            "accept": list(self.accept),
-        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,21 +47,64 @@ class Run:
 
     act: str
     chosen: Collection[str]
-    done: Collection[str]
+    done: Collection[str] = ()
     acted: Collection[str] = ()
     waited: float = 0.0
     window: float = 0.0
     settle: float = SETTLE
-    upgrade: bool = False
+
+    def refusal(self, *problems: str) -> RefusalError:
+        """Return the refusal to go on because of some problems; it tells whether the run has touched anything."""
+        return RefusalError("nothing further is touched:" if self.acted else "nothing was touched:", problems)
+
+    def pause(self, text: str) -> NextStep:
+        """Return a step that waits for a problem to pass, 1 to 10 s: the longer, the longer the run has waited."""
+        seconds = max(1, min(10, int(self.waited / 3)))
+        return NextStep("wait", f"wait {seconds} s and look again: {text}", seconds=seconds)
 
 
 def started_since(node: Node, since: float, looked_at: float) -> bool:
     """Return whether the process was started after ``since``; both are the controller's seconds since the epoch.
 
-    The age of a process is measured by a clock that nobody sets, and from the moment before the
-    look: a host's wrong clock decides nothing, and a slow look makes a process too old, never too young.
+    The age of a process is measured by a clock that nobody sets, and from the moment before the evidence was
+    collected: a host's wrong clock decides nothing, and a slow host makes a process too old, never too young.
     """
     return node.age is not None and looked_at - node.age >= since
+
+
+def roll(
+    nodes: Sequence[Node],
+    run: Run,
+    step_of: Callable[[Sequence[Node]], NextStep | None],
+    done: Callable[[Sequence[Sequence[Node]]], str],
+) -> NextStep:
+    """Return the next step for all pairs but pure ones: ``wait`` while a pair has a problem that may pass by itself.
+
+    Else it is what ``step_of`` returns for the first pair for which it returns a step, or ``done`` with the text that
+    ``done`` returns for all pairs. Raises RefusalError for a lasting problem, and when no pair is left.
+    """
+    by_name = sorted(nodes_by_pair(nodes).items())
+    notes = tuple(
+        f"{pair}: pure brokers are left alone: what would be a {run.act} of theirs is the playbook resync"
+        for pair, members in by_name
+        if members[0].profile.needs_resync
+    )
+    pairs = [members for _, members in by_name if not members[0].profile.needs_resync]
+    if notes and not pairs:
+        raise RefusalError("nothing was touched:", notes)
+    upgrade = run.act == "upgrade"
+    problems = [
+        problem
+        for pair in pairs
+        for problem in problems_of(pair, window=run.window, settle=run.settle, upgrade=upgrade)
+    ]
+    if any(problem.patience <= run.waited for problem in problems):
+        waited = f" (after {run.waited:.0f} s)"
+        raise run.refusal(*(f"{one}{waited if 0 < one.patience <= run.waited else ''}" for one in problems))
+    if problems:
+        return run.pause("; ".join(map(str, problems)))
+    step = next((step for pair in pairs if (step := step_of(pair))), None) or NextStep("done", done(pairs))
+    return replace(step, notes=notes)
 
 
 def next_restart(nodes: Sequence[Node], run: Run) -> NextStep:
@@ -89,50 +115,38 @@ def next_restart(nodes: Sequence[Node], run: Run) -> NextStep:
     nodes = [node for node in nodes if not node.profile.needs_resync]
     if not nodes:
         return NextStep("done", "there are none but pure pairs")
-    pairs, notes = pairs_of(nodes, run)
-    waiting = wait_or_refuse(pairs, run)
-    if waiting:
-        return waiting
-    for pair in pairs:
+
+    def step_of(pair: Sequence[Node]) -> NextStep | None:
         left = [node for node in pair if node.host in run.chosen and node.host not in run.done]
         if not left:
-            continue
-        # Whoever serves comes last, whatever its preferred role.
-        node = min(left, key=lambda node: (node.state == "active", node.role != "slave", node.host))
+            return None
+        node = first_to_touch(left)
         if node.host in run.acted:
-            raise RefusalError(
-                refusal_heading(run),
-                [f"{node.host}: {run.act} was done in this run and does not show: see what the host says"],
-            )
-        return next_touch(node, pair, run.act, notes)
-    return NextStep("done", _end(pairs, run), notes=notes)
+            raise run.refusal(f"{node.host}: {run.act} was done in this run and does not show: see what the host says")
+        return next_touch(node, pair, run.act)
+
+    def done(pairs: Sequence[Sequence[Node]]) -> str:
+        chosen = [node.host for pair in pairs for node in pair if node.host in run.chosen]
+        return f"{run.act}: nothing is left to do for {counted(len(chosen), 'broker')}; active: {active_hosts(pairs)}"
+
+    return roll(nodes, run, step_of, done)
 
 
 def next_switchover(nodes: Sequence[Node], to: Mapping[str, str], run: Run) -> NextStep:
     """Return the next step that makes the nodes ``to`` (by pair) active; ``done`` where they are active already."""
-    pairs, notes = pairs_of([node for node in nodes if node.pair in to], run)
-    waiting = wait_or_refuse(pairs, run)
-    if waiting:
-        return waiting
-    for pair in pairs:
+
+    def step_of(pair: Sequence[Node]) -> NextStep | None:
         wanted, active = to[pair[0].pair], next(node for node in pair if node.state == "active")
         if active.host == wanted or len(pair) == 1:
-            continue
+            return None
         if active.host in run.acted:
-            raise RefusalError(
-                refusal_heading(run),
-                [f"{active.host}: it took the lock back before {wanted} had it: see the log of {wanted}"],
-            )
-        return NextStep(
-            run.act,
-            f"{wanted} takes over from {active.host}, which stops and comes back as its standby",
-            (active.host,),
-            wanted,
-            active.state,
-            notes=notes,
-        )
-    names = ", ".join(node.host for pair in pairs for node in pair if node.state == "active")
-    return NextStep("done", f"active: {names}", notes=notes)
+            raise run.refusal(f"{active.host}: it took the lock back before {wanted} had it: see the log of {wanted}")
+        text = f"{wanted} takes over from {active.host}, which stops and comes back as its standby"
+        return NextStep(run.act, text, (active.host,), wanted, active.state)
+
+    return roll(
+        [node for node in nodes if node.pair in to], run, step_of, lambda pairs: f"active: {active_hosts(pairs)}"
+    )
 
 
 def nodes_by_pair(nodes: Sequence[Node]) -> dict[str, list[Node]]:
@@ -144,51 +158,17 @@ def nodes_by_pair(nodes: Sequence[Node]) -> dict[str, list[Node]]:
     return pairs
 
 
-def pairs_of(nodes: Sequence[Node], run: Run) -> tuple[list[list[Node]], tuple[str, ...]]:
-    """Return the nodes by pair, without pure pairs, and notes on those. Raises RefusalError when no pair is left."""
-    pairs = nodes_by_pair(nodes)
-    pure = [
-        f"{pair}: pure brokers are left alone: what would be a {run.act} of theirs is the playbook resync"
-        for pair, members in sorted(pairs.items())
-        if members[0].profile.needs_resync
-    ]
-    kept = [members for _, members in sorted(pairs.items()) if not members[0].profile.needs_resync]
-    if pure and not kept:
-        raise RefusalError("nothing was touched:", pure)
-    return kept, tuple(pure)
+def first_to_touch(nodes: Sequence[Node]) -> Node:
+    """Return the node of a pair that is touched before the others: a standby before the active one, then a slave."""
+    return min(nodes, key=lambda node: (node.state == "active", node.role != "slave", node.host))
 
 
-def wait_or_refuse(pairs: Sequence[Sequence[Node]], run: Run) -> NextStep | None:
-    """Return None where every pair is well, or a step that waits; raises RefusalError for a lasting problem."""
-    problems = [
-        problem
-        for pair in pairs
-        for problem in problems_of(pair, window=run.window, settle=run.settle, upgrade=run.upgrade)
-    ]
-    if not problems:
-        return None
-    if any(problem.patience <= run.waited for problem in problems):
-        raise RefusalError(refusal_heading(run), list(_lines(problems, run.waited)))
-    return pause("; ".join(map(str, problems)), run)
+def active_hosts(pairs: Sequence[Sequence[Node]]) -> str:
+    """Return the inventory names of all active nodes, separated by commas."""
+    return ", ".join(node.host for pair in pairs for node in pair if node.state == "active")
 
 
-def pause(text: str, run: Run) -> NextStep:
-    """Return a step that waits for a problem to pass, 1 to 10 s: the longer, the longer the run has waited already."""
-    seconds = max(1, min(10, int(run.waited / 3)))
-    return NextStep("wait", f"wait {seconds} s and look again: {text}", seconds=seconds)
-
-
-def _lines(problems: Sequence[Problem], waited: float) -> Iterator[str]:
-    for problem in problems:
-        yield f"{problem} (after {waited:.0f} s)" if 0 < problem.patience <= waited else str(problem)
-
-
-def refusal_heading(run: Run) -> str:
-    """Return the beginning of a refusal: whether the run has touched anything."""
-    return "nothing further is touched:" if run.acted else "nothing was touched:"
-
-
-def next_touch(node: Node, pair: Sequence[Node], act: str, notes: tuple[str, ...] = ()) -> NextStep:
+def next_touch(node: Node, pair: Sequence[Node], act: str) -> NextStep:
     """Return the step that does ``act`` to a node of a pair, with a line that says which node serves meanwhile."""
     peer = next((other for other in pair if other.host != node.host), None)
     if peer is None:
@@ -199,13 +179,7 @@ def next_touch(node: Node, pair: Sequence[Node], act: str, notes: tuple[str, ...
         how = "the standby" if node.state == "standby" else f"which is {node.state}"
         serves = "serves" if peer.state == "active" else f"is {peer.state}"
         say = f"{act} {node.host}, {how}: {peer.host} {serves} ({peer.how})"
-    return NextStep(act, say, (node.host,), peer.host if peer else None, node.state, notes=notes)
-
-
-def _end(pairs: Sequence[Sequence[Node]], run: Run) -> str:
-    chosen = [node.host for pair in pairs for node in pair if node.host in run.chosen]
-    active = ", ".join(node.host for pair in pairs for node in pair if node.state == "active")
-    return f"{run.act}: nothing is left to do for {counted(len(chosen), 'broker')}; active: {active}"
+    return NextStep(act, say, (node.host,), peer.host if peer else None, node.state)
 
 
 @operation("restart")

@@ -1,4 +1,4 @@
-"""The next step of ``site``: start a broker that is stopped, restart one that has yet to read its files.
+"""Decide the next step of ``site``: start a broker that is stopped, restart one that has yet to read its files.
 
 Invariants: one node of a pair at a time; the node that serves is touched last, whatever its
 preferred role, and only while its peer stands by; a pure pair is started only when neither of its
@@ -13,9 +13,8 @@ from dataclasses import replace
 from typing import Any
 
 from activemq_fleet.operations.health import Node, node_of
-from activemq_fleet.operations.requests import Decision, RefusalError, Request, operation
-from activemq_fleet.operations.rolling import NextStep, Run, next_touch, nodes_by_pair, pause, refusal_heading
-from activemq_fleet.operations.table import outcome_table
+from activemq_fleet.operations.requests import Decision, RefusalError, Request, operation, outcome_table
+from activemq_fleet.operations.rolling import NextStep, Run, next_touch, nodes_by_pair
 from activemq_fleet.printable import counted
 
 _READY = ("active", "standby")
@@ -42,7 +41,7 @@ def pending_actions(
 
 
 def notes_on_skipped_nodes(pair: Sequence[Node], chosen: Collection[str]) -> list[str]:
-    """Return one line for each node of a pair that ``site`` leaves to somebody else."""
+    """Return one line for each node of a pair that ``site`` should, but does not start or restart, with the reason."""
     if not pair[0].profile.needs_resync:
         return [
             f"{node.host} is hung ({node.how}) and is left alone: nothing of its configuration changed"
@@ -78,8 +77,7 @@ def next_site_step(nodes: Sequence[Node], run: Run, unseen: Mapping[str, str] | 
             continue
         act, node = acts[0]
         if node.host in run.acted:
-            text = f"{node.host}: {act} was done in this run and does not show: see its log"
-            raise RefusalError(refusal_heading(run), [text])
+            raise run.refusal(f"{node.host}: {act} was done in this run and does not show: see its log")
         ends_service = act == "restart" and node.state == "active"
         if ends_service and (waiting := _wait_for_standby(node, pair, run, unseen or {})):
             return waiting
@@ -94,12 +92,7 @@ def _wait_for_acted(pair: Sequence[Node], acts: Sequence[tuple[str, Node]], run:
         if node.host in run.acted and node.state not in _READY and not awaits_slave:
             return _wait(f"{node.host} has yet to become ready, it is {node.state} ({node.how})", node, run)
     touched = [node for node in pair if node.host in run.acted]
-    if (
-        touched
-        and not touched[0].profile.needs_resync
-        and len(pair) > 1
-        and all(node.state in _RISING for node in pair)
-    ):
+    if touched and not pair[0].profile.needs_resync and len(pair) > 1 and all(node.state in _RISING for node in pair):
         return _wait(f"{pair[0].pair}: nobody is active yet", touched[0], run)
     return None
 
@@ -111,17 +104,16 @@ def _wait_for_standby(node: Node, pair: Sequence[Node], run: Run, unseen: Mappin
         text = f"{node.host} is active and is not restarted, because {peer.host} is {peer.state} ({peer.how})"
         if peer.state not in ("active", "stopped"):
             return _wait(text, peer, run)
-        raise RefusalError(refusal_heading(run), [text])
+        raise run.refusal(text)
     if node.host in unseen:
-        text = f"{node.host} is active and is not restarted, because {unseen[node.host]} was not reached"
-        raise RefusalError(refusal_heading(run), [text])
+        raise run.refusal(f"{node.host} is active and is not restarted, because {unseen[node.host]} was not reached")
     return None
 
 
 def _wait(text: str, node: Node, run: Run) -> NextStep:
     if run.waited >= run.settle or (node.state == "stopped" and not node.comes_up):
-        raise RefusalError(refusal_heading(run), [f"{text}: see {node.base}/data/activemq.log"])
-    return pause(text, run)
+        raise run.refusal(f"{text}: see {node.base}/data/activemq.log")
+    return run.pause(text)
 
 
 def _step(act: str, node: Node, pair: Sequence[Node]) -> NextStep:
@@ -186,7 +178,6 @@ def decide_site(request: Request) -> Decision:
     run = Run(
         act="site",
         chosen=set(evidence),
-        done=(),
         acted={host for host, acts in options["acted"].items() if acts},
         waited=float(options["waited"]),
         settle=float(options["settle"]),

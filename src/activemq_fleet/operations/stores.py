@@ -1,4 +1,4 @@
-"""Which shared stores may be used, and which may be marked as a pair's own.
+"""Decide which shared stores may be used, and which may be marked as a pair's own.
 
 A share that is not mounted must never become two masters on two local directories. So each
 shared store holds a marker file with its pair's name, which the unit looks for before it starts
@@ -9,19 +9,20 @@ see: one writes it with a word nobody else knows, the other must find that word.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from activemq_fleet.operations.requests import Decision, RefusalError, Request, operation
+from activemq_fleet.operations.requests import Decision, RefusalError, Request, from_mappings, operation
 from activemq_fleet.render.service import STORE_MARKER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StoreLook:
-    """A shared store as one host sees it.
+class SharedStore:
+    """A pair's shared store as one of its hosts sees it.
 
     ``marked`` holds the lines of the marker, None where there is none. ``mounted``: the directory,
-    or one above it other than the root, is a mount point. ``fenced``: it holds generations; ``guard``: it shall.
+    or one above it other than the root, is a mount point. ``fenced``: it holds generations of a guard; ``guard``: the
+    inventory asks for a guard.
     """
 
     host: str
@@ -35,61 +36,54 @@ class StoreLook:
     guard: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class StorePlan:
-    """Which stores get a marker; ``claims`` maps a pair to the host that writes it and those that must find it."""
+def stores_to_mark(stores: Iterable[SharedStore], sizes: Mapping[str, int]) -> dict[str, tuple[str, ...]]:
+    """Return for each pair whose store gets a marker the host that writes it, and after that those that must find it.
 
-    claims: dict[str, tuple[str, ...]]
-    problems: tuple[str, ...]
-
-
-def plan_stores(looks: Iterable[StoreLook], sizes: dict[str, int]) -> StorePlan:
-    """Return which shared stores to mark, and problems; ``sizes`` is the number of nodes of each pair."""
-    pairs: dict[str, list[StoreLook]] = defaultdict(list)
-    for look in looks:
-        pairs[look.pair].append(look)
-    claims, problems = {}, []
-    for pair, seen in sorted(pairs.items()):
-        seen = sorted(seen, key=lambda look: look.host)
-        problem = _problem(pair, seen, sizes.get(pair, len(seen)))
-        if problem:
-            problems.append(problem)
-        elif seen[0].marked is None:
-            claims[pair] = tuple(look.host for look in seen)
-    return StorePlan(claims, tuple(problems))
+    ``sizes`` is the number of nodes of each pair. Raises RefusalError with one line for each pair whose store may not
+    be used.
+    """
+    pairs: dict[str, list[SharedStore]] = defaultdict(list)
+    for store in sorted(stores, key=lambda store: (store.pair, store.host)):
+        pairs[store.pair].append(store)
+    problems = [text for pair, seen in pairs.items() if (text := _problem(pair, seen, sizes[pair]))]
+    if problems:
+        raise RefusalError("no broker is started, because of a shared store:", problems)
+    return {pair: tuple(store.host for store in seen) for pair, seen in pairs.items() if seen[0].marked is None}
 
 
-def _problem(pair: str, seen: Sequence[StoreLook], size: int) -> str | None:
-    marked = [look for look in seen if look.marked is not None]
-    for look in marked:
-        if pair not in (look.marked or ()):
-            named = (look.marked or ("nobody",))[0]
-            return f"{look.host}: {look.directory} is the store of {named}, not of {pair}: set activemq_store_directory"
-    for look in seen:
-        if look.fenced and not look.guard:
+def _problem(pair: str, seen: Sequence[SharedStore], size: int) -> str | None:
+    marked = [store for store in seen if store.marked is not None]
+    for store in marked:
+        if pair not in (store.marked or ()):
+            named = (store.marked or ("nobody",))[0]
             return (
-                f"{look.host}: guards made the store in {look.directory}, and a broker without one waits for ever: "
+                f"{store.host}: {store.directory} is the store of {named}, not of {pair}: set activemq_store_directory"
+            )
+    for store in seen:
+        if store.fenced and not store.guard:
+            return (
+                f"{store.host}: guards made the store in {store.directory}, and a broker without one waits for ever: "
                 "set activemq_fence to guard"
             )
-        if look.used and look.guard and not look.fenced:
+        if store.used and store.guard and not store.fenced:
             return (
-                f"{look.host}: {look.directory} holds a store that no guard made, which is not taken over: "
+                f"{store.host}: {store.directory} holds a store that no guard made, which is not taken over: "
                 "set activemq_fence to none, or activemq_store_directory to a new directory"
             )
     if marked and len(marked) < len(seen):
-        other = next(look for look in seen if look.marked is None)
+        other = next(store for store in seen if store.marked is None)
         return f"{other.host}: {other.directory} is not what {marked[0].host} has there: mount the share on both nodes"
     if marked:
         return None
-    for look in seen:
-        if look.used:
+    for store in seen:
+        if store.used:
             return (
-                f"{look.host}: {look.directory} holds messages and no marker: if it is the store of {pair}, "
+                f"{store.host}: {store.directory} holds messages and no marker: if it is the store of {pair}, "
                 f"write {pair} into the file {STORE_MARKER} in it"
             )
-        if not look.exists and not look.mounted:
+        if not store.exists and not store.mounted:
             return (
-                f"{look.host}: {look.directory} is not there and nothing is mounted above it: mount the share, "
+                f"{store.host}: {store.directory} is not there and nothing is mounted above it: mount the share, "
                 "or make the directory where both nodes see it"
             )
     if len(seen) < size:
@@ -103,19 +97,11 @@ def _problem(pair: str, seen: Sequence[StoreLook], size: int) -> str | None:
 @operation("stores")
 def decide_stores(request: Request) -> Decision:
     """Return which shared stores may be marked, and by which host. Raises RefusalError for one that is not its own."""
-    looks = [
-        StoreLook(
-            host=host,
-            pair=request.brokers[host]["pair"],
-            directory=request.brokers[host]["store"],
-            marked=None if found["marked"] is None else tuple(found["marked"]),
-            guard=request.brokers[host].get("guard", False),
-            **{key: found[key] for key in ("exists", "mounted", "used", "fenced")},
-        )
+    brokers = request.brokers
+    stores = [
+        from_mappings(SharedStore, found, brokers[host], host=host, directory=brokers[host]["store"])
         for host, found in request.evidence.items()
     ]
-    plan = plan_stores(looks, Counter(broker["pair"] for broker in request.brokers.values()))
-    if plan.problems:
-        raise RefusalError("no broker is started, because of a shared store:", plan.problems)
-    firsts = {hosts[0]: list(hosts[1:]) for hosts in plan.claims.values()}
-    return {"claims": firsts, "hosts": [host for hosts in plan.claims.values() for host in hosts]}
+    claims = stores_to_mark(stores, Counter(broker["pair"] for broker in brokers.values())).values()
+    firsts = {hosts[0]: list(hosts[1:]) for hosts in claims}
+    return {"claims": firsts, "hosts": [host for hosts in claims for host in hosts]}

@@ -1,4 +1,4 @@
-"""What an operation is meant for: a pair, a group, one host or the whole fleet.
+"""Resolve the target of an operation: a pair, a group, one host or the whole fleet.
 
 The target comes from the inventory, never from the hosts that a play was left with: a limit that
 cuts a pair in half would leave one node of it unseen.
@@ -29,11 +29,11 @@ class TargetHost:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """``hosts``: every node of the pairs that are meant, all of which must be seen.
+    """The hosts and pairs that an operation is aimed at.
 
-    ``chosen``: those that may be acted upon, fewer only where one host was named. ``pairs`` are in
-    the order of their names; the preferred master comes first. ``to`` is the node of
-    ``activemq_to``, by pair: the nodes that are to become active.
+    ``hosts``: every node of the target's pairs, of all of which evidence is needed. ``chosen``: those that may be acted
+    upon, fewer only where one host was named. ``pairs`` are in the order of their names; the preferred master comes
+    first. ``to``: by pair the node that is to become active.
     """
 
     kind: Literal["fleet", "group", "pair", "host"]

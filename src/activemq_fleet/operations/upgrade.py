@@ -1,4 +1,4 @@
-"""The next step of an upgrade: the standby, then a switch over, then the one that was active.
+"""Decide the next step of an upgrade: the standby, then a switchover, then the node that was active.
 
 The node that serves is never given another release: it stops as what it is, its peer takes over with
 the new one and proves it, and if it does not, the old one serves on. Invariants are those of
@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from activemq_fleet.errors import ReleaseError
 from activemq_fleet.operations.health import Node
 from activemq_fleet.operations.jumps import Persistence, ReleaseChange, judge_jump, way_back
-from activemq_fleet.operations.requests import Decision, RefusalError, Request, operation
-from activemq_fleet.operations.rolling import NextStep, Run, pairs_of, refusal_heading, run_of, wait_or_refuse
+from activemq_fleet.operations.requests import Decision, Request, operation
+from activemq_fleet.operations.rolling import NextStep, Run, active_hosts, first_to_touch, roll, run_of
 from activemq_fleet.printable import counted
 from activemq_fleet.releases import Release
 
@@ -35,10 +35,10 @@ class StoreChange:
 
 
 def judge_upgrade(nodes: Sequence[Node], stores: Mapping[str, StoreChange], run: Run) -> dict[str, ReleaseChange]:
-    """Return the jump of every pair that changes its release, by pair.
+    """Return what the upgrade means for every pair that changes its release, by pair.
 
     A pair without an active broker cannot be judged and is left out: it is waited for or refused
-    elsewhere. Raises RefusalError with one line for each pair or host that cannot go on.
+    elsewhere. Raises RefusalError with one line for each pair or host that cannot be upgraded.
     """
     pairs: dict[str, list[Node]] = {}
     for node in nodes:
@@ -57,7 +57,7 @@ def judge_upgrade(nodes: Sequence[Node], stores: Mapping[str, StoreChange], run:
             lines = [f"{active[0].host}: {line}" for line in lines]
         refused += lines
     if refused:
-        raise RefusalError(refusal_heading(run), refused)
+        raise run.refusal(*refused)
     return jumps
 
 
@@ -69,9 +69,8 @@ def check_upgrade(
     Raises RefusalError for an upgrade that is refused and for a problem that does not pass.
     """
     jumps = judge_upgrade(nodes, stores, run)
-    pairs, notes = pairs_of(nodes, run)
-    well = NextStep("done", f"{counted(len(nodes), 'broker')} looked at: nothing is in the way", notes=notes)
-    return wait_or_refuse(pairs, run) or well, jumps
+    text = f"{counted(len(nodes), 'broker')} looked at: nothing is in the way"
+    return roll(nodes, run, lambda _pair: None, lambda _pairs: text), jumps
 
 
 def next_upgrade(
@@ -84,26 +83,19 @@ def next_upgrade(
     for a problem that does not pass.
     """
     jumps = judge_upgrade(nodes, stores, run)
-    pairs, notes = pairs_of(nodes, run)
-    waiting = wait_or_refuse(pairs, run)
-    if waiting:
-        return waiting
-    for pair in pairs:
-        left = [node for node in pair if node.release != node.wanted]
-        if left:
-            return _step(pair, left, jumps.get(pair[0].pair), run, switched or {}, notes)
-    active = ", ".join(f"{node.host}" for pair in pairs for node in pair if node.state == "active")
-    return NextStep(
-        "done",
-        f"{counted(len(nodes), 'broker')} looked at: the release of the inventory runs; active: {active}",
-        notes=notes,
+    brokers = counted(len(nodes), "broker")
+    return roll(
+        nodes,
+        run,
+        lambda pair: _step(pair, jumps.get(pair[0].pair), run, switched or {}),
+        lambda pairs: f"{brokers} looked at: the release of the inventory runs; active: {active_hosts(pairs)}",
     )
 
 
 def may_roll_back(host: str, nodes: Sequence[Node], stores: Mapping[str, StoreChange]) -> bool:
-    """Return whether the old release of ``host`` may stand by for its peer again if the new one does not come up.
+    """Return whether ``host`` may go back to its old release if the new one does not come up.
 
-    It may not when the peer has the store open as a release whose store it cannot read: it would be
+    It may not when its peer has the store open as a release whose store the old one cannot read: it would be
     a standby that cannot take over, or takes over without the messages. A broker without a peer may
     have opened the store itself before it failed.
     """
@@ -114,37 +106,31 @@ def may_roll_back(host: str, nodes: Sequence[Node], stores: Mapping[str, StoreCh
     return way_back(Release.of(node.release or ""), Release.of(opener or ""), known.now, known.then) != "closed"
 
 
-def _step(
-    pair: Sequence[Node],
-    left: Sequence[Node],
-    jump: ReleaseChange | None,
-    run: Run,
-    switched: Mapping[str, int],
-    notes: tuple[str, ...],
-) -> NextStep:
-    node = min(left, key=lambda node: (node.state == "active", node.role != "slave", node.host))
+def _step(pair: Sequence[Node], jump: ReleaseChange | None, run: Run, switched: Mapping[str, int]) -> NextStep | None:
+    left = [node for node in pair if node.release != node.wanted]
+    if not left:
+        return None
+    node = first_to_touch(left)
     peer = next((other for other in pair if other.host != node.host), None)
     if node.state == "active" and peer is not None:
         if switched.get(node.host, 0) >= _TRIES:
-            raise RefusalError(
-                refusal_heading(run),
-                [f"{node.host}: it took the lock back {_TRIES} times before {peer.host} had it: see its log"],
+            raise run.refusal(
+                f"{node.host}: it took the lock back {_TRIES} times before {peer.host} had it: see its log"
             )
         closing = ": after this the way back is closed" if jump and jump.back == "closed" else ""
         say = f"{peer.host} takes over from {node.host} and opens the store as {peer.release}{closing}"
-        return NextStep("switch", say, (node.host,), peer.host, node.state, notes=notes)
+        return NextStep("switch", say, (node.host,), peer.host, node.state)
     if node.host in run.acted:
-        raise RefusalError(
-            refusal_heading(run),
-            [f"{node.host}: was upgraded in this run and still runs {node.release}: see what the host says"],
+        raise run.refusal(
+            f"{node.host}: was upgraded in this run and still runs {node.release}: see what the host says"
         )
     how = f"the standby: {peer.host} serves" if peer else "which has no peer: its clients wait"
     say = f"upgrade {node.host} from {node.release} to {node.wanted}, {how}"
-    return NextStep("upgrade", say, (node.host,), peer.host if peer else None, node.state, notes=notes)
+    return NextStep("upgrade", say, (node.host,), peer.host if peer else None, node.state)
 
 
 def _unfit(pair: Sequence[Node], stores: Mapping[str, StoreChange], run: Run) -> Iterator[str]:
-    """What can be said of a pair before its jump is looked at."""
+    """Yield what keeps a pair from any upgrade, whichever its releases are."""
     running = [node for node in pair if node.pid is not None]
     left_out = [node.host for node in pair if node.host not in run.chosen]
     if left_out:
@@ -204,7 +190,7 @@ def decide_upgrade(request: Request) -> Decision:
 
 
 def _upgrade_of(request: Request) -> tuple[list[Node], dict[str, StoreChange], Run]:
-    nodes, run = run_of(request, "upgrade", done=set(), upgrade=True)
+    nodes, run = run_of(request, "upgrade", done=set())
     stores = {
         host: StoreChange(
             now=Persistence(**evidence["persistence"], directory=evidence["store"]),

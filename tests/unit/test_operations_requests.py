@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from activemq_fleet.operations.table import outcome_table
+from activemq_fleet.operations.requests import outcome_table
 
 A, B = "orders-mq01-a", "orders-mq01-b"
 

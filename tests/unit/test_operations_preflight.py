@@ -1,4 +1,4 @@
-"""Which directories and archives keep a release from being installed."""
+"""Which directories, archives and running releases keep a release from being installed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from activemq_fleet.operations.installs import Archive, Home, wrong_releases
+from activemq_fleet.operations.preflight import Archive, Home, line_changes, wrong_releases
 
 A, B = "orders-mq01-a", "orders-mq01-b"
 PATH = "/srv/apache-activemq-bin.tar.gz"
@@ -83,3 +83,15 @@ def test_what_the_user_installs_himself_must_be_the_release_as_soon_as_it_is_the
     assert lines(home(install="none", exists=True)) == []
     (line,) = lines(home(install="none", exists=True, found=("5.18.3",)))
     assert "set activemq_release to what it holds" in line
+
+
+def test_another_line_is_an_upgrade_and_another_patch_is_not() -> None:
+    running = {"x-mq01-a": "5.17.6", "x-mq01-b": "5.18.2", "x-mq02-a": "5.18.3", "x-mq02-b": None}
+    (problem,) = line_changes(running, dict.fromkeys(running, "5.18.3"))
+    assert problem.startswith("x-mq01-a: runs 5.17.6, and the inventory says 5.18.3: ")
+    assert "the playbook upgrade" in problem
+
+
+def test_a_release_that_nobody_knows_is_another_line() -> None:
+    assert line_changes({"x-mq01-a": "5.11.0.vendor-1"}, {"x-mq01-a": "5.11.4"})
+    assert not line_changes({"x-mq01-a": "5.11.0.vendor-1"}, {"x-mq01-a": "5.11.0.vendor-1"})
