@@ -20,7 +20,6 @@ ALLOWED = {
     "plugins/module_utils/watchdog/hang_detection.py": "runs on hosts, where the library is not",
     "plugins/module_utils/watchdog/watchdog.py": "runs on hosts, where the library is not",
     "src/activemq_fleet/explain/release.py": "a key in the JSON of explain",
-    "src/activemq_fleet/lint/table.py": "the module of the rules about pure master/slave",
     "src/activemq_fleet/audit/pair_incidents.py": "how a broker took over, by its log: it was promoted",
     "src/activemq_fleet/audit/advice.py": "advice about such a take-over",
 }

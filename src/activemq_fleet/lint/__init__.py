@@ -7,13 +7,11 @@ role's preflight the host rules.
 from __future__ import annotations
 
 from activemq_fleet.lint.document import Problem
-from activemq_fleet.lint.engine import FAMILIES, Example, Rule, Scope
-from activemq_fleet.lint.files import file_findings
+from activemq_fleet.lint.engine import FAMILIES, Example, Rule, Scope, rules
+from activemq_fleet.lint.files import ReleaseView, file_findings, release_findings
 from activemq_fleet.lint.fleets import FleetView, fleet_findings
 from activemq_fleet.lint.hosts import BrokerSettings, HostFacts, HostView, host_findings
-from activemq_fleet.lint.releases import ReleaseView, release_findings
 from activemq_fleet.lint.selection import Selection
-from activemq_fleet.lint.table import rules
 
 __all__ = [
     "FAMILIES",

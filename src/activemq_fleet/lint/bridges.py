@@ -19,12 +19,13 @@ _UNKNOWN = re.compile(r"[$#]\{")
 _ROLE = re.compile(r"(?:master|slave|primary|secondary|standby|backup|active|passive)|(?<=[-_.\d])[ab]$", re.IGNORECASE)
 
 
-@rule("N001", "error", releases="5.6.0", source="measured on 5.6.0 to 6.3.1; MasterSlaveDiscoveryAgent", refuses=True)
-def masterslave_with_one_uri(document: Document) -> Iterator[Problem]:
+@rule("N001", "error", each="networkConnector", releases="5.6.0", refuses=True)
+def masterslave_with_one_uri(link: Element) -> Iterator[Problem]:
     """masterslave: with fewer than two brokers.
 
     Why: it builds a failover transport of master and slave and expects both; with one the broker does not start.
     Fix: write static:(tcp://host:61616) for a single broker, or name both nodes of the pair.
+    Source: measured on 5.6.0 to 6.3.1; MasterSlaveDiscoveryAgent
 
     Fires on 5.18.3::
 
@@ -34,15 +35,12 @@ def masterslave_with_one_uri(document: Document) -> Iterator[Problem]:
 
         <networkConnector name="south" uri="masterslave:(tcp://south-a:61616,tcp://south-b:61616)"/>
     """
-    for link in document.links:
-        for found in link.uri().find("masterslave"):
-            if len(found.parts) < 2 and not _UNKNOWN.search(found.text):
-                yield link.problem(
-                    f"masterslave: names {len(found.parts)} broker, and needs two", "uri", "masterslave:"
-                )
+    for found in link.uri().find("masterslave"):
+        if len(found.parts) < 2 and not _UNKNOWN.search(found.text):
+            yield link.problem(f"masterslave: names {len(found.parts)} broker, and needs two", "uri", "masterslave:")
 
 
-@rule("N002", "warning", source="AMQ-3542; FailoverTransport; measured on 5.5.1 and 5.18.3")
+@rule("N002", "warning")
 def failover_reconnects_beneath_the_bridge(document: Document) -> Iterator[Problem]:
     """failover: in a bridge that reconnects by itself.
 
@@ -51,6 +49,7 @@ def failover_reconnects_beneath_the_bridge(document: Document) -> Iterator[Probl
         Of a duplex link the way back is dead for good, which makes this an error there.
     Fix: write masterslave:(tcp://a:61616,tcp://b:61616); before 5.6, which has no masterslave:, end the brackets
         with ?randomize=false&amp;maxReconnectAttempts=1. From 5.6 on it is 0 that makes failover: try one round.
+    Source: AMQ-3542; FailoverTransport; measured on 5.5.1 and 5.18.3
 
     Fires on 5.18.3::
 
@@ -84,7 +83,7 @@ def failover_reconnects_beneath_the_bridge(document: Document) -> Iterator[Probl
         yield link.problem(message, "uri", part, severity=_worse_for_duplex(link))
 
 
-@rule("N003", "warning", releases="5.3.0 !5.6.0", source="AMQ-3542; FailoverTransport; measured on 5.5.1")
+@rule("N003", "warning", releases="5.3.0 !5.6.0")
 def zero_attempts_before_5_6(document: Document) -> Iterator[Problem]:
     """maxReconnectAttempts=0 on failover:, before 5.6.
 
@@ -92,6 +91,7 @@ def zero_attempts_before_5_6(document: Document) -> Iterator[Problem]:
         the identity of the dead broker; of a duplex link the way back is dead. From 5.6 on 0 means one round.
     Fix: write maxReconnectAttempts=1. It gives up, and the bridge is built anew, when its one round finds nobody: so
         when the standby opens its ports later than that, as it does behind a shared store.
+    Source: AMQ-3542; FailoverTransport; measured on 5.5.1
 
     Fires on 5.5.1::
 
@@ -117,13 +117,14 @@ def _worse_for_duplex(link: Element) -> Severity | None:
     return "error" if link.flag("duplex", default=False) else None
 
 
-@rule("N004", "warning", source="FailoverTransport")
+@rule("N004", "warning")
 def failover_in_random_order(document: Document) -> Iterator[Problem]:
     """failover: in a bridge without randomize=false.
 
     Why: every second attempt goes to the standby first, which listens nowhere; the bridge comes back later than it
         could, and the log shows refusals that mean nothing.
     Fix: add randomize=false, with the preferred master first; masterslave: does so by itself.
+    Source: FailoverTransport
 
     Fires on 5.18.3::
 
@@ -160,8 +161,8 @@ def _failovers(document: Document) -> Iterator[tuple[Element, Uri]]:
                 yield link, found
 
 
-@rule("N005", "warning", source="measured on 5.17.2; SimpleDiscoveryAgent")
-def static_for_both_nodes_of_a_pair(document: Document) -> Iterator[Problem]:
+@rule("N005", "warning", each="networkConnector")
+def static_for_both_nodes_of_a_pair(link: Element) -> Iterator[Problem]:
     """static: with both nodes of one pair.
 
     Why: it arms a bridge to each. The one to the standby fails every few seconds for ever: the log fills, and a
@@ -170,6 +171,7 @@ def static_for_both_nodes_of_a_pair(document: Document) -> Iterator[Problem]:
         static:(failover:(tcp://a:61616,tcp://b:61616)?randomize=false&amp;maxReconnectAttempts=1).
     Cannot see: a pair whose two names say nothing of it. Of names such as south-a and south-b, with neither number
         nor role, it is only told, since they may be two brokers.
+    Source: measured on 5.17.2; SimpleDiscoveryAgent
 
     Fires on 5.18.3::
 
@@ -183,16 +185,15 @@ def static_for_both_nodes_of_a_pair(document: Document) -> Iterator[Problem]:
 
         <networkConnector name="others" uri="static:(tcp://south-a:61616,tcp://west-b:61616,tcp://mq1:61616)"/>
     """
-    for link in document.links:
-        for found in link.uri().find("static"):
-            plain = [part for part in found.parts if part.host and not part.parts]
-            if pair := _pair(link, plain):
-                first, second = pair
-                message = f"static: dials {first.host} and {second.host}, two nodes of one pair, each for itself"
-                ours = document.prescribes(link)
-                fix = "leave activemq_discovery to its default" if ours else ""
-                severity: Severity | None = None if ours or _surely_one(first.host) else "info"
-                yield link.problem(message, "uri", found.text, fix=fix, severity=severity)
+    for found in link.uri().find("static"):
+        plain = [part for part in found.parts if part.host and not part.parts]
+        if pair := _pair(link, plain):
+            first, second = pair
+            message = f"static: dials {first.host} and {second.host}, two nodes of one pair, each for itself"
+            ours = link.document.prescribes(link)
+            fix = "leave activemq_discovery to its default" if ours else ""
+            severity: Severity | None = None if ours or _surely_one(first.host) else "info"
+            yield link.problem(message, "uri", found.text, fix=fix, severity=severity)
 
 
 def _pair(link: Element, parts: list[Uri]) -> tuple[Uri, Uri] | None:
@@ -224,13 +225,14 @@ def _without_role(host: str) -> str | None:
     return f"{text}{dot}{domain}" if count else None
 
 
-@rule("N006", "error", source="SimpleDiscoveryAgent")
-def agent_gives_up(document: Document) -> Iterator[Problem]:
+@rule("N006", "error", each="networkConnector")
+def agent_gives_up(link: Element) -> Iterator[Problem]:
     """maxReconnectAttempts on static: or masterslave: itself.
 
     Why: there it counts quick failures of the bridge. After so many the bridge is off until the broker restarts; a
         peer that is away a little longer than usual is enough.
     Fix: leave it out: the agent then tries for ever. If it was meant for failover:, put it inside, after its bracket.
+    Source: SimpleDiscoveryAgent
 
     Fires on 5.18.3::
 
@@ -244,24 +246,21 @@ def agent_gives_up(document: Document) -> Iterator[Problem]:
 
         <networkConnector name="south" uri="static:(tcp://a:61616)?maxReconnectAttempts=0"/>
     """
-    for link in document.links:
-        for found in link.uri().find("static", "simple", "masterslave"):
-            attempts = found.number("maxReconnectAttempts")
-            if attempts is not None and attempts > 0:
-                times = "quick failure" if attempts == 1 else "quick failures"
-                yield link.problem(
-                    f"{found.scheme}: gives its peer up for good after {attempts} {times}",
-                    "uri",
-                    from_option(link, "uri", found, "maxReconnectAttempts"),
-                )
+    for found in link.uri().find("static", "simple", "masterslave"):
+        attempts = found.number("maxReconnectAttempts")
+        if attempts is not None and attempts > 0:
+            times = "quick failure" if attempts == 1 else "quick failures"
+            message = f"{found.scheme}: gives its peer up for good after {attempts} {times}"
+            yield link.problem(message, "uri", from_option(link, "uri", found, "maxReconnectAttempts"))
 
 
-@rule("N009", "error", source="XML 1.0, section 2.4; measured on 5.5.1 to 6.3.1", refuses=True)
+@rule("N009", "error", refuses=True)
 def bare_ampersand(document: Document) -> Iterator[Problem]:
     """A bare & in an attribute or a text.
 
     Why: in XML it begins a reference, so the file cannot be read and the broker does not start.
     Fix: write &amp; between the options of a URI.
+    Source: XML 1.0, section 2.4; measured on 5.5.1 to 6.3.1
 
     Fires on 5.18.3::
 
@@ -274,13 +273,14 @@ def bare_ampersand(document: Document) -> Iterator[Problem]:
     yield from document.stray_ampersands()
 
 
-@rule("N012", "error", source="measured on 5.5.1 and 5.18.3; BrokerService, TransportConnection", refuses=True)
-def connectors_without_names(document: Document) -> Iterator[Problem]:
+@rule("N012", "error", each="broker", refuses=True)
+def connectors_without_names(broker: Element) -> Iterator[Problem]:
     """Two networkConnectors without a name.
 
     Why: each is then called NC. With JMX, which is on by default, the second cannot be registered and the broker
         does not start. Without JMX two duplex ones to one peer throw each other out, every few seconds for ever.
     Fix: give each networkConnector a name of its own, and never change it: durable subscriptions carry it.
+    Source: measured on 5.5.1 and 5.18.3; BrokerService, TransportConnection
 
     Fires on 5.18.3::
 
@@ -302,19 +302,18 @@ def connectors_without_names(document: Document) -> Iterator[Problem]:
           </networkConnectors>
         </broker>
     """
-    for broker in document.brokers:
-        nameless = [link for link in broker.all("networkConnector") if link.get("name", "NC") == "NC"]
-        jmx = broker.flag("useJmx", default=True)
-        if jmx:
-            for link in nameless[1:]:
-                first = nameless[0].place()[0]
-                message = f"has no name, like the one of line {first}: both are NC, and the broker does not start"
-                yield link.problem(message)
-        elif jmx is False:
-            for link, rival in _evicted([link for link in nameless if link.flag("duplex", default=False)]):
-                line = rival.place()[0]
-                message = f"has no name, like the one of line {line} to the same peer: they throw each other out"
-                yield link.problem(message, severity="warning")
+    nameless = [link for link in broker.all("networkConnector") if link.get("name", "NC") == "NC"]
+    jmx = broker.flag("useJmx", default=True)
+    if jmx:
+        for link in nameless[1:]:
+            first = nameless[0].place()[0]
+            message = f"has no name, like the one of line {first}: both are NC, and the broker does not start"
+            yield link.problem(message)
+    elif jmx is False:
+        for link, rival in _evicted([link for link in nameless if link.flag("duplex", default=False)]):
+            line = rival.place()[0]
+            message = f"has no name, like the one of line {line} to the same peer: they throw each other out"
+            yield link.problem(message, severity="warning")
 
 
 def _evicted(links: list[Element]) -> Iterator[tuple[Element, Element]]:

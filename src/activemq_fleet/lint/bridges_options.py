@@ -28,13 +28,14 @@ def from_option(node: Element, attribute: str, uri: Uri, option: str) -> str:
     return value[found.start(1) :] if found else uri.text
 
 
-@rule("N007", "error", source="measured on 5.5.1, 5.18.3 and 6.3.1; TransportFactory.doConnect")
+@rule("N007", "error")
 def option_that_stops_the_bridge(document: Document) -> Iterator[Problem]:
     """An option of a dialled URI that the release does not know.
 
     Why: each attempt to connect ends with "Invalid connect parameters", and the bridge never comes up. To 5.7 it is
         said once and not tried again, later it is repeated for ever. The broker itself starts.
     Fix: mend its spelling, or take it out; options of failover: and of static: stand after their own brackets.
+    Source: measured on 5.5.1, 5.18.3 and 6.3.1; TransportFactory.doConnect
 
     Fires on 5.18.3::
 
@@ -60,7 +61,7 @@ def option_that_stops_the_bridge(document: Document) -> Iterator[Problem]:
                 yield _problem(node, attribute, uri, option, f"{uri.scheme}: refuses {option}", unknown)
 
 
-@rule("N008", "warning", source="measured on 5.5.1, 5.18.3 and 6.3.1; TcpTransportFactory.doBind, IntrospectionSupport")
+@rule("N008", "warning")
 def option_that_is_ignored(document: Document) -> Iterator[Problem]:
     """An option of a listener or of a discovery agent that the release does not know.
 
@@ -69,6 +70,7 @@ def option_that_is_ignored(document: Document) -> Iterator[Problem]:
     Fix: mend its spelling. On a transportConnector a connection's own options need the prefix transport., those of
         the wire format wireFormat.; others may be attributes of the element.
     Cannot see: whether a protocol knows an option of another one's wire format; options of ws and http listeners.
+    Source: measured on 5.5.1, 5.18.3 and 6.3.1; TcpTransportFactory.doBind, IntrospectionSupport
 
     Fires on 5.18.3::
 

@@ -30,25 +30,20 @@ def is_wildcard(host: str) -> bool:
     return host in _WILDCARDS
 
 
-def elements_in_broker(broker: Element, *names: str) -> list[Element]:
-    """Return the elements with the given names inside a broker; the document's index serves files with one broker."""
-    document = broker.document
-    return document.all(*names) if len(document.brokers) == 1 else broker.all(*names)
-
-
 def listens_on(connector: Element) -> Uri:
     """Return the URI of a transportConnector; a URI without scheme where a placeholder decides it."""
     known = connector.known("uri")
     return Uri.read(known) if known is not None else Uri("", "")
 
 
-@rule("C001", "warning", releases="5.4.0", source="TransportConnector.getConnectionControl, 5.5.1 and 5.18.3")
-def rebalance_without_update(document: Document) -> Iterator[Problem]:
+@rule("C001", "warning", each="transportConnector", releases="5.4.0")
+def rebalance_without_update(connector: Element) -> Iterator[Problem]:
     """rebalanceClusterClients without updateClusterClients.
 
     Why: the broker then tells its clients to move and sends them an empty list of brokers, so nobody moves anywhere.
     Fix: set updateClusterClients="true" beside it, and updateClusterFilter where not every broker of the network
         should get clients.
+    Source: TransportConnector.getConnectionControl, 5.5.1 and 5.18.3
 
     Fires on 5.18.3::
 
@@ -61,16 +56,13 @@ def rebalance_without_update(document: Document) -> Iterator[Problem]:
                             rebalanceClusterClients="true" updateClusterClients="true"
                             updateClusterClientsOnRemove="true"/>
     """
-    for connector in document.connectors:
-        if connector.flag("rebalanceClusterClients", False) and connector.flag("updateClusterClients", False) is False:
-            yield connector.problem(
-                f"connector {connector.get('name')} rebalances its clients and tells them of no broker to go to",
-                "rebalanceClusterClients",
-            )
+    if connector.flag("rebalanceClusterClients", False) and connector.flag("updateClusterClients", False) is False:
+        message = f"connector {connector.get('name')} rebalances its clients and tells them of no broker to go to"
+        yield connector.problem(message, "rebalanceClusterClients")
 
 
-@rule("C002", "warning", releases="5.4.0", source="TransportConnector.getPublishableConnectString; failover reference")
-def clients_told_unreachable_names(document: Document) -> Iterator[Problem]:
+@rule("C002", "warning", each="transportConnector", releases="5.4.0")
+def clients_told_unreachable_names(connector: Element) -> Iterator[Problem]:
     """updateClusterClients on a connector whose published name other machines cannot dial.
 
     Why: clients are sent the address that each broker publishes. One that is bound to a loopback address publishes
@@ -79,6 +71,7 @@ def clients_told_unreachable_names(document: Document) -> Iterator[Problem]:
     Fix: bind to a name that all clients resolve, set <publishedAddressPolicy> inside the connector (from 5.8), or
         leave updateClusterClients off.
     Cannot see: which names the clients resolve.
+    Source: TransportConnector.getPublishableConnectString; failover reference
 
     Fires on 5.18.3::
 
@@ -90,30 +83,27 @@ def clients_told_unreachable_names(document: Document) -> Iterator[Problem]:
         <transportConnector name="clients" uri="nio://mq01.example.com:61617?wireFormat.maxFrameSize=10485760"
                             updateClusterClients="true" updateClusterClientsOnRemove="true"/>
     """
-    for connector in document.connectors:
-        if not connector.flag("updateClusterClients", False) or connector.children("publishedAddressPolicy"):
-            continue
-        uri = listens_on(connector)
-        if not uri.scheme:
-            continue
-        name = connector.get("name")
-        if is_loopback(uri.host):
-            yield connector.problem(f"connector {name} sends its clients to {uri.host}: themselves", "uri", uri.host)
-        elif is_wildcard(uri.host) and not connector.has("publishedAddressPolicy"):
-            yield connector.problem(
-                f"connector {name} sends its clients to the machine's own host name, which they must resolve",
-                "updateClusterClients",
-                severity="info",
-            )
+    if not connector.flag("updateClusterClients", False) or connector.children("publishedAddressPolicy"):
+        return
+    uri = listens_on(connector)
+    if not uri.scheme:
+        return
+    name = connector.get("name")
+    if is_loopback(uri.host):
+        yield connector.problem(f"connector {name} sends its clients to {uri.host}: themselves", "uri", uri.host)
+    elif is_wildcard(uri.host) and not connector.has("publishedAddressPolicy"):
+        message = f"connector {name} sends its clients to the machine's own host name, which they must resolve"
+        yield connector.problem(message, "updateClusterClients", severity="info")
 
 
-@rule("C003", "info", releases="5.4.0", source="RegionBroker.removeBroker; failover reference")
-def dead_brokers_stay_with_clients(document: Document) -> Iterator[Problem]:
+@rule("C003", "info", each="transportConnector", releases="5.4.0")
+def dead_brokers_stay_with_clients(connector: Element) -> Iterator[Problem]:
     """updateClusterClients without updateClusterClientsOnRemove.
 
     Why: clients are told of brokers that join and not of brokers that leave. They go on dialling the dead ones, which
         delays a reconnect; where brokers come and go it never ends. A network of fixed brokers can live with it.
     Fix: set updateClusterClientsOnRemove="true".
+    Source: RegionBroker.removeBroker; failover reference
 
     Fires on 5.18.3::
 
@@ -125,19 +115,13 @@ def dead_brokers_stay_with_clients(document: Document) -> Iterator[Problem]:
         <transportConnector name="clients" uri="nio://mq01.example.com:61617?wireFormat.maxFrameSize=10485760"
                             updateClusterClients="true" updateClusterClientsOnRemove="true"/>
     """
-    for connector in document.connectors:
-        if (
-            connector.flag("updateClusterClients", False)
-            and connector.flag("updateClusterClientsOnRemove", False) is False
-        ):
-            yield connector.problem(
-                f"connector {connector.get('name')} does not tell its clients of brokers that are gone",
-                "updateClusterClients",
-            )
+    if connector.flag("updateClusterClients", False) and connector.flag("updateClusterClientsOnRemove", False) is False:
+        message = f"connector {connector.get('name')} does not tell its clients of brokers that are gone"
+        yield connector.problem(message, "updateClusterClients")
 
 
-@rule("C009", "warning", source="TcpTransportServer.handleSocket, 5.5.1 to 5.18.3; measured on 5.17.2")
-def too_few_connections(document: Document) -> Iterator[Problem]:
+@rule("C009", "warning", each="transportConnector")
+def too_few_connections(connector: Element) -> Iterator[Problem]:
     """maximumConnections is lower than the connections that there must be.
 
     Why: bridges and consoles count as clients do. Whoever comes after the last one allowed is cut off without a word
@@ -145,6 +129,7 @@ def too_few_connections(document: Document) -> Iterator[Problem]:
     Fix: raise maximumConnections above clients and bridges together, with room for a fail-over, when all come at once.
     Cannot see: how many clients there are. A limit below the number of this broker's own links is told as info: its
         peers usually link back.
+    Source: TcpTransportServer.handleSocket, 5.5.1 to 5.18.3; measured on 5.17.2
 
     Fires on 5.18.3::
 
@@ -156,31 +141,29 @@ def too_few_connections(document: Document) -> Iterator[Problem]:
         <transportConnector name="clients"
             uri="nio://0.0.0.0:61617?maximumConnections=1000&amp;wireFormat.maxFrameSize=10485760"/>
     """
-    for connector in document.connectors:
-        uri = listens_on(connector)
-        limit = uri.number("maximumConnections")
-        if limit is None:
-            continue
-        part = f"maximumConnections={uri.options['maximumConnections']}"
-        if limit <= 0:
-            yield connector.problem(f"connector {connector.get('name')} takes no connection at all", "uri", part)
-        elif is_openwire(uri.scheme) and limit < len(document.links):
-            yield connector.problem(
-                f"connector {connector.get('name')} takes {limit} connections, and {len(document.links)} links begin"
-                " here: where the peers link back there is no place for clients",
-                "uri",
-                part,
-                severity="info",
-            )
+    uri = listens_on(connector)
+    limit = uri.number("maximumConnections")
+    if limit is None:
+        return
+    part = f"maximumConnections={uri.options['maximumConnections']}"
+    if limit <= 0:
+        yield connector.problem(f"connector {connector.get('name')} takes no connection at all", "uri", part)
+    elif is_openwire(uri.scheme) and limit < (links := len(connector.document.links)):
+        message = (
+            f"connector {connector.get('name')} takes {limit} connections, and {links} links begin here: where the "
+            "peers link back there is no place for clients"
+        )
+        yield connector.problem(message, "uri", part, severity="info")
 
 
-@rule("C011", "warning", source="OpenWireFormat.renegotiateWireFormat, AbstractInactivityMonitor")
+@rule("C011", "warning")
 def half_open_connections_stay(document: Document) -> Iterator[Problem]:
     """wireFormat.maxInactivityDuration=0 on a bridge, or on a connector that bridges dial.
 
     Why: with 0 on either side neither side sends or expects a sign of life. When the peer or a firewall vanishes
         without closing the connection, the bridge stays up in name and carries nothing, for hours.
     Fix: leave the default of 30000 ms.
+    Source: OpenWireFormat.renegotiateWireFormat, AbstractInactivityMonitor
 
     Fires on 5.18.3::
 
@@ -195,19 +178,14 @@ def half_open_connections_stay(document: Document) -> Iterator[Problem]:
     for link in document.links:
         for transport in link.uri().transports:
             for option in _without_monitor(transport):
-                yield link.problem(
-                    f"link {link.get('name')} never notices that {transport.host} is gone: {option}", "uri", option
-                )
+                message = f"link {link.get('name')} never notices that {transport.host} is gone: {option}"
+                yield link.problem(message, "uri", option)
     for connector in document.connectors:
         uri = listens_on(connector)
         if is_openwire(uri.scheme):
             for option in _without_monitor(uri):
-                yield connector.problem(
-                    f"connector {connector.get('name')} never notices that a client or a bridge is gone: {option}",
-                    "uri",
-                    option,
-                    severity="warning" if document.links else "info",
-                )
+                message = f"connector {connector.get('name')} never notices that a client or a bridge is gone: {option}"
+                yield connector.problem(message, "uri", option, severity="warning" if document.links else "info")
 
 
 def _without_monitor(uri: Uri) -> Iterator[str]:

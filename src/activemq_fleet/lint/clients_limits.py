@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from activemq_fleet.lint.clients import elements_in_broker
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.protocols import protocol_of
+from activemq_fleet.releases import Release
 
 _MEGABYTE = 1 << 20
 _JOURNAL = 32 * _MEGABYTE
@@ -16,10 +16,18 @@ _WILDCARDS = re.compile(r"(^|\.)[*>](\.|$)")
 _HEAP = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 # Protocols that acknowledge to the sender what the broker then refuses: MQTTProtocolConverter of the release tags.
 _ACKNOWLEDGED_ALL_THE_SAME = "mqtt"
+_LITTLE = 64 * _MEGABYTE
+# What keeps messages of a destination without flow control from filling the broker.
+_BOUNDS = (
+    "pendingQueuePolicy",
+    "pendingSubscriberPolicy",
+    "pendingMessageLimitStrategy",
+    "pendingDurableSubscriberPolicy",
+)
 
 
-@rule("C006", "warning", source="BrokerService.checkMemorySystemUsageLimits; measured on 5.17.2")
-def memory_promised_twice(document: Document) -> Iterator[Problem]:
+@rule("C006", "warning", each="broker")
+def memory_promised_twice(broker: Element) -> Iterator[Problem]:
     """The memory limits of destinations add up to more than the broker's own, or the broker's to more than the heap.
 
     Why: memoryUsage is what all destinations share. A destination whose own limit is higher never reaches it: others
@@ -27,6 +35,7 @@ def memory_promised_twice(document: Document) -> Iterator[Problem]:
         the heap is cut to 70 % of it when the broker starts; up to 5.8 it is not, and the heap runs out.
     Fix: raise memoryUsage, or lower the memoryLimit of the policy entries; keep memoryUsage below 70 % of the heap.
     Cannot see: the heap, in a file alone; destinations that clients create.
+    Source: BrokerService.checkMemorySystemUsageLimits; measured on 5.17.2
 
     Fires on 5.18.3::
 
@@ -44,42 +53,36 @@ def memory_promised_twice(document: Document) -> Iterator[Problem]:
         <policyEntry queue="orders.>" memoryLimit="64 mb"/>
         <memoryUsage limit="256 mb"/>
     """
-    for broker in document.brokers:
-        whole = _limit(broker, "memoryUsage")
-        if whole is None or not (memory := whole.size("limit")):
-            continue
-        above = False
-        for entry in elements_in_broker(broker, "policyEntry"):
-            own = entry.size("memoryLimit")
-            if own is not None and own > memory:
-                above = True
-                yield entry.problem(
-                    f"{_name(entry)} may use {_mb(own)} of a memory of {_mb(memory)} that all share", "memoryLimit"
-                )
-        promised = _promised(broker)
-        if not above and sum(promised.values()) > memory:
-            yield whole.problem(
-                f"{len(promised)} destinations may use {_mb(sum(promised.values()))} together, and share {_mb(memory)}",
-                "limit",
-            )
-        heap = _heap(document)
-        if heap is not None and memory > heap:
-            yield whole.problem(f"memoryUsage is {_mb(memory)}, and the heap only {_mb(heap)}", "limit")
+    whole = _limit(broker, "memoryUsage")
+    if whole is None or not (memory := whole.size("limit")):
+        return
+    above = False
+    for entry in broker.all("policyEntry"):
+        own = entry.size("memoryLimit")
+        if own is not None and own > memory:
+            above = True
+            message = f"{_name(entry, 'a destination')} may use {_mb(own)} of a memory of {_mb(memory)} that all share"
+            yield entry.problem(message, "memoryLimit")
+    promised = _promised(broker)
+    if not above and sum(promised.values()) > memory:
+        yield whole.problem(
+            f"{len(promised)} destinations may use {_mb(sum(promised.values()))} together, and share {_mb(memory)}",
+            "limit",
+        )
+    heap = _heap(broker.document)
+    if heap is not None and memory > heap:
+        yield whole.problem(f"memoryUsage is {_mb(memory)}, and the heap only {_mb(heap)}", "limit")
 
 
-@rule(
-    "C007",
-    "warning",
-    releases="5.6.0",
-    source="measured on 5.6.0, 5.11.4 and 5.18.3; BrokerService.checkStoreUsageLimits",
-)
-def limit_below_one_file(document: Document) -> Iterator[Problem]:
+@rule("C007", "warning", each="broker", releases="5.6.0")
+def limit_below_one_file(broker: Element) -> Iterator[Problem]:
     """storeUsage or tempUsage is smaller than one file of the journal.
 
     Why: the journal has files of 32 MB unless journalMaxFileLength says otherwise, and gives space back by whole files,
         never the one it writes to. With a limit below one file the store fills up once; from then on producers wait,
         also after everything was consumed. The broker says so at its start ("will not accept any data").
     Fix: give it room for several files.
+    Source: measured on 5.6.0, 5.11.4 and 5.18.3; BrokerService.checkStoreUsageLimits
 
     Fires on 5.18.3::
 
@@ -96,25 +99,20 @@ def limit_below_one_file(document: Document) -> Iterator[Problem]:
 
         <storeUsage limit="20 gb"/>
     """
-    for broker in document.brokers:
-        store = next(
-            (node for holder in elements_in_broker(broker, "persistenceAdapter") for node in holder.children()), None
-        )
-        kaha = store is None or store.name == "kahaDB"
-        if broker.flag("persistent", True) is not False and kaha:
-            yield from _below(_limit(broker, "storeUsage"), _file_length(store), "the store")
-        if broker.flag("persistent", True) and not broker.children("tempDataStore"):
-            yield from _below(_limit(broker, "tempUsage"), _JOURNAL, "the temporary store")
+    store = next((node for holder in broker.all("persistenceAdapter") for node in holder.children()), None)
+    kaha = store is None or store.name == "kahaDB"
+    if broker.flag("persistent", True) is not False and kaha:
+        yield from _below(_limit(broker, "storeUsage"), _file_length(store), "the store")
+    if broker.flag("persistent", True) and not broker.children("tempDataStore"):
+        yield from _below(_limit(broker, "tempUsage"), _JOURNAL, "the temporary store")
 
 
 def _below(usage: Element | None, file_length: int | None, what: str) -> Iterator[Problem]:
     attribute = "limit" if usage is not None and usage.has("limit") else "total"
     limit = usage.size(attribute) if usage is not None else None
     if usage is not None and limit and file_length and limit < file_length:
-        yield usage.problem(
-            f"{what} may have {_mb(limit)}, one file of its journal {_mb(file_length)}: once full it stays full",
-            attribute,
-        )
+        message = f"{what} may have {_mb(limit)}, one file of its journal {_mb(file_length)}: once full it stays full"
+        yield usage.problem(message, attribute)
 
 
 def _file_length(store: Element | None) -> int | None:
@@ -124,12 +122,8 @@ def _file_length(store: Element | None) -> int | None:
     return store.size("journalMaxFileLength")
 
 
-@rule(
-    "C008",
-    "warning",
-    source="MQTTProtocolConverter and Queue.send of the tags; measured on 5.17.2: 486 of 599 acknowledged events lost",
-)
-def refuses_instead_of_waiting(document: Document) -> Iterator[Problem]:
+@rule("C008", "warning", each="broker")
+def refuses_instead_of_waiting(broker: Element) -> Iterator[Problem]:
     """sendFailIfNoSpace where MQTT clients publish, or where bridges arrive.
 
     Why: when the store is full the broker then refuses messages instead of letting producers wait. An MQTT client gets
@@ -137,6 +131,7 @@ def refuses_instead_of_waiting(document: Document) -> Iterator[Problem]:
         blocks them as before, and with them all that they carry for other queues.
     Fix: leave sendFailIfNoSpace and sendFailIfNoSpaceAfterTimeout out; bound the queues that may fill up by limits of
         their own, and give them a bridge of their own.
+    Source: MQTTProtocolConverter and Queue.send of the tags; measured on 5.17.2: 486 of 599 acknowledged events lost
 
     Fires on 5.18.3::
 
@@ -156,28 +151,22 @@ def refuses_instead_of_waiting(document: Document) -> Iterator[Problem]:
           </transportConnectors>
         </broker>
     """
-    for broker in document.brokers:
-        schemes = {
-            protocol_of(connector.uri().scheme) for connector in elements_in_broker(broker, "transportConnector")
-        }
-        loses = _ACKNOWLEDGED_ALL_THE_SAME in schemes
-        links = elements_in_broker(broker, "networkConnector")
-        for usage in elements_in_broker(broker, "systemUsage", "policyEntry"):
-            for attribute in ("sendFailIfNoSpace", "sendFailIfNoSpaceAfterTimeout"):
-                if not (usage.flag(attribute, False) or (usage.number(attribute) or 0) > 0):
-                    continue
-                if loses:
-                    yield usage.problem(f"with {attribute} an MQTT client loses what a full store refuses", attribute)
-                elif links:
-                    yield usage.problem(
-                        f"{attribute} does not reach bridges: a full queue blocks them all the same",
-                        attribute,
-                        severity="info",
-                    )
+    schemes = {protocol_of(connector.uri().scheme) for connector in broker.all("transportConnector")}
+    loses = _ACKNOWLEDGED_ALL_THE_SAME in schemes
+    links = broker.all("networkConnector")
+    for usage in [*broker.all("systemUsage"), *broker.all("policyEntry")]:
+        for attribute in ("sendFailIfNoSpace", "sendFailIfNoSpaceAfterTimeout"):
+            if not (usage.flag(attribute, False) or (usage.number(attribute) or 0) > 0):
+                continue
+            if loses:
+                yield usage.problem(f"with {attribute} an MQTT client loses what a full store refuses", attribute)
+            elif links:
+                message = f"{attribute} does not reach bridges: a full queue blocks them all the same"
+                yield usage.problem(message, attribute, severity="info")
 
 
-@rule("C012", "info", releases="5.15.0", source="BrokerService.checkUsageLimit; measured on 5.15.16, 5.18.3 and 6.3.1")
-def limit_that_stays_low(document: Document) -> Iterator[Problem]:
+@rule("C012", "info", each="broker", releases="5.15.0")
+def limit_that_stays_low(broker: Element) -> Iterator[Problem]:
     """A store limit that is not raised again after a start on a full disk.
 
     Why: a broker lowers its store limit at its start to the room that the disk has. Only a limit in percent is raised
@@ -185,6 +174,7 @@ def limit_that_stays_low(document: Document) -> Iterator[Problem]:
         and acknowledges nothing, until it is started anew.
     Fix: <storeUsage percentLimit="100" total="20 gb"/> in the place of limit="20 gb", and
         schedulePeriodForDiskUsageCheck="60000" at <broker>.
+    Source: BrokerService.checkUsageLimit; measured on 5.15.16, 5.18.3 and 6.3.1
 
     Fires on 5.18.3::
 
@@ -198,17 +188,14 @@ def limit_that_stays_low(document: Document) -> Iterator[Problem]:
           </systemUsage></systemUsage>
         </broker>
     """
-    for broker in document.brokers:
-        usage = _limit(broker, "storeUsage")
-        if usage is not None and not (is_whole_of_total(usage) and broker.has("schedulePeriodForDiskUsageCheck")):
-            yield usage.problem("is not raised again once the broker was started on a full disk")
+    usage = _limit(broker, "storeUsage")
+    if usage is not None and not (is_whole_of_total(usage) and broker.has("schedulePeriodForDiskUsageCheck")):
+        yield usage.problem("is not raised again once the broker was started on a full disk")
 
 
 def _limit(broker: Element, name: str) -> Element | None:
     """Return the usage element called ``name`` that has a limit, or 100 % of a total; None without one."""
-    return next(
-        (node for node in elements_in_broker(broker, name) if node.has("limit") or is_whole_of_total(node)), None
-    )
+    return next((node for node in broker.all(name) if node.has("limit") or is_whole_of_total(node)), None)
 
 
 def is_whole_of_total(usage: Element) -> bool:
@@ -219,7 +206,7 @@ def is_whole_of_total(usage: Element) -> bool:
 def _promised(broker: Element) -> dict[tuple[str, str], int]:
     """Return the memory limit in bytes by (kind, name) of each destination that a policy entry names in full."""
     found: dict[tuple[str, str], int] = {}
-    for entry in elements_in_broker(broker, "policyEntry"):
+    for entry in broker.all("policyEntry"):
         own = entry.size("memoryLimit")
         for kind in ("queue", "topic"):
             name = entry.known(kind)
@@ -228,17 +215,144 @@ def _promised(broker: Element) -> dict[tuple[str, str], int]:
     return found
 
 
-def _name(entry: Element) -> str:
-    for kind in ("queue", "topic"):
-        if entry.has(kind):
-            return f"{kind} {entry.get(kind)}"
-    return "a destination"
-
-
 def _heap(document: Document) -> int | None:
     text = document.broker.settings.heap if document.broker else ""
     return int(text[:-1]) * _HEAP[text[-1].lower()] if text else None
 
 
+@rule("C016", "warning", each="broker", releases="5.4.0")
+def nobody_collects(broker: Element) -> Iterator[Problem]:
+    """gcInactiveDestinations without schedulePeriodForDestinationPurge.
+
+    Why: the policy marks empty destinations for removal; the broker removes them every
+        schedulePeriodForDestinationPurge milliseconds, and never when that is 0, its default.
+    Fix: set schedulePeriodForDestinationPurge="60000" on <broker>.
+    Source: BrokerService of the release tags: the period is 0 by default
+
+    Fires on 5.18.3::
+
+        <policyEntry queue=">" gcInactiveDestinations="true" inactiveTimoutBeforeGC="600000"/>
+
+    Silent on 5.18.3::
+
+        <broker schedulePeriodForDestinationPurge="60000">
+          <destinationPolicy><policyMap><policyEntries>
+            <policyEntry queue=">" gcInactiveDestinations="true"/>
+          </policyEntries></policyMap></destinationPolicy>
+        </broker>
+    """
+    period = broker.get("schedulePeriodForDestinationPurge", "0")
+    if period.strip() != "0":
+        return
+    for entry in broker.all("policyEntry"):
+        if entry.flag("gcInactiveDestinations", False):
+            message = "gcInactiveDestinations does nothing: <broker> has no schedulePeriodForDestinationPurge"
+            yield entry.problem(message, "gcInactiveDestinations")
+
+
+@rule("C013", "info")
+def memory_out_of_proportion(document: Document) -> Iterator[Problem]:
+    """memoryUsage of 64 MB or less, or more than the heap of the release's own start script.
+
+    Why: producers wait when all destinations together hold that much, which 64 MB, the default of old files, does with
+        a few slow consumers. More than the heap is cut to 70 % of it when the broker starts, up to 5.8 it is not and
+        the heap runs out; the start script gives 1 GB (512 MB up to 5.5, 2 GB on 6.3) unless somebody changed it.
+    Fix: write percentOfJvmHeap="70" from 5.10 on, or a limit of half to two thirds of the heap.
+    Cannot see: the heap that the host really gives.
+    Source: start scripts of the release tags
+
+    Fires on 5.18.3::
+
+        <memoryUsage limit="64 mb"/>
+
+    Fires on 5.18.3::
+
+        <memoryUsage limit="4 gb"/>
+
+    Silent on 5.18.3::
+
+        <memoryUsage limit="512 mb"/>
+    """
+    if document.broker is not None:  # C006 knows the heap of a fleet's broker
+        return
+    heap = _shipped_heap(document.release)
+    for usage in document.all("memoryUsage"):
+        limit = usage.size("limit")
+        if limit is None:
+            continue
+        if limit <= _LITTLE:
+            yield usage.problem(f"memoryUsage is {_mb(limit)}: a few slow consumers make every producer wait", "limit")
+        elif limit > heap:
+            text = f"memoryUsage is {_mb(limit)}, and the heap {_mb(heap)} unless the start script was changed"
+            yield usage.problem(text, "limit")
+
+
+def _shipped_heap(release: Release) -> int:
+    gigabyte = 1 << 30
+    if release.within("6.3.0"):
+        return 2 * gigabyte
+    return gigabyte if release.within("5.6.0") else gigabyte // 2
+
+
 def _mb(number: int) -> str:
     return f"{number / _MEGABYTE:g} MB"
+
+
+@rule("C014", "info", each="policyEntry")
+def nothing_slows_producers(entry: Element) -> Iterator[Problem]:
+    """producerFlowControl="false" on destinations without a limit or a cursor of their own.
+
+    Why: nothing then holds a producer back but the disk: messages that find no memory go to the store or the temporary
+        store until that is full, and with it every destination stops.
+    Fix: give the policy entry a memoryLimit and a pending…Policy, or leave flow control on.
+    Source: documentation of producer flow control; Queue of the release tags
+
+    Fires on 5.18.3::
+
+        <policyEntry queue=">" producerFlowControl="false"/>
+
+    Silent on 5.18.3::
+
+        <policyEntry queue=">" producerFlowControl="false" memoryLimit="64 mb"/>
+    """
+    if entry.document.broker is not None:  # the fleet's own policy is decided by its settings
+        return
+    bounded = entry.has("memoryLimit") or entry.children(*_BOUNDS)
+    if entry.flag("producerFlowControl", True) is False and not bounded:
+        text = f"nothing slows the producers of {_name(entry, 'these destinations')} before the disk is full"
+        yield entry.problem(text, "producerFlowControl")
+
+
+def _name(entry: Element, default: str) -> str:
+    """Return how messages name the destinations of a policy entry, such as ``queue orders``."""
+    return next((f"{kind} {entry.get(kind)}" for kind in ("queue", "topic") if entry.has(kind)), default)
+
+
+@rule("C015", "info", each="individualDeadLetterStrategy sharedDeadLetterStrategy", releases="5.12.0")
+def dead_letters_for_ever(strategy: Element) -> Iterator[Problem]:
+    """A dead letter strategy without expiration.
+
+    Why: what nobody could consume is kept in the dead letter queue for ever. Few look at it, and each of its messages
+        keeps a file of the journal from being removed, until the store is full.
+    Fix: set expiration (milliseconds) on the strategy, with a discarding or an own queue for dead letters of the dead
+        letter queue itself; or watch the depth of these queues.
+    Source: AbstractDeadLetterStrategy of the release tags
+
+    Fires on 5.18.3::
+
+        <policyEntry queue=">">
+          <deadLetterStrategy><individualDeadLetterStrategy queuePrefix="DLQ."/></deadLetterStrategy>
+        </policyEntry>
+
+    Silent on 5.18.3::
+
+        <policyEntry queue=">">
+          <deadLetterStrategy>
+            <individualDeadLetterStrategy queuePrefix="DLQ." expiration="604800000"/>
+          </deadLetterStrategy>
+        </policyEntry>
+    """
+    if strategy.document.broker is not None:  # the fleet's own policy is decided by its settings
+        return
+    if not strategy.has("expiration"):
+        yield strategy.problem(f"<{strategy.name}> keeps dead letters for ever: it has no expiration")

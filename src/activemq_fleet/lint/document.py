@@ -71,6 +71,11 @@ class Element:
         """The text before the element's first child."""
         return (self._element.text or "").strip().replace(STRAY, "&")
 
+    def values(self) -> Iterator[tuple[str, str]]:
+        """Yield the name and value of each attribute, then "" and the element's text."""
+        yield from self.attributes.items()
+        yield "", self.text
+
     def known(self, attribute: str) -> str | None:
         """Return an attribute's value, or None where it is absent or holds a placeholder."""
         value = self.get(attribute) if self.has(attribute) else None
@@ -151,10 +156,11 @@ class Element:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A problem that a rule reports; without ``node`` it is about a whole file, or about the inventory.
+    """A problem that a rule reports: at an element, at a position of a file, or about the inventory.
 
-    Fleet rules set ``host``; rules about a file beside activemq.xml set ``file`` and ``line``. ``severity`` and ``fix``
-    replace the rule's own.
+    With ``node``, and an attribute or a part of its value, position, file and host are those of the element. Without
+    it ``file`` is a file beside activemq.xml, with ``line`` and ``column``, and fleet rules set ``host``.
+    ``severity`` and ``fix`` replace the rule's own.
     """
 
     message: str
@@ -191,7 +197,8 @@ class Document:
     """A parsed activemq.xml of one release. Raises UnreadableError for a file that is not XML or has a DOCTYPE.
 
     ``broker`` is the fleet's broker that the file was rendered for, None for any other file. ``other_files`` are the
-    readable files of its directory, content by name.
+    readable files of its directory, content by name. ``file`` is the name of a file beside activemq.xml that was parsed
+    likewise, such as jetty.xml; "" for the activemq.xml itself.
     """
 
     def __init__(
@@ -201,8 +208,10 @@ class Document:
         broker: Broker | None = None,
         *,
         other_files: Mapping[str, bytes] = _NOTHING,
+        file: str = "",
     ) -> None:
         self.data = data
+        self.file = file
         self.other_files = other_files
         self.release = release
         self.broker = broker

@@ -1,4 +1,4 @@
-"""Define rules: each is a small function with a docstring that users read.
+"""Define rules and turn what they report into findings: each rule is a small function with a docstring for users.
 
 The docstring of a rule holds, in this order::
 
@@ -7,6 +7,7 @@ The docstring of a rule holds, in this order::
     Why: what happens, and in which release it was seen.
     Fix: what to write instead.
     Cannot see: what a file alone does not show (optional).
+    Source: the code, document, JIRA number or measurement that the rule rests on.
 
     Fires on 5.18.3::
 
@@ -25,16 +26,22 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property, lru_cache, wraps
+from importlib import import_module
 from inspect import cleandoc
+from pathlib import Path
+from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any, Literal
 
-from activemq_fleet.lint.document import Problem
+from activemq_fleet.findings import Finding
+from activemq_fleet.lint.document import Document, Problem
+from activemq_fleet.lint.selection import EVERY_RULE, Selection
 
 if TYPE_CHECKING:
     from activemq_fleet.findings import Severity
     from activemq_fleet.releases import Release
 
+Check = Callable[[Any], Iterable[Problem]]
 Scope = Literal["file", "release", "fleet", "host"]
 ALWAYS = "5.3.0"
 FAMILIES = {
@@ -47,7 +54,7 @@ FAMILIES = {
     "S": "security",
 }
 _EXAMPLE = re.compile(r"^(Fires|Silent)(?: on (\S+?))?(?:, as (\S+?))?::\n\n((?:(?: {4}.*)?\n)+)", re.MULTILINE)
-_PART = re.compile(r"^(Why|Fix|Cannot see): (.*?)(?=\n\n|\n(?:Fix|Cannot see): |\Z)", re.MULTILINE | re.DOTALL)
+_PART = re.compile(r"^(Why|Fix|Cannot see|Source): (.*?)(?=\n\n|\n(?:Fix|Cannot see|Source): |\Z)", re.M | re.S)
 EXAMPLE_RELEASE = "5.18.3"
 
 
@@ -62,7 +69,7 @@ class Example:
 
 @dataclass(frozen=True)
 class Rule:
-    """One rule.
+    """One rule: its id such as ``N010``, its severity, and the function ``check`` that reports problems.
 
     ``releases`` is a span of releases, as ``Release.within`` takes it; ``refuses`` says that a broker with the mistake
     does not start, which an integration test shows on a real broker.
@@ -71,12 +78,12 @@ class Rule:
     id: str
     severity: Severity
     scope: Scope
-    check: Callable[[Any], Iterable[Problem]]
+    check: Check
     releases: str = ALWAYS
-    source: str = ""
     refuses: bool = False
 
     def applies_to(self, release: Release) -> bool:
+        """Return whether the rule is meant for a release."""
         return release.within(self.releases)
 
     @cached_property
@@ -86,6 +93,7 @@ class Rule:
 
     @property
     def title(self) -> str:
+        """The first line of the docstring: what is wrong."""
         return self.text.partition("\n")[0]
 
     @cached_property
@@ -94,22 +102,32 @@ class Rule:
 
     @property
     def why(self) -> str:
+        """What happens where the rule reports a problem."""
         return self._parts.get("Why", "")
 
     @property
     def fix(self) -> str:
+        """What to write instead."""
         return self._parts.get("Fix", "")
 
     @property
     def cannot_see(self) -> str:
+        """What the rule cannot know from what it looks at; "" where nothing is missing."""
         return self._parts.get("Cannot see", "")
 
     @property
+    def source(self) -> str:
+        """The code, document or measurement that the rule rests on."""
+        return self._parts.get("Source", "")
+
+    @property
     def fires(self) -> tuple[Example, ...]:
+        """The examples in which the rule reports a problem."""
         return tuple(self._examples("Fires"))
 
     @property
     def silent(self) -> tuple[Example, ...]:
+        """The examples in which the rule reports nothing."""
         return tuple(self._examples("Silent"))
 
     def _examples(self, kind: str) -> Iterator[Example]:
@@ -118,28 +136,81 @@ class Rule:
                 yield Example(match[2] or EXAMPLE_RELEASE, cleandoc("\n" + match[4]), match[3] or "activemq.xml")
 
 
-RULES: dict[str, Rule] = {}
+_RULES: dict[str, Rule] = {}
 
 
 def rule(
     name: str,
     severity: Severity,
     *,
+    each: str = "",
     scope: Scope = "file",
     releases: str = ALWAYS,
-    source: str = "",
     refuses: bool = False,
-) -> Callable[[Callable[[Any], Iterable[Problem]]], Callable[[Any], Iterable[Problem]]]:
+) -> Callable[[Check], Check]:
     """Return a decorator that registers a function as a rule.
 
-    A file rule takes a Document, a release, fleet or host rule the ReleaseView, FleetView or HostView.
+    A file rule takes a Document; with ``each``, names of elements with spaces between them, it takes one such Element
+    of the document at a time. A release, fleet or host rule takes the ReleaseView, FleetView or HostView.
     """
 
-    def register(check: Callable[[Any], Iterable[Problem]]) -> Callable[[Any], Iterable[Problem]]:
-        if name in RULES:
+    def register(check: Check) -> Check:
+        @wraps(check)
+        def check_elements(document: Document) -> Iterator[Problem]:
+            for element in document.all(*each.split()):
+                yield from check(element)
+
+        if name in _RULES:
             msg = f"two rules are called {name}"
             raise ValueError(msg)
-        RULES[name] = Rule(name, severity, scope, check, releases, source, refuses)
+        _RULES[name] = Rule(name, severity, scope, check_elements if each else check, releases, refuses)
         return check
 
     return register
+
+
+@cache
+def all_rules() -> dict[str, Rule]:
+    """Return every rule by its id, sorted by id; imports all modules of the package, which define them."""
+    for module in iter_modules([str(Path(__file__).parent)]):
+        import_module(f"{__package__}.{module.name}")
+    return dict(sorted(_RULES.items()))
+
+
+@cache
+def rules(scope: Scope | None = None) -> tuple[Rule, ...]:
+    """Return every rule, or the rules of a scope, sorted by id."""
+    return tuple(one for one in all_rules().values() if scope in (None, one.scope))
+
+
+@lru_cache(maxsize=512)
+def applicable_rules(scope: Scope, release: Release, selection: Selection = EVERY_RULE) -> tuple[Rule, ...]:
+    """Return the selected rules of a scope that are meant for a release, sorted by id."""
+    return tuple(one for one in rules(scope) if selection.takes(one.id) and one.applies_to(release))
+
+
+def findings_of(one: Rule, problems: Iterable[Problem], host: str = "", file: str | None = None) -> Iterator[Finding]:
+    """Yield the problems of one rule as findings about a host, or about a file of no fleet.
+
+    ``file`` is the path of the activemq.xml. A problem at an element of another document is about the document's own
+    file beside it, and in a fleet about the document's broker.
+    """
+    directory, slash, _ = (file or "").rpartition("/")
+    for problem in problems:
+        line, column, name, subject = problem.line, problem.column, problem.file, problem.host or host
+        if problem.node is not None:
+            document = problem.node.document
+            line, column = problem.node.place(problem.attribute, problem.part)
+            name = document.file
+            subject = subject or (document.broker.host if document.broker else "")
+        yield Finding(
+            rule=one.id,
+            severity=problem.severity or one.severity,
+            host=subject,
+            message=problem.message,
+            fix=problem.fix or one.fix.removesuffix("."),
+            why=one.why.removesuffix("."),
+            file=f"{directory}{slash}{name}" if name else file,
+            line=line,
+            column=column,
+        )

@@ -1,21 +1,19 @@
-"""Run the file rules on one activemq.xml, of a fleet or of anybody."""
+"""Run the file rules on one activemq.xml, of a fleet or of anybody, and the release rules on its release."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import islice
 from types import MappingProxyType
 
 from activemq_fleet.findings import Finding
 from activemq_fleet.lint.document import STRAY, Document, Problem
-from activemq_fleet.lint.engine import RULES, Rule
-from activemq_fleet.lint.problems import findings_of
-from activemq_fleet.lint.selection import Selection
-from activemq_fleet.lint.table import rules
-from activemq_fleet.lint.templates import template_mark
+from activemq_fleet.lint.engine import all_rules, applicable_rules, findings_of
+from activemq_fleet.lint.selection import EVERY_RULE, Selection
+from activemq_fleet.lint.versions_placeholders import template_mark
 from activemq_fleet.releases import Release
 from activemq_fleet.schema import Schema, SchemaProblem, TooLargeError, UnreadableError, text_of
 
@@ -24,7 +22,6 @@ SIZE_RULE = "V019"
 TEMPLATE_RULE = "V022"
 ACTIVEMQ_XML = "conf/activemq.xml"
 _DTD = "Spring's DTD in place of a schema: the rules do not read such a file, which a broker of plain beans starts with"
-_EVERY_RULE = Selection()
 _LONGEST_DOCTYPE = 500
 _MOST = 100  # findings of one rule in one file
 _NOTHING: Mapping[str, bytes] = MappingProxyType({})
@@ -39,7 +36,7 @@ def file_findings(
     schema: Schema | None = None,
     file: str = ACTIVEMQ_XML,
     host: str = "",
-    selection: Selection = _EVERY_RULE,
+    selection: Selection = EVERY_RULE,
     other_files: Mapping[str, bytes] = _NOTHING,
 ) -> tuple[Finding, ...]:
     """Return the findings of one activemq.xml in the order of its lines; never raises, whatever the file holds.
@@ -48,27 +45,21 @@ def file_findings(
     a single finding. ``schema`` is the release's own; without it rule V002 reports only files that are not XML. A file
     that is not XML because of a bare ``&`` is read as if it were escaped, so that all else is checked too.
     """
-    rules()  # what is not XML is told by rules too
     mark = template_mark(text_of(data, None))
-    if mark is not None:
-        found = list(_template_finding(mark, host, file))
-        return tuple(finding for finding in found if selection.takes(finding.rule))
     try:
-        data, document = _read(data, release, other_files)
+        if mark is not None:
+            found = [_template_finding(*mark, host, file)]
+        else:
+            data, document = _read(data, release, other_files)
+            found = list(document_findings(document, host, file, selection))
+            if schema is not None:
+                found += [_schema_finding(problem, release, host, file) for problem in schema.explain(data)]
     except TooLargeError as error:
-        found = [
-            *findings_of(
-                RULES[SIZE_RULE], [Problem(error.problem.message, line=error.problem.line, column=1)], host, file
-            )
-        ]
+        found = [_finding(SIZE_RULE, Problem(error.problem.message, line=error.problem.line, column=1), host, file)]
     except UnreadableError as error:
         found = [_schema_finding(error.problem, release, host, file)]
         if _is_springs_dtd(data):
             found = [replace(found[0], severity="warning", message=_DTD, why="")]
-    else:
-        found = list(document_findings(document, host, file, selection))
-        if schema is not None:
-            found += [_schema_finding(problem, release, host, file) for problem in schema.explain(data)]
     taken = (finding for finding in without_echoes(found) if selection.takes(finding.rule))
     return tuple(sorted(taken, key=lambda f: (f.line or 0, f.column or 0, f.rule, f.message)))
 
@@ -83,10 +74,13 @@ def _is_springs_dtd(data: bytes) -> bool:
     return b"activemq.apache.org/schema/core" not in data and b"<broker" not in data
 
 
-def _template_finding(mark: tuple[int, int, str], host: str, file: str) -> Iterator[Finding]:
-    line, column, text = mark
+def _finding(name: str, problem: Problem, host: str, file: str) -> Finding:
+    return next(findings_of(all_rules()[name], [problem], host, file))
+
+
+def _template_finding(line: int, column: int, text: str, host: str, file: str) -> Finding:
     message = f"a template: render it first ({text[:40]} is no part of a configuration); nothing else of it was checked"
-    return findings_of(RULES[TEMPLATE_RULE], [Problem(message, line=line, column=column)], host, file)
+    return _finding(TEMPLATE_RULE, Problem(message, line=line, column=column), host, file)
 
 
 def without_echoes(found: Iterable[Finding]) -> list[Finding]:
@@ -97,7 +91,7 @@ def without_echoes(found: Iterable[Finding]) -> list[Finding]:
 
 
 def _refuses(name: str) -> bool:
-    return name in RULES and RULES[name].refuses
+    return name in all_rules() and all_rules()[name].refuses
 
 
 def _read(data: bytes, release: Release, other_files: Mapping[str, bytes]) -> tuple[bytes, Document]:
@@ -132,10 +126,10 @@ def _with_stray_marked(data: bytes) -> bytes | None:
 
 
 def document_findings(
-    document: Document, host: str, file: str = ACTIVEMQ_XML, selection: Selection = _EVERY_RULE
+    document: Document, host: str, file: str = ACTIVEMQ_XML, selection: Selection = EVERY_RULE
 ) -> Iterator[Finding]:
     """Yield the findings of the file rules about a document, in the order of the rules; at most 100 of each rule."""
-    for one in _applicable_rules(document.release, selection):
+    for one in applicable_rules("file", document.release, selection):
         found = iter(findings_of(one, one.check(document), host, file))
         yield from islice(found, _MOST)
         if further := next(found, None):
@@ -143,21 +137,31 @@ def document_findings(
             yield replace(further, message=message, line=None, column=None)
 
 
-@lru_cache(maxsize=256)
-def _applicable_rules(release: Release, selection: Selection) -> tuple[Rule, ...]:
-    return tuple(one for one in rules("file") if selection.takes(one.id) and one.applies_to(release))
-
-
 def _schema_finding(problem: SchemaProblem, release: Release, host: str, file: str) -> Finding:
-    one = RULES[SCHEMA_RULE]
-    return Finding(
-        rule=SCHEMA_RULE,
-        severity=one.severity,
-        host=host,
-        message=problem.message,
-        fix=one.fix.removesuffix("."),
-        why=f"release {release.text} checks the file when it starts, and does not start with this one",
-        file=file,
-        line=problem.line,
-        column=problem.column,
-    )
+    found = _finding(SCHEMA_RULE, Problem(problem.message, line=problem.line, column=problem.column), host, file)
+    why = f"release {release.text} checks the file when it starts, and does not start with this one"
+    return replace(found, why=why)
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseView:
+    """The subject of release rules.
+
+    ``from_package`` is True where a distribution built the release, which may backport fixes.
+    """
+
+    release: Release
+    from_package: bool = False
+
+
+def release_findings(
+    view: ReleaseView, selection: Selection, *, host: str = "", file: str | None = None
+) -> tuple[Finding, ...]:
+    """Return the findings of the release rules, about a host of a fleet or about a file of no fleet."""
+    return tuple(replace(finding, host=host, file=file) for finding in _release_findings(view, selection))
+
+
+@lru_cache(maxsize=512)
+def _release_findings(view: ReleaseView, selection: Selection) -> tuple[Finding, ...]:
+    asked = applicable_rules("release", view.release, selection)
+    return tuple(finding for one in asked for finding in findings_of(one, one.check(view)))

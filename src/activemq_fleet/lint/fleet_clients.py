@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from activemq_fleet.lint.document import Element, Problem
+from activemq_fleet.lint.document import Problem
 from activemq_fleet.lint.engine import rule
-from activemq_fleet.lint.files import ACTIVEMQ_XML
 from activemq_fleet.lint.fleets import FleetView
 from activemq_fleet.lint.uri import Uri
 
@@ -22,11 +22,15 @@ _REMEMBERED = ("maxFailoverProducersToTrack", "maxProducersToAudit")
 
 
 class ClientUri(NamedTuple):
-    """A client's failover: URI that the user added to a broker's configuration, and its position there."""
+    """A client's failover: URI that the user added to a broker's configuration, and a problem's position there."""
 
     broker: Broker
     uri: Uri
-    where: dict[str, object]
+    position: Problem
+
+    def problem(self, message: str, fix: str = "") -> Problem:
+        """Return a problem at the position of the URI."""
+        return replace(self.position, message=message, fix=fix, host=self.broker.host)
 
 
 def client_uris(view: FleetView) -> Iterator[ClientUri]:
@@ -34,32 +38,27 @@ def client_uris(view: FleetView) -> Iterator[ClientUri]:
     for broker in view.brokers:
         for text in broker.settings.java_options:
             for match in _FAILOVER.finditer(text):
-                yield ClientUri(broker, Uri.read(match[0]), {})
+                yield ClientUri(broker, Uri.read(match[0]), Problem(""))
         for extra in broker.settings.extra_files:
             for number, line in enumerate(extra.content.split("\n"), 1):
                 for match in _FAILOVER.finditer(line):
-                    where = {"file": extra.path, "line": number, "column": match.start() + 1}
-                    yield ClientUri(broker, Uri.read(match[0].replace("&amp;", "&")), where)
+                    position = Problem("", file=extra.path, line=number, column=match.start() + 1)
+                    yield ClientUri(broker, Uri.read(match[0].replace("&amp;", "&")), position)
     for broker, document in view.changed_to_say("failover:"):
         for node in document.nodes:
-            if node.name not in _LINKS:
-                yield from _in_node(broker, node)
+            for attribute, text in node.values() if node.name not in _LINKS else ():
+                for match in _FAILOVER.finditer(text):
+                    yield ClientUri(broker, Uri.read(match[0]), node.problem("", attribute, match[0]))
 
 
-def _in_node(broker: Broker, node: Element) -> Iterator[ClientUri]:
-    for attribute, text in (*node.attributes.items(), ("", node.text)):
-        for match in _FAILOVER.finditer(text):
-            where = {"node": node, "attribute": attribute, "part": match[0], "file": ACTIVEMQ_XML}
-            yield ClientUri(broker, Uri.read(match[0]), where)
-
-
-@rule("C004", "warning", scope="fleet", source="failover reference; measured on 5.17.2")
+@rule("C004", "warning", scope="fleet")
 def client_knows_one_node(view: FleetView) -> Iterator[Problem]:
     """A client's failover: list has one node of a pair and not the other.
 
     Why: after a take-over the client dials only the node that is down, for ever, while the other has its messages.
     Fix: list both nodes, as the filter failover_uri and the rendered clients/GROUP/jndi.properties do.
     Cannot see: clients outside the inventory. It looks at fragments, activemq_extra_files and activemq_java_options.
+    Source: failover reference; measured on 5.17.2
 
     Fires on 5.18.3::
 
@@ -85,14 +84,10 @@ def client_knows_one_node(view: FleetView) -> Iterator[Problem]:
             for other in view.units[broker.unit]:
                 # A pure slave has no connector that could be listed.
                 if other.host not in listed and other.openwire is not None:
-                    yield view.problem(
-                        use.broker,
-                        f"a client's list has {broker.host} and not {other.host}: {use.uri.text}",
-                        **use.where,
-                    )
+                    yield use.problem(f"a client's list has {broker.host} and not {other.host}: {use.uri.text}")
 
 
-@rule("C005", "info", scope="fleet", source="FailoverTransport.oneway of the release tags; failover reference")
+@rule("C005", "info", scope="fleet")
 def client_waits_for_ever(view: FleetView) -> Iterator[Problem]:
     """A client's failover: URI has no timeout.
 
@@ -100,6 +95,7 @@ def client_waits_for_ever(view: FleetView) -> Iterator[Problem]:
         outage lasts, and whoever waits for it too.
     Fix: add timeout=3000 (milliseconds) to a producer's URI, and handle the exception; a consumer needs none.
     Cannot see: clients outside the inventory, and whether this one produces.
+    Source: FailoverTransport.oneway of the release tags; failover reference
 
     Fires on 5.18.3::
 
@@ -120,12 +116,10 @@ def client_waits_for_ever(view: FleetView) -> Iterator[Problem]:
     """
     for use in client_uris(view):
         if "timeout" not in use.uri.options:
-            yield view.problem(
-                use.broker, f"a client's send() waits as long as an outage lasts: {use.uri.text}", **use.where
-            )
+            yield use.problem(f"a client's send() waits as long as an outage lasts: {use.uri.text}")
 
 
-@rule("C010", "warning", scope="fleet", source="ActiveMQMessageAuditNoSync, ProducerBrokerExchange of the release tags")
+@rule("C010", "warning", scope="fleet")
 def audit_forgets_too_early(view: FleetView) -> Iterator[Problem]:
     """The audit that finds duplicates remembers fewer producers or messages than arrive here.
 
@@ -135,6 +129,7 @@ def audit_forgets_too_early(view: FleetView) -> Iterator[Problem]:
         of producers, and above the prefetchSize of the links that lead here.
     Cannot see: clients outside the inventory: it counts the agents of the pair and the links that lead here, one
         producer each. failoverProducersAuditDepth does not bound what the store recognises (read in 5.5.1 and 5.18.3).
+    Source: ActiveMQMessageAuditNoSync, ProducerBrokerExchange of the release tags
 
     Fires on 5.18.3::
 
@@ -165,22 +160,12 @@ def audit_forgets_too_early(view: FleetView) -> Iterator[Problem]:
             for attribute in _REMEMBERED:
                 remembered = node.number(attribute)
                 if remembered is not None and remembered < (producers := _producers(view, broker)):
-                    yield view.problem(
-                        broker,
-                        f"{attribute} is {remembered}, and at least {producers} producers send here",
-                        node=node,
-                        attribute=attribute,
-                        file=ACTIVEMQ_XML,
-                    )
+                    message = f"{attribute} is {remembered}, and at least {producers} producers send here"
+                    yield node.problem(message, attribute)
             depth = node.number("maxAuditDepth")
             if depth is not None and depth < (in_flight := _in_flight(view, broker)):
-                yield view.problem(
-                    broker,
-                    f"maxAuditDepth is {depth}, and a link that leads here has {in_flight} messages in flight",
-                    node=node,
-                    attribute="maxAuditDepth",
-                    file=ACTIVEMQ_XML,
-                )
+                message = f"maxAuditDepth is {depth}, and a link that leads here has {in_flight} messages in flight"
+                yield node.problem(message, "maxAuditDepth")
 
 
 def _dialled_by(view: FleetView, broker: Broker) -> list[Broker]:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from activemq_fleet.dialling import Dialler, Refusal, compare, dialler_of_agent
 from activemq_fleet.lint.document import Problem
 from activemq_fleet.lint.engine import rule
-from activemq_fleet.lint.files import ACTIVEMQ_XML
 from activemq_fleet.lint.fleet_clients import client_uris
 from activemq_fleet.lint.fleet_network_links import has_own_links
 from activemq_fleet.uris import is_openwire
@@ -33,13 +32,14 @@ _FIXES = {
 }
 
 
-@rule("N045", "error", scope="fleet", source="measured on 5.18.3: Empty client certificate chain; TcpTransportServer")
+@rule("N045", "error", scope="fleet")
 def link_that_is_not_let_in(view: FleetView) -> Iterator[Problem]:
     """A link that its far end does not let in.
 
     Why: the bridge never comes up: it is tried again every few seconds, and messages wait where they were sent.
     Fix: give both ends the same: activemq_tls, or a port, a scheme and an account that the far end has.
     Cannot see: who signed a certificate, and links that lead out of the inventory.
+    Source: measured on 5.18.3: Empty client certificate chain; TcpTransportServer
 
     Fires on 5.18.3::
 
@@ -64,13 +64,14 @@ def link_that_is_not_let_in(view: FleetView) -> Iterator[Problem]:
     yield from _of_links(view, certain=True)
 
 
-@rule("N046", "warning", scope="fleet", source="JSSE: without a trust store only the authorities of Java are trusted")
+@rule("N046", "warning", scope="fleet")
 def link_without_trust_store(view: FleetView) -> Iterator[Problem]:
     """A link over TLS from a broker without a trust store of its own.
 
     Why: Java then trusts the public authorities only. The bridge does not come up where the far end's certificate is
         signed by an authority of one's own.
     Fix: set activemq_tls on both ends. Waive it where a public authority has signed the far end's certificate.
+    Source: JSSE: without a trust store only the authorities of Java are trusted
 
     Fires on 5.18.3::
 
@@ -112,11 +113,10 @@ def _of_links(view: FleetView, *, certain: bool) -> Iterator[Problem]:
         message = f"link{'s' * (len(names) > 1)} {shown} {verb}: {first.refusal.sentence(first.host, first.peer.host)}"
         document = view.document(broker) if has_own_links(broker) else None
         node = next((node for node in document.links if node.get("name") == names[0]), None) if document else None
-        place = {"node": node, "attribute": "uri", "file": ACTIVEMQ_XML} if node else {}
-        yield view.problem(broker, message, fix=_FIXES[kind], **place)
+        yield Problem(message, node=node, attribute="uri", fix=_FIXES[kind], host=broker.host)
 
 
-@rule("C020", "error", scope="fleet", source="measured on 5.18.3: Empty client certificate chain; agent/tls.py")
+@rule("C020", "error", scope="fleet")
 def client_that_is_not_let_in(view: FleetView) -> Iterator[Problem]:
     """An agent, a load balancer or a client's list that a broker does not let in.
 
@@ -125,6 +125,7 @@ def client_that_is_not_let_in(view: FleetView) -> Iterator[Problem]:
         activemq_agent_tls_key where client_auth is true, a port and a scheme that the broker listens on.
     Cannot see: clients outside the inventory. Of brokers it looks at fragments, activemq_extra_files and
         activemq_java_options. Of a load balancer that shows no certificate see T027.
+    Source: measured on 5.18.3: Empty client certificate chain; agent/tls.py
 
     Fires on 5.18.3::
 
@@ -210,7 +211,7 @@ def _of_client_lists(view: FleetView) -> Iterator[Problem]:
             refusal = _refusal_of(view, transport.host, transport.port, "ssl" in transport.scheme)
             if refusal:
                 message = f"a client's list: {refusal[1].sentence('it', refusal[0])}: {use.uri.text}"
-                yield view.problem(use.broker, message, fix=_FIXES[refusal[1].kind], **use.where)
+                yield use.problem(message, _FIXES[refusal[1].kind])
                 break
 
 
@@ -224,18 +225,14 @@ def _refusal_of(view: FleetView, host: str, port: int, tls: bool) -> tuple[str, 
     return (listener.broker.host, refusal) if refusal else None
 
 
-@rule(
-    "C021",
-    "warning",
-    scope="fleet",
-    source="agent/tls.py: without tls.ca only the authorities of the system are trusted",
-)
+@rule("C021", "warning", scope="fleet")
 def agent_without_authority(view: FleetView) -> Iterator[Problem]:
     """An agent that dials TLS without activemq_agent_tls_ca.
 
     Why: it then trusts the public authorities of its system only, and leaves every broker whose certificate is signed
         by an authority of one's own.
     Fix: set activemq_agent_tls_ca to a PEM file on the agent's host. Waive it where a public authority has signed.
+    Source: agent/tls.py: without tls.ca only the authorities of the system are trusted
 
     Fires on 5.18.3::
 
@@ -264,7 +261,7 @@ def agent_without_authority(view: FleetView) -> Iterator[Problem]:
             yield Problem(message, host=agent.host)
 
 
-@rule("C022", "info", scope="fleet", source="JSSE; ActiveMQConnectionFactory of the release tags")
+@rule("C022", "info", scope="fleet")
 def java_clients_need_stores(view: FleetView) -> Iterator[Problem]:
     """Java clients that need a trust store, or a certificate too.
 
@@ -273,6 +270,7 @@ def java_clients_need_stores(view: FleetView) -> Iterator[Problem]:
     Fix: start clients with -Djavax.net.ssl.trustStore and -Djavax.net.ssl.trustStorePassword, where a certificate is
         asked for also with -Djavax.net.ssl.keyStore and -Djavax.net.ssl.keyStorePassword.
     Cannot see: how clients are started.
+    Source: JSSE; ActiveMQConnectionFactory of the release tags
 
     Fires on 5.18.3::
 
@@ -291,4 +289,4 @@ def java_clients_need_stores(view: FleetView) -> Iterator[Problem]:
             asking = any(one.asks_for_certificate(b.release) for b, one in listening)
             needed = "a trust store and a certificate" if asking else "a trust store"
             message = f"Java clients of group {group.name} need {needed}: {connector.name} listens with TLS"
-            yield view.problem(broker, message + (" and asks for one" if asking else ""))
+            yield Problem(message + (" and asks for one" if asking else ""), host=broker.host)

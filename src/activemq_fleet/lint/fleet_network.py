@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _Distances = Mapping[str, Mapping[str, int]]
 
 
-@rule("N010", "error", scope="fleet", source="measured on 5.5.1, 5.18.3 and 6.3.1; TransportConnection")
+@rule("N010", "error", scope="fleet")
 def duplex_on_both_ends(view: FleetView) -> Iterator[Problem]:
     """duplex links from both ends between the same two.
 
@@ -25,6 +25,7 @@ def duplex_on_both_ends(view: FleetView) -> Iterator[Problem]:
         ends throw each other out for ever, "already connected", and which bridges are left is chance.
     Fix: duplex on one side only, or two links that are not duplex. In the pure profile's own multicast network all
         masters are duplex, which is only told.
+    Source: measured on 5.5.1, 5.18.3 and 6.3.1; TransportConnection
 
     Fires on 5.18.3::
 
@@ -47,13 +48,13 @@ def duplex_on_both_ends(view: FleetView) -> Iterator[Problem]:
             if double:
                 first, second = double
                 message = f"link {second.name} to {source} is duplex, and so is {first.name} from there"
-                yield second.problem(view, message, "duplex")
+                yield second.problem(message, "duplex")
     for group, links in found.multicast.items():
         duplex = [link for link in links if link.duplex]
         if len({link.source for link in duplex}) > 1:
             ours = duplex[0].broker.profile.replicates
             message = f"{len(duplex)} brokers of group {group} have duplex multicast links to each other"
-            yield duplex[0].problem(view, message, "duplex", severity="info" if ours else None)
+            yield duplex[0].problem(message, "duplex", severity="info" if ours else None)
 
 
 def _is_duplex(link: Link) -> bool:
@@ -73,13 +74,14 @@ def _shared(these: list[LintedLink], those: list[LintedLink]) -> tuple[LintedLin
     return next(((one, other) for one in these for other in those if one.shares_with(other)), None)
 
 
-@rule("N011", "warning", scope="fleet", source="documentation of networks of brokers")
+@rule("N011", "warning", scope="fleet")
 def duplex_and_one_way(view: FleetView) -> Iterator[Problem]:
     """A duplex link, and another link over the same way.
 
     Why: the duplex link carries both directions by itself. With another one beside it every message has two routes:
         load is shared oddly, and what one bridge sends again after a failure the other has sent already.
     Fix: drop the other link, or make the duplex one one-way; or let each carry destinations of its own.
+    Source: documentation of networks of brokers
 
     Fires on 5.18.3::
 
@@ -105,20 +107,21 @@ def duplex_and_one_way(view: FleetView) -> Iterator[Problem]:
         back = [one for one in found.between.get((target, source), ()) if not one.duplex]
         if double := _shared(duplex, back):
             message = f"link {double[1].name} goes the way back that duplex {double[0].name} of {source} has"
-            yield double[1].problem(view, message)
+            yield double[1].problem(message)
         beside = [(one, other) for one in duplex for other in there if one.broker is other.broker and not other.duplex]
         if doubled := next(((one, other) for one, other in beside if one.shares_with(other)), None):
             message = f"link {doubled[1].name} goes the way of the duplex {doubled[0].name}"
-            yield doubled[1].problem(view, message)
+            yield doubled[1].problem(message)
 
 
-@rule("N013", "error", scope="fleet", source="measured on 5.17.2, which says nothing; DemandForwardingBridgeSupport")
+@rule("N013", "error", scope="fleet")
 def name_of_two(view: FleetView) -> Iterator[Problem]:
     """One brokerName on two brokers of a network.
 
     Why: client ids, durable subscriptions, leases and vm:// derive from it, and the broker says nothing. Bridges
         from both to a third throw each other out there. The two nodes of a pair count as one.
     Fix: leave activemq_broker_name to its default, or give each pair a name of its own.
+    Source: measured on 5.17.2, which says nothing; DemandForwardingBridgeSupport
 
     Fires on 5.18.3::
 
@@ -148,10 +151,10 @@ def name_of_two(view: FleetView) -> Iterator[Problem]:
             if unit in network and first.setdefault(network[unit], unit) != unit:
                 other = first[network[unit]]
                 message = f"brokerName {name} is that of {other} too, and both are in one network"
-                yield view.problem(view.units[unit][0], message)
+                yield Problem(message, host=view.units[unit][0].host)
 
 
-@rule("N017", "warning", scope="fleet", source="NetworkBridgeFilter, DemandForwardingBridgeSupport")
+@rule("N017", "warning", scope="fleet")
 def one_hop_short(view: FleetView) -> Iterator[Problem]:
     """A TTL that ends before the longest path does.
 
@@ -160,6 +163,7 @@ def one_hop_short(view: FleetView) -> Iterator[Problem]:
     Fix: leave activemq_network_ttl and the ttl of activemq_links out: the length of the longest path is the default.
     Cannot see: consumers that move. With a TTL of just that length, a message that was forwarded once already
         cannot follow its consumer any further (measured): where they move, give it that many hops more.
+    Source: NetworkBridgeFilter, DemandForwardingBridgeSupport
 
     Fires on 5.18.3::
 
@@ -191,7 +195,7 @@ def one_hop_short(view: FleetView) -> Iterator[Problem]:
                     continue
                 if message := _short(bridge, distances, found.groups):
                     reported.add(bridge.name)
-                    yield bridge.problem(view, f"link {bridge.name}: {message}", "networkTTL")
+                    yield bridge.problem(f"link {bridge.name}: {message}", "networkTTL")
 
 
 def _may_be_short(view: FleetView) -> bool:
@@ -245,7 +249,7 @@ def _crossed_behind(here: str, there: str, distances: _Distances) -> tuple[int, 
     return max(ways, default=(1, there))
 
 
-@rule("N018", "warning", scope="fleet", source="AMQ-4607; DemandForwardingBridgeSupport")
+@rule("N018", "warning", scope="fleet")
 def demand_that_multiplies(view: FleetView) -> Iterator[Problem]:
     """Demand that crosses more than one bridge in a full mesh.
 
@@ -253,6 +257,7 @@ def demand_that_multiplies(view: FleetView) -> Iterator[Problem]:
         subscriptions as ways, messages take detours, and routes stay when the consumer is gone.
     Fix: leave activemq_network_ttl out: from 5.9 on a mesh has consumerTTL 1 and no limit for messages, before it
         networkTTL 1.
+    Source: AMQ-4607; DemandForwardingBridgeSupport
 
     Fires on 5.18.3::
 
@@ -285,4 +290,4 @@ def demand_that_multiplies(view: FleetView) -> Iterator[Problem]:
                 message = (
                     f"link {wide.name} of a mesh of {others + 1} takes demand over {far} bridges, where 1 is enough"
                 )
-                yield wide.problem(view, message, "consumerTTL")
+                yield wide.problem(message, "consumerTTL")

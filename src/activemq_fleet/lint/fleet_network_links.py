@@ -6,14 +6,15 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-from activemq_fleet.lint.files import ACTIVEMQ_XML
+from activemq_fleet.lint.document import Problem
 from activemq_fleet.lint.network_demand import covers
 
 if TYPE_CHECKING:
-    from activemq_fleet.lint.document import Document, Element, Problem
+    from activemq_fleet.findings import Severity
+    from activemq_fleet.lint.document import Document, Element
     from activemq_fleet.lint.fleets import FleetView
     from activemq_fleet.topology import Broker, Link
 
@@ -44,11 +45,9 @@ class LintedLink:
     def source(self) -> str:
         return self.broker.unit
 
-    def problem(self, view: FleetView, message: str, attribute: str = "", **more: Any) -> Problem:
+    def problem(self, message: str, attribute: str = "", severity: Severity | None = None) -> Problem:
         """Return a problem about the link, at its element where a fragment added or changed the link."""
-        if self.node is None:
-            return view.problem(self.broker, message, **more)
-        return view.problem(self.broker, message, node=self.node, attribute=attribute, file=ACTIVEMQ_XML, **more)
+        return Problem(message, node=self.node, attribute=attribute, severity=severity, host=self.broker.host)
 
     def shares_with(self, other: LintedLink) -> bool:
         """Return whether some destination may cross both links."""

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from activemq_fleet.lint.document import Problem
 from activemq_fleet.lint.engine import rule
-from activemq_fleet.lint.files import ACTIVEMQ_XML
 from activemq_fleet.lint.fleet_network_links import UNLIMITED, any_link, bridges, has_own_links
 
 if TYPE_CHECKING:
@@ -19,13 +18,14 @@ _INACTIVITY = "wireFormat.maxInactivityDuration"
 _LONG = 60_000  # ms, twice the default
 
 
-@rule("N035", "warning", scope="fleet", source="documentation of networks of brokers; NetworkBridgeFilter")
+@rule("N035", "warning", scope="fleet")
 def network_in_place_of_pairs(view: FleetView) -> Iterator[Problem]:
     """A network of brokers without stand-ins.
 
     Why: bridges move messages, they copy none. What a broker holds when it dies is out of reach until that very
         machine is back, however many others there are.
     Fix: give each broker a second node and activemq_ha: shared-file; waive it where messages may wait for a repair.
+    Source: documentation of networks of brokers; NetworkBridgeFilter
 
     Fires on 5.18.3::
 
@@ -43,16 +43,17 @@ def network_in_place_of_pairs(view: FleetView) -> Iterator[Problem]:
             message = (
                 f"{len(alone)} networked {who} no stand-in in group {group.name}: a message lives on one broker only"
             )
-            yield view.problem(alone[0], message)
+            yield Problem(message, host=alone[0].host)
 
 
-@rule("N038", "warning", scope="fleet", source="TransportConnection.processBrokerInfo, AbstractInactivityMonitor")
+@rule("N038", "warning", scope="fleet")
 def dead_partner_not_noticed(view: FleetView) -> Iterator[Problem]:
     """A duplex link of a pair to a listener that is slow to notice a death.
 
     Why: after a take-over the other node of the pair opens the same link anew. The side that is dialled still holds
         the dead one's half, and refuses the new one until it notices that nothing comes any more.
     Fix: leave wireFormat.maxInactivityDuration of activemq_connectors at its default of 30000 ms. Of 0 see C011.
+    Source: TransportConnection.processBrokerInfo, AbstractInactivityMonitor
 
     Fires on 5.18.3::
 
@@ -81,9 +82,8 @@ def dead_partner_not_noticed(view: FleetView) -> Iterator[Problem]:
             if listener and broker.host not in reported and _is_slow(listener):
                 reported.add(broker.host)
                 message = f"connector {listener.name} has {_INACTIVITY}={listener.options[_INACTIVITY]}"
-                yield view.problem(
-                    broker, f"{message}, and the pair {bridge.source} opens duplex link {bridge.name} to it"
-                )
+                message += f", and the pair {bridge.source} opens duplex link {bridge.name} to it"
+                yield Problem(message, host=broker.host)
 
 
 def _is_slow(listener: Connector) -> bool:
@@ -91,13 +91,14 @@ def _is_slow(listener: Connector) -> bool:
     return value.isdecimal() and int(value) > _LONG
 
 
-@rule("N040", "warning", scope="fleet", source="design: whichever node is active, the network looks the same")
+@rule("N040", "warning", scope="fleet")
 def nodes_with_different_links(view: FleetView) -> Iterator[Problem]:
     """Two nodes of a pair whose links differ.
 
     Why: after a take-over the network is another one: a bridge is missing, or goes one way that went both. It is
         found out in the night in which the pair changes sides.
     Fix: set activemq_links, activemq_network_ttl and fragments with links for the pair or the group, never for a host.
+    Source: design: whichever node is active, the network looks the same
 
     Fires on 5.18.3::
 
@@ -119,21 +120,21 @@ def nodes_with_different_links(view: FleetView) -> Iterator[Problem]:
         if has_own_links(first) or has_own_links(second):
             yield from _written_differently(view, first, second)
         elif first.links != second.links:
-            yield from _planned_differently(view, first, second)
+            yield from _planned_differently(first, second)
 
 
-def _planned_differently(view: FleetView, first: Broker, second: Broker) -> Iterator[Problem]:
+def _planned_differently(first: Broker, second: Broker) -> Iterator[Problem]:
     mine = {link.name: link for link in first.links if link.target != second.identity.host}
     theirs = {link.name: link for link in second.links if link.target != first.identity.host}
     for name in dict.fromkeys((*mine, *theirs)):
         one, other = mine.get(name), theirs.get(name)
         if one is None or other is None:
             here, there = (second, first) if one is None else (first, second)
-            yield view.problem(here, f"link {name} is not on {there.host}, the other node of the pair")
+            yield Problem(f"link {name} is not on {there.host}, the other node of the pair", host=here.host)
         elif one != other:
             ours, peers = one.to_dict(), other.to_dict()
             differ = ", ".join(key for key in ours if ours[key] != peers[key]) or "addresses"
-            yield view.problem(second, f"link {name} differs from that of {first.host}: {differ}")
+            yield Problem(f"link {name} differs from that of {first.host}: {differ}", host=second.host)
 
 
 def _written_differently(view: FleetView, first: Broker, second: Broker) -> Iterator[Problem]:
@@ -143,12 +144,10 @@ def _written_differently(view: FleetView, first: Broker, second: Broker) -> Iter
     for name in dict.fromkeys((*mine, *theirs)):
         one, other = mine.get(name), theirs.get(name)
         if one is None or other is None:
-            here, there, node = (second, first, other) if one is None else (first, second, one)
-            message = f"link {name} is not on {there.host}, the other node of the pair"
-            yield view.problem(here, message, node=node, file=ACTIVEMQ_XML)
+            there, node = (first, other) if one is None else (second, one)
+            yield Problem(f"link {name} is not on {there.host}, the other node of the pair", node=node)
         elif differ := _difference(one, other):
-            message = f"link {name} differs from that of {first.host}: {differ}"
-            yield view.problem(second, message, node=other, attribute=differ, file=ACTIVEMQ_XML)
+            yield other.problem(f"link {name} differs from that of {first.host}: {differ}", differ)
 
 
 def _written(view: FleetView, broker: Broker, peer: Broker) -> Mapping[str, Element] | None:
@@ -176,7 +175,7 @@ def _difference(one: Element, other: Element) -> str:
     return ""
 
 
-@rule("M006", "warning", scope="fleet", source="documentation of networks of brokers; MulticastDiscoveryAgent")
+@rule("M006", "warning", scope="fleet")
 def mesh_of_everybody(view: FleetView) -> Iterator[Problem]:
     """A multicast network of three or more with a TTL above 1.
 
@@ -184,6 +183,7 @@ def mesh_of_everybody(view: FleetView) -> Iterator[Problem]:
         heard, and a message has as many routes as there are others.
     Fix: activemq_network_ttl: 1, or 2 where messages must follow a consumer that moves;
         suppressDuplicateQueueSubscriptions="true" by a fragment. The default of 3 is the 2011 network's, and only told.
+    Source: documentation of networks of brokers; MulticastDiscoveryAgent
 
     Fires on 5.18.3::
 
@@ -206,7 +206,7 @@ def mesh_of_everybody(view: FleetView) -> Iterator[Problem]:
             message = f"{len(found.groups[group])} of group {group} find each other by multicast, and demand goes on"
             hops = "without limit" if link.consumer_ttl == UNLIMITED else f"over {link.consumer_ttl} bridges"
             ours = link.node is None and link.broker.settings.network_ttl is None
-            yield link.problem(view, f"{message} {hops}", "networkTTL", severity="info" if ours else None)
+            yield link.problem(f"{message} {hops}", "networkTTL", severity="info" if ours else None)
 
 
 def _suppresses(node: Element | None) -> bool:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from activemq_fleet.lint.document import Element, Problem
 from activemq_fleet.lint.engine import rule
-from activemq_fleet.lint.files import ACTIVEMQ_XML
 from activemq_fleet.lint.fleets import FleetView
 from activemq_fleet.lint.pure import master_uris
 from activemq_fleet.lint.uri import Uri
@@ -26,17 +25,22 @@ class _Attachment(NamedTuple):
 
     slave: Broker
     master: Broker
-    node: Element | None
-    attribute: str
+    node: Element | None = None
+    attribute: str = ""
+
+    def problem(self, message: str) -> Problem:
+        """Return a problem about the slave, at the element that names its master where a fragment was merged."""
+        return Problem(message, node=self.node, attribute=self.attribute, host=self.slave.host)
 
 
-@rule("P005", "error", scope="fleet", releases=_PURE, source="pure-master-slave page; measured on 5.5.1")
+@rule("P005", "error", scope="fleet", releases=_PURE)
 def more_than_one_slave(view: FleetView) -> Iterator[Problem]:
     """A master with two slaves, or a slave of a slave.
 
     Why: both slaves are copied to, and when the master dies both take over and serve the same messages: two masters,
         everything twice (measured on 5.5.1). Nothing is copied from a slave to a slave of its own.
     Fix: one masterConnector to each master, in the other node of its pair: take the fragment out.
+    Source: pure-master-slave page; measured on 5.5.1
 
     Fires on 5.5.1::
 
@@ -57,22 +61,23 @@ def more_than_one_slave(view: FleetView) -> Iterator[Problem]:
     attachments = _attachments(view)
     slaves = {found.slave.host for found in attachments}
     of_master: dict[str, Broker] = {}
-    for slave, master, node, attribute in sorted(attachments, key=lambda found: found.slave.pair != found.master.pair):
-        first = of_master.setdefault(master.host, slave)
-        place = _place(node, attribute)
+    for found in sorted(attachments, key=lambda found: found.slave.pair != found.master.pair):
+        slave = found.slave
+        first = of_master.setdefault(found.master.host, slave)
         if first is not slave:
-            yield view.problem(slave, f"{master.host} is the master of {first.host} already", **place)
-        if master.host in slaves:
-            yield view.problem(slave, f"its master {master.host} is a slave itself", **place)
+            yield found.problem(f"{found.master.host} is the master of {first.host} already")
+        if found.master.host in slaves:
+            yield found.problem(f"its master {found.master.host} is a slave itself")
 
 
-@rule("P006", "error", scope="fleet", releases=_PURE, source="pure-master-slave page")
+@rule("P006", "error", scope="fleet", releases=_PURE)
 def link_inside_a_pair(view: FleetView) -> Iterator[Problem]:
     """A networkConnector between a master and its own slave.
 
     Why: the pair copies already. A bridge beside it forwards the same messages, and under load the two race: messages
         are delivered twice or acknowledged on one side only.
     Fix: take the networkConnector out; the masterConnector is the only connection between the nodes of a pure pair.
+    Source: pure-master-slave page
 
     Fires on 5.5.1::
 
@@ -96,10 +101,10 @@ def link_inside_a_pair(view: FleetView) -> Iterator[Problem]:
             other = _at(view, transport)
             if other is not None and other.pair == broker.pair and other.host != broker.host:
                 text = f"networkConnector {link.get('name')} leads to {other.host}, the other node of its own pair"
-                yield view.problem(broker, text, **_place(link, "uri", transport.text))
+                yield link.problem(text, "uri", transport.text)
 
 
-@rule("P008", "error", scope="fleet", releases=_PURE, source="MasterBroker of 5.5; pure-master-slave page")
+@rule("P008", "error", scope="fleet", releases=_PURE)
 def nodes_that_are_not_alike(view: FleetView) -> Iterator[Problem]:
     """The nodes of a pure pair have different stores, plugins or destination policies.
 
@@ -107,6 +112,7 @@ def nodes_that_are_not_alike(view: FleetView) -> Iterator[Problem]:
         another dead letter queue, another limit, a user who is let in on one node only.
     Fix: set the same fragments for both nodes, in the group's variables. Names, URIs and directories are the only
         differences. (Two brokers of one machine with one data directory are T009.)
+    Source: MasterBroker of 5.5; pure-master-slave page
 
     Fires on 5.5.1::
 
@@ -130,10 +136,10 @@ def nodes_that_are_not_alike(view: FleetView) -> Iterator[Problem]:
             first, second = _mirrored(view, one), _mirrored(view, other)
             for element in _MIRRORED:
                 if first.get(element) != second.get(element):
-                    yield view.problem(other, f"<{element}> is not the same as on its master {one.host}")
+                    yield Problem(f"<{element}> is not the same as on its master {one.host}", host=other.host)
 
 
-@rule("P009", "info", scope="fleet", releases=_PURE, source="MasterConnector of 5.5; measured on 5.5.1")
+@rule("P009", "info", scope="fleet", releases=_PURE)
 def planned_stop_promotes(view: FleetView) -> Iterator[Problem]:
     """A planned stop of a pure master is a failover.
 
@@ -142,6 +148,7 @@ def planned_stop_promotes(view: FleetView) -> Iterator[Problem]:
     Fix: stop the slave first. After any take-over use the resync playbook: it copies the newer store back before the
         pair starts again.
     Cannot see: what you are about to do; a hint once a group.
+    Source: MasterConnector of 5.5; measured on 5.5.1
 
     Fires on 5.5.1::
 
@@ -156,19 +163,18 @@ def planned_stop_promotes(view: FleetView) -> Iterator[Problem]:
     for group in view.fleet.groups:
         pairs = [pair for pair in group.pairs if pair.brokers[0].profile.replicates]
         if pairs:
-            yield view.problem(
-                pairs[0].preferred_master,
-                f"group {group.name} is pure: to stop a master while its slave is attached makes the slave master",
-            )
+            message = f"group {group.name} is pure: to stop a master while its slave is attached makes the slave master"
+            yield Problem(message, host=pairs[0].preferred_master.host)
 
 
-@rule("P011", "error", scope="fleet", releases=_PURE, source="TransportConnection of 5.8.0")
+@rule("P011", "error", scope="fleet", releases=_PURE)
 def slave_of_a_newer_master(view: FleetView) -> Iterator[Problem]:
     """A slave whose master runs 5.8 or newer.
 
     Why: such a master knows no slaves ("Slave Brokers are no longer supported"): nothing is copied. Inside a pair
         T004 and T005 say so; a fragment can lead anywhere.
     Fix: run both nodes on one release; from 5.8 on that means activemq_ha shared-file or shared-jdbc.
+    Source: TransportConnection of 5.8.0
 
     Fires on 5.7.0::
 
@@ -185,13 +191,12 @@ def slave_of_a_newer_master(view: FleetView) -> Iterator[Problem]:
         all: {activemq_ha: pure}
         hosts: {orders-mq01-a: {}, orders-mq01-b: {}}
     """
-    for slave, master, node, attribute in _attachments(view):
-        if not master.release.has_pure_master_slave:
-            text = f"its master {master.host} runs {master.release}, which knows no slaves"
-            yield view.problem(slave, text, **_place(node, attribute))
+    for found in _attachments(view):
+        if not found.master.release.has_pure_master_slave:
+            yield found.problem(f"its master {found.master.host} runs {found.master.release}, which knows no slaves")
 
 
-@rule("P012", "warning", scope="fleet", source="FailoverTransport; pure-master-slave page")
+@rule("P012", "warning", scope="fleet")
 def link_to_one_node_of_a_pair(view: FleetView) -> Iterator[Problem]:
     """A networkConnector of yours that names one node of a pair, and not the other.
 
@@ -200,6 +205,7 @@ def link_to_one_node_of_a_pair(view: FleetView) -> Iterator[Problem]:
         activemq_links, which does.
     Cannot see: clients' own URIs; fleets' agents are given both nodes. A pure slave without connectors need not be
         named.
+    Source: FailoverTransport; pure-master-slave page
 
     Fires on 5.18.3::
 
@@ -230,7 +236,7 @@ def link_to_one_node_of_a_pair(view: FleetView) -> Iterator[Problem]:
             if other is not None and other.peer and other.pair != broker.pair:
                 of_pair = dialled.setdefault(broker.host, {}).setdefault(other.pair, [])
                 of_pair.append((link, transport.text, other))
-    for host, pairs in dialled.items():
+    for pairs in dialled.values():
         for pair, found in pairs.items():
             named = {other.host for _, _, other in found}
             missing = [b for b in view.fleet.pairs[pair].brokers if b.host not in named and b.openwire is not None]
@@ -239,10 +245,10 @@ def link_to_one_node_of_a_pair(view: FleetView) -> Iterator[Problem]:
                 message = (
                     f"networkConnector {link.get('name')} names {named.pop()} of pair {pair} and not {missing[0].host}"
                 )
-                yield view.problem(view.fleet.broker(host), message, **_place(link, "uri", text))
+                yield link.problem(message, "uri", text)
 
 
-@rule("P013", "error", scope="fleet", source="docs/migrate.md: measured on 5.5.1")
+@rule("P013", "error", scope="fleet")
 def link_to_a_slave(view: FleetView) -> Iterator[Problem]:
     """A networkConnector of yours that dials a pure slave.
 
@@ -250,6 +256,7 @@ def link_to_a_slave(view: FleetView) -> Iterator[Problem]:
         promotion for a slave of its own: the bridge never comes up, and clients of the broker that dials hang.
     Fix: dial the master alone: a promoted slave hands what it has to the other masters by itself.
     Cannot see: several brokers on one address, of which none listens on the port that is dialled.
+    Source: docs/migrate.md: measured on 5.5.1
 
     Fires on 5.5.1::
 
@@ -275,13 +282,13 @@ def link_to_a_slave(view: FleetView) -> Iterator[Problem]:
               - parent: broker/networkConnectors
                 xml: <networkConnector name="orders" uri="static:(tcp://orders-mq01-a:61616)"/>
     """
-    for broker, link in _links(view):
+    for _, link in _links(view):
         for transport in link.uri().transports:
             there = [_at(view, transport) or other for other in view.brokers if other.address == transport.host]
             dialled = there[0] if len({other.host for other in there}) == 1 else None
             if dialled and dialled.is_replication_slave:
                 text = f"networkConnector {link.get('name')} dials {dialled.host}, a slave of pair {dialled.pair}"
-                yield view.problem(broker, text, **_place(link, "uri", transport.text))
+                yield link.problem(text, "uri", transport.text)
 
 
 def _attachments(view: FleetView) -> list[_Attachment]:
@@ -293,7 +300,7 @@ def _attachments(view: FleetView) -> list[_Attachment]:
             continue
         if broker.host not in changed:
             if broker.is_replication_slave and broker.peer:
-                found.append(_Attachment(broker, view.fleet.broker(broker.peer), None, ""))
+                found.append(_Attachment(broker, view.fleet.broker(broker.peer)))
             continue
         document = view.document(broker)
         for node, attribute in master_uris(document) if document else ():
@@ -314,11 +321,6 @@ def _links(view: FleetView) -> Iterator[tuple[Broker, Element]]:
 
 def _at(view: FleetView, transport: Uri) -> Broker | None:
     return view.at(transport.host, transport.port)
-
-
-def _place(node: Element | None, attribute: str, part: str = "") -> dict[str, object]:
-    """Return the position of a problem in the rendered file; {} for a problem of the model alone."""
-    return {} if node is None else {"node": node, "attribute": attribute, "part": part, "file": ACTIVEMQ_XML}
 
 
 def _mirrored(view: FleetView, broker: Broker) -> dict[str, Shape]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _NEW_STORE_IN_LINE = "5.4.2"
 
 
-@rule("V018", "error", scope="fleet", source="MessageDatabase.VERSION of all release tags")
+@rule("V018", "error", scope="fleet")
 def two_releases_in_a_pair(view: FleetView) -> Iterator[Problem]:
     """The nodes of a pair run different releases of one line.
 
@@ -27,6 +27,7 @@ def two_releases_in_a_pair(view: FleetView) -> Iterator[Problem]:
         kahaDB changes between lines, and inside one only at 5.4.2; so this is an error there and a warning elsewhere.
         Two lines in one pair are T004.
     Fix: set activemq_release once for the pair. To upgrade, stop and upgrade the slave first, then fail over once.
+    Source: MessageDatabase.VERSION of all release tags
 
     Fires on 5.18.3::
 
@@ -45,26 +46,18 @@ def two_releases_in_a_pair(view: FleetView) -> Iterator[Problem]:
         if first is second or first.line != second.line:
             continue
         unreadable = first.within(_NEW_STORE_IN_LINE) != second.within(_NEW_STORE_IN_LINE)
-        yield view.problem(
-            other,
-            f"activemq_release is {second}, and {first} on {one.host}, the other node of pair {other.pair}",
-            severity=None if unreadable else "warning",
-        )
+        message = f"activemq_release is {second}, and {first} on {one.host}, the other node of pair {other.pair}"
+        yield Problem(message, host=other.host, severity=None if unreadable else "warning")
 
 
-@rule(
-    "L010",
-    "error",
-    scope="fleet",
-    releases="5.7.0",
-    source="LeaseDatabaseLocker.getLeaseHolderId; pluggable-lockers page",
-)
+@rule("L010", "error", scope="fleet", releases="5.7.0")
 def one_lease_holder_on_two_nodes(view: FleetView) -> Iterator[Problem]:
     """Both nodes of a pair ask for the lease under one name.
 
     Why: the row of the lease says who holds it. Two brokers of one leaseHolderId, which is the brokerName where none
         is set, both find their own name there, renew it, and both are master.
     Fix: give each node its own leaseHolderId; without a fragment of yours it is the host's name.
+    Source: LeaseDatabaseLocker.getLeaseHolderId; pluggable-lockers page
 
     Fires on 5.18.3::
 
@@ -91,9 +84,8 @@ def one_lease_holder_on_two_nodes(view: FleetView) -> Iterator[Problem]:
             continue
         holder = _lease_holder(view, one)
         if holder is not None and holder == _lease_holder(view, other):
-            yield view.problem(
-                other, f'"{holder}" holds the lease on both nodes of pair {other.pair}: {one.host} as well'
-            )
+            message = f'"{holder}" holds the lease on both nodes of pair {other.pair}: {one.host} as well'
+            yield Problem(message, host=other.host)
 
 
 def _lease_holder(view: FleetView, broker: Broker) -> str | None:
@@ -111,7 +103,7 @@ def _lease_holder(view: FleetView, broker: Broker) -> str | None:
     return None
 
 
-@rule("L016", "warning", scope="fleet", source="SharedFileLocker of the release tags")
+@rule("L016", "warning", scope="fleet")
 def two_stores_in_a_pair(view: FleetView) -> Iterator[Problem]:
     """A pair of shared-file whose nodes do not have one store in common.
 
@@ -120,6 +112,7 @@ def two_stores_in_a_pair(view: FleetView) -> Iterator[Problem]:
     Fix: set activemq_store_directory to one path on the share for both nodes, such as /srv/activemq/orders-mq01, and
         set no other directory in fragments. Where the variable differs between the nodes, T009 says so.
     Cannot see: what is mounted where; the start of the broker looks for a marker file in the store.
+    Source: SharedFileLocker of the release tags
 
     Fires on 5.18.3::
 
@@ -146,7 +139,7 @@ def two_stores_in_a_pair(view: FleetView) -> Iterator[Problem]:
             own = f"{broker.settings.base.rstrip('/')}/{broker.settings.instance}/data"
             if f"{broker.store_directory}/".startswith(f"{own}/"):
                 text = f"activemq_store_directory {broker.store_directory} lies in {own}, the node's own data directory"
-                yield view.problem(broker, text)
+                yield Problem(text, host=broker.host)
         if changed & {one.host, other.host}:
             first, second = _directory(view, one), _directory(view, other)
             if (
@@ -156,7 +149,7 @@ def two_stores_in_a_pair(view: FleetView) -> Iterator[Problem]:
                 and one.store_directory == other.store_directory
             ):
                 text = f"the store of {other.host} is {second} and that of {one.host} is {first}: no common lock"
-                yield view.problem(other, text)
+                yield Problem(text, host=other.host)
 
 
 def _directory(view: FleetView, broker: Broker) -> str | None:
@@ -167,7 +160,7 @@ def _directory(view: FleetView, broker: Broker) -> str | None:
     return next((store.known("directory") for store in stores(document) if store.name in ("kahaDB", "mKahaDB")), None)
 
 
-@rule("L017", "error", scope="fleet", source="SharedFileLocker and JDBCPersistenceAdapter; measured on 5.17.2")
+@rule("L017", "error", scope="fleet")
 def two_pairs_in_one_store(view: FleetView) -> Iterator[Problem]:
     """Brokers that are no pair share one store.
 
@@ -177,6 +170,7 @@ def two_pairs_in_one_store(view: FleetView) -> Iterator[Problem]:
         pair; with shared-jdbc one database or schema a pair.
     Cannot see: what is mounted where. Pairs that mount different volumes at one path are not wrong: waive L017 for
         them, or better, give each mount the pair's name, so that a wrong mount can be told.
+    Source: SharedFileLocker and JDBCPersistenceAdapter; measured on 5.17.2
 
     Fires on 5.18.3::
 
@@ -195,7 +189,8 @@ def two_pairs_in_one_store(view: FleetView) -> Iterator[Problem]:
         owner = owners.setdefault(store, broker.unit)
         if owner != broker.unit and broker.unit not in reported:
             reported.add(broker.unit)
-            yield view.problem(broker, f"{store[-1]} is the store of {owner} too: one of the two waits for ever")
+            message = f"{store[-1]} is the store of {owner} too: one of the two waits for ever"
+            yield Problem(message, host=broker.host)
 
 
 def store_of(settings: Settings, address: str, directory: str) -> tuple[str, ...]:

@@ -7,20 +7,17 @@ document, at that document's position; where a finding holds a name, the rules t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 from activemq_fleet.findings import Finding
-from activemq_fleet.lint.document import Document, Problem
-from activemq_fleet.lint.engine import ALWAYS
-from activemq_fleet.lint.files import ACTIVEMQ_XML, document_findings
+from activemq_fleet.lint.document import Document
+from activemq_fleet.lint.engine import findings_of, rules
+from activemq_fleet.lint.files import ACTIVEMQ_XML, ReleaseView, document_findings, release_findings
 from activemq_fleet.lint.fingerprint import fingerprint, names_of, without_names
-from activemq_fleet.lint.problems import findings_of
-from activemq_fleet.lint.releases import ReleaseView, release_findings
-from activemq_fleet.lint.selection import Selection
-from activemq_fleet.lint.table import rules
+from activemq_fleet.lint.selection import EVERY_RULE, Selection
 from activemq_fleet.schema import UnreadableError
 
 if TYPE_CHECKING:
@@ -30,9 +27,15 @@ if TYPE_CHECKING:
     from activemq_fleet.routes.bridges import Refused
     from activemq_fleet.topology import Broker, Fleet, Link
 
-_EVERY_RULE = Selection()
+_CONF = ACTIVEMQ_XML.rpartition("/")[0]
 _CACHED_DOCUMENTS = 1 << 14
-_cached_findings: dict[tuple[bytes, tuple[str, ...], Release, Selection], _CachedFindings] = {}
+_Key = tuple[bytes, tuple[str, ...], "Release", Selection]
+_Shared = tuple[tuple[Finding, int | None], ...]
+_cached_findings: dict[_Key, tuple[tuple[str, ...], _Shared | None]] = {}
+"""By fingerprint: the rules that fired, and their findings where those are the same for all documents with it.
+
+A finding is kept with the characters from its position to the end of the line where names before it move its column.
+"""
 
 
 class FleetView:
@@ -44,6 +47,7 @@ class FleetView:
 
     @property
     def brokers(self) -> tuple[Broker, ...]:
+        """The brokers of the fleet."""
         return self.fleet.brokers
 
     def document(self, broker: Broker, saying: str = "") -> Document | None:
@@ -61,7 +65,7 @@ class FleetView:
         def parsed(host: str) -> Document | None:
             broker = self.fleet.broker(host)
             try:
-                return Document(self._documents[host], broker.release, broker)
+                return Document(self._documents[host], broker.release, broker, file=ACTIVEMQ_XML)
             except (KeyError, UnreadableError):
                 return None
 
@@ -120,12 +124,9 @@ class FleetView:
             return ()
         return tuple(Network(self.fleet, connectors_of_documents(self.fleet, touched), as_planned=True).refused)
 
-    def problem(self, broker: Broker, message: str, **more: Any) -> Problem:
-        return Problem(message, host=broker.host, **more)
-
 
 def fleet_findings(
-    fleet: Fleet, documents: Mapping[str, bytes], selection: Selection = _EVERY_RULE
+    fleet: Fleet, documents: Mapping[str, bytes], selection: Selection = EVERY_RULE
 ) -> tuple[Finding, ...]:
     """Return the findings of the file, release and fleet rules; ``documents`` are activemq.xml by inventory name.
 
@@ -133,87 +134,56 @@ def fleet_findings(
     """
     found: list[Finding] = []
     for broker in fleet.brokers:
-        found += _of_document(broker, documents[broker.host], selection)
-        found += release_findings(_release_of(broker), selection, host=broker.host)
+        release = ReleaseView(broker.release, from_package=broker.settings.install == "package")
+        found += _findings_of_document(broker, documents[broker.host], selection)
+        found += release_findings(release, selection, host=broker.host)
     view = FleetView(fleet, documents)
+    releases = {broker.host: broker.release for broker in fleet.brokers}
     for one in rules("fleet"):
         if selection.takes(one.id):
-            found += findings_of(one, _in_releases(one.releases, one.check(view), fleet), "")
+            problems = findings_of(one, one.check(view))
+            found += [f for f in problems if f.host not in releases or one.applies_to(releases[f.host])]
     return tuple(found)
 
 
-def _release_of(broker: Broker) -> ReleaseView:
-    return ReleaseView(broker.release, from_package=broker.settings.install == "package")
-
-
-def _in_releases(span: str, problems: Iterable[Problem], fleet: Fleet) -> Iterable[Problem]:
-    releases = {broker.host: broker.release for broker in fleet.brokers} if span != ALWAYS else {}
-    return (p for p in problems if p.host not in releases or releases[p.host].within(span))
-
-
-def _of_document(broker: Broker, data: bytes, selection: Selection) -> tuple[Finding, ...]:
+def _findings_of_document(broker: Broker, data: bytes, selection: Selection) -> tuple[Finding, ...]:
     key = fingerprint(broker, data), _not_in_the_document(broker), broker.release, selection
-    cached = _cached_findings.get(key)
-    if cached is None:
+    if key not in _cached_findings:
         found = document_findings_of(broker, data, selection)
         if len(_cached_findings) >= _CACHED_DOCUMENTS:
             _cached_findings.clear()
-        _cached_findings[key] = _CachedFindings.of(broker, data, found)
+        _cached_findings[key] = tuple(sorted({one.rule for one in found})), _shared(broker, data, found)
         return found
-    if not cached.rules:
-        return ()
-    if cached.shared is not None:
-        lines = data.split(b"\n")
-        return tuple([one.of(broker, lines) for one in cached.shared])
-    return document_findings_of(broker, data, Selection(cached.rules))
+    fired_rules, shared = _cached_findings[key]
+    if shared is None:
+        return document_findings_of(broker, data, Selection(fired_rules))
+    lines = data.split(b"\n") if shared else []
+    found = ()
+    for one, rest in shared:
+        column = one.column if rest is None else len(lines[(one.line or 1) - 1].decode()) - rest + 1
+        found += (replace(one, host=broker.host, column=column),)
+    return found
 
 
-class _SharedFinding(NamedTuple):
-    """A finding of all documents with one fingerprint.
-
-    ``rest`` is the text of the line from the finding's column on, where names stand before it and move the column;
-    otherwise None.
-    """
-
-    finding: Finding
-    rest: str | None
-
-    def of(self, broker: Broker, lines: Sequence[bytes]) -> Finding:
-        if self.rest is None:
-            return replace(self.finding, host=broker.host)
-        line = lines[(self.finding.line or 1) - 1].decode()
-        return replace(self.finding, host=broker.host, column=len(line) - len(self.rest) + 1)
-
-
-@dataclass(frozen=True, slots=True)
-class _CachedFindings:
-    """The rules that fired for one fingerprint, and their findings where all documents with it have the same."""
-
-    rules: tuple[str, ...]
-    shared: tuple[_SharedFinding, ...] | None
-
-    @classmethod
-    def of(cls, broker: Broker, data: bytes, found: tuple[Finding, ...]) -> _CachedFindings:
-        names = [*names_of(broker), broker.group]
-        lines, unnamed = data.split(b"\n"), without_names(broker, data).split(b"\n") if found else []
-        shared: list[_SharedFinding] = []
-        for finding in found:
-            texts = f"{finding.message}\n{finding.fix}\n{finding.why}"
-            if finding.file == ACTIVEMQ_XML and finding.line and not any(name in texts for name in names):
-                at = finding.line - 1
-                shared += _shared_findings(finding, lines[at].decode(), unnamed[at].decode())
-        fired_rules = tuple(sorted({one.rule for one in found}))
-        return cls(fired_rules, tuple(shared) if len(shared) == len(found) else None)
-
-
-def _shared_findings(finding: Finding, line: str, unnamed: str) -> Iterator[_SharedFinding]:
-    """Yield the finding for all documents of its fingerprint; nothing where names are on both sides of its column."""
-    column = finding.column or 1
-    rest = line[column - 1 :]
-    if "\0" not in unnamed[:column]:
-        yield _SharedFinding(finding, None)
-    elif rest and "\0" not in unnamed[-len(rest) :] and unnamed.endswith(rest):
-        yield _SharedFinding(finding, rest)
+def _shared(broker: Broker, data: bytes, found: tuple[Finding, ...]) -> _Shared | None:
+    """Return the findings in the form for all documents of one fingerprint; None where one of them holds a name."""
+    shared: list[tuple[Finding, int | None]] = []
+    names = [*names_of(broker), broker.group]
+    lines, unnamed = data.split(b"\n"), without_names(broker, data).split(b"\n") if found else []
+    for finding in found:
+        text = f"{finding.message}\n{finding.fix}\n{finding.why}"
+        if finding.file != ACTIVEMQ_XML or not finding.line or any(name in text for name in names):
+            return None
+        begin = (finding.column or 1) - 1
+        rest = lines[finding.line - 1].decode()[begin:]
+        line = unnamed[finding.line - 1].decode()
+        if "\0" not in line[: begin + 1]:
+            shared.append((finding, None))
+        elif rest and line.endswith(rest):
+            shared.append((finding, len(rest)))
+        else:  # names on both sides
+            return None
+    return tuple(shared)
 
 
 def _not_in_the_document(broker: Broker) -> tuple[str, ...]:
@@ -224,17 +194,12 @@ def _not_in_the_document(broker: Broker) -> tuple[str, ...]:
     return settings.ha, settings.console_bind, settings.heap, settings.service, *options, *own
 
 
-def _beside(broker: Broker) -> dict[str, bytes]:
-    """Return the user's own files beside activemq.xml, content by name; rendered files are left out."""
-    conf, _, _ = ACTIVEMQ_XML.rpartition("/")
-    found = ((file.path.rpartition("/"), file.content) for file in broker.settings.extra_files)
-    return {name: content.encode() for (directory, _, name), content in found if directory == conf}
-
-
-def document_findings_of(broker: Broker, data: bytes, selection: Selection = _EVERY_RULE) -> tuple[Finding, ...]:
+def document_findings_of(broker: Broker, data: bytes, selection: Selection = EVERY_RULE) -> tuple[Finding, ...]:
     """Return the findings of the file rules about one broker's document, without a cache."""
+    extra = ((file.path.rpartition("/"), file.content.encode()) for file in broker.settings.extra_files)
+    beside = {name: content for (directory, _, name), content in extra if directory == _CONF}
     try:
-        document = Document(data, broker.release, broker, other_files=_beside(broker))
+        document = Document(data, broker.release, broker, other_files=beside)
     except UnreadableError:
         return ()
     return tuple(document_findings(document, broker.host, ACTIVEMQ_XML, selection))

@@ -18,12 +18,13 @@ _OF_ONE_HOST = frozenset({
 _LOCKING_OFF = "-Djava.nio.channels.FileLock.broken=true"
 
 
-@rule("V012", "error", scope="host", source="class file versions in the jars of the release tags")
+@rule("V012", "error", scope="host")
 def java_too_old(host: HostView) -> Iterator[Problem]:
     """A Java older than the release needs.
 
     Why: the broker ends at once with UnsupportedClassVersionError.
     Fix: install the Java that the message names, or point activemq_java_home at one.
+    Source: class file versions in the jars of the release tags
 
     Fires on 5.18.3::
 
@@ -35,16 +36,17 @@ def java_too_old(host: HostView) -> Iterator[Problem]:
     """
     needed = host.broker.release.java_minimum
     if host.facts.java is not None and host.facts.java < needed:
-        yield host.problem(f"Java {host.facts.java} is here, and {host.broker.release.text} needs {needed} or later")
+        yield Problem(f"Java {host.facts.java} is here, and {host.broker.release.text} needs {needed} or later")
 
 
-@rule("V017", "warning", scope="host", source="bin/activemq of the release tags: the first file found is the only one")
+@rule("V017", "warning", scope="host")
 def settings_in_two_places(host: HostView) -> Iterator[Problem]:
     """A settings file that the start script reads first, or that no script of this release reads.
 
     Why: bin/activemq takes the first file that it finds and reads no other, so whoever starts the broker by hand gets
       other settings than the unit does.
     Fix: move the file away; its settings belong into activemq_heap, activemq_java_options and activemq_java_home.
+    Source: bin/activemq of the release tags: the first file found is the only one
 
     Fires on 5.18.3::
 
@@ -61,17 +63,18 @@ def settings_in_two_places(host: HostView) -> Iterator[Problem]:
         if path == host.broker.environment or host.broker.install == "package":
             continue  # the package brings its own, and the unit does not read it
         if unread and path.endswith(f"/{unread}"):
-            yield host.problem(f"{path} is here, and {host.broker.release.text} does not read it")
+            yield Problem(f"{path} is here, and {host.broker.release.text} does not read it")
         elif not path.endswith(("/bin/env", "/bin/setenv")):
-            yield host.problem(f"{path} is here, and bin/activemq reads it before any other")
+            yield Problem(f"{path} is here, and bin/activemq reads it before any other")
 
 
-@rule("L001", "error", scope="host", source="NFSv3: locks live in a server of their own and outlive the host that died")
+@rule("L001", "error", scope="host")
 def store_on_nfs_3(host: HostView) -> Iterator[Problem]:
     """A shared store on NFS version 3 or older.
 
     Why: the server keeps the lock of a master that died, so the standby waits for ever.
     Fix: mount the share with vers=4.1 or later and a short lease, or use a cluster file system or block storage.
+    Source: NFSv3: locks live in a server of their own and outlive the host that died
 
     Fires on 5.18.3::
 
@@ -86,15 +89,16 @@ def store_on_nfs_3(host: HostView) -> Iterator[Problem]:
     options = dict(option.partition("=")[::2] for option in host.facts.store_mount_options)
     version = options.get("vers") or options.get("nfsvers") or ("3" if host.facts.store_filesystem == "nfs" else "4")
     if version.startswith(("2", "3")):
-        yield host.problem(f"{host.broker.directory or 'the store'} is on NFS version {version}")
+        yield Problem(f"{host.broker.directory or 'the store'} is on NFS version {version}")
 
 
-@rule("L002", "error", scope="host", source="AMQ-4378; Linux nfs(5): nolock and local_lock keep locks on the client")
+@rule("L002", "error", scope="host")
 def store_without_cluster_locks(host: HostView) -> Iterator[Problem]:
     """A shared store where locks do not reach the other host.
 
     Why: each node takes a lock that the other cannot see, and both become master on one store.
     Fix: use NFS version 4 without nolock and local_lock, or a file system with POSIX locks across the cluster.
+    Source: AMQ-4378; Linux nfs(5): nolock and local_lock keep locks on the client
 
     Fires on 5.18.3::
 
@@ -112,18 +116,19 @@ def store_without_cluster_locks(host: HostView) -> Iterator[Problem]:
         return
     where = host.broker.directory or "the store"
     if host.facts.store_filesystem in _NO_CLUSTER_LOCKS:
-        yield host.problem(f"{where} is on {host.facts.store_filesystem}, whose locks hold on one host only")
+        yield Problem(f"{where} is on {host.facts.store_filesystem}, whose locks hold on one host only")
     for option in host.facts.store_mount_options:
         if option in _LOCAL_LOCKS:
-            yield host.problem(f"{where} is mounted with {option}: its locks stay on this host")
+            yield Problem(f"{where} is mounted with {option}: its locks stay on this host")
 
 
-@rule("L006", "error", scope="host", source="LockFile of the release tags")
+@rule("L006", "error", scope="host")
 def locking_switched_off(host: HostView) -> Iterator[Problem]:
     """A Java option that switches file locks off.
 
     Why: the broker then starts without a lock, so both nodes become master on one store.
     Fix: take -Djava.nio.channels.FileLock.broken=true out of activemq_java_options and of the environment.
+    Source: LockFile of the release tags
 
     Fires on 5.18.3::
 
@@ -136,17 +141,18 @@ def locking_switched_off(host: HostView) -> Iterator[Problem]:
     if not host.broker.profile.shares_store_directory:
         return
     if _LOCKING_OFF in host.broker.java_options:
-        yield host.problem("activemq_java_options holds FileLock.broken=true")
+        yield Problem("activemq_java_options holds FileLock.broken=true")
     elif _LOCKING_OFF in host.facts.java_options:
-        yield host.problem("the broker that runs has FileLock.broken=true on its command line")
+        yield Problem("the broker that runs has FileLock.broken=true on its command line")
 
 
-@rule("L011", "warning", scope="host", releases="5.7.0", source="LeaseDatabaseLocker of the release tags")
+@rule("L011", "warning", scope="host", releases="5.7.0")
 def lease_without_clock(host: HostView) -> Iterator[Problem]:
     """A lease in a database on a host whose clock is not kept in time.
 
     Why: the lease ends by the clock of the host that looks; one that is ahead takes it while the other still serves.
     Fix: let chrony or systemd-timesyncd keep the clock, on both nodes.
+    Source: LeaseDatabaseLocker of the release tags
 
     Fires on 5.18.3::
 
@@ -159,15 +165,16 @@ def lease_without_clock(host: HostView) -> Iterator[Problem]:
         facts: {clock_synchronised: true}
     """
     if host.broker.profile.has_database_lease and host.facts.clock_synchronised is False:
-        yield host.problem("the clock is not synchronised, and the lock is a lease")
+        yield Problem("the clock is not synchronised, and the lock is a lease")
 
 
-@rule("L025", "warning", scope="host", source="BrokerService.checkStoreUsageLimits; measured")
+@rule("L025", "warning", scope="host")
 def store_limit_above_the_disk(host: HostView) -> Iterator[Problem]:
     """A store limit that the file system cannot hold.
 
     Why: the broker lowers the limit when it starts, and producers are held back long before the size that was planned.
     Fix: make the file system larger, or set activemq_store_limit to what it holds.
+    Source: BrokerService.checkStoreUsageLimits; measured
 
     Fires on 5.18.3::
 
@@ -182,10 +189,10 @@ def store_limit_above_the_disk(host: HostView) -> Iterator[Problem]:
     limit, there = host.broker.store_limit, host.facts.store_capacity
     if limit is not None and there is not None and there < limit:
         where = host.broker.directory or "the store"
-        yield host.problem(f"the store may take {limit >> 20} MiB, and {where} has room for {there >> 20} MiB")
+        yield Problem(f"the store may take {limit >> 20} MiB, and {where} has room for {there >> 20} MiB")
 
 
-@rule("L026", "warning", scope="host", source="file systems that one kernel mounts at a time")
+@rule("L026", "warning", scope="host")
 def shared_store_on_a_disk_of_one_host(host: HostView) -> Iterator[Problem]:
     """A shared store on a file system that only one host has.
 
@@ -193,6 +200,7 @@ def shared_store_on_a_disk_of_one_host(host: HostView) -> Iterator[Problem]:
       or the share is not mounted yet. The start is refused until the mark of the pair is found there by both nodes.
     Fix: mount the share at activemq_store_directory, or above it, on both nodes.
     Cannot see: which disk two machines share; one file system that both mount at a time must be made for that.
+    Source: file systems that one kernel mounts at a time
 
     Fires on 5.18.3::
 
@@ -213,15 +221,16 @@ def shared_store_on_a_disk_of_one_host(host: HostView) -> Iterator[Problem]:
         return
     if host.facts.boot and host.peer.boot and host.facts.boot != host.peer.boot:
         where = host.broker.directory or "the store"
-        yield host.problem(f"{where} is on {host.facts.store_filesystem}, and the pair's other node is another machine")
+        yield Problem(f"{where} is on {host.facts.store_filesystem}, and the pair's other node is another machine")
 
 
-@rule("M001", "error", scope="host", source="networks of clouds forward no multicast: their own documentation")
+@rule("M001", "error", scope="host")
 def multicast_in_a_cloud(host: HostView) -> Iterator[Problem]:
     """Multicast discovery on a machine of a cloud.
 
     Why: its network forwards no multicast, so no broker finds another and no bridge comes up.
     Fix: set activemq_discovery to static or masterslave, or a waiver where the network is known to forward it.
+    Source: networks of clouds forward no multicast: their own documentation
 
     Fires on 5.18.3::
 
@@ -234,15 +243,16 @@ def multicast_in_a_cloud(host: HostView) -> Iterator[Problem]:
         facts: {cloud: }
     """
     if host.broker.multicast and host.facts.cloud:
-        yield host.problem(f"the links are multicast, and this is a machine of {host.facts.cloud}")
+        yield Problem(f"the links are multicast, and this is a machine of {host.facts.cloud}")
 
 
-@rule("M005", "error", scope="host", source="measured on Java 17 in a network namespace with a loopback interface only")
+@rule("M005", "error", scope="host")
 def multicast_without_an_interface(host: HostView) -> Iterator[Problem]:
     """Multicast discovery where there is no interface but the loopback one.
 
     Why: Java finds no interface to join the group with, and the broker does not start.
     Fix: set activemq_multicast_interface: lo for a test on one machine, or bring up the interface.
+    Source: measured on Java 17 in a network namespace with a loopback interface only
 
     Fires on 5.18.3::
 
@@ -255,15 +265,16 @@ def multicast_without_an_interface(host: HostView) -> Iterator[Problem]:
         facts: {interfaces: [lo]}
     """
     if host.broker.multicast and host.facts.interfaces == ("lo",) and not host.broker.multicast_interface:
-        yield host.problem("the links are multicast, and only the loopback interface is up")
+        yield Problem("the links are multicast, and only the loopback interface is up")
 
 
-@rule("S013", "warning", scope="host", source="SECURITY.md of the project, and common sense")
+@rule("S013", "warning", scope="host")
 def broker_runs_as_root(host: HostView) -> Iterator[Problem]:
     """A broker that runs as root.
 
     Why: whoever finds a hole in the broker then owns the machine.
     Fix: stop it and let the unit of this collection run it as activemq_user.
+    Source: SECURITY.md of the project, and common sense
 
     Fires on 5.18.3::
 
@@ -274,4 +285,4 @@ def broker_runs_as_root(host: HostView) -> Iterator[Problem]:
         facts: {user: activemq}
     """
     if host.facts.user == "root":
-        yield host.problem("the broker runs as root")
+        yield Problem("the broker runs as root")

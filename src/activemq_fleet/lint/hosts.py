@@ -7,9 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
 
 from activemq_fleet.findings import Finding
-from activemq_fleet.lint.document import Problem
-from activemq_fleet.lint.problems import findings_of
-from activemq_fleet.lint.table import rules
+from activemq_fleet.lint.engine import applicable_rules, findings_of
 from activemq_fleet.profiles import DEFAULT_PROFILE, PROFILES, Profile
 from activemq_fleet.releases import Release
 
@@ -96,10 +94,6 @@ class HostView:
     peer: HostFacts = field(default_factory=HostFacts)
     """The machine of the pair's other node; all *not known* where no evidence was gathered there."""
 
-    def problem(self, message: str, **more: Any) -> Problem:
-        """Return a problem about the host."""
-        return Problem(message, host=self.broker.host, **more)
-
 
 _UNKNOWN = HostFacts()
 
@@ -107,5 +101,5 @@ _UNKNOWN = HostFacts()
 def host_findings(broker: BrokerSettings, facts: HostFacts, peer: HostFacts = _UNKNOWN) -> tuple[Finding, ...]:
     """Return the findings of the host rules about a broker, its machine, and its peer's machine."""
     view = HostView(broker, facts, peer)
-    applying = (one for one in rules("host") if one.applies_to(broker.release))
+    applying = applicable_rules("host", broker.release)
     return tuple(finding for one in applying for finding in findings_of(one, one.check(view), broker.host))

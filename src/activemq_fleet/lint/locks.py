@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.locks_signs import FILE_STORES, is_embedded, is_locked, locker_of, sharing, stores
 
+_SHORT_LIVED = re.compile(r"(?:file:(?://)?)?(/tmp|/var/tmp|/dev/shm|\$\{java\.io\.tmpdir\}|(?:\./)?target)(?:/|$)")
 
-@rule(
-    "L003",
-    "error",
-    releases="5.9.0",
-    source="LockableServiceSupport and LockFile; measured on 5.17.2, 5.18.3 and 6.3.1",
-)
+
+@rule("L003", "error", releases="5.9.0")
 def lock_never_looked_at_again(document: Document) -> Iterator[Problem]:
     """A shared kahaDB whose lock nobody looks at again.
 
@@ -24,6 +22,7 @@ def lock_never_looked_at_again(document: Document) -> Iterator[Problem]:
     Fix: set lockKeepAlivePeriod on the store, in ms: 2000 to 10000, such as lockKeepAlivePeriod="5000".
     Cannot see: whether another broker uses the directory. It counts as shared where the store has a <locker>,
         lockKeepAlivePeriod or databaseLockedWaitDelay, or where its path says so (shared, nfs, gfs2, …).
+    Source: LockableServiceSupport and LockFile; measured on 5.17.2, 5.18.3 and 6.3.1
 
     Fires on 5.18.3::
 
@@ -57,12 +56,7 @@ def lock_never_looked_at_again(document: Document) -> Iterator[Problem]:
         )
 
 
-@rule(
-    "L004",
-    "warning",
-    releases="5.3.0 !5.9.0",
-    source="SharedFileLocker and LockFile of 5.7.0 and 5.8.0; lock files deleted on 5.5.1, 5.6.0, 5.7.0 and 5.8.0",
-)
+@rule("L004", "warning", releases="5.3.0 !5.9.0")
 def keep_alive_that_does_not_look(document: Document) -> Iterator[Problem]:
     """A shared store before 5.9, whose broker does not see that its lock file is gone.
 
@@ -73,6 +67,7 @@ def keep_alive_that_does_not_look(document: Document) -> Iterator[Problem]:
     Fix: run 5.12 or newer on a shared store. Until then let no job and no person delete files in the store's
         directory while a broker runs, and share it on a file system that keeps its locks (NFSv4, GFS2, GlusterFS).
     Cannot see: whether another broker uses the directory, see L003.
+    Source: SharedFileLocker and LockFile of 5.7.0 and 5.8.0; lock files deleted on 5.5.1, 5.6.0, 5.7.0 and 5.8.0
 
     Fires on 5.5.1::
 
@@ -101,7 +96,7 @@ def keep_alive_that_does_not_look(document: Document) -> Iterator[Problem]:
         )
 
 
-@rule("L005", "info", releases="5.9.0 !5.12.0", source="AMQ-4705; LockFile of 5.9.0 and 5.12.0")
+@rule("L005", "info", releases="5.9.0 !5.12.0")
 def keep_alive_that_sees_half(document: Document) -> Iterator[Problem]:
     """A shared kahaDB on 5.9 to 5.11, whose keep-alive sees only that the lock file is gone.
 
@@ -110,6 +105,7 @@ def keep_alive_that_sees_half(document: Document) -> Iterator[Problem]:
         is a hint.
     Fix: run 5.12 or newer on a shared store.
     Cannot see: whether another broker uses the directory, see L003.
+    Source: AMQ-4705; LockFile of 5.9.0 and 5.12.0
 
     Fires on 5.11.4::
 
@@ -127,7 +123,7 @@ def keep_alive_that_sees_half(document: Document) -> Iterator[Problem]:
         )
 
 
-@rule("L007", "error", source="LockableServiceSupport and JDBCPersistenceAdapter of the release tags")
+@rule("L007", "error")
 def lock_switched_off(document: Document) -> Iterator[Problem]:
     """A shared store with its lock switched off.
 
@@ -135,6 +131,7 @@ def lock_switched_off(document: Document) -> Iterator[Problem]:
         and each destroys what the other writes.
     Fix: take useLock="false" or useDatabaseLock="false" out.
     Cannot see: whether another broker uses the directory, see L003. A database counts as shared unless it is embedded.
+    Source: LockableServiceSupport and JDBCPersistenceAdapter of the release tags
 
     Fires on 5.18.3::
 
@@ -160,14 +157,15 @@ def lock_switched_off(document: Document) -> Iterator[Problem]:
                 yield store.problem(f'{name}="false": nothing keeps a second broker out of the database', name)
 
 
-@rule("L008", "warning", releases="5.7.0", source="SharedFileLocker of the release tags; measured on 5.17.2")
-def slave_that_does_not_wait(document: Document) -> Iterator[Problem]:
+@rule("L008", "warning", each="shared-file-locker", releases="5.7.0")
+def slave_that_does_not_wait(locker: Element) -> Iterator[Problem]:
     """A file locker that gives up where it should wait.
 
     Why: with failIfLocked="true" a broker that finds the store locked ends its start instead of waiting as slave.
         After the master's death nobody takes over until something starts it again.
     Fix: take failIfLocked out, unless a cluster manager starts one node at a time.
     Cannot see: a cluster manager.
+    Source: SharedFileLocker of the release tags; measured on 5.17.2
 
     Fires on 5.18.3::
 
@@ -181,9 +179,8 @@ def slave_that_does_not_wait(document: Document) -> Iterator[Problem]:
           <locker><shared-file-locker lockAcquireSleepInterval="1000"/></locker>
         </kahaDB>
     """
-    for locker in document.all("shared-file-locker"):
-        if locker.flag("failIfLocked", False):
-            yield locker.problem("the broker ends when the store is locked, instead of waiting", "failIfLocked")
+    if locker.flag("failIfLocked", False):
+        yield locker.problem("the broker ends when the store is locked, instead of waiting", "failIfLocked")
 
 
 def _shared(document: Document) -> Iterator[tuple[Element, str, bool]]:
@@ -197,3 +194,33 @@ def _shared(document: Document) -> Iterator[tuple[Element, str, bool]]:
         why = sharing(store)
         if why is not None and (locker is None or locker.name == "shared-file-locker"):
             yield store, why.reason, why.certain
+
+
+@rule("L028", "warning")
+def store_that_does_not_last(document: Document) -> Iterator[Problem]:
+    """The store, or the broker's data, lies below /tmp or a build's target directory.
+
+    Why: the system empties /tmp at a restart or after days without use, mvn clean removes target: persistent messages
+        and the lock of the store go with it.
+    Fix: write a directory that only the broker uses, such as ${activemq.data}/kahadb.
+    Source: 20 of 275 files of public repositories; tmpfiles.d(5)
+
+    Fires on 5.18.3::
+
+        <kahaDB directory="/tmp/activemq/kahadb"/>
+
+    Fires on 5.18.3::
+
+        <broker dataDirectory="target/activemq-data"/>
+
+    Silent on 5.18.3::
+
+        <kahaDB directory="${activemq.data}/kahadb"/>
+    """
+    for node in (*document.brokers, *document.stores):
+        if node.name == "broker" and node.flag("persistent", True) is False:
+            continue
+        for attribute in ("directory", "dataDirectory", "directoryArchive"):
+            match = _SHORT_LIVED.match(node.get(attribute))
+            if match is not None:
+                yield node.problem(f"{attribute} is below {match[1]}, which is emptied by others", attribute)

@@ -13,12 +13,7 @@ _SLOW = 30_000  # ms
 _VARIABLE = re.compile(r"\$\{[^}]*\}")
 
 
-@rule(
-    "L018",
-    "warning",
-    releases="5.4.0",
-    source="BrokerService of the release tags; shared-file-system-master-slave page",
-)
+@rule("L018", "warning", releases="5.4.0")
 def schedule_on_one_node(document: Document) -> Iterator[Problem]:
     """Delayed messages in a node's own directory, beside a shared store.
 
@@ -26,6 +21,7 @@ def schedule_on_one_node(document: Document) -> Iterator[Problem]:
         not in its store. Those of a dead master stay on its disk until it comes back.
     Fix: put schedulerDirectory on the share, with the same brokerName on both nodes.
     Cannot see: what ${activemq.data} stands for; it counts as the node's own unless the store lies there too.
+    Source: BrokerService of the release tags; shared-file-system-master-slave page
 
     Fires on 5.18.3::
 
@@ -61,13 +57,14 @@ def _root(directory: str) -> tuple[str, ...]:
     return tuple(part for part in directory.removeprefix("file:").split("/") if part)[:2]
 
 
-@rule("L019", "warning", source="BrokerService of the release tags; measured on 5.5.1, 5.18.3 and 6.3.1")
+@rule("L019", "warning")
 def store_that_is_ignored(document: Document) -> Iterator[Problem]:
     """persistent="false" beside a store made for two nodes.
 
     Why: the broker then keeps messages in memory and ignores the store and its lock: both nodes are masters, and what
         one accepted is gone with it.
     Fix: take persistent="false" out, or the store.
+    Source: BrokerService of the release tags; measured on 5.5.1, 5.18.3 and 6.3.1
 
     Fires on 5.18.3::
 
@@ -83,12 +80,11 @@ def store_that_is_ignored(document: Document) -> Iterator[Problem]:
     broker = found[0].within("broker") if found else None
     if found and broker and broker.flag("persistent", True) is False:
         store, why = found
-        yield broker.problem(
-            f'persistent="false" switches <{store.name}> off; it is shared: {why.reason}', "persistent"
-        )
+        message = f'persistent="false" switches <{store.name}> off; it is shared: {why.reason}'
+        yield broker.problem(message, "persistent")
 
 
-@rule("L020", "error", source="BrokerService of the release tags")
+@rule("L020", "error")
 def store_emptied_at_start(document: Document) -> Iterator[Problem]:
     """deleteAllMessagesOnStartup on a broker that keeps its messages.
 
@@ -96,6 +92,7 @@ def store_emptied_at_start(document: Document) -> Iterator[Problem]:
         all that the master had accepted nothing is left.
     Fix: take deleteAllMessagesOnStartup out.
     Cannot see: whether another broker uses the store, see L003; where nothing shows it this is a warning.
+    Source: BrokerService of the release tags
 
     Fires on 5.18.3::
 
@@ -112,10 +109,8 @@ def store_emptied_at_start(document: Document) -> Iterator[Problem]:
         if not broker.flag("deleteAllMessagesOnStartup", False):
             continue
         if found and found[0].within("broker") == broker:
-            yield broker.problem(
-                f"a take-over deletes all messages; the store is shared: {found[1].reason}",
-                "deleteAllMessagesOnStartup",
-            )
+            message = f"a take-over deletes all messages; the store is shared: {found[1].reason}"
+            yield broker.problem(message, "deleteAllMessagesOnStartup")
         elif broker.flag("persistent", True) is not False and not _begins_empty(broker):
             text = "every start deletes all messages"
             yield broker.problem(text, "deleteAllMessagesOnStartup", severity="warning")
@@ -128,12 +123,7 @@ def _begins_empty(broker: Element) -> bool:
     return (slave and pure) or bool(broker.all("memoryPersistenceAdapter"))
 
 
-@rule(
-    "L021",
-    "warning",
-    releases="5.9.0",
-    source="AMQ-4526; LockableServiceSupport of the release tags; measured on 5.17.2",
-)
+@rule("L021", "warning", releases="5.9.0")
 def demoted_master_stays_down(document: Document) -> Iterator[Problem]:
     """A master that does not come back after it lost its lock.
 
@@ -141,6 +131,7 @@ def demoted_master_stays_down(document: Document) -> Iterator[Problem]:
         restartAllowed="false" or systemExitOnShutdown="true" it stays down, and the pair has one node only.
     Fix: leave both at their defaults, or let a supervisor start it again whatever its exit code (Restart=always).
     Cannot see: a supervisor. Of a fleet's own brokers it is a hint, because their unit restarts them.
+    Source: AMQ-4526; LockableServiceSupport of the release tags; measured on 5.17.2
 
     Fires on 5.18.3::
 
@@ -163,13 +154,14 @@ def demoted_master_stays_down(document: Document) -> Iterator[Problem]:
             yield broker.problem(text, name, severity="info" if supervised else None)
 
 
-@rule("L022", "info", source="AbstractLocker and MessageDatabase of the release tags")
+@rule("L022", "info")
 def slow_take_over(document: Document) -> Iterator[Problem]:
     """A slave that looks for the lock every half minute or less often.
 
     Why: a slave sleeps that long between two looks, and a lease has that length: so long nobody serves after the
         master's death, on top of what the start of the store takes.
     Fix: 1000 to 10000 ms are usual, for a lease 10000 with lockKeepAlivePeriod="5000".
+    Source: AbstractLocker and MessageDatabase of the release tags
 
     Fires on 5.18.3::
 
@@ -194,7 +186,7 @@ def slow_take_over(document: Document) -> Iterator[Problem]:
                 yield node.problem(f"a take-over begins up to {interval // 1000} s after the master's death", name)
 
 
-@rule("L023", "info", releases="5.7.0", source="BrokerService and the default jetty.xml; measured on 5.17.2")
+@rule("L023", "info", releases="5.7.0")
 def console_closed_on_a_slave(document: Document) -> Iterator[Problem]:
     """A web console that a waiting slave does not open.
 
@@ -203,6 +195,7 @@ def console_closed_on_a_slave(document: Document) -> Iterator[Problem]:
     Fix: look at the log or the lock of a slave instead, or set startAsync="true" on <broker>. (To 5.11 an
         asynchronous start with persistent="false" may hang: measured.)
     Cannot see: whether anybody asks a slave's console.
+    Source: BrokerService and the default jetty.xml; measured on 5.17.2
 
     Fires on 5.18.3::
 
@@ -227,13 +220,14 @@ def console_closed_on_a_slave(document: Document) -> Iterator[Problem]:
             yield node.problem("a slave opens this console when it has become master, and not before", "resource")
 
 
-@rule("L024", "warning", source="MessageDatabase of the release tags; measured on 5.17.2")
-def losses_that_go_unnoticed(document: Document) -> Iterator[Problem]:
+@rule("L024", "warning", each="kahaDB")
+def losses_that_go_unnoticed(store: Element) -> Iterator[Problem]:
     """A kahaDB that drops messages of missing or damaged journal files.
 
     Why: with ignoreMissingJournalfiles the broker starts in spite of the damage and forgets every message whose place
         is gone, for one INFO line each; with checkForCorruptJournalFiles also those in damaged places. Nobody notices.
     Fix: leave ignoreMissingJournalfiles at its default, false. Set it for one start only, to repair a store.
+    Source: MessageDatabase of the release tags; measured on 5.17.2
 
     Fires on 5.18.3::
 
@@ -244,20 +238,20 @@ def losses_that_go_unnoticed(document: Document) -> Iterator[Problem]:
 
         <kahaDB directory="${activemq.data}/kahadb" checkForCorruptJournalFiles="true"/>
     """
-    for store in document.all("kahaDB"):
-        if store.flag("ignoreMissingJournalfiles", False):
-            both = store.flag("checkForCorruptJournalFiles", False)
-            what = "missing or damaged" if both else "missing"
-            yield store.problem(f"messages in {what} journal files are dropped silently", "ignoreMissingJournalfiles")
+    if store.flag("ignoreMissingJournalfiles", False):
+        both = store.flag("checkForCorruptJournalFiles", False)
+        what = "missing or damaged" if both else "missing"
+        yield store.problem(f"messages in {what} journal files are dropped silently", "ignoreMissingJournalfiles")
 
 
-@rule("L027", "warning", releases="5.10.0 !5.12.0", source="measured on 5.10.2 and 5.11.4: docs/proofs.md")
-def durable_subscribers_starve_after_a_kill(document: Document) -> Iterator[Problem]:
+@rule("L027", "warning", each="broker", releases="5.10.0 !5.12.0")
+def durable_subscribers_starve_after_a_kill(broker: Element) -> Iterator[Problem]:
     """A release whose durable subscribers get nothing after the broker was killed.
 
     Why: after a kill -9, a crash or a power cut the broker that opens the store next delivers nothing to durable
         subscribers until it is started once more in good order. Nothing says so; what they miss stays in the store.
     Fix: upgrade: 5.12 and later, and 5.8 and earlier, do not do it. Until then restart the broker that took over.
+    Source: measured on 5.10.2 and 5.11.4: docs/proofs.md
 
     Fires on 5.11.4::
 
@@ -271,6 +265,5 @@ def durable_subscribers_starve_after_a_kill(document: Document) -> Iterator[Prob
 
         <broker persistent="false"/>
     """
-    for broker in document.brokers:
-        if broker.flag("persistent", True) is not False:
-            yield broker.problem(f"{document.release} gives durable subscribers nothing after a kill")
+    if broker.flag("persistent", True) is not False:
+        yield broker.problem(f"{broker.document.release} gives durable subscribers nothing after a kill")

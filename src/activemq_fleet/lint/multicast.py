@@ -32,13 +32,14 @@ def _meeting_point(uri: Uri) -> tuple[str, str]:
     return uri.text.partition("?")[0].removeprefix("multicast:").strip("/"), uri.options.get("group", _DEFAULT)
 
 
-@rule("M002", "warning", source="MulticastDiscoveryAgent; measured: another group stays apart")
+@rule("M002", "warning")
 def group_of_everybody(document: Document) -> Iterator[Problem]:
     """multicast: without a group of its own.
 
     Why: without group= it is the group "default", in which every broker of the local network that was set up from an
         example meets. A stray one takes messages and nobody knows where they went.
     Fix: add ?group=NAME, the same on the networkConnector and on the discoveryUri, another one in each environment.
+    Source: MulticastDiscoveryAgent; measured: another group stays apart
 
     Fires on 5.18.3::
 
@@ -57,7 +58,7 @@ def group_of_everybody(document: Document) -> Iterator[Problem]:
             yield node.problem(message, attribute, from_option(node, attribute, uri, "group") if said else uri.text)
 
 
-@rule("M003", "warning", source="documentation of discovery; MulticastDiscoveryAgent, TransportConnector")
+@rule("M003", "warning")
 def looks_where_it_is_not_announced(document: Document) -> Iterator[Problem]:
     """A multicast: link on a broker that is not announced there.
 
@@ -65,6 +66,7 @@ def looks_where_it_is_not_announced(document: Document) -> Iterator[Problem]:
         group, it looks for others and no other finds it; where all are set up alike, nobody finds anybody.
     Fix: give the OpenWire transportConnector a discoveryUri, with the URI of the networkConnector.
     Cannot see: brokers that only look on purpose, such as a slave that drains after its promotion.
+    Source: documentation of discovery; MulticastDiscoveryAgent, TransportConnector
 
     Fires on 5.18.3::
 
@@ -98,14 +100,15 @@ def looks_where_it_is_not_announced(document: Document) -> Iterator[Problem]:
         yield node.problem(message, attribute, from_option(node, attribute, uri, "group") if announced else uri.text)
 
 
-@rule("M004", "warning", source="measured on 5.5.1 and 5.17.2; TcpTransportServer, PublishedAddressPolicy")
-def announces_what_nobody_can_dial(document: Document) -> Iterator[Problem]:
+@rule("M004", "warning", each="transportConnector")
+def announces_what_nobody_can_dial(connector: Element) -> Iterator[Problem]:
     """A connector that is announced by multicast and bound to a loopback address.
 
     Why: what is announced is the name of the address that the connector is bound to. Of 127.0.0.1 it is localhost,
         and whoever finds it dials itself. With 0.0.0.0 it is the machine's own name, which is right.
     Fix: bind it to 0.0.0.0 or to a name that every peer resolves; from 5.8 on publishedAddressPolicy can say another.
     Cannot see: which names the peers resolve.
+    Source: measured on 5.5.1 and 5.17.2; TcpTransportServer, PublishedAddressPolicy
 
     Fires on 5.18.3::
 
@@ -117,15 +120,12 @@ def announces_what_nobody_can_dial(document: Document) -> Iterator[Problem]:
         <transportConnector name="found-at" uri="tcp://0.0.0.0:61626"
             discoveryUri="multicast://224.1.2.3:6255?group=orders"/>
     """
-    for connector in document.connectors:
-        if connector.uri("discoveryUri").scheme != "multicast" or connector.child("publishedAddressPolicy"):
-            continue
-        host = connector.uri().host
-        if host and not _UNKNOWN.search(host) and (_is_loopback(host) or _is_nowhere(host)):
-            message = (
-                f"announces {'a loopback address' if _is_loopback(host) else 'a name that nobody resolves'}: {host}"
-            )
-            yield connector.problem(message, "uri", host)
+    if connector.uri("discoveryUri").scheme != "multicast" or connector.child("publishedAddressPolicy"):
+        return
+    host = connector.uri().host
+    if host and not _UNKNOWN.search(host) and (_is_loopback(host) or _is_nowhere(host)):
+        message = f"announces {'a loopback address' if _is_loopback(host) else 'a name that nobody resolves'}: {host}"
+        yield connector.problem(message, "uri", host)
 
 
 def _is_loopback(host: str) -> bool:
@@ -139,12 +139,13 @@ def _is_nowhere(host: str) -> bool:
     return host.lower().rstrip(".").rpartition(".")[2] in _NOWHERE
 
 
-@rule("M007", "warning", source="the project's SECURITY.md")
+@rule("M007", "warning")
 def anybody_may_join(document: Document) -> Iterator[Problem]:
     """multicast: on a broker without authentication.
 
     Why: whoever hears the announcement may open a bridge, and a bridge with a consumer behind it drains queues.
     Fix: an authentication plugin, userName and password on the networkConnector, and TLS where the network is shared.
+    Source: the project's SECURITY.md
 
     Fires on 5.18.3::
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from activemq_fleet.lint.clients import is_loopback, listens_on
 from activemq_fleet.lint.document import PLACEHOLDER, Document, Element, Problem
 from activemq_fleet.lint.engine import rule
 
@@ -20,13 +21,14 @@ def is_networked(broker: Element) -> bool:
     return announced or bool(broker.all("networkConnector", "masterConnector"))
 
 
-@rule("N014", "warning", source="BrokerService; measured: a file without brokerName starts as localhost")
-def name_of_every_other_broker(document: Document) -> Iterator[Problem]:
+@rule("N014", "warning", each="broker")
+def name_of_every_other_broker(broker: Element) -> Iterator[Problem]:
     """A networked broker that is called localhost.
 
     Why: it is the name of every broker that nobody named. Bridges derive client ids and durable subscriptions from
         the names of both ends; with two of one name they throw each other out, and no log line says which is which.
     Fix: give brokerName a value of its own, such as the name of the host or of the pair.
+    Source: BrokerService; measured: a file without brokerName starts as localhost
 
     Fires on 5.18.3::
 
@@ -38,20 +40,20 @@ def name_of_every_other_broker(document: Document) -> Iterator[Problem]:
 
         <broker brokerName="localhost"/>
     """
-    for broker in document.brokers:
-        if broker.get("brokerName", "localhost") == "localhost" and is_networked(broker):
-            said = "is called localhost" if broker.has("brokerName") else "has no brokerName: it is called localhost"
-            yield broker.problem(f"a broker of a network {said}", "brokerName")
+    if broker.get("brokerName", "localhost") == "localhost" and is_networked(broker):
+        said = "is called localhost" if broker.has("brokerName") else "has no brokerName: it is called localhost"
+        yield broker.problem(f"a broker of a network {said}", "brokerName")
 
 
-@rule("N015", "error", source="measured on 5.5.1 to 6.3.1; BrokerService.setBrokerName")
-def name_that_is_rewritten(document: Document) -> Iterator[Problem]:
+@rule("N015", "error", each="broker")
+def name_that_is_rewritten(broker: Element) -> Iterator[Problem]:
     """A brokerName with characters that the broker replaces.
 
     Why: anything but letters, digits and . _ - : becomes an underscore, said in one line at the start. JMX, bridges
         and vm:// then know the broker by a name that stands in no file, and two names may become one. With an
         empty name 5.5.1 does not start, and later releases hang half-way.
     Fix: write a name of letters, digits and . _ - : only.
+    Source: measured on 5.5.1 to 6.3.1; BrokerService.setBrokerName
 
     Fires on 5.18.3::
 
@@ -61,19 +63,18 @@ def name_that_is_rewritten(document: Document) -> Iterator[Problem]:
 
         <broker brokerName="north-1.example.com"/>
     """
-    for broker in document.brokers:
-        name = _COMPUTED.sub("", broker.get("brokerName", "localhost"))
-        if PLACEHOLDER.search(name):
-            continue
-        if not broker.get("brokerName", "localhost").strip():
-            yield broker.problem("brokerName is empty, and the broker does not come up", "brokerName")
-        elif illegal := _ILLEGAL.search(name):
-            rewritten = "" if broker.is_unknown("brokerName") else f": it becomes {_ILLEGAL.sub('_', name)}"
-            message = f"brokerName holds {illegal[0]!r}, which is replaced{rewritten}"
-            yield broker.problem(message, "brokerName", illegal[0])
+    name = _COMPUTED.sub("", broker.get("brokerName", "localhost"))
+    if PLACEHOLDER.search(name):
+        return
+    if not broker.get("brokerName", "localhost").strip():
+        yield broker.problem("brokerName is empty, and the broker does not come up", "brokerName")
+    elif illegal := _ILLEGAL.search(name):
+        rewritten = "" if broker.is_unknown("brokerName") else f": it becomes {_ILLEGAL.sub('_', name)}"
+        message = f"brokerName holds {illegal[0]!r}, which is replaced{rewritten}"
+        yield broker.problem(message, "brokerName", illegal[0])
 
 
-@rule("N016", "warning", source="documentation of networks of brokers; DemandForwardingBridgeSupport")
+@rule("N016", "warning")
 def name_that_does_not_last(document: Document) -> Iterator[Problem]:
     """A name of a broker or link that is another one after a restart.
 
@@ -81,6 +82,7 @@ def name_that_does_not_last(document: Document) -> Iterator[Problem]:
         the old subscription any more: it collects messages until the store is full.
     Fix: write the name itself; on a store that two nodes share, the same name on both.
     Cannot see: a name that was changed by hand since the file was last in use: drain its subscriptions first.
+    Source: documentation of networks of brokers; DemandForwardingBridgeSupport
 
     Fires on 5.18.3::
 
@@ -102,13 +104,14 @@ def name_that_does_not_last(document: Document) -> Iterator[Problem]:
                 yield node.problem(message, attribute, computed[0], severity="info")
 
 
-@rule("N026", "warning", releases="5.3.0 !5.18.0", source="AMQ-5137; NetworkBridgeConfiguration")
-def remote_consumers_as_good_as_local(document: Document) -> Iterator[Problem]:
+@rule("N026", "warning", each="networkConnector", releases="5.3.0 !5.18.0")
+def remote_consumers_as_good_as_local(link: Element) -> Iterator[Problem]:
     """A link that does not say decreaseNetworkConsumerPriority, before 5.18.
 
     Why: consumers beyond a bridge then count as much as local ones. Messages leave for another broker although
         somebody waits here, and with two such links they may come back. From 5.18 on the default is true.
     Fix: add decreaseNetworkConsumerPriority="true"; say "false" where the load shall be spread.
+    Source: AMQ-5137; NetworkBridgeConfiguration
 
     Fires on 5.17.6::
 
@@ -122,21 +125,21 @@ def remote_consumers_as_good_as_local(document: Document) -> Iterator[Problem]:
 
         <networkConnector name="south" uri="static:(tcp://a:61616)"/>
     """
-    for link in document.links:
-        if not link.has("decreaseNetworkConsumerPriority"):
-            yield link.problem(
-                "decreaseNetworkConsumerPriority is not said, and "
-                f"{document.release.text} prefers no local consumer without it"
-            )
+    if not link.has("decreaseNetworkConsumerPriority"):
+        yield link.problem(
+            "decreaseNetworkConsumerPriority is not said, and "
+            f"{link.document.release.text} prefers no local consumer without it"
+        )
 
 
-@rule("N028", "error", releases="5.6.0", source="DemandForwardingBridgeSupport; measured on 5.18.3 and 6.3.1")
-def static_bridge_of_nothing(document: Document) -> Iterator[Problem]:
+@rule("N028", "error", each="networkConnector", releases="5.6.0")
+def static_bridge_of_nothing(link: Element) -> Iterator[Problem]:
     """staticBridge="true" without staticallyIncludedDestinations.
 
     Why: a static bridge asks for no demand and carries only what is listed. With nothing listed it is established,
         logs no complaint, and forwards nothing.
     Fix: list the destinations in <staticallyIncludedDestinations>, or take staticBridge out.
+    Source: DemandForwardingBridgeSupport; measured on 5.18.3 and 6.3.1
 
     Fires on 5.18.3::
 
@@ -148,19 +151,19 @@ def static_bridge_of_nothing(document: Document) -> Iterator[Problem]:
           <staticallyIncludedDestinations><queue physicalName="orders"/></staticallyIncludedDestinations>
         </networkConnector>
     """
-    for link in document.links:
-        listed = link.child("staticallyIncludedDestinations")
-        if link.flag("staticBridge", default=False) and (listed is None or not listed.children()):
-            yield link.problem("staticBridge is true, and nothing is listed: it forwards nothing", "staticBridge")
+    listed = link.child("staticallyIncludedDestinations")
+    if link.flag("staticBridge", default=False) and (listed is None or not listed.children()):
+        yield link.problem("staticBridge is true, and nothing is listed: it forwards nothing", "staticBridge")
 
 
-@rule("N030", "error", source="measured on 5.5.1 to 6.3.1; NetworkBridgeConfiguration.setPrefetchSize", refuses=True)
-def bridge_that_does_not_fetch(document: Document) -> Iterator[Problem]:
+@rule("N030", "error", each="networkConnector", refuses=True)
+def bridge_that_does_not_fetch(link: Element) -> Iterator[Problem]:
     """prefetchSize of 0 or less on a networkConnector.
 
     Why: a bridge does not poll, it lives on what is sent to it ahead. From 5.13.3 on the broker does not start; an
         older one starts with 0 and forwards nothing. A negative number is refused by every release.
     Fix: leave it out for the default of 1000, or write 1 or more.
+    Source: measured on 5.5.1 to 6.3.1; NetworkBridgeConfiguration.setPrefetchSize
 
     Fires on 5.18.3::
 
@@ -174,20 +177,20 @@ def bridge_that_does_not_fetch(document: Document) -> Iterator[Problem]:
 
         <networkConnector name="south" uri="static:(tcp://127.0.0.1:19999)" prefetchSize="1"/>
     """
-    for link in document.links:
-        size = link.number("prefetchSize")
-        if size is not None and size < 1:
-            refused = size < 0 or document.release.within("5.13.3")
-            what = "the broker does not start" if refused else "the bridge forwards nothing"
-            yield link.problem(f"prefetchSize is {size}: {what}", "prefetchSize")
+    size = link.number("prefetchSize")
+    if size is not None and size < 1:
+        refused = size < 0 or link.document.release.within("5.13.3")
+        what = "the broker does not start" if refused else "the bridge forwards nothing"
+        yield link.problem(f"prefetchSize is {size}: {what}", "prefetchSize")
 
 
-@rule("N032", "warning", releases="5.14.0 !5.19.7 6.0.0 !6.2.6", source="CVE-2026-49270")
-def durable_subscriptions_disclosed(document: Document) -> Iterator[Problem]:
+@rule("N032", "warning", each="networkConnector", releases="5.14.0 !5.19.7 6.0.0 !6.2.6")
+def durable_subscriptions_disclosed(link: Element) -> Iterator[Problem]:
     """syncDurableSubs="true" on a release that tells too much.
 
     Why: such a broker lists its durable subscriptions to whoever connects as a bridge (CVE-2026-49270).
     Fix: upgrade to 5.19.7 or 6.2.6, or take syncDurableSubs out.
+    Source: CVE-2026-49270
 
     Fires on 5.18.3::
 
@@ -197,21 +200,20 @@ def durable_subscriptions_disclosed(document: Document) -> Iterator[Problem]:
 
         <networkConnector name="south" uri="static:(tcp://a:61616)" syncDurableSubs="true"/>
     """
-    for link in document.links:
-        if link.flag("syncDurableSubs", default=False):
-            yield link.problem(
-                f"syncDurableSubs discloses durable subscriptions in {document.release.text}", "syncDurableSubs"
-            )
+    if link.flag("syncDurableSubs", default=False):
+        message = f"syncDurableSubs discloses durable subscriptions in {link.document.release.text}"
+        yield link.problem(message, "syncDurableSubs")
 
 
-@rule("N033", "info", source="documentation of networks of brokers; DurableConduitBridge")
-def old_durable_demand_revives(document: Document) -> Iterator[Problem]:
+@rule("N033", "info", each="networkConnector")
+def old_durable_demand_revives(link: Element) -> Iterator[Problem]:
     """dynamicOnly="false" is written down.
 
     Why: durable subscriptions that the bridge made long ago come back with every start, also for consumers that
         are gone: their messages pile up at the other broker.
     Fix: dynamicOnly="true" where durable subscribers move or are short-lived; else the default needs no words.
     Cannot see: whether there are durable subscribers at all.
+    Source: documentation of networks of brokers; DurableConduitBridge
 
     Fires on 5.18.3::
 
@@ -221,19 +223,19 @@ def old_durable_demand_revives(document: Document) -> Iterator[Problem]:
 
         <networkConnector name="south" uri="static:(tcp://a:61616)" dynamicOnly="true"/>
     """
-    for link in document.links:
-        if link.flag("dynamicOnly", default=True) is False:
-            yield link.problem("dynamicOnly is false: old durable demand comes back with each start", "dynamicOnly")
+    if link.flag("dynamicOnly", default=True) is False:
+        yield link.problem("dynamicOnly is false: old durable demand comes back with each start", "dynamicOnly")
 
 
-@rule("N037", "warning", releases="5.5.0", source="BrokerService.startAllConnectors, TcpTransport")
-def links_start_one_after_the_other(document: Document) -> Iterator[Problem]:
+@rule("N037", "warning", each="broker", releases="5.5.0")
+def links_start_one_after_the_other(broker: Element) -> Iterator[Problem]:
     """Several peers that are dialled while the broker starts.
 
     Why: links start one after the other, and the broker is not up before the last one. A peer whose machine is gone
         answers nothing: each such dial takes half a minute, in just the night when the broker must come back.
     Fix: add networkConnectorStartAsync="true" to <broker>.
     Cannot see: how slow the peers are. masterslave:, failover: and multicast: dial in the background.
+    Source: BrokerService.startAllConnectors, TcpTransport
 
     Fires on 5.18.3::
 
@@ -257,11 +259,53 @@ def links_start_one_after_the_other(document: Document) -> Iterator[Problem]:
 
         <networkConnector name="south" uri="masterslave:(tcp://a:61616,tcp://b:61616)"/>
     """
-    for broker in document.brokers:
-        if broker.flag("networkConnectorStartAsync", default=False) is not False:
-            continue
-        uris = [link.uri() for link in broker.all("networkConnector")]
-        dialled = [part for uri in uris if uri.scheme in ("static", "simple") for part in uri.parts if part.host]
-        if len(dialled) > 1:
-            message = f"dials {len(dialled)} peers one after the other before it has started"
-            yield broker.problem(message, "networkConnectorStartAsync")
+    if broker.flag("networkConnectorStartAsync", default=False) is not False:
+        return
+    uris = [link.uri() for link in broker.all("networkConnector")]
+    dialled = [part for uri in uris if uri.scheme in ("static", "simple") for part in uri.parts if part.host]
+    if len(dialled) > 1:
+        message = f"dials {len(dialled)} peers one after the other before it has started"
+        yield broker.problem(message, "networkConnectorStartAsync")
+
+
+@rule("N041", "warning", each="broker")
+def unreachable_member(broker: Element) -> Iterator[Problem]:
+    """A broker that is linked to other machines, and listens on its own only.
+
+    Why: no client and no bridge of another machine can reach it, so messages come in over the links that it dials
+        itself, and only if they are duplex. What it hands to clients of failover: lists leads to themselves.
+    Fix: bind its transportConnectors to 0.0.0.0 or an address that the others reach.
+    Source: 4 of 275 files of public repositories
+
+    Fires on 5.18.3::
+
+        <broker>
+          <networkConnectors>
+            <networkConnector name="south" uri="static:(tcp://south.example.com:61616)"/>
+          </networkConnectors>
+          <transportConnectors>
+            <transportConnector name="openwire" uri="tcp://localhost:61616?wireFormat.maxFrameSize=10485760"/>
+          </transportConnectors>
+        </broker>
+
+    Silent on 5.18.3::
+
+        <broker>
+          <networkConnectors>
+            <networkConnector name="south" uri="static:(tcp://localhost:61617)"/>
+          </networkConnectors>
+          <transportConnectors>
+            <transportConnector name="openwire" uri="tcp://localhost:61616?wireFormat.maxFrameSize=10485760"/>
+          </transportConnectors>
+        </broker>
+    """
+    connectors = [listens_on(connector) for connector in broker.all("transportConnector")]
+    hosts = [uri.host for uri in connectors if uri.scheme and uri.scheme != "vm"]
+    if not hosts or not all(is_loopback(host) for host in hosts):
+        return
+    for link in broker.all("networkConnector"):
+        dialled = [part.host for part in link.uri().transports if link.known("uri") and part.host and part.port]
+        away = next((host for host in dialled if not is_loopback(host)), "")
+        if away and not link.flag("duplex", False):
+            text = f"{broker.get('brokerName') or 'the broker'} dials {away}, and listens on {hosts[0]} only"
+            yield link.problem(text, "uri", away)

@@ -38,14 +38,15 @@ def _listed(link: Element, where: str) -> list[Element]:
     return [] if holder is None else holder.children("queue", "topic")
 
 
-@rule("N023", "info", source="documentation of networks of brokers; ConduitBridge")
-def uneven_load(document: Document) -> Iterator[Problem]:
+@rule("N023", "info", each="networkConnector")
+def uneven_load(link: Element) -> Iterator[Problem]:
     """A link that wants its remote consumers to count in full, and counts them as one.
 
     Why: decreaseNetworkConsumerPriority="false" lets consumers beyond the bridge take their share. But with
         conduitSubscriptions all consumers of a queue there are one: ten of them get as much as a single one here.
     Fix: conduitSubscriptions="false" on a connector of its own for queues, with topics excluded.
     Cannot see: how many consumers there are.
+    Source: documentation of networks of brokers; ConduitBridge
 
     Fires on 5.18.3::
 
@@ -55,24 +56,22 @@ def uneven_load(document: Document) -> Iterator[Problem]:
 
         <networkConnector name="south" uri="static:(tcp://a:61616)"/>
     """
-    for link in document.links:
-        if link.flag("decreaseNetworkConsumerPriority", default=True) is not False:
-            continue
-        if link.flag("conduitSubscriptions", default=True) and not _leaves_out(link, "queue"):
-            yield link.problem(
-                "remote consumers shall count in full, and conduitSubscriptions counts them as one",
-                "decreaseNetworkConsumerPriority",
-            )
+    if link.flag("decreaseNetworkConsumerPriority", default=True) is not False:
+        return
+    if link.flag("conduitSubscriptions", default=True) and not _leaves_out(link, "queue"):
+        message = "remote consumers shall count in full, and conduitSubscriptions counts them as one"
+        yield link.problem(message, "decreaseNetworkConsumerPriority")
 
 
-@rule("N024", "warning", source="measured on 5.11.4 and 5.18.3: two consumers, four copies; DemandForwardingBridge")
-def topics_in_double(document: Document) -> Iterator[Problem]:
+@rule("N024", "warning", each="networkConnector")
+def topics_in_double(link: Element) -> Iterator[Problem]:
     """conduitSubscriptions="false" on a link that carries topics.
 
     Why: the bridge then subscribes once for each consumer on the other side. Of a topic every copy goes over, and
         each consumer there receives each message as often as there are consumers.
     Fix: keep such a connector for queues: <excludedDestinations><topic physicalName=">"/></excludedDestinations>,
         and add a second connector, with conduitSubscriptions, for topics.
+    Source: measured on 5.11.4 and 5.18.3: two consumers, four copies; DemandForwardingBridge
 
     Fires on 5.18.3::
 
@@ -90,11 +89,10 @@ def topics_in_double(document: Document) -> Iterator[Problem]:
           <dynamicallyIncludedDestinations><queue physicalName="orders.>"/></dynamicallyIncludedDestinations>
         </networkConnector>
     """
-    for link in document.links:
-        dynamic = not link.flag("staticBridge", default=False) and not link.has("destinationFilter")
-        if link.flag("conduitSubscriptions", default=True) is False and dynamic and not _leaves_out(link, "topic"):
-            message = "conduitSubscriptions is false, and topics are not excluded: each consumer gets several copies"
-            yield link.problem(message, "conduitSubscriptions")
+    dynamic = not link.flag("staticBridge", default=False) and not link.has("destinationFilter")
+    if link.flag("conduitSubscriptions", default=True) is False and dynamic and not _leaves_out(link, "topic"):
+        message = "conduitSubscriptions is false, and topics are not excluded: each consumer gets several copies"
+        yield link.problem(message, "conduitSubscriptions")
 
 
 def _leaves_out(link: Element, kind: str) -> bool:
@@ -105,8 +103,8 @@ def _leaves_out(link: Element, kind: str) -> bool:
     return all(any(covers(pattern, name) for pattern in excluded) for name in patterns)
 
 
-@rule("N027", "error", source="DemandForwardingBridgeSupport, AuthorizationBroker")
-def demand_that_never_arrives(document: Document) -> Iterator[Problem]:
+@rule("N027", "error", each="broker")
+def demand_that_never_arrives(broker: Element) -> Iterator[Problem]:
     """Bridges that cannot hear which consumers there are.
 
     Why: a bridge learns of consumers from the advisory topics of the broker that they are at. Without advisories, or
@@ -114,6 +112,7 @@ def demand_that_never_arrives(document: Document) -> Iterator[Problem]:
     Fix: take advisorySupport="false" out; in the authorizationMap give the bridges' group read, write and admin on
         topic="ActiveMQ.Advisory.>".
     Cannot see: links of others to this broker. So with one-way links only, advisorySupport="false" is a warning.
+    Source: DemandForwardingBridgeSupport, AuthorizationBroker
 
     Fires on 5.18.3::
 
@@ -142,15 +141,14 @@ def demand_that_never_arrives(document: Document) -> Iterator[Problem]:
           <authorizationEntry topic="ActiveMQ.Advisory.>" read="apps" write="apps" admin="apps"/>
         </authorizationEntries></authorizationMap></map></authorizationPlugin>
     """
-    for broker in document.brokers:
-        links = [one for one in broker.all("networkConnector") if not one.flag("staticBridge", default=False)]
-        announced = any(connector.has("discoveryUri") for connector in broker.all("transportConnector"))
-        if broker.flag("advisorySupport", default=True) is False and (links or announced):
-            duplex = any(link.flag("duplex", default=False) for link in links)
-            message = "advisorySupport is false, and bridges from other brokers never hear of consumers here"
-            yield broker.problem(message, "advisorySupport", severity=None if duplex else "warning")
-        if links:
-            yield from _unread_advisories(broker, links)
+    links = [one for one in broker.all("networkConnector") if not one.flag("staticBridge", default=False)]
+    announced = any(connector.has("discoveryUri") for connector in broker.all("transportConnector"))
+    if broker.flag("advisorySupport", default=True) is False and (links or announced):
+        duplex = any(link.flag("duplex", default=False) for link in links)
+        message = "advisorySupport is false, and bridges from other brokers never hear of consumers here"
+        yield broker.problem(message, "advisorySupport", severity=None if duplex else "warning")
+    if links:
+        yield from _unread_advisories(broker, links)
 
 
 def _unread_advisories(broker: Element, links: list[Element]) -> Iterator[Problem]:
@@ -178,7 +176,7 @@ def _groups_of(broker: Element, users: set[str]) -> set[str]:
     return {name.strip() for text in texts if text for name in text.split(",")}
 
 
-@rule("N029", "warning", source="measured on 5.11.4 and 5.18.3; DemandForwardingBridgeSupport")
+@rule("N029", "warning")
 def exclusion_of_what_is_listed(document: Document) -> Iterator[Problem]:
     """excludedDestinations that match staticallyIncludedDestinations.
 
@@ -186,6 +184,7 @@ def exclusion_of_what_is_listed(document: Document) -> Iterator[Problem]:
         5.14 on an excluded static include is dropped with one INFO line; and of a wider one the bridge takes the
         excluded messages and neither forwards nor acknowledges them: they are stuck.
     Fix: list in staticallyIncludedDestinations exactly what shall go over.
+    Source: measured on 5.11.4 and 5.18.3; DemandForwardingBridgeSupport
 
     Fires on 5.18.3::
 
@@ -219,14 +218,15 @@ def exclusion_of_what_is_listed(document: Document) -> Iterator[Problem]:
                 break
 
 
-@rule("N031", "warning", releases="5.13.0", source="AMQ-6027; NetworkBridgeConfiguration, BrokerService")
-def virtual_demand_on_one_side(document: Document) -> Iterator[Problem]:
+@rule("N031", "warning", each="broker", releases="5.13.0")
+def virtual_demand_on_one_side(broker: Element) -> Iterator[Problem]:
     """useVirtualDestSubs on the broker or on its link, not on both.
 
     Why: the broker's attribute tells others that virtual destinations have consumers, the link's asks others for
         it. A duplex link needs both on this very broker, for its way back.
     Fix: useVirtualDestSubs="true" on <broker> and on <networkConnector>, on both brokers.
     Cannot see: the other broker. So with one-way links it is information only.
+    Source: AMQ-6027; NetworkBridgeConfiguration, BrokerService
 
     Fires on 5.18.3::
 
@@ -240,26 +240,25 @@ def virtual_demand_on_one_side(document: Document) -> Iterator[Problem]:
           </networkConnectors>
         </broker>
     """
-    for broker in document.brokers:
-        links = broker.all("networkConnector")
-        tells = broker.flag("useVirtualDestSubs", default=False)
-        asking = [link for link in links if link.flag("useVirtualDestSubs", default=False) is not False]
-        if tells is False:
-            for link in asking:
-                if link.flag("useVirtualDestSubs", default=False):
-                    yield link.problem(
-                        "asks for the demand of virtual destinations, and its own broker tells of none",
-                        "useVirtualDestSubs",
-                        severity=None if link.flag("duplex", default=False) else "info",
-                    )
-        elif tells and links and not asking:
-            duplex = any(link.flag("duplex", default=False) for link in links)
-            message = "tells of the demand of virtual destinations, and none of its links asks for it"
-            yield broker.problem(message, "useVirtualDestSubs", severity=None if duplex else "info")
+    links = broker.all("networkConnector")
+    tells = broker.flag("useVirtualDestSubs", default=False)
+    asking = [link for link in links if link.flag("useVirtualDestSubs", default=False) is not False]
+    if tells is False:
+        for link in asking:
+            if link.flag("useVirtualDestSubs", default=False):
+                yield link.problem(
+                    "asks for the demand of virtual destinations, and its own broker tells of none",
+                    "useVirtualDestSubs",
+                    severity=None if link.flag("duplex", default=False) else "info",
+                )
+    elif tells and links and not asking:
+        duplex = any(link.flag("duplex", default=False) for link in links)
+        message = "tells of the demand of virtual destinations, and none of its links asks for it"
+        yield broker.problem(message, "useVirtualDestSubs", severity=None if duplex else "info")
 
 
-@rule("N036", "error", source="measured on 5.5.1 and 5.18.3; DemandForwardingBridgeSupport.startLocalBridge")
-def link_without_account(document: Document) -> Iterator[Problem]:
+@rule("N036", "error", each="broker")
+def link_without_account(broker: Element) -> Iterator[Problem]:
     """A link without userName in a file that asks for a login.
 
     Why: a bridge logs in at its own broker too, with the same userName. Without one it is refused there, whatever
@@ -267,6 +266,7 @@ def link_without_account(document: Document) -> Iterator[Problem]:
     Fix: userName="network" password="${activemq.network.password}" on the link, an account that both brokers know.
     Cannot see: the peer's accounts, and whether a JAAS login lets guests in, where it is a warning only. For fleets
         T008 says it.
+    Source: measured on 5.5.1 and 5.18.3; DemandForwardingBridgeSupport.startLocalBridge
 
     Fires on 5.18.3::
 
@@ -276,18 +276,17 @@ def link_without_account(document: Document) -> Iterator[Problem]:
 
         <networkConnector name="south" uri="static:(tcp://a:61616)" userName="app" password="${app.password}"/>
     """
-    for broker in document.brokers:
-        plugins = broker.all(*AUTHENTICATION)
-        if not plugins or any(plugin.flag("anonymousAccessAllowed", default=False) is not False for plugin in plugins):
-            continue
-        simple = any(plugin.name == "simpleAuthenticationPlugin" for plugin in plugins)
-        for link in broker.all("networkConnector"):
-            if not link.has("userName") and not document.prescribes(link):
-                message = f"logs in nowhere, and the <{plugins[0].name}> of its own broker asks for it"
-                yield link.problem(message, severity=None if simple else "warning")
+    plugins = broker.all(*AUTHENTICATION)
+    if not plugins or any(plugin.flag("anonymousAccessAllowed", default=False) is not False for plugin in plugins):
+        return
+    simple = any(plugin.name == "simpleAuthenticationPlugin" for plugin in plugins)
+    for link in broker.all("networkConnector"):
+        if not link.has("userName") and not broker.document.prescribes(link):
+            message = f"logs in nowhere, and the <{plugins[0].name}> of its own broker asks for it"
+            yield link.problem(message, severity=None if simple else "warning")
 
 
-@rule("N039", "error", source="VMTransportFactory.doCompositeConnect")
+@rule("N039", "error")
 def vm_of_another_name(document: Document) -> Iterator[Problem]:
     """A vm:// URI with a name that no broker of the file has.
 
@@ -295,6 +294,7 @@ def vm_of_another_name(document: Document) -> Iterator[Problem]:
         client works, and its messages are in the wrong broker.
     Fix: write the brokerName, with create=false&amp;waitForStart=10000 so that it never starts one.
     Cannot see: brokers that other files of the same process start.
+    Source: VMTransportFactory.doCompositeConnect
 
     Fires on 5.18.3::
 

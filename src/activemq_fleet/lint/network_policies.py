@@ -33,7 +33,7 @@ def _forwards(document: Document) -> list[Element]:
     return document.links
 
 
-@rule("N019", "warning", releases="5.6.0", source="measured on 5.5.1, 5.18.3 and 6.3.1; NetworkBridgeFilter")
+@rule("N019", "warning", releases="5.6.0")
 def messages_cannot_go_back(document: Document) -> Iterator[Problem]:
     """Queues of a networked broker without replayWhenNoConsumers.
 
@@ -44,6 +44,7 @@ def messages_cannot_go_back(document: Document) -> Iterator[Problem]:
         <conditionalNetworkBridgeFilterFactory replayWhenNoConsumers="true" replayDelay="500"/>
         </networkBridgeFilterFactory>; before 5.9 also enableAudit="false".
     Cannot see: whether consumers move. So a file that says nothing of replay at all is only informed about it.
+    Source: measured on 5.5.1, 5.18.3 and 6.3.1; NetworkBridgeFilter
 
     Fires on 5.18.3::
 
@@ -96,13 +97,14 @@ def _without(node: Element, document: Document) -> Problem:
     )
 
 
-@rule("N020", "error", releases="5.6.0 !5.9.0", source="measured on 5.6.0 and 5.8.0; StoreQueueCursor")
+@rule("N020", "error", releases="5.6.0 !5.9.0")
 def replay_taken_for_a_duplicate(document: Document) -> Iterator[Problem]:
     """replayWhenNoConsumers without enableAudit="false", before 5.9.
 
     Why: the queue's cursor remembers the message that was here before, takes its return for a duplicate and keeps
         it: no broker delivers it any more until this one restarts. That is worse than no replay.
     Fix: add enableAudit="false" to that policyEntry.
+    Source: measured on 5.6.0 and 5.8.0; StoreQueueCursor
 
     Fires on 5.8.0::
 
@@ -127,13 +129,14 @@ def replay_taken_for_a_duplicate(document: Document) -> Iterator[Problem]:
             yield entry.problem(message, "enableAudit" if entry.has("enableAudit") else "queue")
 
 
-@rule("N021", "info", releases="5.6.0", source="ConditionalNetworkBridgeFilterFactory")
+@rule("N021", "info", releases="5.6.0")
 def replay_at_once(document: Document) -> Iterator[Problem]:
     """replayWhenNoConsumers without a replayDelay.
 
     Why: a consumer that only restarts is gone for a moment. Without a delay its messages leave at once and come back
         when it does, to and fro.
     Fix: replayDelay="500", or a second; it is in milliseconds.
+    Source: ConditionalNetworkBridgeFilterFactory
 
     Fires on 5.18.3::
 
@@ -158,13 +161,14 @@ def replay_at_once(document: Document) -> Iterator[Problem]:
             yield found.problem("replayWhenNoConsumers replays without a delay", "replayDelay")
 
 
-@rule("N022", "error", releases="5.6.0", source="measured on 5.6.0, 5.18.3 and 6.3.1; XSD", refuses=True)
+@rule("N022", "error", releases="5.6.0", refuses=True)
 def filter_without_its_wrapper(document: Document) -> Iterator[Problem]:
     """conditionalNetworkBridgeFilterFactory directly in a policyEntry.
 
     Why: the schema wants it inside the property networkBridgeFilterFactory; the broker does not start. A page of the
         product's own documentation shows it without.
     Fix: put <networkBridgeFilterFactory> around it.
+    Source: measured on 5.6.0, 5.18.3 and 6.3.1; XSD
 
     Fires on 5.18.3::
 
@@ -185,7 +189,7 @@ def filter_without_its_wrapper(document: Document) -> Iterator[Problem]:
             yield found.problem(f"<{FILTER}> stands in <policyEntry> without <networkBridgeFilterFactory> around it")
 
 
-@rule("N025", "warning", source="ConduitBridge, ConditionalNetworkBridgeFilterFactory")
+@rule("N025", "warning")
 def selectors_beyond_the_bridge(document: Document) -> Iterator[Problem]:
     """Consumers with selectors, and a bridge that does not ask for them.
 
@@ -195,6 +199,7 @@ def selectors_beyond_the_bridge(document: Document) -> Iterator[Problem]:
     Fix: conduitSubscriptions="false" on the link; selectorAware="true" beside replayWhenNoConsumers, from 5.16 on.
     Cannot see: the consumers. That there are selectors it takes from virtualTopic selectorAware="true" and from
         virtualSelectorCacheBrokerPlugin.
+    Source: ConduitBridge, ConditionalNetworkBridgeFilterFactory
 
     Fires on 5.18.3::
 
@@ -229,7 +234,7 @@ def selectors_beyond_the_bridge(document: Document) -> Iterator[Problem]:
                 yield found.problem("replay looks at no selector, and consumers have some", "selectorAware")
 
 
-@rule("N034", "error", releases="5.6.0", source="measured on 5.18.3; AMQ-4952; ProducerBrokerExchange.canDispatch")
+@rule("N034", "error", releases="5.6.0")
 def audit_of_what_comes_back(document: Document) -> Iterator[Problem]:
     """auditNetworkProducers beside replayWhenNoConsumers.
 
@@ -238,6 +243,7 @@ def audit_of_what_comes_back(document: Document) -> Iterator[Problem]:
         Without replay the audit is of use: after a lost reply a bridge sends again, and only the audit notices.
     Fix: take auditNetworkProducers out where messages are replayed, and let consumers recognise what comes twice.
     Cannot see: whether the peers replay. What a file says of its own queues is taken for all.
+    Source: measured on 5.18.3; AMQ-4952; ProducerBrokerExchange.canDispatch
 
     Fires on 5.18.3::
 

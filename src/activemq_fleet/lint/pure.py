@@ -18,9 +18,7 @@ def master_uris(document: Document) -> Iterator[tuple[Element, str]]:
     yield from ((broker, "masterConnectorURI") for broker in document.brokers if broker.has("masterConnectorURI"))
 
 
-@rule(
-    "P001", "error", releases=_PURE, source="MasterConnector and FailoverTransport of 5.5; measured on 5.5.1 and 5.7.0"
-)
+@rule("P001", "error", releases=_PURE)
 def slave_that_never_takes_over(document: Document) -> Iterator[Problem]:
     """A slave that dials its master through failover: without an end.
 
@@ -28,6 +26,7 @@ def slave_that_never_takes_over(document: Document) -> Iterator[Problem]:
         the slave never takes over: watched for 30 s on 5.5.1 and 5.7.0.
     Fix: write remoteURI="nio://master:61618" (a take-over then took 0.02 s), and start the slave only when that port
         answers; or failover:(…)?maxReconnectAttempts=1.
+    Source: MasterConnector and FailoverTransport of 5.5; measured on 5.5.1 and 5.7.0
 
     Fires on 5.5.1::
 
@@ -51,18 +50,18 @@ def slave_that_never_takes_over(document: Document) -> Iterator[Problem]:
             attempts = failover.number("maxReconnectAttempts")
             if said is None or (attempts is not None and attempts < document.release.bridge_reconnect_attempts):
                 when = "without maxReconnectAttempts" if said is None else f"with maxReconnectAttempts={said}"
-                yield node.problem(
-                    f"failover: {when} reconnects for ever: this slave never takes over", name, "failover:"
-                )
+                message = f"failover: {when} reconnects for ever: this slave never takes over"
+                yield node.problem(message, name, "failover:")
 
 
-@rule("P002", "warning", releases=_PURE, source="BrokerService of 5.5; pure-master-slave page")
+@rule("P002", "warning", releases=_PURE)
 def master_that_does_not_wait(document: Document) -> Iterator[Problem]:
     """A master of a pure pair that serves before its slave is there.
 
     Why: what it accepts before the slave attaches is never copied: when it dies, that is gone.
     Fix: set waitForSlave="true" on the master, and waitForSlaveTimeout (ms, from 5.3.1 on).
     Cannot see: in one file alone whether a broker is a master; shutdownOnSlaveFailure says so.
+    Source: BrokerService of 5.5; pure-master-slave page
 
     Fires on 5.5.1::
 
@@ -78,20 +77,19 @@ def master_that_does_not_wait(document: Document) -> Iterator[Problem]:
     for broker in document.brokers:
         is_master = ours or broker.has("shutdownOnSlaveFailure")
         if is_master and not _is_slave(broker) and broker.flag("waitForSlave", False) is False:
-            yield broker.problem(
-                "this master does not wait for its slave: what it takes before is not copied",
-                "waitForSlave" if broker.has("waitForSlave") else "shutdownOnSlaveFailure",
-            )
+            message = "this master does not wait for its slave: what it takes before is not copied"
+            yield broker.problem(message, "waitForSlave" if broker.has("waitForSlave") else "shutdownOnSlaveFailure")
 
 
-@rule("P003", "warning", releases=_PURE, source="BrokerService of 5.5; pure-master-slave page")
-def undecided_about_its_slave(document: Document) -> Iterator[Problem]:
+@rule("P003", "warning", each="broker", releases=_PURE)
+def undecided_about_its_slave(broker: Element) -> Iterator[Problem]:
     """A master that does not say what to do when its slave dies.
 
     Why: by default it goes on alone and without a word to its clients, so that messages have one copy until somebody
         looks.
     Fix: decide, and write it down: shutdownOnSlaveFailure="true" to stop rather than run without a copy,
         shutdownOnSlaveFailure="false" to go on and be watched.
+    Source: BrokerService of 5.5; pure-master-slave page
 
     Fires on 5.5.1::
 
@@ -101,18 +99,18 @@ def undecided_about_its_slave(document: Document) -> Iterator[Problem]:
 
         <broker waitForSlave="true" waitForSlaveTimeout="86400000" shutdownOnSlaveFailure="false"/>
     """
-    for broker in document.brokers:
-        if broker.flag("waitForSlave", False) and not broker.has("shutdownOnSlaveFailure"):
-            yield broker.problem("when its slave dies this master goes on without a copy", "waitForSlave")
+    if broker.flag("waitForSlave", False) and not broker.has("shutdownOnSlaveFailure"):
+        yield broker.problem("when its slave dies this master goes on without a copy", "waitForSlave")
 
 
-@rule("P004", "warning", releases="5.3.1 !5.8.0", source="BrokerService of 5.5; measured on 5.5.1")
-def master_that_gives_up_its_start(document: Document) -> Iterator[Problem]:
+@rule("P004", "warning", each="broker", releases="5.3.1 !5.8.0")
+def master_that_gives_up_its_start(broker: Element) -> Iterator[Problem]:
     """waitForSlave without a timeout of its own.
 
     Why: after 600000 ms without a slave the master gives up its start ("Gave up waiting for slave to start") and
         stops. A slave that is repaired for longer takes the master with it.
     Fix: set waitForSlaveTimeout, in ms, to what your repair takes, such as 86400000 for a day.
+    Source: BrokerService of 5.5; measured on 5.5.1
 
     Fires on 5.5.1::
 
@@ -122,18 +120,18 @@ def master_that_gives_up_its_start(document: Document) -> Iterator[Problem]:
 
         <broker waitForSlave="true" waitForSlaveTimeout="86400000" shutdownOnSlaveFailure="false"/>
     """
-    for broker in document.brokers:
-        if broker.flag("waitForSlave", False) and not broker.has("waitForSlaveTimeout"):
-            yield broker.problem("without a slave this master gives up its start after 600 s", "waitForSlave")
+    if broker.flag("waitForSlave", False) and not broker.has("waitForSlaveTimeout"):
+        yield broker.problem("without a slave this master gives up its start after 600 s", "waitForSlave")
 
 
-@rule("P007", "warning", releases=_PURE, source="BrokerService.masterFailed and startAllConnectors of 5.5 and 5.7")
-def links_that_never_start(document: Document) -> Iterator[Problem]:
+@rule("P007", "warning", each="broker", releases=_PURE)
+def links_that_never_start(broker: Element) -> Iterator[Problem]:
     """A slave that stops with its master, and has links.
 
     Why: with shutdownOnMasterFailure="true" the slave never takes over: it stops, and keeps a copy of the data. Its
         networkConnectors start at a take-over only, so never.
     Fix: take shutdownOnMasterFailure out if the slave shall take over, or the networkConnectors if it shall not.
+    Source: BrokerService.masterFailed and startAllConnectors of 5.5 and 5.7
 
     Fires on 5.5.1::
 
@@ -146,15 +144,14 @@ def links_that_never_start(document: Document) -> Iterator[Problem]:
         <masterConnector remoteURI="nio://orders-mq01-a:61618"/>
         <networkConnector name="south" uri="static:(tcp://south:61616)"/>
     """
-    for broker in document.brokers:
-        links = broker.all("networkConnector")
-        if links and _is_slave(broker) and broker.flag("shutdownOnMasterFailure", False):
-            what = "networkConnectors" if len(links) > 1 else f"networkConnector {links[0].get('name')}"
-            text = f"this slave stops with its master, so that its {what} can never start"
-            yield broker.problem(text, "shutdownOnMasterFailure")
+    links = broker.all("networkConnector")
+    if links and _is_slave(broker) and broker.flag("shutdownOnMasterFailure", False):
+        what = "networkConnectors" if len(links) > 1 else f"networkConnector {links[0].get('name')}"
+        text = f"this slave stops with its master, so that its {what} can never start"
+        yield broker.problem(text, "shutdownOnMasterFailure")
 
 
-@rule("P010", "warning", releases=_PURE, source="MasterConnector of 5.5; pure-master-slave page")
+@rule("P010", "warning", releases=_PURE)
 def slave_without_credentials(document: Document) -> Iterator[Problem]:
     """A slave that logs in to its master without a name and a password.
 
@@ -162,6 +159,7 @@ def slave_without_credentials(document: Document) -> Iterator[Problem]:
     Fix: set userName and password on <masterConnector>; masterConnectorURI has no place for them, so write the
         element instead.
     Cannot see: the master's file. Both nodes must have the same plugins, so the slave's own say what the master asks.
+    Source: MasterConnector of 5.5; pure-master-slave page
 
     Fires on 5.5.1::
 
@@ -177,9 +175,8 @@ def slave_without_credentials(document: Document) -> Iterator[Problem]:
     for node, name in master_uris(document):
         missing = [needed for needed in ("userName", "password") if not node.has(needed)]
         if missing:
-            yield node.problem(
-                f"no {' and no '.join(missing)}: a master with a <{plugins[0].name}>, as here, refuses this slave", name
-            )
+            message = f"no {' and no '.join(missing)}: a master with a <{plugins[0].name}>, as here, refuses this slave"
+            yield node.problem(message, name)
 
 
 def _lets_anyone_in(plugin: Element) -> bool:

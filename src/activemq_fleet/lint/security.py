@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from activemq_fleet.findings import Severity
-from activemq_fleet.lint.clients import elements_in_broker, is_loopback, listens_on
+from activemq_fleet.lint.clients import is_loopback, listens_on
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.uri import Uri
@@ -41,7 +41,7 @@ _SHIPPED_SPANS = {"amqp": "5.8.0 !5.19.7 6.0.0 !6.2.6", "": "5.9.0 !5.19.7 6.0.0
 
 def reachable(broker: Element) -> list[tuple[Element, Uri]]:
     """Return the connectors, each with its URI, that clients outside the process can reach."""
-    found = [(connector, listens_on(connector)) for connector in elements_in_broker(broker, "transportConnector")]
+    found = [(connector, listens_on(connector)) for connector in broker.all("transportConnector")]
     return [(connector, uri) for connector, uri in found if uri.scheme != "vm"]
 
 
@@ -53,10 +53,8 @@ def authenticates(broker: Element) -> bool:
     return any(plugin.name not in _ADMITS_ANYONE for plugin in plugins)
 
 
-@rule(
-    "S003", "error", source="TransportConnection and AuthorizationBroker of the release tags; the shipped activemq.xml"
-)
-def nobody_is_asked(document: Document) -> Iterator[Problem]:
+@rule("S003", "error", each="broker")
+def nobody_is_asked(broker: Element) -> Iterator[Problem]:
     """No plugin asks who a client is.
 
     Why: whoever reaches a port reads, writes and removes every queue and topic, and may link a broker of his own to
@@ -65,6 +63,7 @@ def nobody_is_asked(document: Document) -> Iterator[Problem]:
         an authorizationPlugin for who may use which destination.
     Cannot see: what a firewall keeps away. For a file alone it is a warning, one level less where all connectors are
         bound to the machine itself; TLS that demands a client's certificate counts as a login.
+    Source: TransportConnection and AuthorizationBroker of the release tags; the shipped activemq.xml
 
     Fires on 5.18.3::
 
@@ -78,29 +77,26 @@ def nobody_is_asked(document: Document) -> Iterator[Problem]:
 
         <jaasAuthenticationPlugin configuration="activemq"/>
     """
-    for broker in document.brokers:
-        connectors = reachable(broker)
-        if not connectors and not broker.has("transportConnectorURIs"):
-            continue
-        if not authenticates(broker):
-            if connectors and all(_demands_certificate(uri) for _, uri in connectors):
-                continue
-            local = connectors and all(is_loopback(uri.host) for _, uri in connectors)
-            ports = ", ".join(str(uri.port) for _, uri in connectors if uri.port)
-            yield broker.problem(
-                "authorizationPlugin knows nobody without a login: it refuses every client"
-                if elements_in_broker(broker, "authorizationPlugin")
-                else f"whoever reaches this broker{ports and f' on {ports}'} may do all: nobody asks for a login",
-                severity=_severity(document, bool(local)),
-            )
-            continue
-        if not elements_in_broker(broker, "authorizationPlugin"):
-            for plugin in elements_in_broker(broker, "simpleAuthenticationPlugin"):
-                if plugin.flag("anonymousAccessAllowed", False):
-                    yield plugin.problem(
-                        "clients without a login may do everything: anonymous access without an authorizationPlugin",
-                        "anonymousAccessAllowed",
-                    )
+    connectors = reachable(broker)
+    if not connectors and not broker.has("transportConnectorURIs"):
+        return
+    if not authenticates(broker):
+        if connectors and all(_demands_certificate(uri) for _, uri in connectors):
+            return
+        local = connectors and all(is_loopback(uri.host) for _, uri in connectors)
+        ports = ", ".join(str(uri.port) for _, uri in connectors if uri.port)
+        yield broker.problem(
+            "authorizationPlugin knows nobody without a login: it refuses every client"
+            if broker.all("authorizationPlugin")
+            else f"whoever reaches this broker{ports and f' on {ports}'} may do all: nobody asks for a login",
+            severity=_severity(broker.document, bool(local)),
+        )
+        return
+    if not broker.all("authorizationPlugin"):
+        for plugin in broker.all("simpleAuthenticationPlugin"):
+            if plugin.flag("anonymousAccessAllowed", False):
+                message = "clients without a login may do everything: anonymous access without an authorizationPlugin"
+                yield plugin.problem(message, "anonymousAccessAllowed")
 
 
 def _severity(document: Document, local: bool) -> Severity:
@@ -115,8 +111,8 @@ def _demands_certificate(uri: Uri) -> bool:
     return "ssl" in uri.scheme and "true" in wanted
 
 
-@rule("S008", "warning", source="the shipped activemq.xml of the release tags; SECURITY.md of 6.3.1, item 4")
-def connectors_as_shipped(document: Document) -> Iterator[Problem]:
+@rule("S008", "warning", each="broker")
+def connectors_as_shipped(broker: Element) -> Iterator[Problem]:
     """Connectors that came with the release and nobody asked for.
 
     Why: each protocol is one more way in, and most of the advisories of the last years are about one of them. The
@@ -124,6 +120,7 @@ def connectors_as_shipped(document: Document) -> Iterator[Problem]:
     Fix: remove the connectors whose protocol no client of yours speaks.
     Cannot see: which protocols your clients speak. It is told only where the connectors stand as they are shipped, all
         of them, and nobody is asked for a login.
+    Source: the shipped activemq.xml of the release tags; SECURITY.md of 6.3.1, item 4
 
     Fires on 5.18.3::
 
@@ -142,41 +139,36 @@ def connectors_as_shipped(document: Document) -> Iterator[Problem]:
 
         <transportConnector name="mqtt" uri="mqtt://0.0.0.0:1883?wireFormat.maxFrameSize=1048576"/>
     """
-    if document.broker is not None:  # the inventory says which connectors there are
+    if broker.document.broker is not None:  # the inventory says which connectors there are
         return
-    for broker in document.brokers:
-        if authenticates(broker):
-            continue
-        found = {connector.get("name"): (connector, uri) for connector, uri in reachable(broker)}
-        wanted = [
-            scheme for scheme in _SHIPPED if document.release.within(_SHIPPED_SPANS.get(scheme, _SHIPPED_SPANS[""]))
-        ]
-        if not wanted or found.keys() != {"openwire", *wanted}:
-            continue
-        if all(_as_shipped(name, found[name][1]) for name in wanted):
-            for name in wanted:
-                port = PROTOCOLS[name].port
-                yield found[name][0].problem(
-                    f"{name} is open on {port} as the release ships it: is there a client that speaks it?",
-                    "uri",
-                    f"{name}:",
-                )
+    if authenticates(broker):
+        return
+    found = {connector.get("name"): (connector, uri) for connector, uri in reachable(broker)}
+    wanted = [
+        scheme for scheme in _SHIPPED if broker.document.release.within(_SHIPPED_SPANS.get(scheme, _SHIPPED_SPANS[""]))
+    ]
+    if not wanted or found.keys() != {"openwire", *wanted}:
+        return
+    if all(_as_shipped(name, found[name][1]) for name in wanted):
+        for name in wanted:
+            port = PROTOCOLS[name].port
+            message = f"{name} is open on {port} as the release ships it: is there a client that speaks it?"
+            yield found[name][0].problem(message, "uri", f"{name}:")
 
 
 def _as_shipped(name: str, uri: Uri) -> bool:
     return (uri.scheme, uri.host, uri.port) == (name, "0.0.0.0", PROTOCOLS[name].port)  # noqa: S104 -- compared, not bound
 
 
-@rule(
-    "S009", "warning", source="OpenWireFormat, AmqpWireFormat, MQTTWireFormat of the release tags; SECURITY.md of 6.3.1"
-)
-def frames_of_any_size(document: Document) -> Iterator[Problem]:
+@rule("S009", "warning", each="transportConnector")
+def frames_of_any_size(connector: Element) -> Iterator[Problem]:
     """A connector without wireFormat.maxFrameSize.
 
     Why: a frame names its length first and the broker makes room for it, so a few clients, or one scanner whose first
         bytes are read as a length, use up the memory.
     Fix: add wireFormat.maxFrameSize=10485760 (10 MB) to the connector's URI, or what your largest message needs. Mind
         the spelling: wireformat.maxFrameSize is not read. Releases before 5.6 have no such limit: filter by address.
+    Source: OpenWireFormat, AmqpWireFormat, MQTTWireFormat of the release tags; SECURITY.md of 6.3.1
 
     Fires on 5.18.3::
 
@@ -190,31 +182,30 @@ def frames_of_any_size(document: Document) -> Iterator[Problem]:
 
         <transportConnector name="clients" uri="nio://0.0.0.0:61617?wireFormat.maxFrameSize=104857600"/>
     """
-    for connector in document.connectors:
-        uri = listens_on(connector)
-        if _MAX_FRAME_SIZE in uri.options or "${" in uri.text:
-            continue
-        if uri.scheme.startswith("auto") and "wireFormat.default.maxFrameSize" in uri.options:
-            continue
-        size = _largest_frame(uri, document.release)
-        if not size or (document.broker is not None and not document.release.has_max_frame_size):
-            continue
-        name = connector.get("name") or uri.text
-        if not document.release.has_max_frame_size:
-            yield connector.problem(
-                f"connector {name} takes frames {size}, and release {document.release} has no setting against it",
-                "uri",
-                severity="info",
-            )
-            continue
-        wrong = next((option for option in uri.options if option.lower() == _MAX_FRAME_SIZE.lower()), "")
+    uri = listens_on(connector)
+    if _MAX_FRAME_SIZE in uri.options or "${" in uri.text:
+        return
+    if uri.scheme.startswith("auto") and "wireFormat.default.maxFrameSize" in uri.options:
+        return
+    size = _largest_frame(uri, connector.document.release)
+    if not size or (connector.document.broker is not None and not connector.document.release.has_max_frame_size):
+        return
+    name = connector.get("name") or uri.text
+    if not connector.document.release.has_max_frame_size:
         yield connector.problem(
-            f"connector {name} takes frames {size}"
-            + (f": {wrong} is not read, it is spelled {_MAX_FRAME_SIZE}" if wrong else ""),
+            f"connector {name} takes frames {size}, and release {connector.document.release} has no setting against it",
             "uri",
-            wrong,
-            severity="info" if is_loopback(uri.host) or _is_replication(connector, document) else None,
+            severity="info",
         )
+        return
+    wrong = next((option for option in uri.options if option.lower() == _MAX_FRAME_SIZE.lower()), "")
+    yield connector.problem(
+        f"connector {name} takes frames {size}"
+        + (f": {wrong} is not read, it is spelled {_MAX_FRAME_SIZE}" if wrong else ""),
+        "uri",
+        wrong,
+        severity="info" if is_loopback(uri.host) or _is_replication(connector, connector.document) else None,
+    )
 
 
 def _is_replication(connector: Element, document: Document) -> bool:

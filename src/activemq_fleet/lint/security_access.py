@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from activemq_fleet.lint.clients import elements_in_broker, is_loopback
-from activemq_fleet.lint.document import Document, Element, Problem
+from activemq_fleet.lint.clients import is_loopback
+from activemq_fleet.lint.document import Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.fleets import FleetView
 from activemq_fleet.lint.security import authenticates, reachable
@@ -17,14 +17,15 @@ _FEW = 5
 _DIGITS = 15
 
 
-@rule("S015", "warning", source="AuthorizationBroker of the release tags")
-def no_authorization(document: Document) -> Iterator[Problem]:
+@rule("S015", "warning", each="broker")
+def no_authorization(broker: Element) -> Iterator[Problem]:
     """A login, and no rule on who may do what.
 
     Why: every account, that of the smallest client too, reads, writes and removes every queue and topic, and one
         leaked password opens all of them.
     Fix: add an authorizationPlugin. In a fleet: activemq_acl.
     Cannot see: a plugin of your own, made as a bean, which may decide it. Of a fleet it is told as info.
+    Source: AuthorizationBroker of the release tags
 
     Fires on 5.18.3::
 
@@ -49,28 +50,26 @@ def no_authorization(document: Document) -> Iterator[Problem]:
           </plugins>
         </broker>
     """
-    for broker in document.brokers:
-        if broker.has("plugins") or not reachable(broker) or not authenticates(broker):
-            continue
-        plugins = [plugin for holder in broker.children("plugins") for plugin in holder.children()]
-        if any(plugin.name in ("authorizationPlugin", "bean", "ref") for plugin in plugins):
-            continue
-        for plugin in plugins:
-            if plugin.name in (*_BY_PASSWORD, "jaasCertificateAuthenticationPlugin"):
-                yield plugin.problem(
-                    "whoever has a login may do everything: there is no authorizationPlugin",
-                    severity="info" if document.broker else None,
-                )
+    if broker.has("plugins") or not reachable(broker) or not authenticates(broker):
+        return
+    plugins = [plugin for holder in broker.children("plugins") for plugin in holder.children()]
+    if any(plugin.name in ("authorizationPlugin", "bean", "ref") for plugin in plugins):
+        return
+    for plugin in plugins:
+        if plugin.name in (*_BY_PASSWORD, "jaasCertificateAuthenticationPlugin"):
+            message = "whoever has a login may do everything: there is no authorizationPlugin"
+            yield plugin.problem(message, severity="info" if broker.document.broker else None)
 
 
-@rule("S016", "info", source="ConnectionInfo of OpenWire, CONNECT of STOMP and MQTT: the password as it is")
-def login_in_clear_text(document: Document) -> Iterator[Problem]:
+@rule("S016", "info", each="broker")
+def login_in_clear_text(broker: Element) -> Iterator[Problem]:
     """Clients send their passwords in clear text.
 
     Why: without TLS whoever sees the packets of one connection has the account, and all messages besides.
     Fix: use the connector's scheme with TLS (nio+ssl, stomp+nio+ssl, mqtt+nio+ssl …), or bind it to 127.0.0.1 behind
         something that ends TLS.
     Cannot see: a network that nobody else is on, or that is encrypted itself, which is why it is an info.
+    Source: ConnectionInfo of OpenWire, CONNECT of STOMP and MQTT: the password as it is
 
     Fires on 5.18.3::
 
@@ -85,26 +84,22 @@ def login_in_clear_text(document: Document) -> Iterator[Problem]:
           </transportConnectors>
         </broker>
     """
-    for broker in document.brokers:
-        if not elements_in_broker(broker, *_BY_PASSWORD):
-            continue
-        open_ones = [
-            (connector, uri)
-            for connector, uri in reachable(broker)
-            if uri.scheme
-            and "ssl" not in uri.scheme
-            and uri.scheme not in ("wss", "https")
-            and not is_loopback(uri.host)
-        ]
-        if open_ones:
-            connector, _ = open_ones[0]
-            ports = ", ".join(f"{uri.scheme} on {uri.port}" for _, uri in open_ones[:_FEW])
-            more = f" and {len(open_ones) - _FEW} more" if len(open_ones) > _FEW else ""
-            yield connector.problem(f"clients send passwords in clear text: {ports}{more}")
+    if not broker.all(*_BY_PASSWORD):
+        return
+    open_ones = [
+        (connector, uri)
+        for connector, uri in reachable(broker)
+        if uri.scheme and "ssl" not in uri.scheme and uri.scheme not in ("wss", "https") and not is_loopback(uri.host)
+    ]
+    if open_ones:
+        connector, _ = open_ones[0]
+        ports = ", ".join(f"{uri.scheme} on {uri.port}" for _, uri in open_ones[:_FEW])
+        more = f" and {len(open_ones) - _FEW} more" if len(open_ones) > _FEW else ""
+        yield connector.problem(f"clients send passwords in clear text: {ports}{more}")
 
 
-@rule("S017", "warning", source="ManagementContext of the release tags; jmx.remote.x.password.file of JMX")
-def jmx_without_login(document: Document) -> Iterator[Problem]:
+@rule("S017", "warning", each="managementContext")
+def jmx_without_login(context: Element) -> Iterator[Problem]:
     """createConnector="true" opens JMX to everybody.
 
     Why: the registry listens on all interfaces, whatever connectorHost says, and asks for no login unless
@@ -112,6 +107,7 @@ def jmx_without_login(document: Document) -> Iterator[Problem]:
         an MLet.
     Fix: leave createConnector at false, and use Jolokia or a JMX of the JVM's own with a password file and TLS.
     Cannot see: a firewall. To 5.14 true is what counts where nothing is said.
+    Source: ManagementContext of the release tags; jmx.remote.x.password.file of JMX
 
     Fires on 5.18.3::
 
@@ -125,12 +121,9 @@ def jmx_without_login(document: Document) -> Iterator[Problem]:
           <managementContext><managementContext createConnector="false"/></managementContext>
         </broker>
     """
-    for context in document.all("managementContext"):
-        if context.flag("createConnector", False) and not _asks_for_login(context):
-            yield context.problem(
-                f"JMX listens on {context.get('connectorPort') or '1099'} of all interfaces and asks for no login",
-                "createConnector",
-            )
+    if context.flag("createConnector", False) and not _asks_for_login(context):
+        message = f"JMX listens on {context.get('connectorPort') or '1099'} of all interfaces and asks for no login"
+        yield context.problem(message, "createConnector")
 
 
 def _asks_for_login(context: Element) -> bool:
@@ -138,7 +131,7 @@ def _asks_for_login(context: Element) -> bool:
     return context.has("environment") or any(name.endswith(("password.file", "login.config")) for name in names)
 
 
-@rule("S018", "warning", scope="fleet", source="measured on 5.18.3 and 6.3.1 with a heap of 512 MB")
+@rule("S018", "warning", scope="fleet")
 def frames_fill_the_heap(view: FleetView) -> Iterator[Problem]:
     """The largest frame times the connections that are let in is more than the heap.
 
@@ -148,6 +141,7 @@ def frames_fill_the_heap(view: FleetView) -> Iterator[Problem]:
         have, in the options of activemq_connectors, or raise activemq_heap.
     Cannot see: connectors of fragments. It is a warning where fewer than five connections are enough, else an info:
         what is rendered by default takes more of them.
+    Source: measured on 5.18.3 and 6.3.1 with a heap of 512 MB
 
     Fires on 5.18.3::
 
@@ -181,10 +175,10 @@ def frames_fill_the_heap(view: FleetView) -> Iterator[Problem]:
                 too_large.append((frame, connector.name, "any number" if most is None else most))
         if too_large:
             frame, name, let_in = max(too_large, key=lambda one: one[0])
-            yield view.problem(
-                broker,
+            yield Problem(
                 f"{max(heap // frame, 1)} connections with a frame of {frame >> 20} MiB each fill the heap of "
                 f"{heap >> 20} MiB, and connector {name} lets in {let_in}",
+                host=broker.host,
                 severity="warning" if heap // frame < _FEW else "info",
             )
 

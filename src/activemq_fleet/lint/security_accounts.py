@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
-from activemq_fleet.lint.security_console import console_imports, pages, property_of, value_of
+from activemq_fleet.lint.security_console import beans_of, console_imports, pages, property_of, value_of
 from activemq_fleet.settings.default_credentials import is_default_credential
 
 _LINE = re.compile(r"[ \t]*([^#!\s=:][^\s=:]*)[ \t]*(?:[=:][ \t]*|[ \t])(.*?)[ \t\r]*")
@@ -50,7 +50,7 @@ def entries(document: Document, file: str) -> list[Entry]:
     return found
 
 
-@rule("S004", "error", source="the shipped files of the release tags, 5.3.2 to 6.3.1")
+@rule("S004", "error")
 def shipped_account(document: Document) -> Iterator[Problem]:
     """An account with the password that the releases ship.
 
@@ -58,6 +58,7 @@ def shipped_account(document: Document) -> Iterator[Problem]:
         is the console, Jolokia or the broker itself.
     Fix: set passwords of your own, and remove the accounts that nobody uses.
     Cannot see: files other than those beside activemq.xml. An account that nothing here makes use of is told as info.
+    Source: the shipped files of the release tags, 5.3.2 to 6.3.1
 
     Fires on 5.18.3, as jetty-realm.properties::
 
@@ -104,14 +105,12 @@ def _of_the_broker(document: Document) -> Iterator[Problem]:
                 continue
             whose = "the broker" if node.name == "authenticationUser" else f"{node.name} {node.get('name')}".strip()
             if entry is None:
-                yield node.problem(
-                    f"{whose} has the account {user} with the password of the releases", password_attribute
-                )
+                message = f"{whose} has the account {user} with the password of the releases"
+                yield node.problem(message, password_attribute)
             else:
                 reported.add(entry)
-                yield entry.problem(
-                    f"{whose} has the account {user} with the password of the releases, from {entry.name}"
-                )
+                message = f"{whose} has the account {user} with the password of the releases, from {entry.name}"
+                yield entry.problem(message)
     own, secret = (properties.get(key) for key in _CONSOLE_ACCOUNT)
     if (
         own
@@ -120,9 +119,8 @@ def _of_the_broker(document: Document) -> Iterator[Problem]:
         and is_default_credential(own.value, secret.value)
         and console_imports(document)
     ):
-        yield secret.problem(
-            f"the console logs in to the broker as {own.value} with the password of the releases", used=False
-        )
+        message = f"the console logs in to the broker as {own.value} with the password of the releases"
+        yield secret.problem(message, used=False)
 
 
 def _resolved(node: Element, attribute: str, properties: dict[str, Entry]) -> tuple[str, Entry | None]:
@@ -136,14 +134,14 @@ def _resolved(node: Element, attribute: str, properties: dict[str, Entry]) -> tu
 def _of_the_console(document: Document) -> Iterator[Problem]:
     if not console_imports(document):
         return
-    console = [page for page in pages(document) if page.name]
-    realm = any(b"jetty-realm.properties" in document.other_files[page.name] for page in console)
+    console = [page for page in pages(document) if page.file]
+    realm = any(b"jetty-realm.properties" in page.data for page in console)
     if not (realm if console else document.release.console_accounts == "realm"):
         return
     login_is_required = not any(
         (place := property_of(bean, "authenticate")) and value_of(place).strip().lower() == "false"
         for page in console
-        for bean in page.beans("Constraint")
+        for bean in beans_of(page, "Constraint")
     )
     for entry in entries(document, "jetty-realm.properties"):
         if is_default_credential(entry.name, entry.value.partition(",")[0].strip()):

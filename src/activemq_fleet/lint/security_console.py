@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from contextlib import suppress
 
 from activemq_fleet.lint.clients import is_wildcard
 from activemq_fleet.lint.document import Document, Element, Problem
@@ -26,22 +26,17 @@ _GUARDED = {
 }
 
 
-class Page(NamedTuple):
-    """A parsed file of the web console; ``name`` is "" where the console's beans are in activemq.xml itself."""
-
-    name: str
-    document: Document
-
-    def problem(self, message: str, node: Element, attribute: str = "", part: str = "") -> Problem:
-        return Problem(message, node=node, attribute=attribute, part=part, file=self.name)
-
-    def beans(self, *classes: str) -> list[Element]:
-        """Return the beans whose class, without its package, is one of ``classes``."""
-        return [bean for bean in self.document.all("bean") if class_name(bean) in classes]
+Place = tuple[Element, str]
 
 
 def class_name(bean: Element) -> str:
+    """Return the class of a bean without its package and outer class."""
     return bean.get("class").rpartition(".")[2].rpartition("$")[2]
+
+
+def beans_of(page: Document, *classes: str) -> list[Element]:
+    """Return the beans of a file whose class, without its package, is one of ``classes``."""
+    return [bean for bean in page.all("bean") if class_name(bean) in classes]
 
 
 def console_imports(document: Document) -> list[tuple[Element, str]]:
@@ -50,18 +45,16 @@ def console_imports(document: Document) -> list[tuple[Element, str]]:
     return [(node, name) for node, name in found if name in _CONSOLE_FILES]
 
 
-def pages(document: Document) -> Iterator[Page]:
+def pages(document: Document) -> Iterator[Document]:
     """Yield the files that may hold the console's beans: the imported files, and activemq.xml itself."""
     for _, name in console_imports(document):
         if name in document.other_files:
-            try:
-                yield Page(name, Document(document.other_files[name], document.release))
-            except UnreadableError:
-                continue
-    yield Page("", document)
+            with suppress(UnreadableError):
+                yield Document(document.other_files[name], document.release, file=name)
+    yield document
 
 
-def property_of(bean: Element, name: str) -> tuple[Element, str] | None:
+def property_of(bean: Element, name: str) -> Place | None:
     """Return the (element, attribute) that hold a property's value, or None; attribute "" is the element's text."""
     for prop in bean.children("property"):
         if prop.get("name") == name:
@@ -70,12 +63,13 @@ def property_of(bean: Element, name: str) -> tuple[Element, str] | None:
     return None
 
 
-def value_of(place: tuple[Element, str]) -> str:
+def value_of(place: Place) -> str:
+    """Return the text that the (element, attribute) of a property holds."""
     node, attribute = place
     return node.get(attribute) if attribute else node.text
 
 
-@rule("S005", "error", source="CVE-2024-32114; jetty.xml of the release tags")
+@rule("S005", "error")
 def console_without_login(document: Document) -> Iterator[Problem]:
     """The console, or the API with Jolokia and REST, asks nobody for a login.
 
@@ -84,6 +78,7 @@ def console_without_login(document: Document) -> Iterator[Problem]:
     Fix: set authenticate to true, and a pathSpec of / (from 6.0, one path each) or /* for all pages; upgrade 6.0 and
         6.1 to 6.1.2 or later.
     Cannot see: a proxy in front that asks.
+    Source: CVE-2024-32114; jetty.xml of the release tags
 
     Fires on 6.0.1, as jetty.xml::
 
@@ -118,33 +113,33 @@ def console_without_login(document: Document) -> Iterator[Problem]:
         </beans>
     """
     for page in pages(document):
-        contexts = [place for bean in page.beans("WebAppContext") if (place := property_of(bean, "contextPath"))]
+        contexts = [place for bean in beans_of(page, "WebAppContext") if (place := property_of(bean, "contextPath"))]
         contexts = [place for place in contexts if value_of(place) in _GUARDED]
         if not contexts:
             continue
         off = [
             place
-            for bean in page.beans("Constraint")
+            for bean in beans_of(page, "Constraint")
             if (place := property_of(bean, "authenticate")) and value_of(place).strip().lower() == "false"
         ]
         specs = _guarded_paths(page)
         for place in off:
-            yield page.problem("authenticate is false: the pages behind this constraint ask for no login", *place)
+            yield place[0].problem("authenticate is false: the pages behind this constraint ask for no login", place[1])
         if specs is None or off:
             continue
         for place in contexts:
             context = value_of(place)
             if not any(spec in _GUARDED[context] for spec in specs):
                 guarded = f"only {' and '.join(specs)} are guarded" if specs else "no path is guarded"
-                yield page.problem(f"{context} asks for no login: {guarded}", *place)
+                yield place[0].problem(f"{context} asks for no login: {guarded}", place[1])
 
 
-def _guarded_paths(page: Page) -> tuple[str, ...] | None:
+def _guarded_paths(page: Document) -> tuple[str, ...] | None:
     """Return the paths that ask for a login; None where something other than Jetty's own constraints may guard them."""
-    mappings = page.beans("ConstraintMapping")
-    if not mappings and any("ecurity" in class_name(bean) for bean in page.document.all("bean")):
+    mappings = beans_of(page, "ConstraintMapping")
+    if not mappings and any("ecurity" in class_name(bean) for bean in page.all("bean")):
         return None
-    listed = page.document.release.console_family not in ("jetty11", "jetty12")  # from 11 on one path each
+    listed = page.release.console_family not in ("jetty11", "jetty12")  # from 11 on one path each
     found: list[str] = []
     for mapping in mappings:
         place = property_of(mapping, "pathSpec")
@@ -155,7 +150,7 @@ def _guarded_paths(page: Page) -> tuple[str, ...] | None:
     return tuple(found)
 
 
-@rule("S006", "warning", source="WebConsolePort, jetty.xml of the release tags; SECURITY.md of 6.3.1")
+@rule("S006", "warning")
 def console_on_all_interfaces(document: Document) -> Iterator[Problem]:
     """The web console and Jolokia listen on all interfaces.
 
@@ -164,6 +159,7 @@ def console_on_all_interfaces(document: Document) -> Iterator[Problem]:
         a proxy with TLS in front, or use an SSH tunnel. In a fleet: activemq_console_bind.
     Cannot see: -Djetty.host on the command line, which decides before the file; where the imported file is not beside
         activemq.xml this is told as info. From 6.3 on the files in conf/jetty decide.
+    Source: WebConsolePort, jetty.xml of the release tags; SECURITY.md of 6.3.1
 
     Fires on 5.18.3, as jetty.xml::
 
@@ -201,44 +197,41 @@ def console_on_all_interfaces(document: Document) -> Iterator[Problem]:
         if document.broker is not None:
             bind = document.broker.settings.console_bind
             if is_wildcard(bind):
-                yield node.problem(
-                    f"activemq_console_bind is {bind}: the console listens on all interfaces", "resource"
-                )
+                message = f"activemq_console_bind is {bind}: the console listens on all interfaces"
+                yield node.problem(message, "resource")
         elif name not in document.other_files:
-            yield node.problem(
-                f"{name} is not beside this file: where the console listens and who may log in was not looked at",
-                "resource",
-                severity="info",
-            )
+            message = f"{name} is not beside this file: where the console listens and who may log in was not looked at"
+            yield node.problem(message, "resource", severity="info")
     for page in pages(document):
-        if not page.beans("InetAccessHandler"):  # it lets in only those that the file names
+        if not beans_of(page, "InetAccessHandler"):  # it lets in only those that the file names
             yield from dict.fromkeys(_wide_open(page))
 
 
-def _wide_open(page: Page) -> Iterator[Problem]:
-    for bean in page.beans(*_CONNECTORS):
+def _wide_open(page: Document) -> Iterator[Problem]:
+    for bean in beans_of(page, *_CONNECTORS):
         place = property_of(bean, "host")
         if place is None:
             if not any(name.endswith("}host") for name in bean.attributes):
-                yield page.problem("the console listens on all interfaces: its connector has no host", bean)
+                yield bean.problem("the console listens on all interfaces: its connector has no host")
         elif is_wildcard(value_of(place).strip()):
-            yield page.problem(f"the console listens on all interfaces ({value_of(place)})", *place)
+            yield place[0].problem(f"the console listens on all interfaces ({value_of(place)})", place[1])
         elif "jetty.host" in value_of(place):
-            for port in page.beans("WebConsolePort"):
+            for port in beans_of(page, "WebConsolePort"):
                 host = property_of(port, "host")
                 if host is None:
-                    yield page.problem("the console listens on all interfaces: jettyPort has no host", port)
+                    yield port.problem("the console listens on all interfaces: jettyPort has no host")
                 elif is_wildcard(value_of(host).strip()):
-                    yield page.problem(f"the console listens on all interfaces ({value_of(host)})", *host)
+                    yield host[0].problem(f"the console listens on all interfaces ({value_of(host)})", host[1])
 
 
-@rule("S012", "error", releases="5.3.0 !5.14.0", source="CVE-2016-3088; jetty.xml of the release tags")
+@rule("S012", "error", releases="5.3.0 !5.14.0")
 def file_server(document: Document) -> Iterator[Problem]:
     """The console serves the web application fileserver.
 
     Why: it takes files by PUT and moves them by MOVE to any place that the broker may write to, so that whoever may
         log in, by default admin with the password admin, runs code (CVE-2016-3088).
     Fix: remove the WebAppContext of /fileserver from jetty.xml, and webapps/fileserver from the disk.
+    Source: CVE-2016-3088; jetty.xml of the release tags
 
     Fires on 5.11.4, as jetty.xml::
 
@@ -259,7 +252,7 @@ def file_server(document: Document) -> Iterator[Problem]:
         </beans>
     """
     for page in pages(document):
-        for bean in page.beans("WebAppContext"):
+        for bean in beans_of(page, "WebAppContext"):
             place = property_of(bean, "contextPath")
             if place is not None and value_of(place).strip() == "/fileserver":
-                yield page.problem("/fileserver lets a client write files anywhere the broker may", *place)
+                yield place[0].problem("/fileserver lets a client write files anywhere the broker may", place[1])

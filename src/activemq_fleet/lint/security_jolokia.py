@@ -16,7 +16,7 @@ _ADDS = ("addConnector", "addNetworkConnector")
 _RESTRICTS_SCHEMES = "5.19.8 6.2.7"
 
 
-@rule("S007", "warning", releases="5.17.1 6.0.0", source="CVE-2026-34197; measured with Jolokia 1.7.1, 1.7.2 and 2.6.0")
+@rule("S007", "warning", releases="5.17.1 6.0.0")
 def jolokia_adds_connectors(document: Document) -> Iterator[Problem]:
     """Jolokia lets who is logged in add connectors and links to the broker.
 
@@ -28,6 +28,7 @@ def jolokia_adds_connectors(document: Document) -> Iterator[Problem]:
     Fix: in jolokia-access.xml list the operations that may be called in <allow> by name, or add exec to <commands> and
         deny what may not be called. A file that is missing is safe: Jolokia then refuses everything.
     Cannot see: policies of releases up to 5.17.0, which lie inside the web application.
+    Source: CVE-2026-34197; measured with Jolokia 1.7.1, 1.7.2 and 2.6.0
 
     Fires on 5.18.3, as jolokia-access.xml::
 
@@ -51,10 +52,10 @@ def jolokia_adds_connectors(document: Document) -> Iterator[Problem]:
     open_doors = {name: place for name in _ADDS if (place := _lets(policy.root, name))}
     if open_doors:
         place = next(iter(open_doors.values()))
-        yield Problem(f"who is logged in may call {' and '.join(open_doors)} of the broker", node=place, file=_POLICY)
+        yield place.problem(f"who is logged in may call {' and '.join(open_doors)} of the broker")
 
 
-@rule("S011", "info", releases=_RESTRICTS_SCHEMES, source="TransportValidationUtils of 5.19.8 and 6.2.7")
+@rule("S011", "info", releases=_RESTRICTS_SCHEMES)
 def connectors_that_jolokia_cannot_add(document: Document) -> Iterator[Problem]:
     """The policy of Jolokia permits addNetworkConnector, which the release refuses for most schemes.
 
@@ -63,6 +64,7 @@ def connectors_that_jolokia_cannot_add(document: Document) -> Iterator[Problem]:
         pair while the broker runs ends with an error. activemq.xml itself is not restricted.
     Fix: change activemq.xml and restart, or add plain static:(tcp://…) links only; forbid the operation otherwise.
     Cannot see: whether anybody plans to.
+    Source: TransportValidationUtils of 5.19.8 and 6.2.7
 
     Fires on 6.3.1, as jolokia-access.xml::
 
@@ -79,11 +81,9 @@ def connectors_that_jolokia_cannot_add(document: Document) -> Iterator[Problem]:
     policy = _policy(document)
     place = _lets(policy.root, "addNetworkConnector") if policy else None
     if place is not None:
-        yield Problem(
+        yield place.problem(
             f"addNetworkConnector is permitted, and release {document.release} refuses masterslave:, multicast:"
-            " and failover: there",
-            node=place,
-            file=_POLICY,
+            " and failover: there"
         )
 
 
@@ -92,7 +92,7 @@ def _policy(document: Document) -> Document | None:
     if _POLICY not in document.other_files or not console_imports(document):
         return None
     try:
-        policy = Document(document.other_files[_POLICY], document.release)
+        policy = Document(document.other_files[_POLICY], document.release, file=_POLICY)
     except UnreadableError:
         return None
     return policy if policy.root.name == "restrict" else None

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from activemq_fleet.lint.document import Problem
 from activemq_fleet.lint.engine import rule
-from activemq_fleet.lint.releases import ReleaseView
+from activemq_fleet.lint.files import ReleaseView
 from activemq_fleet.releases import Advisory, Release
 
 _SEVERITIES = ("critical", "important", "moderate", "low")
@@ -14,7 +14,7 @@ _UNTIL_THEN = "until then let only brokers and clients reach the ports"
 _MOST_NAMED = 3
 
 
-@rule("S001", "error", scope="release", source="the project's advisory of CVE-2023-46604")
+@rule("S001", "error", scope="release")
 def open_to_remote_code(view: ReleaseView) -> Iterator[Problem]:
     """The release runs code for whoever reaches an OpenWire port (CVE-2023-46604).
 
@@ -22,6 +22,7 @@ def open_to_remote_code(view: ReleaseView) -> Iterator[Problem]:
     Fix: upgrade. Until then let only brokers and clients reach the ports, and waive this with that reason.
     Cannot see: who can reach the ports. It is a warning where the release's line has no fixed one (before 5.15), and
         for a distribution's package, which may have the fix under the old number.
+    Source: the project's advisory of CVE-2023-46604
 
     Fires on 5.18.2::
 
@@ -48,13 +49,14 @@ def open_to_remote_code(view: ReleaseView) -> Iterator[Problem]:
             )
 
 
-@rule("S002", "warning", scope="release", source="the project's announcements up to September 2026")
+@rule("S002", "warning", scope="release")
 def below_the_security_floor(view: ReleaseView) -> Iterator[Problem]:
     """The release is open to published vulnerabilities that a newer one fixes.
 
     Why: each of them is public, with the change that fixes it.
     Fix: upgrade. Until then let only brokers and clients reach the ports, and waive this with that reason.
     Cannot see: who can reach the ports, which is why it is a warning, and what was announced later.
+    Source: the project's announcements up to September 2026
 
     Fires on 5.18.3::
 
@@ -71,10 +73,8 @@ def below_the_security_floor(view: ReleaseView) -> Iterator[Problem]:
     release = view.release
     others = [advisory for advisory in release.advisories if advisory.severity != "critical"]
     if not release.meets_security_floor:
-        yield Problem(
-            f"release {release} is older than {release.security_floor} and open to {_named(release, others)}",
-            fix=f"go to {release.security_floor}; {_UNTIL_THEN}",
-        )
+        message = f"release {release} is older than {release.security_floor} and open to {_named(release, others)}"
+        yield Problem(message, fix=f"go to {release.security_floor}; {_UNTIL_THEN}")
 
 
 def _named(release: Release, advisories: Sequence[Advisory]) -> str:

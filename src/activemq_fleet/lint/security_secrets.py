@@ -18,6 +18,9 @@ _IN_TEXT = re.compile(
 _OPTION = re.compile(rf"-D([^=]*(?:{_WORDS}|token))=(.+)", re.IGNORECASE)
 _STANDS = "stands in the file in clear text"
 _NOT_CLEAR = re.compile(r".*[$#]\{.*|ENC\(.*|\*+|#.*|", re.DOTALL)
+_GUESSED = frozenset({"changeit", "changeme", "password", "passw0rd", "secret", "activemq", "admin", "123456", "test"})
+_STORES = re.compile(r"(key|trust)StorePassword|keyStoreKeyPassword|keyPassword", re.IGNORECASE)
+_OLD = re.compile(r"\b(SSLv2(?:Hello)?|SSLv3|SSL|TLSv1(?:\.[01])?)(?![\w.])")
 
 
 def is_clear(value: str) -> bool:
@@ -25,7 +28,7 @@ def is_clear(value: str) -> bool:
     return not _NOT_CLEAR.fullmatch(value.strip())
 
 
-@rule("S010", "warning", source="the schema; Spring's beans; reference of encrypted passwords")
+@rule("S010", "warning")
 def password_in_the_file(document: Document) -> Iterator[Problem]:
     """A password stands in activemq.xml in clear text.
 
@@ -34,6 +37,7 @@ def password_in_the_file(document: Document) -> Iterator[Problem]:
     Fix: write ${network.password} and keep the value in a properties file that only the broker may read (mode 0640),
         loaded by a PropertyPlaceholderConfigurer.
     Cannot see: secrets whose name says nothing of it; and what is in the files beside.
+    Source: the schema; Spring's beans; reference of encrypted passwords
 
     Fires on 5.18.3::
 
@@ -69,9 +73,8 @@ def password_in_the_file(document: Document) -> Iterator[Problem]:
                 if is_clear(value) and not is_default_credential(node.get("username"), value):  # S004 says more of that
                     yield node.problem(f"the {local} of {_owner(node)} {_STANDS}", name)
             elif any(is_clear(found[1] or found[2]) for found in _IN_TEXT.finditer(value)):
-                yield node.problem(
-                    f"a password in the {local} of {_owner(node)} stands in the file in clear text", name
-                )
+                message = f"a password in the {local} of {_owner(node)} stands in the file in clear text"
+                yield node.problem(message, name)
         yield from _of_property(node)
 
 
@@ -83,9 +86,8 @@ def _of_property(node: Element) -> Iterator[Problem]:
     child = node.child("value")
     for holder, attribute in ((node, "value"), (node, ""), (child, "")):
         if holder is not None and is_clear(holder.get(attribute) if attribute else holder.text):
-            yield holder.problem(
-                f"the {what} of {_owner(node.parent or node)} stands in the file in clear text", attribute
-            )
+            message = f"the {what} of {_owner(node.parent or node)} stands in the file in clear text"
+            yield holder.problem(message, attribute)
 
 
 def _owner(node: Element) -> str:
@@ -98,7 +100,7 @@ def _owner(node: Element) -> str:
     return f"<{node.name}> {name}".rstrip()
 
 
-@rule("S014", "warning", scope="fleet", source="/proc/PID/cmdline: every account of the host may read it")
+@rule("S014", "warning", scope="fleet")
 def password_on_the_command_line(view: FleetView) -> Iterator[Problem]:
     """activemq_java_options holds a password.
 
@@ -106,6 +108,7 @@ def password_on_the_command_line(view: FleetView) -> Iterator[Problem]:
         lists of processes that monitoring collects.
     Fix: give the key store's password in <sslContext> as ${…}, in a properties file of activemq_extra_files; for other
         code name a file with it (many options have a form that ends in .file).
+    Source: /proc/PID/cmdline: every account of the host may read it
 
     Fires on 5.18.3::
 
@@ -127,6 +130,61 @@ def password_on_the_command_line(view: FleetView) -> Iterator[Problem]:
         for option in broker.settings.java_options:
             named = _OPTION.fullmatch(option)
             if named and is_clear(named[2]):
-                yield view.problem(broker, f"activemq_java_options holds a password: -D{named[1]}=…")
+                yield Problem(f"activemq_java_options holds a password: -D{named[1]}=…", host=broker.host)
             elif not named and any(is_clear(found[1] or found[2]) for found in _IN_TEXT.finditer(option)):
-                yield view.problem(broker, f"activemq_java_options holds a password in {option.partition('=')[0]}")
+                message = f"activemq_java_options holds a password in {option.partition('=')[0]}"
+                yield Problem(message, host=broker.host)
+
+
+@rule("S019", "warning")
+def guessed_store_password(document: Document) -> Iterator[Problem]:
+    """A key or trust store with a password that everybody knows.
+
+    Why: password is that of the broker.ks that every release ships, whose private key is public; changeit is Java's
+        own. Whoever gets a copy of the file has the key of the broker.
+    Fix: make a key store of your own with a password of its own, and write keyStorePassword="${keystore.password}".
+    Source: broker.ks of the release tags (password); keytool (changeit)
+
+    Fires on 5.18.3::
+
+        <broker>
+          <sslContext><sslContext keyStore="file:broker.ks" keyStorePassword="password"/></sslContext>
+        </broker>
+
+    Silent on 5.18.3::
+
+        <broker>
+          <sslContext><sslContext keyStore="file:broker.ks" keyStorePassword="${keystore.password}"/></sslContext>
+        </broker>
+    """
+    for node in document.nodes:
+        for name, value in node.attributes.items():
+            if _STORES.fullmatch(name) and value.strip().lower() in _GUESSED:
+                yield node.problem(f"the {name} is one that everybody tries first", name)
+
+
+@rule("S020", "warning")
+def broken_protocol(document: Document) -> Iterator[Problem]:
+    """SSLv3, TLS 1.0 or TLS 1.1 is switched on by name.
+
+    Why: both are broken and withdrawn. Java has switched them off since 2015 and 2021; a connector that names nothing
+        else takes no connection there, and one that also names newer ones lets old clients in again on an older Java.
+    Fix: leave enabledProtocols out, or write TLSv1.2,TLSv1.3; protocol="TLS" on <sslContext>.
+    Source: RFC 7568 (SSLv3), RFC 8996 (TLS 1.0 and 1.1)
+
+    Fires on 5.18.3::
+
+        <transportConnector name="ssl" uri="ssl://0.0.0.0:61617?transport.enabledProtocols=TLSv1,TLSv1.1"/>
+
+    Silent on 5.18.3::
+
+        <transportConnector name="ssl" uri="ssl://0.0.0.0:61617?transport.enabledProtocols=TLSv1.2"/>
+    """
+    for connector in (*document.connectors, *document.links):
+        for part in connector.uri().walk():
+            for option, value in part.options.items():
+                if option.rpartition(".")[2] == "enabledProtocols" and (old := _OLD.search(value)):
+                    yield connector.problem(f"{option} lets {old[1]} in", "uri", option)
+    for context in document.all("sslContext"):
+        if old := _OLD.fullmatch(context.known("protocol") or ""):
+            yield context.problem(f"protocol is {old[1]}", "protocol")

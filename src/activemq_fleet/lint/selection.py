@@ -42,11 +42,12 @@ class Selection:
         """Return whether a rule is selected; the longer match decides, as in ``--select N --ignore N010``."""
         chosen = max((len(word) for word in self.select if name.startswith(word)), default=-1)
         ignored = max((len(word) for word in self.ignore if name.startswith(word)), default=-1)
-        if not self.select and ignored < 0:
-            return True
-        return chosen > ignored or (not self.select and ignored < 0)
+        return chosen > ignored if self.select else ignored < 0
 
 
 def _words(values: Sequence[str], groups: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
     words = (word.strip() for value in values for word in value.split(",") if word.strip())
     return tuple(name for word in words for name in groups.get(word.lower(), (word.upper(),)))
+
+
+EVERY_RULE = Selection()

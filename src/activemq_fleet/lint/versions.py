@@ -8,19 +8,14 @@ from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
 
 
-@rule(
-    "V001",
-    "error",
-    releases="5.4.0 !5.6.0",
-    source="the XSDs of 5.4 and 5.5; AMQ-3570; measured on 5.5.1 and 5.6.0",
-    refuses=True,
-)
-def children_out_of_order(document: Document) -> Iterator[Problem]:
+@rule("V001", "error", each="broker", releases="5.4.0 !5.6.0", refuses=True)
+def children_out_of_order(broker: Element) -> Iterator[Problem]:
     """Children of <broker> that are not in alphabetical order, or stand there twice.
 
     Why: to 5.5 the schema is a sequence of all children in alphabetical order, each once at most. The broker checks
         that at its start and does not start.
     Fix: sort the children of <broker> by name, and join those that are there twice. From 5.6 on any order will do.
+    Source: the XSDs of 5.4 and 5.5; AMQ-3570; measured on 5.5.1 and 5.6.0
 
     Fires on 5.5.1::
 
@@ -44,27 +39,27 @@ def children_out_of_order(document: Document) -> Iterator[Problem]:
           </transportConnectors>
         </broker>
     """
-    for broker in document.brokers:
-        last: Element | None = None
-        names: set[str] = set()
-        for child in broker.children():
-            if child.name == "bean":  # of Spring's namespace: has no place in the order
-                continue
-            if child.name in names:
-                yield child.problem(f"<broker> holds a second <{child.name}>, and {document.release.line} takes one")
-            elif last is not None and child.name < last.name:
-                yield child.problem(f"<{child.name}> stands after <{last.name}>, and must stand before it")
-            names.add(child.name)
-            if last is None or child.name > last.name:
-                last = child
+    last: Element | None = None
+    names: set[str] = set()
+    for child in broker.children():
+        if child.name == "bean":  # of Spring's namespace: has no place in the order
+            continue
+        if child.name in names:
+            yield child.problem(f"<broker> holds a second <{child.name}>, and {broker.document.release.line} takes one")
+        elif last is not None and child.name < last.name:
+            yield child.problem(f"<{child.name}> stands after <{last.name}>, and must stand before it")
+        names.add(child.name)
+        if last is None or child.name > last.name:
+            last = child
 
 
-@rule("V002", "error", source="the XSD in the release's own jar; measured", refuses=True)
+@rule("V002", "error", refuses=True)
 def not_in_the_schema(document: Document) -> Iterator[Problem]:
     """An element or attribute that the release's schema does not have, or a file that is not XML.
 
     Why: the broker checks the file when it starts, and does not start.
     Fix: take it out, correct its spelling, or run a release that has it.
+    Source: the XSD in the release's own jar; measured
 
     Fires on 5.18.3::
 
@@ -78,7 +73,7 @@ def not_in_the_schema(document: Document) -> Iterator[Problem]:
     yield from ()
 
 
-@rule("V019", "error", source="benchmarks/check_file.py: what a file of 1 MB may cost")
+@rule("V019", "error")
 def too_large(document: Document) -> Iterator[Problem]:
     """A file with more of something than any broker's configuration has.
 
@@ -86,6 +81,7 @@ def too_large(document: Document) -> Iterator[Problem]:
         busy for hours. Beyond 10,000 elements, 10 brokers, 200 attributes of an element, 16,384 characters of a value,
         or 500 parts or 20 brackets of a URI nothing else is said of the file.
     Fix: find out who wrote this. Where it is meant, make several brokers of it, or import parts from other files.
+    Source: benchmarks/check_file.py: what a file of 1 MB may cost
 
     Fires on 5.18.3::
 
@@ -101,13 +97,7 @@ def too_large(document: Document) -> Iterator[Problem]:
     yield from ()
 
 
-@rule(
-    "V003",
-    "error",
-    releases="5.8.0",
-    source="AMQ-4165; measured on 5.8.0, 5.18.3 and 6.3.1",
-    refuses=True,
-)
+@rule("V003", "error", releases="5.8.0", refuses=True)
 def removed_master_connector(document: Document) -> Iterator[Problem]:
     """A masterConnector on a release that has no pure master/slave any more.
 
@@ -115,6 +105,7 @@ def removed_master_connector(document: Document) -> Iterator[Problem]:
         validate=false.
     Fix: give both nodes one store and its lock (activemq_ha shared-file or shared-jdbc), and let bridges dial
         masterslave:(…).
+    Source: AMQ-4165; measured on 5.8.0, 5.18.3 and 6.3.1
 
     Fires on 5.8.0::
 
@@ -138,15 +129,14 @@ def removed_master_connector(document: Document) -> Iterator[Problem]:
             yield broker.problem(f"masterConnectorURI: {gone}", "masterConnectorURI")
 
 
-@rule(
-    "V004", "error", releases="5.8.0", source="BrokerService of the release tags; measured on 5.8.0, 5.18.3 and 6.3.1"
-)
-def dead_attribute(document: Document) -> Iterator[Problem]:
+@rule("V004", "error", each="broker", releases="5.8.0")
+def dead_attribute(broker: Element) -> Iterator[Problem]:
     """An attribute of pure master/slave that the schema still takes and no code reads.
 
     Why: since 5.8.0 the broker starts with it and does nothing: a master with waitForSlave="true" opens its connectors
         without a slave, so the protection that the file promises is not there.
     Fix: take it out. What protects messages on this release is one store for both nodes, with a lock.
+    Source: BrokerService of the release tags; measured on 5.8.0, 5.18.3 and 6.3.1
 
     Fires on 5.18.3::
 
@@ -156,29 +146,23 @@ def dead_attribute(document: Document) -> Iterator[Problem]:
 
         <broker waitForSlave="true" waitForSlaveTimeout="86400000" shutdownOnSlaveFailure="true"/>
     """
-    for broker in document.brokers:
-        for name in broker.attributes:
-            if name in document.release.dead_attributes:
-                yield broker.problem(
-                    f'{name}="{broker.get(name)}" does nothing on {document.release.text}',
-                    name,
-                    # switched off, or only a time: nobody counts on it
-                    severity="info" if name.endswith("Timeout") or broker.flag(name, False) is False else None,
-                )
+    for name in broker.attributes:
+        if name in broker.document.release.dead_attributes:
+            yield broker.problem(
+                f'{name}="{broker.get(name)}" does nothing on {broker.document.release.text}',
+                name,
+                # switched off, or only a time: nobody counts on it
+                severity="info" if name.endswith("Timeout") or broker.flag(name, False) is False else None,
+            )
 
 
-@rule(
-    "V005",
-    "error",
-    releases="5.14.2",
-    source="AMQ-7502; the XSDs of 5.16.6 and 5.17.0; measured on 5.17.6",
-    refuses=True,
-)
-def level_db(document: Document) -> Iterator[Problem]:
+@rule("V005", "error", each="levelDB replicatedLevelDB", releases="5.14.2", refuses=True)
+def level_db(store: Element) -> Iterator[Problem]:
     """A LevelDB store, which the release no longer has, or no longer cares for.
 
     Why: the store was given up with 5.14.2 and taken out with 5.17.0, where a broker that names it does not start.
     Fix: move to kahaDB or a JDBC store: drain the queues, or let a new pair take over while the old one empties.
+    Source: AMQ-7502; the XSDs of 5.16.6 and 5.17.0; measured on 5.17.6
 
     Fires on 5.17.6::
 
@@ -192,26 +176,26 @@ def level_db(document: Document) -> Iterator[Problem]:
 
         <kahaDB directory="${activemq.data}/kahadb"/>
     """
-    for store in document.all("levelDB", "replicatedLevelDB"):
-        if document.release.supports(store.name):
-            text = f"<{store.name}> is unsupported since 5.14.2, and gone from 5.17.0 on"
-            yield store.problem(text, severity="warning")
-        else:
-            yield store.problem(f"release {document.release.text} has no <{store.name}>")
+    if store.document.release.supports(store.name):
+        text = f"<{store.name}> is unsupported since 5.14.2, and gone from 5.17.0 on"
+        yield store.problem(text, severity="warning")
+    else:
+        yield store.problem(f"release {store.document.release.text} has no <{store.name}>")
 
 
 @rule(
     "V006",
     "error",
+    each="amqPersistenceAdapter amqPersistenceAdapterFactory kahaPersistenceAdapter",
     releases="5.9.0",
-    source="the XSDs of 5.8.0 and 5.9.0; measured on 5.11.4 and 5.18.3",
     refuses=True,
 )
-def removed_store(document: Document) -> Iterator[Problem]:
+def removed_store(store: Element) -> Iterator[Problem]:
     """A store of 5.8 and older: amqPersistenceAdapter or kahaPersistenceAdapter.
 
     Why: both went with 5.9.0, and a broker that names one does not start. No newer release can read their files.
     Fix: let the old release drain its queues, then start the new one on an empty <kahaDB directory="…"/>.
+    Source: the XSDs of 5.8.0 and 5.9.0; measured on 5.11.4 and 5.18.3
 
     Fires on 5.11.4::
 
@@ -225,23 +209,17 @@ def removed_store(document: Document) -> Iterator[Problem]:
 
         <kahaDB directory="${activemq.data}/kahadb"/>
     """
-    for store in document.all("amqPersistenceAdapter", "amqPersistenceAdapterFactory", "kahaPersistenceAdapter"):
-        yield store.problem(f"release {document.release.text} has no <{store.name}>: it ended with 5.8.0")
+    yield store.problem(f"release {store.document.release.text} has no <{store.name}>: it ended with 5.8.0")
 
 
-@rule(
-    "V007",
-    "error",
-    releases="5.3.0 !5.7.0",
-    source="the XSDs of 5.6.0 and 5.7.0; measured on 5.5.1, 5.6.0 and 5.7.0",
-    refuses=True,
-)
+@rule("V007", "error", releases="5.3.0 !5.7.0", refuses=True)
 def locker_before_its_time(document: Document) -> Iterator[Problem]:
     """A <locker>, useLock, or a kahaDB's lockKeepAlivePeriod before 5.7.
 
     Why: lockers came with 5.7.0; an older broker does not know these names and does not start.
     Fix: set databaseLockedWaitDelay (ms) on kahaDB from 5.4 on; a JDBC store takes <databaseLocker> and
         useDatabaseLock. Nothing looks after the lock on these releases: prefer 5.12 or newer for a shared store.
+    Source: the XSDs of 5.6.0 and 5.7.0; measured on 5.5.1, 5.6.0 and 5.7.0
 
     Fires on 5.6.0::
 

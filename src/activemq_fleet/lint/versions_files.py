@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from activemq_fleet.lint.document import Document, Problem
+from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.locations import below_directory
 
@@ -17,7 +17,7 @@ _OLD_LOGGING = frozenset({"log4j.properties", "log4j.xml"})
 _NEW_LOGGING = frozenset({"log4j2.properties", "log4j2.xml", "log4j2.yaml", "log4j2.yml", "log4j2.json"})
 
 
-@rule("V011", "warning", releases="5.5.0", source="XBeanBrokerFactory of the release tags")
+@rule("V011", "warning", releases="5.5.0")
 def validation_switched_off(document: Document) -> Iterator[Problem]:
     """A start URI with validate=false.
 
@@ -26,6 +26,7 @@ def validation_switched_off(document: Document) -> Iterator[Problem]:
     Fix: take ?validate=false out of the xbean: URI, and correct what the broker then refuses.
     Cannot see: the command line itself; looked at are the start files in the same directory (env, setenv,
         wrapper.conf, a unit) and the URIs of this file.
+    Source: XBeanBrokerFactory of the release tags
 
     Fires on 5.18.3, as env::
 
@@ -43,31 +44,22 @@ def validation_switched_off(document: Document) -> Iterator[Problem]:
             if before.startswith((b"#", b"<!--")):
                 continue
             column = len(data[begin : match.start()].decode("utf-8", "replace")) + 1
-            yield Problem(
-                f"{name} starts the broker with validate=false: nothing checks activemq.xml",
-                file=name,
-                line=line,
-                column=column,
-            )
+            message = f"{name} starts the broker with validate=false: nothing checks activemq.xml"
+            yield Problem(message, file=name, line=line, column=column)
     for node in document.all("networkConnector", "masterConnector", "proxyConnector", "connectionFactory", "bean"):
         for attribute, value in node.attributes.items():
             if "validate=false" in value and "xbean:" in value:
                 yield node.problem(f"{attribute} starts a broker with validate=false", attribute, "validate=false")
 
 
-@rule(
-    "V013",
-    "error",
-    releases="5.17.0",
-    source="the default activemq.xml of 5.16 and 5.17; measured on 5.17.6, 5.18.3 and 6.3.1",
-    refuses=True,
-)
-def log_query_bean(document: Document) -> Iterator[Problem]:
+@rule("V013", "error", each="bean", releases="5.17.0", refuses=True)
+def log_query_bean(bean: Element) -> Iterator[Problem]:
     """The logQuery bean of older default files.
 
     Why: the default activemq.xml of 5.10 to 5.16 has it; its class comes from hawtio's insight-log4j, which 5.17.0
         took out of the distribution. The broker finds no such class and does not start.
     Fix: delete the bean; nothing else refers to it.
+    Source: the default activemq.xml of 5.16 and 5.17; measured on 5.17.6, 5.18.3 and 6.3.1
 
     Fires on 5.18.3::
 
@@ -78,13 +70,12 @@ def log_query_bean(document: Document) -> Iterator[Problem]:
 
         <broker brokerName="north"/>
     """
-    for bean in document.all("bean"):
-        if ".insight.log" in bean.get("class"):
-            text = f"{bean.get('class')} is not shipped with {document.release.text}: the last that had it was 5.16"
-            yield bean.problem(text, "class")
+    if ".insight.log" in bean.get("class"):
+        text = f"{bean.get('class')} is not shipped with {bean.document.release.text}: the last that had it was 5.16"
+        yield bean.problem(text, "class")
 
 
-@rule("V014", "error", source="conf/ of the release tags; measured on 5.5.1, 5.18.3 and 6.3.1", refuses=True)
+@rule("V014", "error", refuses=True)
 def console_file_of_another_release(document: Document) -> Iterator[Problem]:
     """An import of the console's file under the name that another release uses.
 
@@ -92,6 +83,7 @@ def console_file_of_another_release(document: Document) -> Iterator[Problem]:
         ends the start; a jetty.xml carried over names classes that are gone.
     Fix: import jetty-spring.xml on 6.3 and later, jetty.xml before, and take the file from the release itself.
     Cannot see: without the files of its directory whether somebody put one of that name there.
+    Source: conf/ of the release tags; measured on 5.5.1, 5.18.3 and 6.3.1
 
     Fires on 6.3.1::
 
@@ -114,15 +106,14 @@ def console_file_of_another_release(document: Document) -> Iterator[Problem]:
         if page is None and _is_extra(document, name):
             continue
         if page is None:
-            yield node.problem(
-                f"{document.release.text} has no {name}: its console stands in {right}", "resource", name
-            )
+            message = f"{document.release.text} has no {name}: its console stands in {right}"
+            yield node.problem(message, "resource", name)
         elif right == "jetty-spring.xml" and any(package in page for package in _OLD_JETTY):
             text = f"{name} is an older release's: it names classes that Jetty 12 of {document.release.text} has not"
             yield node.problem(text, "resource", name)
 
 
-@rule("V015", "warning", source="bin/activemq and the logging back end of the release tags")
+@rule("V015", "warning")
 def log_settings_of_another_release(document: Document) -> Iterator[Problem]:
     """Logging settings that this release does not read.
 
@@ -130,6 +121,7 @@ def log_settings_of_another_release(document: Document) -> Iterator[Problem]:
         log4j2.properties. With the other one alone it writes no log file at all.
     Fix: take log4j.properties or log4j2.properties from the release's own conf directory, and delete the other.
     Cannot see: a file elsewhere that a system property such as -Dlog4j2.configurationFile names.
+    Source: bin/activemq and the logging back end of the release tags
 
     Fires on 5.18.3, as log4j.properties::
 

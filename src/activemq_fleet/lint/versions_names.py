@@ -20,12 +20,7 @@ _NAMES = re.compile(r"[,;\s]+")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 
-@rule(
-    "V008",
-    "error",
-    source="META-INF/services of the release tags; measured on 5.5.1, 5.6.0, 5.18.3 and 6.3.1",
-    refuses=True,
-)
+@rule("V008", "error", refuses=True)
 def unknown_discovery_scheme(document: Document) -> Iterator[Problem]:
     """A networkConnector whose scheme is no discovery agent of the release.
 
@@ -34,6 +29,7 @@ def unknown_discovery_scheme(document: Document) -> Iterator[Problem]:
         or failover: is none in any release.
     Fix: before 5.6 write static:(failover:(tcp://a:61616,tcp://b:61616)?randomize=false&amp;maxReconnectAttempts=1)
         for masterslave:. From 5.6 on zeroconf: is the name of rendezvous:. Put a transport into static:(…).
+    Source: META-INF/services of the release tags; measured on 5.5.1, 5.6.0, 5.18.3 and 6.3.1
 
     Fires on 5.5.1::
 
@@ -73,18 +69,14 @@ def _unless(scheme: str, kind: str) -> str:
     return f", unless a jar of your own brings META-INF/services/org/apache/activemq/{path}/{scheme}"
 
 
-@rule(
-    "V009",
-    "error",
-    source="META-INF/services of the release tags; measured on 5.5.1, 5.7.0, 5.8.0, 5.11.4, 5.18.3 and 6.3.1",
-    refuses=True,
-)
-def unknown_transport_scheme(document: Document) -> Iterator[Problem]:
+@rule("V009", "error", each="transportConnector", refuses=True)
+def unknown_transport_scheme(connector: Element) -> Iterator[Problem]:
     """A transportConnector without a scheme, or with one that the release cannot listen on.
 
     Why: the broker finds no code for it while it starts, and does not start. Among others ws came with 5.4, mqtt,
         nio+ssl and stomp+nio+ssl with 5.6, wss with 5.7, amqp with 5.8, auto with 5.13; xmpp ended with 5.8.
     Fix: take the connector out, correct its scheme, or run a release that has it.
+    Source: META-INF/services of the release tags; measured on 5.5.1, 5.7.0, 5.8.0, 5.11.4, 5.18.3 and 6.3.1
 
     Fires on 5.5.1::
 
@@ -98,26 +90,22 @@ def unknown_transport_scheme(document: Document) -> Iterator[Problem]:
 
         <transportConnector name="mqtt" uri="mqtt+nio://0.0.0.0:1883"/>
     """
-    for connector in document.connectors:
-        scheme = connector.uri().scheme
-        if scheme and scheme not in document.release.schemes:
-            text = f"{document.release.text} cannot listen on {scheme}:{_unless(scheme, 'transport')}"
-            yield connector.problem(text, "uri", f"{scheme}:")
-        elif (uri := connector.known("uri")) and not _SCHEME.match(uri):
-            yield connector.problem(f"{uri[:80]} has no scheme, such as tcp://, to listen on", "uri")
+    scheme = connector.uri().scheme
+    if scheme and scheme not in connector.document.release.schemes:
+        text = f"{connector.document.release.text} cannot listen on {scheme}:{_unless(scheme, 'transport')}"
+        yield connector.problem(text, "uri", f"{scheme}:")
+    elif (uri := connector.known("uri")) and not _SCHEME.match(uri):
+        yield connector.problem(f"{uri[:80]} has no scheme, such as tcp://, to listen on", "uri")
 
 
-@rule(
-    "V010",
-    "info",
-    source="META-INF/spring.schemas of the releases' jars; measured on eleven releases, 5.5.1 to 6.3.1",
-)
-def versioned_schema_location(document: Document) -> Iterator[Problem]:
+@rule("V010", "info", each="beans broker")
+def versioned_schema_location(node: Element) -> Iterator[Problem]:
     """A schemaLocation that names one release's activemq-core-X.Y.Z.xsd.
 
     Why: a release has a copy of some versions only, often not of its own. This one has it; after the next upgrade the
         broker may not start any more (V020). It is checked against its own schema all the same.
     Fix: write http://activemq.apache.org/schema/core/activemq-core.xsd, which every release has in its own jar.
+    Source: META-INF/spring.schemas of the releases' jars; measured on eleven releases, 5.5.1 to 6.3.1
 
     Fires on 5.18.3::
 
@@ -141,14 +129,13 @@ def versioned_schema_location(document: Document) -> Iterator[Problem]:
           <broker xmlns="http://activemq.apache.org/schema/core" brokerName="north"/>
         </beans>
     """
-    for node in document.all("beans", "broker"):
-        for match in _VERSIONED_SCHEMA.finditer(node.get(_SCHEMA_LOCATION)):
-            if document.release.local_schemas.has(CORE, match[0]):
-                text = f"schemaLocation names the schema of {match[1]}, and the broker is {document.release.text}"
-                yield node.problem(text, _SCHEMA_LOCATION, match[0])
+    for match in _VERSIONED_SCHEMA.finditer(node.get(_SCHEMA_LOCATION)):
+        if node.document.release.local_schemas.has(CORE, match[0]):
+            text = f"schemaLocation names the schema of {match[1]}, and the broker is {node.document.release.text}"
+            yield node.problem(text, _SCHEMA_LOCATION, match[0])
 
 
-@rule("V016", "error", source="Spring's bean names; measured on eleven releases, 5.5.1 to 6.3.1", refuses=True)
+@rule("V016", "error", refuses=True)
 def name_taken_twice(document: Document) -> Iterator[Problem]:
     """Two beans of one name or id, such as two networkConnectors.
 
@@ -156,6 +143,7 @@ def name_taken_twice(document: Document) -> Iterator[Problem]:
         ("Bean name is already used"): the broker does not start. Spring ends a name at a space, a comma or a
         semicolon, so "to east" and "to west" are both called "to".
     Fix: give every connector a name of its own, without spaces: north-to-south for a link, openwire for a connector.
+    Source: Spring's bean names; measured on eleven releases, 5.5.1 to 6.3.1
 
     Fires on 5.18.3::
 

@@ -67,7 +67,7 @@ def test_a_place_after_a_name_is_each_documents_own(monkeypatch: pytest.MonkeyPa
 
     assert together(made) == each_alone(made)
     assert len({column for rule, _, _, _, column in together(made) if rule == "L004"}) == 2
-    assert all(cached.shared is not None for cached in fleets._cached_findings.values())
+    assert all(shared is not None for _, shared in fleets._cached_findings.values())
 
 
 @pytest.mark.parametrize("name", ["orders", "tcp", "static"])
