@@ -13,8 +13,7 @@ from typing import Any, Self
 
 from activemq_fleet.addresses import Address, join
 from activemq_fleet.errors import LabError
-from activemq_fleet.lab.retry import PAUSE, send_until_accepted
-from activemq_fleet.lab.stomp import Credentials
+from activemq_fleet.lab.stomp import RETRY_PAUSE, Credentials, send_until_accepted
 
 
 def mqtt_round_trip(address: Address, credentials: Credentials | None, topic: str, *, timeout: float = 5.0) -> None:
@@ -133,7 +132,7 @@ class MqttSubscriber:
         """``received`` as soon as it holds ``expected`` different payloads, or after ``timeout`` seconds."""
         deadline = time.monotonic() + timeout
         while len(set(self.received)) < expected and time.monotonic() < deadline:
-            time.sleep(PAUSE)
+            time.sleep(RETRY_PAUSE)
         return self.received
 
     def close(self) -> None:
@@ -150,9 +149,9 @@ class MqttSubscriber:
             client.on_subscribe = _when_granted(self._subscribed)
             with suppress(OSError, LabError), _Connected(client, address, 3.0) as connected:
                 client.subscribe(self._topics)
-                while not self._ended.is_set() and not connected.lost.wait(PAUSE):
+                while not self._ended.is_set() and not connected.lost.wait(RETRY_PAUSE):
                     pass
-            self._ended.wait(PAUSE)
+            self._ended.wait(RETRY_PAUSE)
 
     def _take(self, _client: Any, _data: Any, message: Any) -> None:
         with self._lock:

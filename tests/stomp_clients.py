@@ -14,9 +14,7 @@ from contextlib import suppress
 
 from activemq_fleet.addresses import Address, join
 from activemq_fleet.errors import LabError
-from activemq_fleet.lab.retry import PAUSE
-from activemq_fleet.lab.stomp import Credentials, StompConnection
-from activemq_fleet.lab.stomp_publisher import ANSWER_TIMEOUT, StompPublisher
+from activemq_fleet.lab.stomp import ANSWER_TIMEOUT, RETRY_PAUSE, Credentials, StompConnection, StompPublisher
 
 
 def stomp_round_trip(address: Address, credentials: Credentials | None, topic: str, *, timeout: float = 5.0) -> None:
@@ -92,5 +90,5 @@ def stomp_drain(
                 connection.acknowledge(message)
                 if expected is not None and len(set(got)) >= expected:
                     return got
-        time.sleep(PAUSE)
+        time.sleep(RETRY_PAUSE)
     return got

@@ -14,7 +14,7 @@ from activemq_fleet.addresses import Address
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab import Lab
 from activemq_fleet.lab.freeze import freeze
-from activemq_fleet.lab.stomp_publisher import StompPublisher
+from activemq_fleet.lab.stomp import StompPublisher
 from tests.integration.conftest import LabOf
 from tests.integration.labs import pair, processes_of, write_inventory
 from tests.integration.waiting import PATIENCE, until

@@ -69,7 +69,7 @@ def test_what_cannot_be_drilled_is_refused_in_one_line(
 def test_pairs_get_a_load_generator_each_where_the_brokers_listen(tmp_path: Path, no_load: list[str]) -> None:
     found = begin(fleet_of(), tmp_path, kills="3", seed="7")
 
-    (spec,) = json.loads(no_load[0])["mqtt"]
+    (spec,) = json.loads(no_load[0])
     assert found["order"] == [PAIR] * 3
     assert found["where"] == "hosts"
     assert spec["publisher"]["mb.urls"] == f"{A}:1883,{B}:1883"

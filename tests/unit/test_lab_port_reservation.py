@@ -6,10 +6,8 @@ import stat
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 
 from activemq_fleet.errors import LabError
@@ -20,14 +18,6 @@ from activemq_fleet.lab.port_reservation import PortReservations
 @pytest.fixture
 def claims(tmp_path: Path) -> PortReservations:
     return PortReservations(tmp_path / "claims")
-
-
-@pytest.fixture
-def living() -> Iterator[tuple[int, float]]:
-    child = subprocess.Popen(["sleep", "60"])
-    yield child.pid, psutil.Process(child.pid).create_time()
-    child.kill()
-    child.wait()
 
 
 def lab(tmp_path: Path, name: str) -> Path:
@@ -60,29 +50,9 @@ def test_a_released_block_is_free(tmp_path: Path, claims: PortReservations) -> N
     assert claims.reserve(lab(tmp_path, "b"), 200) == 200
 
 
-def test_a_claim_ends_with_its_directory_and_processes(tmp_path: Path, claims: PortReservations) -> None:
+def test_a_claim_ends_with_its_directory(tmp_path: Path, claims: PortReservations) -> None:
     gone = lab(tmp_path, "gone")
     claims.reserve(gone, 200)
-    gone.rmdir()
-    assert claims.reserve(lab(tmp_path, "b"), 200) == 200
-
-
-def test_a_living_process_keeps_the_claim_of_a_directory_that_is_gone(
-    tmp_path: Path, claims: PortReservations, living: tuple[int, float]
-) -> None:
-    gone = lab(tmp_path, "gone")
-    claims.reserve(gone, 200)
-    claims.record_processes(gone, [living])
-    gone.rmdir()
-    assert claims.reserve(lab(tmp_path, "b"), 200) != 200
-
-
-def test_a_process_id_that_another_program_has_now_keeps_no_claim(
-    tmp_path: Path, claims: PortReservations, living: tuple[int, float]
-) -> None:
-    gone = lab(tmp_path, "gone")
-    claims.reserve(gone, 200)
-    claims.record_processes(gone, [(living[0], living[1] - 3600)])
     gone.rmdir()
     assert claims.reserve(lab(tmp_path, "b"), 200) == 200
 
@@ -102,13 +72,21 @@ def test_when_all_are_claimed_the_longest_idle_gives_way(
 
 
 def test_when_all_are_alive_it_says_so(
-    tmp_path: Path, claims: PortReservations, monkeypatch: pytest.MonkeyPatch, living: tuple[int, float]
+    tmp_path: Path, claims: PortReservations, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "LAST", module.FIRST)
     claims.reserve(lab(tmp_path, "a"))
-    claims.record_processes(lab(tmp_path, "a"), [living])
-    with pytest.raises(LabError, match="take one down"):
+    with (
+        socket.create_server((f"127.{module.FIRST}.3.4", 0)),
+        pytest.raises(LabError, match="take one down"),
+    ):
         claims.reserve(lab(tmp_path, "b"))
+
+
+def test_a_lab_keeps_its_block_where_the_wanted_one_is_taken(tmp_path: Path, claims: PortReservations) -> None:
+    claims.reserve(lab(tmp_path, "a"), 200)
+    claims.reserve(lab(tmp_path, "b"), 201)
+    assert claims.reserve(lab(tmp_path, "b"), 200) == 201
 
 
 def test_everyone_may_claim(tmp_path: Path, claims: PortReservations) -> None:

@@ -10,8 +10,7 @@ import pytest
 
 from activemq_fleet.addresses import Address
 from activemq_fleet.errors import LabError
-from activemq_fleet.lab.stomp import Credentials, StompConnection, StompError, StompSilence
-from activemq_fleet.lab.stomp_publisher import StompPublisher
+from activemq_fleet.lab.stomp import Credentials, StompConnection, StompError, StompPublisher, StompSilence
 from tests.stomp_clients import stomp_drain, stomp_round_trip
 
 CONNECTED = b"CONNECTED\nsession:1\n\n\0\n"

@@ -9,24 +9,24 @@ import pytest
 
 from activemq_fleet.errors import InputError
 from activemq_fleet.operations.drill import (
-    Candidate,
+    DrillCandidate,
     DrillStep,
     is_allowed,
     next_drill_step,
     refuse_production,
-    schedule,
+    schedule_faults,
 )
 
 
-def candidate(pair: str, ha: str = "shared-file", rivals: int = 2) -> Candidate:
-    return Candidate(pair=pair, group=pair[0], ha=ha, nodes=(f"{pair}-a", f"{pair}-b"), rivals=rivals)
+def candidate(pair: str, ha: str = "shared-file", rivals: int = 2) -> DrillCandidate:
+    return DrillCandidate(pair=pair, group=pair[0], ha=ha, nodes=(f"{pair}-a", f"{pair}-b"), rivals=rivals)
 
 
 PAIRS = [candidate("o1"), candidate("o2"), candidate("b1")]
 
 
 def test_every_pair_has_its_turn_before_one_has_its_second() -> None:
-    order = schedule(PAIRS, 20, 1)
+    order = schedule_faults(PAIRS, 20, 1)
 
     assert len(order) == 20
     assert all(set(order[at : at + 3]) == {"o1", "o2", "b1"} for at in range(0, 18, 3))
@@ -34,42 +34,42 @@ def test_every_pair_has_its_turn_before_one_has_its_second() -> None:
 
 def test_no_pair_gets_two_faults_running_where_there_is_another() -> None:
     for seed in range(50):
-        assert all(one != other for one, other in pairwise(schedule(PAIRS, 20, seed)))
+        assert all(one != other for one, other in pairwise(schedule_faults(PAIRS, 20, seed)))
 
 
 def test_a_seed_gives_the_same_order_and_another_one_another() -> None:
-    assert schedule(PAIRS, 20, 1) == schedule(PAIRS, 20, 1)
-    assert len({schedule(PAIRS, 20, seed) for seed in range(10)}) > 5
+    assert schedule_faults(PAIRS, 20, 1) == schedule_faults(PAIRS, 20, 1)
+    assert len({schedule_faults(PAIRS, 20, seed) for seed in range(10)}) > 5
 
 
 def test_a_single_pair_gets_every_fault() -> None:
-    assert schedule([candidate("o1")], 3, 1) == ("o1", "o1", "o1")
+    assert schedule_faults([candidate("o1")], 3, 1) == ("o1", "o1", "o1")
 
 
 def test_a_broker_on_its_own_is_left_out_and_refused_when_there_is_nobody_else() -> None:
-    alone = Candidate(pair="o9", group="o", ha="shared-file", nodes=("o9-a",))
+    alone = DrillCandidate(pair="o9", group="o", ha="shared-file", nodes=("o9-a",))
 
-    assert "o9" not in schedule([*PAIRS, alone], 20, 1)
+    assert "o9" not in schedule_faults([*PAIRS, alone], 20, 1)
     with pytest.raises(InputError, match="o9 has no second node that could take over"):
-        schedule([alone], 1, 1)
+        schedule_faults([alone], 1, 1)
 
 
 def test_a_pure_pair_gets_one_fault_and_one_of_its_group_none() -> None:
     pure = [candidate(pair, "pure") for pair in ("o1", "o2", "o3")]
 
-    assert max(Counter(schedule(pure, 2, 1)).values()) == 1
+    assert max(Counter(schedule_faults(pure, 2, 1)).values()) == 1
     with pytest.raises(InputError, match="2 faults at most: a pure pair gets one"):
-        schedule(pure, 3, 1)
+        schedule_faults(pure, 3, 1)
 
 
 def test_a_pure_pair_is_never_frozen_or_stopped() -> None:
     with pytest.raises(InputError, match="is pure"):
-        schedule([candidate("o1", "pure")], 1, 1, "stop")
+        schedule_faults([candidate("o1", "pure")], 1, 1, "stop")
 
 
 def test_the_only_pure_pair_of_a_group_is_refused() -> None:
     with pytest.raises(InputError, match="its slave takes no clients"):
-        schedule([candidate("o1", "pure", rivals=0)], 1, 1)
+        schedule_faults([candidate("o1", "pure", rivals=0)], 1, 1)
 
 
 @pytest.mark.parametrize("value", [True, "true", "True", "yes", "1"])

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from activemq_fleet.host.judge import BrokerState
 from activemq_fleet.operations import RefusalError
 from activemq_fleet.operations.health import Node
-from activemq_fleet.operations.rolling import NextStep, Run, next_restart, next_switchover, started_since
+from activemq_fleet.operations.rolling import NextStep, OperationRun, next_restart, next_switchover, started_since
 
 SINCE = 1_000_000.0
 
@@ -34,9 +34,9 @@ A, B = node("x-mq01-a", "active"), node("x-mq01-b", "standby")
 C, D = node("x-mq02-a", "standby"), node("x-mq02-b", "active")
 
 
-def run(*nodes: Node, **more: Any) -> Run:
+def run(*nodes: Node, **more: Any) -> OperationRun:
     values: dict[str, Any] = {"act": "restart", "chosen": {each.host for each in nodes}, "done": set()}
-    return Run(**values | more)
+    return OperationRun(**values | more)
 
 
 def order(*nodes: Node, chosen: set[str] | None = None) -> list[str]:

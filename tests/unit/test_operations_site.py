@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from activemq_fleet.host.judge import BrokerState
 from activemq_fleet.operations import RefusalError, Request, decide
 from activemq_fleet.operations.health import Node
-from activemq_fleet.operations.rolling import NextStep, Run
+from activemq_fleet.operations.rolling import NextStep, OperationRun
 from activemq_fleet.operations.site import next_site_step, notes_on_skipped_nodes, pending_actions
 
 
@@ -28,9 +28,9 @@ def pure(name: str, state: BrokerState, **more: Any) -> Node:
     return node(name, state, ha="pure", **{"store_used": False, **more})
 
 
-def run(nodes: Iterable[Node], **more: Any) -> Run:
+def run(nodes: Iterable[Node], **more: Any) -> OperationRun:
     values: dict[str, Any] = {"act": "site", "chosen": {each.host for each in nodes}, "done": (), "settle": 60.0}
-    return Run(**values | more)
+    return OperationRun(**values | more)
 
 
 def acts(*nodes: Node, **more: Any) -> list[str]:

@@ -10,8 +10,8 @@ import pytest
 
 from activemq_fleet.operations import RefusalError
 from activemq_fleet.operations.health import Node
-from activemq_fleet.operations.jumps import Back, Persistence, judge_jump
-from activemq_fleet.operations.rolling import Run
+from activemq_fleet.operations.jumps import Back, Persistence, judge_release_change
+from activemq_fleet.operations.rolling import OperationRun
 from activemq_fleet.operations.upgrade import StoreChange, check_upgrade, may_roll_back, next_upgrade
 from activemq_fleet.releases import Release, known_lines
 from activemq_fleet.releases._data import load
@@ -25,7 +25,7 @@ def kaha(directory: str = SHARE, **more: Any) -> Persistence:
 
 
 def jump_of(found: str, wanted: str, now: Persistence | None = None, then: Persistence | None = None) -> Any:
-    return judge_jump(Release.of(found), Release.of(wanted), now or kaha(), then or kaha())
+    return judge_release_change(Release.of(found), Release.of(wanted), now or kaha(), then or kaha())
 
 
 def pair(active: str = "5.17.6", standby: str = "5.17.6", wanted: str = "5.18.3", **more: Any) -> tuple[Node, Node]:
@@ -46,8 +46,8 @@ def pair(active: str = "5.17.6", standby: str = "5.17.6", wanted: str = "5.18.3"
     )
 
 
-def run_of(nodes: Sequence[Node], **more: Any) -> Run:
-    return Run(act="upgrade", done=(), **{"chosen": [node.host for node in nodes], **more})
+def run_of(nodes: Sequence[Node], **more: Any) -> OperationRun:
+    return OperationRun(act="upgrade", done=(), **{"chosen": [node.host for node in nodes], **more})
 
 
 def stores_of(nodes: Sequence[Node], **more: Any) -> dict[str, StoreChange]:

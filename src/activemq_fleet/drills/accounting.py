@@ -66,11 +66,11 @@ class Journal:
             last[key] = max(line, last.get(key, line), key=lambda one: one.jseq)
         return {key for key, line in last.items() if line.kind != "stopped"}
 
-    def ids(self, *kinds: str) -> set[str]:
+    def event_ids(self, *kinds: str) -> set[str]:
         """Return the ids of the events that records of the given kinds are about."""
         return {e.line.event_id for e in self.entries if e.line.kind in kinds and e.line.event_id}
 
-    def moments(self, kind: str, ids: Collection[str]) -> list[float]:
+    def record_times(self, kind: str, ids: Collection[str]) -> list[float]:
         """Return the times (seconds since the epoch) of a kind's records about the given events, sorted."""
         return sorted(entry.at for entry in self.entries if entry.line.kind == kind and entry.line.event_id in ids)
 
@@ -111,8 +111,8 @@ def account_for_events(
     gaps = [f"{one.owner}: there is no journal" for one in (publisher, subscriber) if not one.entries]
     gaps += [_sentence(owners[gap.agent], gap) for gap in found.gaps]
     publisher_has_gaps = not publisher.entries or any(gap.agent == publisher.agent for gap in found.gaps)
-    barriers = publisher.ids("barrier")  # accepted like any other, and no event
-    known = publisher.ids("accepted")
+    barriers = publisher.event_ids("barrier")  # accepted like any other, and no event
+    known = publisher.event_ids("accepted")
     accepted = dict.fromkeys(i for i in (*promised, *sorted(known)) if i not in barriers)
     outcomes = {outcome.event_id: outcome for outcome in found.outcomes}
     counts: Counter[EventVerdict] = Counter()
@@ -127,8 +127,8 @@ def account_for_events(
         pair=pair,
         protocol=protocol,
         accepted=len(accepted),
-        acknowledged=len(publisher.ids("acknowledged", "unconfirmed") & accepted.keys()),
-        handled=len(subscriber.ids("handled") & accepted.keys()),
+        acknowledged=len(publisher.event_ids("acknowledged", "unconfirmed") & accepted.keys()),
+        handled=len(subscriber.event_ids("handled") & accepted.keys()),
         lost=counts["lost"],
         duplicate=counts["duplicate"],
         stuck=counts["stuck"],
@@ -154,7 +154,7 @@ def _sentence(owner: str, gap: JournalGap) -> str:
 def longest_silence(
     moments: Sequence[float], fault: float, until: float, *, skew: float = 0.0
 ) -> tuple[float, float] | None:
-    """Return (begin, length) in seconds of the longest gap between ``moments`` (sorted) that a fault can have caused.
+    """Return (begin, length) in seconds of the longest gap between sorted ``moments`` that a fault can have caused.
 
     The gap ends after the fault and begins before ``until``. ``skew`` is the possible error of the clock that timed the
     fault, in seconds. Returns None where nothing came after the fault.

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, Self
 
+from pydantic import TypeAdapter
+
 from activemq_fleet.host.judge import BrokerState
 
 FaultKind = Literal["kill", "pause", "stop"]
@@ -43,13 +45,6 @@ class DeliveryAccount:
     copies: int = 0
     gaps: tuple[str, ...] = ()
     units: tuple[EventOutcome, ...] = ()
-    """The first events that were not simply delivered."""
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Return the account that ``dataclasses.asdict`` turned into a dictionary."""
-        units = tuple(EventOutcome(**unit) for unit in data["units"])
-        return cls(**{**data, "gaps": tuple(data["gaps"]), "units": units})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,15 +139,5 @@ class DrillResult:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Return the drill result that ``to_dict`` turned into a dictionary."""
-        conditions = Conditions(**{**data["conditions"], "notes": tuple(data["conditions"]["notes"])})
-        return cls(
-            verdict=data["verdict"],
-            reasons=tuple(data["reasons"]),
-            began=data["began"],
-            ended=data["ended"],
-            faults=tuple(Fault(**fault) for fault in data["faults"]),
-            accounts=tuple(DeliveryAccount.from_dict(account) for account in data["accounts"]),
-            spans=tuple(StateSpan(**span) for span in data["spans"]),
-            conditions=conditions,
-        )
+        """Return the drill result that ``to_dict`` turned into a dictionary. Raises pydantic.ValidationError."""
+        return TypeAdapter(cls).validate_python(data)

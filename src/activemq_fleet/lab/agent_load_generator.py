@@ -14,6 +14,7 @@ from typing import Self
 from activemq_agent.client import Client
 from activemq_agent.errors import AgentError
 from activemq_agent.running import AgentProcess, JournalTail
+from activemq_fleet.lab.polling import poll
 
 STEADY = 10.5
 """Seconds without a new connection after which agents have settled: one that lasted 10 s has worked."""
@@ -74,22 +75,15 @@ class AgentLoadGenerator:
         is not connected or not subscribed within ``timeout`` seconds.
         """
         self.subscriber.start()
-        topics = len(self.spec.filters)
-        _until(
-            lambda: self.subscriber.count("subscribed") >= topics,
-            timeout,
-            lambda: f"{self.subscriber.name} has no subscription after {timeout:g} s: {self.subscriber.last_line}",
-        )
+        if not poll(lambda: self.subscriber.count("subscribed") >= len(self.spec.filters), timeout):
+            text = f"{self.subscriber.name} has no subscription after {timeout:g} s: {self.subscriber.last_line}"
+            raise AgentError(text)
         self.publisher.start()
-        _until(
-            lambda: self.publisher.count("connected"),
-            timeout,
-            lambda: f"{self.publisher.name} is not connected after {timeout:g} s: {self.publisher.last_line}",
-        )
-        for number in range(_THREADS):
-            worker = threading.Thread(target=self._publish, name=f"load-{self.name}-{number}", daemon=True)
-            self._workers.append(worker)
-            worker.start()
+        if not poll(lambda: self.publisher.count("connected"), timeout):
+            text = f"{self.publisher.name} is not connected after {timeout:g} s: {self.publisher.last_line}"
+            raise AgentError(text)
+        for _ in range(_THREADS):
+            self._start_thread(self._publish)
 
     def check(self) -> None:
         """Raise AgentError when an agent or a publishing thread has ended by itself."""
@@ -113,9 +107,7 @@ class AgentLoadGenerator:
 
     def burst(self, count: int = 200) -> None:
         """Publish ``count`` events at once in a background thread, so that a fault meets events in flight."""
-        worker = threading.Thread(target=self._burst, args=(count,), name=f"burst-{self.name}", daemon=True)
-        self._workers.append(worker)
-        worker.start()
+        self._start_thread(self._burst, count)
 
     def finish(self, timeout: float = 120.0) -> None:
         """End the load, wait until all events and a last barrier are handled, and stop both agents.
@@ -146,26 +138,31 @@ class AgentLoadGenerator:
         """Delete the subscriber's durable session on its broker, so that no messages are stored for it."""
         self.subscriber.delete_durable_session()
 
-    def _publish(self) -> None:
-        pause, due, number = _THREADS * BATCH / self.spec.rate, time.monotonic(), 0
-        try:
-            with self._client() as client:
-                while not self._end.wait(max(0.0, due - time.monotonic())):
-                    due = max(due + pause, time.monotonic() - 1)  # what a busy moment held up is made good for
-                    events = [(self.spec.topic, json.dumps({"drill": number + step})) for step in range(BATCH)]
-                    number += BATCH
-                    self._promises.note(client.publish_all(events))
-        except AgentError as error:
-            if not self._end.is_set():
-                self._errors.append(error)
+    def _start_thread(self, publish: Callable[..., None], *arguments: int) -> None:
+        """Run a method with a client of the publishing agent in a thread; keep the error that ends it early."""
 
-    def _burst(self, count: int) -> None:
-        try:
-            with self._client() as client:
-                self._promises.note(client.publish_all([(self.spec.topic, '{"burst": true}')] * count))
-        except AgentError as error:
-            if not self._end.is_set():
-                self._errors.append(error)
+        def work() -> None:
+            try:
+                with self._client() as client:
+                    publish(client, *arguments)
+            except AgentError as error:
+                if not self._end.is_set():
+                    self._errors.append(error)
+
+        worker = threading.Thread(target=work, name=f"load-{self.name}-{len(self._workers)}", daemon=True)
+        self._workers.append(worker)
+        worker.start()
+
+    def _publish(self, client: Client) -> None:
+        pause, due, number = _THREADS * BATCH / self.spec.rate, time.monotonic(), 0
+        while not self._end.wait(max(0.0, due - time.monotonic())):
+            due = max(due + pause, time.monotonic() - 1)  # what a busy moment held up is made good for
+            events = [(self.spec.topic, json.dumps({"drill": number + step})) for step in range(BATCH)]
+            number += BATCH
+            self._promises.note(client.publish_all(events))
+
+    def _burst(self, client: Client, count: int) -> None:
+        self._promises.note(client.publish_all([(self.spec.topic, '{"burst": true}')] * count))
 
     def _client(self) -> Client:
         deadline = time.monotonic() + _PATIENCE
@@ -208,11 +205,3 @@ def _while_it_moves(tail: JournalTail, is_done: Callable[[], bool], timeout: flo
         if moved > seen:
             deadline, seen = time.monotonic() + timeout, moved
         time.sleep(0.2)
-
-
-def _until(holds: Callable[[], object], timeout: float, complaint: Callable[[], str]) -> None:
-    deadline = time.monotonic() + timeout
-    while not holds():
-        if time.monotonic() > deadline:
-            raise AgentError(complaint())
-        time.sleep(0.1)

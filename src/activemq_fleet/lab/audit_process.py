@@ -1,63 +1,25 @@
 """Run the audit of the demo in a process of its own, whose Spark starts while the brokers do.
 
-The audit is the library's, of logs and journals alone, as the command ``audit`` runs it.
+``python -m activemq_fleet.lab.audit_process LOGS OUT`` waits for the word ``audit`` on its standard input, and then
+audits logs and journals as the command ``audit`` does. It ends without an audit when its input ends.
 """
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
-from activemq_fleet.errors import FleetError, LabError
+from activemq_fleet.errors import FleetError
 from activemq_fleet.printable import printable
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
     from pyspark.sql import SparkSession
 
-_GO = "audit"
-_SHOWN_LINES = 12
-_PATIENCE = 30.0  # seconds for a Spark that is not wanted any more to end
-
-
-class AuditProcess:
-    """A process that audits the directory ``logs`` into ``out`` on demand; it is ended when the block is left."""
-
-    def __init__(self, logs: Path, out: Path) -> None:
-        self._command = [sys.executable, "-m", __name__, str(logs), str(out)]
-
-    def __enter__(self) -> Self:
-        self._process = subprocess.Popen(
-            self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-        )
-        return self
-
-    def audit(self) -> None:
-        """Run the audit and return when its results are written.
-
-        Raises LabError when the audit fails, after printing the last lines of its output.
-        """
-        said, _ = self._process.communicate(f"{_GO}\n")
-        if self._process.returncode:
-            lines = [line for line in said.splitlines() if line.strip()]
-            print(printable("\n".join(lines[-_SHOWN_LINES:]), lines=True), file=sys.stderr)
-            raise LabError(f"the audit ended with {self._process.returncode}; its last lines are above")
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        if self._process.poll() is None:
-            try:
-                self._process.communicate(timeout=_PATIENCE)  # the end of its input ends it
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.communicate()
-
 
 def main(arguments: Sequence[str]) -> int:
-    """Start Spark, wait for the word ``audit`` on standard input, and audit directory 0 into directory 1.
+    """Start Spark, wait for the word ``audit`` on standard input, and audit the directory LOGS into OUT.
 
     Returns the exit code: 0 when the audit was done or not asked for, 130 when interrupted, else that of the error.
     """
@@ -68,8 +30,8 @@ def main(arguments: Sequence[str]) -> int:
         with session("audit", SessionOptions(progress=False)) as spark:
             from activemq_fleet.spark.audit.job import audit
 
-            _warm(spark)
-            if sys.stdin.readline().strip() == _GO:
+            _start_workers(spark)
+            if sys.stdin.readline().strip() == "audit":
                 audit(spark, logs, out)
     except FleetError as error:
         print(printable(f"audit: {error}"), file=sys.stderr)
@@ -79,12 +41,12 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _warm(spark: SparkSession) -> None:
+def _start_workers(spark: SparkSession) -> None:
     """Have Java load, and a worker import, what every query needs."""
-    spark.range(1).mapInArrow(_as_they_are, "id bigint").groupBy().count().toArrow()
+    spark.range(1).mapInArrow(_unchanged, "id bigint").groupBy().count().toArrow()
 
 
-def _as_they_are(batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
+def _unchanged(batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
     return batches
 
 

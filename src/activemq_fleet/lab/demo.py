@@ -27,12 +27,13 @@ from rich.table import Table
 
 from activemq_fleet.drills import DeliveryAccount, Fault
 from activemq_fleet.errors import FleetError, LabError
-from activemq_fleet.lab.audit_process import AuditProcess
+from activemq_fleet.lab import audit_process
 from activemq_fleet.lab.collected import collect_logs
 from activemq_fleet.lab.drill_files import account_for_pair
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.load_process import LoadGenerator, make_load_generator
 from activemq_fleet.lab.load_spec import load_spec, stomp_load_spec
+from activemq_fleet.lab.polling import poll
 from activemq_fleet.lab.status import HostStatus
 from activemq_fleet.printable import counted, printable
 from activemq_fleet.topology import Fleet
@@ -63,7 +64,7 @@ class Takeover:
 
 
 class _Steps:
-    """Says what is being done, and how long it took."""
+    """Prints each step with the seconds since the demo began."""
 
     def __init__(self) -> None:
         self._began = time.monotonic()
@@ -100,7 +101,7 @@ def _run(inventory: Path, output: Path) -> int:
         step(f"starting {counted(len(lab.fleet.brokers), 'broker')}")
         lab.up()
         # While messages flow the machine has time to spare.
-        auditor = stack.enter_context(AuditProcess(output / "collected", output / "audit"))
+        auditor = stack.enter_context(_start_audit(output))
         before = lab.status()
         step("publishing over MQTT and STOMP, then kill -9")
         takeover = _kill_under_load(lab)
@@ -111,7 +112,8 @@ def _run(inventory: Path, output: Path) -> int:
         fleet = lab.client_fleet
         lab.down()
         step("auditing the logs of the brokers and the journals of the agents")
-        auditor.audit()
+        text, _ = auditor.communicate("audit\n")
+        _check_end("the audit", auditor.returncode, text)
     step("done")
     found = _found(output / "audit")
     _screen(fleet, before, after, takeover, output)
@@ -120,7 +122,7 @@ def _run(inventory: Path, output: Path) -> int:
 
 
 def _install(inventory: Path, layer: Path, rendered: Path, step: _Steps) -> None:
-    """Render and check the fleet, at once as neither needs the other, then install it."""
+    """Render and check the fleet at the same time, then install it on the lab's hosts."""
     render: list[str | Path] = [_program("activemq-fleet"), "render", "-i", inventory, "-o", rendered]
     playbook, sources = _program("ansible-playbook"), ("-i", inventory, "-i", layer)
     step(f"rendering {inventory.name}, all files and the picture; checking it: ansible-playbook activemq.fleet.check")
@@ -128,6 +130,12 @@ def _install(inventory: Path, layer: Path, rendered: Path, step: _Steps) -> None
         list(pool.map(_call, (render, [playbook, "activemq.fleet.check", *sources])))
     step("installing it on its hosts: ansible-playbook activemq.fleet.site")
     _call([playbook, "activemq.fleet.site", *sources])
+
+
+def _start_audit(output: Path) -> subprocess.Popen[str]:
+    """Start the process that audits the collected logs when it is told to; the end of its input ends it."""
+    command = [sys.executable, "-m", audit_process.__name__, str(output / "collected"), str(output / "audit")]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
 def _kill_under_load(lab: Lab) -> Takeover:
@@ -165,22 +173,23 @@ def _kill_under_load(lab: Lab) -> Takeover:
 
 def _flow(generators: Sequence[LoadGenerator], moment: float) -> None:
     """Wait until each generator has handled an event after a moment. Raises LabError when one does not."""
-    deadline = time.monotonic() + _PATIENCE
-    while min(generator.last_handled() for generator in generators) <= moment:
+
+    def has_flowed() -> bool:
         for generator in generators:
             generator.check()
-        if time.monotonic() > deadline:
-            raise LabError(f"no event was handled in {_PATIENCE:g} s")
-        time.sleep(0.05)
+        return min(generator.last_handled() for generator in generators) > moment
+
+    if not poll(has_flowed, _PATIENCE, 0.05):
+        raise LabError(f"no event was handled in {_PATIENCE:g} s")
 
 
 def _missing(account: DeliveryAccount) -> int:
-    """The events that were accepted and did not come."""
+    """Return the number of events that were accepted and not handled."""
     return account.lost + account.stuck + account.indeterminate
 
 
 def _found(out: Path) -> Mapping[str, Any]:
-    """What an audit wrote: audit.json, and its incidents."""
+    """Return the content of ``audit.json``, with the rows of the dataset ``incidents``."""
     import pyarrow.parquet as pq  # comes with what audit needs
 
     found: dict[str, Any] = json.loads((out / "audit.json").read_text(encoding="utf-8"))
@@ -188,7 +197,7 @@ def _found(out: Path) -> Mapping[str, Any]:
 
 
 def _show_audit(found: Mapping[str, Any], takeover: Takeover, output: Path) -> None:
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else 110)
+    console = _console()
     console.print(f"audit, from logs and journals alone: [bold]{found['verdict']}[/]")
     for incident in found["incidents"]:
         took = "" if incident["seconds"] is None else f", {incident['seconds']:.1f} s"
@@ -212,16 +221,21 @@ def _call(command: Sequence[str | Path]) -> None:
     done = subprocess.run(
         [str(word) for word in command], env=os.environ | quiet, capture_output=True, text=True, check=False
     )
-    if done.returncode:
-        lines = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
+    _check_end(f"{Path(command[0]).name} {command[1]}", done.returncode, done.stdout + done.stderr)
+
+
+def _check_end(name: str, exit_code: int, output: str) -> None:
+    """Raise LabError for a program that failed, after printing the last lines of its output."""
+    if exit_code:
+        lines = [line for line in output.splitlines() if line.strip()]
         print(printable("\n".join(lines[-_SHOWN_LINES:]), lines=True), file=sys.stderr)
-        raise LabError(f"{Path(command[0]).name} {command[1]} ended with {done.returncode}; its last lines are above")
+        raise LabError(f"{name} ended with {exit_code}; its last lines are above")
 
 
 def _screen(
     fleet: Fleet, before: Sequence[HostStatus], after: Sequence[HostStatus], takeover: Takeover, output: Path
 ) -> None:
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else 110)
+    console = _console()
     release = fleet.brokers[0].release.text
     console.print(
         f"\n[bold]{len(fleet.brokers)} brokers[/] of {len(fleet.pairs)} pairs in {len(fleet.groups)} groups, "
@@ -239,10 +253,12 @@ def _screen(
     )
 
 
+def _console() -> Console:
+    return Console(highlight=False, width=None if sys.stdout.isatty() else 110)
+
+
 def _fleet_table(before: Sequence[HostStatus], after: Sequence[HostStatus], takeover: Takeover) -> Table:
-    table = Table(box=None, pad_edge=False)
-    for title in ("host", "address", "role", "before", "after", "bridges to"):
-        table.add_column(title)
+    table = Table("host", "address", "role", "before", "after", "bridges to", box=None, pad_edge=False)
     for was, now in zip(before, after, strict=True):
         mark = "[bold]" if now.host in (takeover.victim, takeover.successor) else ""
         states = was.state, now.state

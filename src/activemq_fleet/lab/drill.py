@@ -6,10 +6,9 @@ import os
 import random
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from activemq_fleet.drills import DrillResult, Fault, FaultKind
 from activemq_fleet.errors import FleetError, InputError, LabError
@@ -17,7 +16,7 @@ from activemq_fleet.host.timeouts import HUNG, SETTLE
 from activemq_fleet.lab.drill_run import DrillPlan, DrillRun, drill_candidates
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.startup import Progress
-from activemq_fleet.operations.drill import next_drill_step, refusal, schedule
+from activemq_fleet.operations.drill import next_drill_step, refusal_reason, schedule_faults
 from activemq_fleet.operations.target import TargetHost, resolve_target
 
 _UNDER_WAY = 0.03  # seconds after which the first of a burst have gone out
@@ -76,11 +75,11 @@ def _plan(lab: Lab, options: DrillOptions, progress: Progress) -> DrillPlan:
         raise InputError(str(error).replace("activemq_target", "--target")) from None
     seed = options.seed if options.seed is not None else random.SystemRandom().randrange(1, 1_000_000)
     chosen = [one for one in drill_candidates(fleet.pairs.values()) if one.pair in target.pairs]
-    order = schedule(chosen, options.faults, seed, options.what)
+    order = schedule_faults(chosen, options.faults, seed, options.what)
     for one in chosen:
         if one.pair not in order:
             why = "is pure: drill its group with --target" if one.profile.needs_resync else "has no turn: raise --kills"
-            progress(f"not drilled: {one.pair}, which {refusal(one, options.what) or why}")
+            progress(f"not drilled: {one.pair}, which {refusal_reason(one, options.what) or why}")
     return DrillPlan(
         order=order,
         what=options.what,
@@ -96,11 +95,12 @@ class _LabDrill:
     lab: Lab
     options: DrillOptions
     progress: Progress
-    _frozen: set[str] = field(default_factory=set)
-    _ended: set[str] = field(default_factory=set)
+    _faulted: set[str] = field(default_factory=set)
 
     def run(self, plan: DrillPlan) -> DrillResult:
-        directory = self._empty_directory()
+        directory = self.lab.directory / "drill"
+        shutil.rmtree(directory, ignore_errors=True)
+        directory.mkdir(mode=0o700)
         for pair in plan.pairs:
             self.progress(f"load on {pair}: {plan.rate:g} events a second")
         with DrillRun.begin(plan, self.lab.fleet, directory, os.getpid()) as run:
@@ -114,14 +114,8 @@ class _LabDrill:
             self.progress("ending the load")
             return run.finish(self.lab.fleet)
 
-    def _empty_directory(self) -> Path:
-        directory = self.lab.directory / "drill"
-        shutil.rmtree(directory, ignore_errors=True)
-        directory.mkdir(mode=0o700)
-        return directory
-
     def _inject_all(self, plan: DrillPlan, run: DrillRun) -> None:
-        """Step by step, as the playbook does: every step is decided on what the brokers show then."""
+        """Inject all faults, step by step: every step is decided on the states of the brokers then."""
         acted = time.monotonic()
         while True:
             states = {status.host: str(status.state) for status in self.lab.status()}
@@ -143,16 +137,16 @@ class _LabDrill:
                     time.sleep(1)
                     continue
                 case "start":
-                    self._bring_back(*step.hosts)
+                    self.lab.start(*step.hosts, timeout=self.options.patience)
                 case "resume":
-                    self._resume(*step.hosts)
+                    self.lab.resume(*step.hosts)
                 case "inject":
                     fault = run.record_fault(self._inject(run, due.number, str(step.pair), *step.hosts))
                     self.progress(_line(fault, len(plan.order)))
             acted = time.monotonic()
 
     def _inject(self, run: DrillRun, number: int, pair: str, host: str) -> Fault:
-        """One fault, and what follows until the pair is whole again; what goes wrong is in the fault."""
+        """Inject one fault and wait until the pair is whole again; what goes wrong is in the returned fault."""
         fault = Fault(number=number, what=self.options.what, pair=pair, host=host, at=time.time())
         try:
             accepted, handled = run.wait_until_steady(pair, self.options.patience)
@@ -169,43 +163,35 @@ class _LabDrill:
         return fault
 
     def _hit(self, host: str) -> float:
-        """The fault; returns when it fell, in seconds since the epoch."""
+        """Kill, stop or freeze a broker; return the time of that, in seconds since the epoch."""
+        self._faulted.add(host)
         at = time.time()
-        if self.options.what == "pause":
-            self._frozen.add(host)
-            self.lab.pause(host)
-            return at
-        self._ended.add(host)
-        if self.options.what == "stop":
-            self.lab.stop(host)
-            return at
-        return self.lab.kill(host)
+        act: Callable[[str], float | None] = getattr(self.lab, self.options.what)
+        return act(host) or at
 
     def _follow(self, fault: Fault) -> Fault:
-        """From the fault until the pair is whole again."""
+        """Wait until the pair is whole again after a fault; return the fault with what was measured."""
         if fault.what == "pause":
             fault = self._end_of_pause(fault)
-            if fault.host not in self._ended:
+            if fault.back is not None:
                 return fault
         successor = self.lab.wait_active(fault.pair, self.options.patience)
         since = self.lab.started_at(successor)
         fault = replace(fault, successor=successor, takeover=since - fault.at if since else None)
         if self.lab.fleet.broker(fault.host).profile.needs_resync:
-            self._ended.discard(fault.host)
+            self._faulted.discard(fault.host)
             return replace(fault, note="a pure pair: only a resync brings the dead node back")
-        self._bring_back(fault.host)
+        self.lab.start(fault.host, timeout=self.options.patience)
         return replace(fault, back=time.time() - fault.at)
 
     def _end_of_pause(self, fault: Fault) -> Fault:
-        """After a while the watchdog would act. There is none in a lab, so the drill does what it is set to do."""
+        """End the pause as the watchdog of a host would: a lab has none, so the drill does what it is set to do."""
         time.sleep(self.options.hung)
         broker = self.lab.fleet.broker(fault.host)
         if broker.settings.watchdog == "kill":
-            self._frozen.discard(fault.host)
-            self._ended.add(fault.host)
             self.lab.kill(fault.host)
             return replace(fault, note=f"killed after {self.options.hung:g} s, as activemq_watchdog kill does")
-        self._resume(fault.host)
+        self.lab.resume(fault.host)
         return replace(
             fault,
             back=time.time() - fault.at,
@@ -213,26 +199,18 @@ class _LabDrill:
             f"{broker.settings.watchdog} and a frozen broker keeps its lock",
         )
 
-    def _bring_back(self, host: str) -> None:
-        self.lab.start(host, timeout=self.options.patience)
-        self._ended.discard(host)
-
-    def _resume(self, host: str) -> None:
-        self.lab.resume(host)
-        self._frozen.discard(host)
-
     @contextmanager
     def _restored(self) -> Iterator[None]:
-        """Whatever happens, nothing stays frozen, and what was ended is started again."""
+        """Let frozen brokers go on and start ended ones again, whatever happens in the block."""
         try:
             yield
         finally:
-            for host in sorted(self._frozen):
-                with suppress(LabError):
-                    self._resume(host)
-            for host in sorted(self._ended):
+            for host in sorted(self._faulted):
                 with suppress(FleetError):
-                    self._bring_back(host)
+                    if self.lab.is_alive(host):
+                        self.lab.resume(host)
+                    else:
+                        self.lab.start(host, timeout=self.options.patience)
 
 
 def _line(fault: Fault, wanted: int) -> str:

@@ -70,8 +70,8 @@ def account_for_pair(
     subscriber = read_journal(where / "subscriber", f"the subscriber of {pair}")
     promised = _promised(where / "promised")
     found = account_for_events(pair, protocol, publisher, subscriber, promised)
-    mine = publisher.ids("accepted") | set(promised)
-    handled, acknowledged = subscriber.moments("handled", mine), publisher.moments("acknowledged", mine)
+    mine = publisher.event_ids("accepted") | set(promised)
+    handled, acknowledged = subscriber.record_times("handled", mine), publisher.record_times("acknowledged", mine)
     return found, [_measured(fault, publisher, handled, acknowledged, skew) for fault in faults]
 
 

@@ -14,7 +14,7 @@ from activemq_fleet.drills import DrillResult, FaultKind
 from activemq_fleet.errors import InputError
 from activemq_fleet.lab.drill_run import DrillPlan, DrillRun, drill_candidates, is_lab
 from activemq_fleet.lab.load_spec import speaks_mqtt
-from activemq_fleet.operations.drill import refuse_production, schedule
+from activemq_fleet.operations.drill import refuse_production, schedule_faults
 from activemq_fleet.reports import drill_report
 from activemq_fleet.topology import Fleet
 
@@ -55,7 +55,7 @@ def begin_drill(
             "no pair can be drilled by the playbook: pure pairs and releases without a usable MQTT are drilled in "
             "the lab only (activemq-fleet lab drill)"
         )
-    order = schedule(fit, faults, seed, what)
+    order = schedule_faults(fit, faults, seed, what)
     plan = DrillPlan(order=order, what=what, rate=rate, seed=seed, target=str(options.get("target") or ""))
     # A worker's parent is ansible-playbook itself: with it the load ends.
     DrillRun.begin(plan, fleet, directory, os.getppid())

@@ -14,9 +14,11 @@ import sys
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
+
+from pydantic import TypeAdapter
 
 from activemq_fleet.drills import Conditions, DrillResult, Fault, FaultKind, StateSpan, judge
 from activemq_fleet.drills.judging import ATTEMPTS, lowest_rate, void_reason
@@ -29,7 +31,8 @@ from activemq_fleet.lab.load_process import specs_to_json
 from activemq_fleet.lab.load_spec import LoadSpec, load_spec, speaks_mqtt
 from activemq_fleet.lab.log_tail import LOG
 from activemq_fleet.lab.loopback_overlay import MARK, fleet_for_clients
-from activemq_fleet.operations.drill import Candidate
+from activemq_fleet.lab.polling import poll
+from activemq_fleet.operations.drill import DrillCandidate
 from activemq_fleet.render.service import paths
 from activemq_fleet.topology import Broker, Fleet, Pair
 
@@ -37,7 +40,6 @@ _START = 600.0
 _END = 900.0
 _A_FAULT = 600.0
 _POLL = 0.2
-_NUMBERS = ("at", "takeover", "back", "rate_accepted", "rate_handled")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +64,7 @@ class DrillPlan:
 
 @dataclass(frozen=True, slots=True)
 class NextFault:
-    """The fault that is due next. ``pair`` is where, None after the last; ``number`` counts the faults from 1.
+    """The fault that is due next: its pair, None after the last fault, and its number, counted from 1.
 
     ``faulted_hosts`` are the hosts that have had a fault in this drill.
     """
@@ -77,10 +79,10 @@ def is_lab(broker: Broker) -> bool:
     return any(option.startswith(MARK) for option in broker.settings.java_options)
 
 
-def drill_candidates(pairs: Collection[Pair]) -> list[Candidate]:
-    """Return the pairs as candidates for faults, in the form that ``operations.drill`` decides on."""
+def drill_candidates(pairs: Collection[Pair]) -> list[DrillCandidate]:
+    """Return each pair as a candidate for faults, for ``operations.drill`` to decide whether it may get one."""
     return [
-        Candidate(
+        DrillCandidate(
             pair=pair.name,
             group=pair.group,
             ha=pair.preferred_master.settings.ha,
@@ -92,7 +94,7 @@ def drill_candidates(pairs: Collection[Pair]) -> list[Candidate]:
 
 
 class DrillRun:
-    """A drill whose files are in ``directory``. Leaving the block ends a load that still runs."""
+    """A drill whose files are in ``directory``. Leaving it as a context manager ends a load that still runs."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -128,16 +130,13 @@ class DrillRun:
     @property
     def plan(self) -> DrillPlan:
         """The plan of the drill, read from ``drill.json``."""
-        data = self._read("drill.json")
-        lists = {name: tuple(data[name]) for name in ("order", "single_fault_pairs")}
-        return DrillPlan(**{field.name: data[field.name] for field in fields(DrillPlan)} | lists)
+        return TypeAdapter(DrillPlan).validate_python(self._read("drill.json"))
 
     @property
     def faults(self) -> list[Fault]:
         """The faults so far, in their order; empty before the first."""
-        if not (self.directory / "faults.json").exists():
-            return []
-        return [Fault(**data) for data in self._read("faults.json")]
+        path = self.directory / "faults.json"
+        return TypeAdapter(list[Fault]).validate_json(path.read_bytes()) if path.exists() else []
 
     def next_fault(self, states: Mapping[str, str]) -> NextFault:
         """Return the fault that is due next. The first ``states``, by host, are kept as the fleet's initial states.
@@ -164,34 +163,35 @@ class DrillRun:
         Returns (accepted, handled) events a second, too few of which make a fault void. Raises LabError when the load
         has ended.
         """
-        enough, deadline = lowest_rate(self.plan.rate), time.monotonic() + patience
-        while True:
-            status = self._status(pair)
-            rates = status.get("accepted", 0.0), status.get("handled", 0.0)
-            if (status.get("steady") and min(rates) >= enough) or time.monotonic() > deadline:
-                return rates
+        enough = lowest_rate(self.plan.rate)
+
+        def is_steady() -> bool:
             self._refuse_ended()
-            time.sleep(_POLL)
+            status = self._status(pair)
+            return bool(status.get("steady")) and min(status["accepted"], status["handled"]) >= enough
+
+        poll(is_steady, patience, _POLL)
+        status = self._status(pair)
+        return status.get("accepted", 0.0), status.get("handled", 0.0)
 
     def burst(self, pair: str) -> None:
         """Have the pair's load generator publish many events at once; return when it has begun, or after 5 s."""
         wanted = self.directory / f"burst-{pair}"
         wanted.touch()
-        deadline = time.monotonic() + 5
-        while wanted.exists() and time.monotonic() < deadline:
-            time.sleep(0.01)
+        poll(lambda: not wanted.exists(), 5, 0.01)
 
     def wait_until_handled(self, pair: str, since: float, patience: float) -> None:
         """Wait until an event of the pair was handled later than ``since``, in seconds since the epoch.
 
         Raises LabError when none is handled within ``patience`` seconds, or when the load has ended.
         """
-        deadline = time.monotonic() + patience
-        while self._status(pair).get("last", 0.0) <= since:
+
+        def is_handled() -> bool:
             self._refuse_ended()
-            if time.monotonic() > deadline:
-                raise LabError(f"no event was handled in the {patience:g} s after the fault")
-            time.sleep(_POLL)
+            return bool(self._status(pair).get("last", 0.0) > since)
+
+        if not poll(is_handled, patience, _POLL):
+            raise LabError(f"no event was handled in the {patience:g} s after the fault")
 
     def record_fault(self, fault: Fault) -> Fault:
         """Append a fault to ``faults.json`` and return it, with the reason if it is void."""
@@ -211,9 +211,7 @@ class DrillRun:
         ``skew`` is the number of seconds by which the clocks of the brokers' hosts and of this machine may differ.
         """
         (self.directory / "stop").touch()
-        deadline = time.monotonic() + _END
-        while not any((self.directory / name).exists() for name in ("done", "failed")) and time.monotonic() < deadline:
-            time.sleep(_POLL)
+        poll(lambda: any((self.directory / name).exists() for name in ("done", "failed")), _END, _POLL)
         plan, ended = self.plan, time.time()
         accounts, faults = [], list[Fault]()
         for pair in plan.pairs:
@@ -243,19 +241,18 @@ class DrillRun:
             file.write(specs_to_json(specs))
         command = [sys.executable, "-m", "activemq_fleet.lab.load_process", self.directory, longest, parent_pid]
         with (self.directory / "load.log").open("wb") as output:
-            self._process = subprocess.Popen(
+            process = self._process = subprocess.Popen(
                 list(map(str, command)),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
                 start_new_session=True,
             )
-        deadline = time.monotonic() + _START
-        while not (self.directory / "ready").exists():
-            if self._process.poll() is not None or time.monotonic() > deadline:
-                (self.directory / "stop").touch()
-                raise LabError(f"the load could not be put on: {self._last_words()}")
-            time.sleep(_POLL)
+        ready = self.directory / "ready"
+        poll(lambda: ready.exists() or process.poll() is not None, _START, _POLL)
+        if not ready.exists():
+            (self.directory / "stop").touch()
+            raise LabError(f"the load could not be put on: {self._last_words()}")
 
     def _refuse_ended(self) -> None:
         if (self.directory / "failed").exists():
@@ -263,19 +260,17 @@ class DrillRun:
 
     def _last_words(self) -> str:
         for name in ("failed", "load.log"):
-            path = self.directory / name
-            lines = path.read_text(errors="replace").split("\n") if path.exists() else []
-            words = [line for line in lines if line.strip()]
-            if words:
-                return words[-1].strip()
+            with suppress(FileNotFoundError):
+                lines = (self.directory / name).read_text(errors="replace").split("\n")
+                if words := [line.strip() for line in lines if line.strip()]:
+                    return words[-1]
         return "it gave no sign in time"
 
     def _status(self, pair: str) -> dict[str, Any]:
-        try:
+        with suppress(OSError, ValueError, KeyError):
             status: dict[str, Any] = self._read("status.json")[pair]
-        except (OSError, ValueError, KeyError):
-            return {}
-        return status
+            return status
+        return {}
 
     def _read(self, name: str) -> Any:
         return json.loads((self.directory / name).read_text())
@@ -286,14 +281,13 @@ class DrillRun:
 
 def fault_from_mapping(fields_of_playbook: Mapping[str, Any]) -> Fault:
     """Return the fault that a playbook describes; numbers may be text, and empty values count as unknown."""
-    known = {field.name for field in fields(Fault)}
-    given = {key: value for key, value in fields_of_playbook.items() if key in known and value not in (None, "")}
-    given |= {key: float(given[key]) for key in _NUMBERS if key in given}
-    return Fault(**{**given, "number": int(given["number"])})
+    return TypeAdapter(Fault).validate_python(
+        {name: value for name, value in fields_of_playbook.items() if value not in (None, "")}
+    )
 
 
 def _as_dialled(fleet: Fleet) -> Fleet:
-    """In a lab names are the brokers' own affair: clients dial the addresses that these are bound to."""
+    """Return the fleet with the addresses that clients dial: in a lab those that the brokers are bound to."""
     if all(map(is_lab, fleet.brokers)):
         return fleet_for_clients(fleet, {broker.host: broker.settings.bind for broker in fleet.brokers})
     return fleet
@@ -324,7 +318,7 @@ def _spans(
     began: float,
     ended: float,
 ) -> Iterator[StateSpan]:
-    """The hosts' states over time, by their faults, and by their logs where these are on this machine."""
+    """Yield the hosts' states over time, by their faults, and by their logs where these are on this machine."""
     changes: dict[str, list[tuple[float, ObservedState]]] = {}
     for fault in faults:
         down: ObservedState = "hung" if fault.what == "pause" else "stopped"

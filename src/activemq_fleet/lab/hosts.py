@@ -59,13 +59,13 @@ class Hosts:
         """Return the loopback address of a host."""
         return self.lab.addresses[host]
 
-    def data(self, broker: Broker) -> Path:
+    def data_directory(self, broker: Broker) -> Path:
         """Return the data directory of a broker."""
         return Path(service.paths(broker).data)
 
-    def log(self, broker: Broker) -> Path:
+    def log_path(self, broker: Broker) -> Path:
         """Return the path of a broker's log."""
-        return self.data(broker) / LOG
+        return self.data_directory(broker) / LOG
 
     def observe(self, broker: Broker, *, timeout: float = LAB_PROBE) -> BrokerSnapshot:
         """Return a broker's current state, from its process, its log and its connectors.
@@ -163,7 +163,9 @@ class Hosts:
         java = [self.lab.java, *service.java_options(broker), *_arguments(broker, self.lab.software)]
         _, *guard = service.guard_command(broker) or ("",)
         command = [sys.executable, "-m", "activemq_fleet.fence", *guard, *java] if guard else java
-        processes.launch(self.layout, broker.host, command, service.environment(broker), self.data(broker), version)
+        processes.launch(
+            self.layout, broker.host, command, service.environment(broker), self.data_directory(broker), version
+        )
 
     def kill(self, broker: Broker) -> float:
         """Send SIGKILL to the broker's process group; return the time of it (epoch seconds) once the process is gone.
@@ -193,14 +195,14 @@ class Hosts:
     def failure(self, broker: Broker) -> str:
         """Return why a broker failed, for the end of a sentence: its last error, and the path of its log."""
         run = processes.last_run(self.layout, broker.host)
-        said = explain_failed_run(self.data(broker), run) if run else ""
+        said = explain_failed_run(self.data_directory(broker), run) if run else ""
         short = said if len(said) <= _LONGEST_REASON else f"{said[:_LONGEST_REASON]} …"
-        return f"{short or 'nothing in its log says why'} (log: {self.log(broker)})"
+        return f"{short or 'nothing in its log says why'} (log: {self.log_path(broker)})"
 
     def wipe(self, brokers: Iterable[Broker]) -> None:
         """Delete the stores, logs and run records of brokers, none of which may run."""
         for broker in brokers:
-            shutil.rmtree(self.data(broker), ignore_errors=True)
+            shutil.rmtree(self.data_directory(broker), ignore_errors=True)
             shutil.rmtree(broker.store_directory, ignore_errors=True)
             make_store(broker)
             processes.delete_run(self.layout, broker.host)
@@ -215,7 +217,7 @@ class Hosts:
     def _story(self, broker: Broker, run: ProcessRun) -> BrokerRun:
         known = self._tails.get(broker.host)
         if known is None or known[0] != run:
-            known = self._tails[broker.host] = run, LogTail(self.data(broker), run)
+            known = self._tails[broker.host] = run, LogTail(self.data_directory(broker), run)
         return known[1].update()
 
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import shutil
-import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from types import TracebackType
-from typing import Self, TypeVar
+from typing import Self
 
 from activemq_fleet.addresses import Address
 from activemq_fleet.errors import LabError, LinksDownError
@@ -24,6 +22,7 @@ from activemq_fleet.lab.layout import Layout, layout_for, resolve_sources, write
 from activemq_fleet.lab.links import Links
 from activemq_fleet.lab.loopback_overlay import Substitution
 from activemq_fleet.lab.operations import record_operation
+from activemq_fleet.lab.polling import poll
 from activemq_fleet.lab.port_reservation import PortReservations
 from activemq_fleet.lab.pure import check_pair, check_start
 from activemq_fleet.lab.readiness import credentials_of
@@ -36,8 +35,6 @@ from activemq_fleet.topology import Broker, Fleet, Pair
 
 _DOWN_GRACE = 10.0  # shorter than a unit's: whoever takes a lab down waits for it at a terminal
 _HANDOVER = 10.0
-_POLL = 0.1
-_Found = TypeVar("_Found")
 
 
 class Lab:
@@ -91,9 +88,7 @@ class Lab:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.down()
 
     @property
@@ -108,7 +103,7 @@ class Lab:
 
     @property
     def fleet(self) -> Fleet:
-        """The fleet as its brokers run: host names stay names. Raises LabError where no lab was prepared."""
+        """The fleet as its brokers see it, with host names, not addresses. Raises LabError if no lab was prepared."""
         return self._hosts.fleet
 
     @cached_property
@@ -199,9 +194,9 @@ class Lab:
             hosts.check_ports(broker)
             with self.record_operation("lab start", host):
                 if wait:
-                    self._start(lambda startup: startup.start(broker), timeout)
+                    Startup(hosts, timeout, self._progress).start(broker)
                 else:
-                    self._start(lambda _startup: hosts.launch(broker), timeout)
+                    hosts.launch(broker)
 
     def stop(self, host: str) -> None:
         """Stop a broker in an orderly way; if its peer runs, return when that is active, or after 10 s.
@@ -214,7 +209,7 @@ class Lab:
             hands_over = peer is not None and self._hosts.is_alive(peer)
             self._hosts.stop(broker)
             if peer is not None and hands_over:
-                _poll(lambda: self._hosts.observe(peer).state == "active" or None, _HANDOVER)
+                poll(lambda: self._hosts.observe(peer).state == "active", _HANDOVER)
 
     def kill(self, host: str) -> float:
         """Send SIGKILL to the broker's process group; return the time of the kill in seconds since the epoch."""
@@ -243,7 +238,7 @@ class Lab:
         return bridges_of(self._hosts, broker, snapshot.broker_run) if snapshot.process else ()
 
     def half_links(self, host: str) -> tuple[str, ...]:
-        """Return the names of duplex links to this host whose way back is broken until their owner restarts.
+        """Return the names of duplex links to a host that carry messages one way until the dialling broker restarts.
 
         Seen on 5.5.1 only; ``logs.BrokerRun.half_links`` describes the cause.
         """
@@ -266,7 +261,7 @@ class Lab:
 
     def log(self, host: str) -> Path:
         """Return the path of a broker's log."""
-        return self._hosts.log(self._broker(host))
+        return self._hosts.log_path(self._broker(host))
 
     # -- waiting ------------------------------------------------------------------------------
 
@@ -276,7 +271,7 @@ class Lab:
 
     def wait_active(self, pair: str, timeout: float = LAB_READY) -> str:
         """Wait until a node of the pair is active; return its inventory name. Raises LabError after ``timeout`` s."""
-        found = _poll(lambda: self.active(pair), timeout)
+        found = poll(lambda: self.active(pair), timeout)
         if found is None:
             states = ", ".join(f"{b.host} is {self._hosts.observe(b).state}" for b in self._pair(pair).in_order)
             raise LabError(f"no node of {pair} is active after {timeout:g} s: {states}")
@@ -284,7 +279,7 @@ class Lab:
 
     def wait_state(self, host: str, state: BrokerState, timeout: float = LAB_READY) -> None:
         """Wait until a broker is in a state. Raises LabError after ``timeout`` seconds."""
-        if _poll(lambda: self.state(host) == state or None, timeout) is None:
+        if not poll(lambda: self.state(host) == state, timeout):
             broker = self._broker(host)
             raise LabError(
                 f"{broker.host} is {self.state(host)}, not {state}, after {timeout:g} s: {self._hosts.failure(broker)}"
@@ -300,7 +295,7 @@ class Lab:
         def found() -> Bridge | None:
             return next((b for b in self.bridges(host) if b.remote_host == target and not b.responder), None)
 
-        bridge = _poll(found, timeout)
+        bridge = poll(found, timeout)
         if bridge is None:
             peers = ", ".join(str(bridge.remote_host) for bridge in self.bridges(host)) or "nobody"
             raise LabError(
@@ -356,7 +351,7 @@ class Lab:
             if not hosts.is_alive(broker):
                 hosts.check_ports(broker)
         try:
-            self._start(lambda startup: startup.run(list(hosts.fleet.pairs.values())), timeout)
+            Startup(hosts, timeout, self._progress).run(list(hosts.fleet.pairs.values()))
             self._await_links(timeout)
         except BaseException:
             self._down()
@@ -374,9 +369,9 @@ class Lab:
         links = Links(self._hosts)
         if not links:
             return
-        missing = links.wait(self._look, timeout)
+        missing = links.wait_until_up(self._look, timeout)
         if missing:
-            raise LinksDownError(*(links.sentence(link) for link in missing))
+            raise LinksDownError(*(links.describe(link) for link in missing))
 
     def _prepare(self) -> tuple[Substitution, ...]:
         if self._read is None:
@@ -398,13 +393,6 @@ class Lab:
             settings = agent.settings.model_copy(update={"agent_config": str(directory)})
             for path, content in render_agent(replace(agent, settings=settings), reveal=True).items():
                 write_file(directory / path, content)
-
-    def _start(self, work: Callable[[Startup], None], timeout: float) -> None:
-        try:
-            work(Startup(self._hosts, timeout, self._progress))
-        finally:
-            living = (process for broker in self.fleet.brokers if (process := self._hosts.process(broker)))
-            self._claims.record_processes(self._layout.directory, [(p.pid, p.create_time()) for p in living])
 
     def _end_outdated(self, versions: dict[str, str]) -> None:
         """End brokers that run with another configuration than is in force now, and pairs of pure ones."""
@@ -444,12 +432,3 @@ class Lab:
             return self._end_all()
         finally:
             self._claims.release(self._layout.directory)
-
-
-def _poll(look: Callable[[], _Found | None], timeout: float) -> _Found | None:
-    deadline = time.monotonic() + timeout
-    while True:
-        found = look()
-        if found is not None or time.monotonic() > deadline:
-            return found
-        time.sleep(_POLL)

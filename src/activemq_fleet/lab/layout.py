@@ -42,7 +42,7 @@ class Layout:
 
     @property
     def host_vars(self) -> Path:
-        """The path of that layer's variables of hosts, which win over the inventory's own host_vars."""
+        """The directory of the variables that the lab sets for each host, which win over the inventory's host_vars."""
         return self.directory / "host_vars"
 
     @property
@@ -105,7 +105,9 @@ class Layout:
 
 
 def layout_for(sources: Sequence[str], directory: Path | str | None = None) -> Layout:
-    """Return the layout below ``directory``, or below a directory of the inventory in the user's state directory.
+    """Return the layout below ``directory``, by default one that is derived from the inventory sources.
+
+    The default is in the user's state directory.
 
     Raises LabError for a directory name that cannot be given to brokers.
     """

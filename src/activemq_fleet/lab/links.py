@@ -58,7 +58,7 @@ class Links:
         """True where there is any link to another pair."""
         return any(self._network.connectors(broker.host) for broker in self._hosts.fleet.brokers)
 
-    def missing(self, snapshots: Mapping[str, BrokerSnapshot]) -> list[MissingLink]:
+    def missing_links(self, snapshots: Mapping[str, BrokerSnapshot]) -> list[MissingLink]:
         """Return the links between active brokers that are not up, from one snapshot of every broker by host."""
         active = {host for host, snapshot in snapshots.items() if snapshot.state == "active"}
         return [
@@ -68,7 +68,7 @@ class Links:
             for missing in self._missing_of(broker, snapshots[broker.host], active)
         ]
 
-    def wait(self, look: Callable[[], Mapping[str, BrokerSnapshot]], timeout: float) -> list[MissingLink]:
+    def wait_until_up(self, look: Callable[[], Mapping[str, BrokerSnapshot]], timeout: float) -> list[MissingLink]:
         """Wait until every link is up; return the links that are not after ``timeout`` seconds.
 
         ``look`` returns fresh snapshots by host. The wait ends early when every missing link is one that the inventory
@@ -76,8 +76,8 @@ class Links:
         """
         deadline = time.monotonic() + timeout
         while True:
-            missing = self.missing(look())
-            known = all(link.expected and self.reason(link) for link in missing)
+            missing = self.missing_links(look())
+            known = all(link.expected and self.missing_reason(link) for link in missing)
             if known or time.monotonic() > deadline:
                 return missing
             time.sleep(_POLL)
@@ -94,7 +94,7 @@ class Links:
                     expected = (broker.host, connector.name) in self._refused
                     yield MissingLink(broker, connector.name, tuple(peers), expected)
 
-    def reason(self, link: MissingLink) -> str:
+    def missing_reason(self, link: MissingLink) -> str:
         """Return why a link is not up: the far end's refusal, or else the dialler's complaint, as the logs have it.
 
         Returns an empty text while no log gives a reason.
@@ -107,16 +107,16 @@ class Links:
         said = _complaint_in(self._records(link.broker), names)
         return f"{link.broker.host} says: {said[:_LONGEST_REASON]}" if said else ""
 
-    def sentence(self, link: MissingLink) -> str:
+    def describe(self, link: MissingLink) -> str:
         """Return one line that names a link that is not up, with its reason and the path of the log."""
         target = " or ".join(peer.host for peer in link.peers)
-        why = self.reason(link) or "no log says why"
-        log = self._hosts.log(link.broker)
+        why = self.missing_reason(link) or "no log says why"
+        log = self._hosts.log_path(link.broker)
         return f"{link.broker.host}: link {link.name} to {target} is not up: {why} (log: {log})"
 
     def _records(self, broker: Broker) -> Sequence[Record]:
         run = processes.last_run(self._hosts.layout, broker.host)
-        return records_of(self._hosts.data(broker), run) if run else ()
+        return records_of(self._hosts.data_directory(broker), run) if run else ()
 
 
 def _is_up(connector: NetworkConnector, peer: Broker, dialled: set[str | None], answered: set[str]) -> bool:

@@ -17,11 +17,12 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Protocol
+
+from pydantic import TypeAdapter
 
 from activemq_agent.errors import AgentError
 from activemq_fleet.errors import LabError
-from activemq_fleet.lab.agent_load_generator import AgentLoadGenerator, AgentLoadSpec
+from activemq_fleet.lab.agent_load_generator import AgentLoadGenerator
 from activemq_fleet.lab.load_spec import LoadSpec
 from activemq_fleet.lab.stomp_load_generator import StompLoadGenerator, StompLoadSpec
 
@@ -32,20 +33,8 @@ _WINDOW = 5.0  # seconds of which rates are measured
 _LAG = 1.0  # seconds until what an agent did is in its journal
 
 
-class LoadGenerator(Protocol):
-    """The methods of a load generator that drills call; each raises AgentError or LabError, in one line."""
-
-    name: str
-
-    def __exit__(self, *_: object) -> None: ...
-    def start(self, timeout: float = 60.0) -> None: ...
-    def check(self) -> None: ...
-    def is_steady(self) -> bool: ...
-    def rates(self, moment: float, seconds: float) -> tuple[float, float]: ...
-    def last_handled(self) -> float: ...
-    def burst(self, count: int = 200) -> None: ...
-    def finish(self, timeout: float = 60.0) -> None: ...
-    def delete_durable_session(self) -> None: ...
+LoadGenerator = AgentLoadGenerator | StompLoadGenerator
+"""A load generator of a drill; its methods raise AgentError or LabError, in one line."""
 
 
 def make_load_generator(spec: LoadSpec, directory: Path, sockets: Path) -> LoadGenerator:
@@ -55,20 +44,14 @@ def make_load_generator(spec: LoadSpec, directory: Path, sockets: Path) -> LoadG
     return AgentLoadGenerator(spec, directory, sockets)
 
 
-def specs_to_json(specs: Iterable[LoadSpec]) -> str:
-    """Return the content of ``load.json``, by protocol; it holds passwords."""
-    found: dict[str, list[Any]] = {"mqtt": [], "stomp": []}
-    for spec in specs:
-        found["stomp" if isinstance(spec, StompLoadSpec) else "mqtt"].append(asdict(spec))
-    return json.dumps(found)
+def specs_to_json(specs: Sequence[LoadSpec]) -> str:
+    """Return the content of ``load.json``, the list of specs; it holds passwords."""
+    return json.dumps([asdict(spec) for spec in specs])
 
 
 def specs_from_json(text: str) -> list[LoadSpec]:
     """Return the specs of load generators from the JSON that ``specs_to_json`` made."""
-    data = json.loads(text)
-    agents = [AgentLoadSpec(**{**one, "filters": tuple(one["filters"])}) for one in data["mqtt"]]
-    stomp = [StompLoadSpec(**{**one, "addresses": tuple(map(tuple, one["addresses"]))}) for one in data["stomp"]]
-    return [*agents, *stomp]
+    return TypeAdapter(list[LoadSpec]).validate_json(text)
 
 
 def run(directory: Path, longest: float, parent: int | None = None) -> None:

@@ -13,9 +13,8 @@ import hmac
 import ipaddress
 import re
 import socket
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import PurePosixPath
 from typing import Any
 
 from activemq_fleet.errors import LabError
@@ -63,7 +62,7 @@ class Software:
 
 @dataclass(frozen=True, slots=True)
 class LabEnvironment:
-    """What a lab replaces in its fleet: directories, software, user and Java. ``addresses`` are by host.
+    """The directories, software, user and Java that a lab gives its brokers. ``addresses`` are by host.
 
     ``seed`` is the text that the lab's own secrets are derived from.
     """
@@ -96,45 +95,34 @@ def assign_addresses(fleet: Fleet, block: int, known: Mapping[str, str] | None =
     mine = ipaddress.ip_network(f"127.{block}.0.0/16")
     kept = {host: text for host, text in (known or {}).items() if ipaddress.ip_address(text) in mine}
     by_address = {broker.address: kept[broker.host] for broker in fleet.brokers if broker.host in kept}
-    free = _Free(block, set(by_address.values()))
+    taken, rows = set(by_address.values()), dict[str, int]()
     for broker in fleet.brokers:
-        if broker.address not in by_address:
-            by_address[broker.address] = free.take(broker)
+        if broker.address in by_address:
+            continue
+        row = rows.setdefault(broker.pair, len(rows))
+        first = 1 if broker.role == "master" else 2
+        steps = range(row, _ROWS * _NODES_A_ROW // 2)
+        own = (f"127.{block}.{1 + step % _ROWS}.{first + 2 * (step // _ROWS)}" for step in steps)
+        address = next((address for address in own if address not in taken), None)
+        if address is None:
+            raise LabError(f"{broker.host}: the fleet has more brokers than a lab has addresses")
+        taken.add(address)
+        by_address[broker.address] = address
     return {broker.host: by_address[broker.address] for broker in fleet.brokers}
 
 
-class _Free:
-    """The addresses of a block that nobody has yet."""
-
-    def __init__(self, block: int, taken: set[str]) -> None:
-        self._block, self._taken = block, taken
-        self._rows: dict[str, int] = {}
-
-    def take(self, broker: Broker) -> str:
-        row = self._rows.setdefault(broker.pair, len(self._rows))
-        first = 1 if broker.role == "master" else 2
-        for step in range(row, _ROWS * _NODES_A_ROW // 2):
-            address = f"127.{self._block}.{1 + step % _ROWS}.{first + 2 * (step // _ROWS)}"
-            if address not in self._taken:
-                self._taken.add(address)
-                return address
-        raise LabError(f"{broker.host}: the fleet has more brokers than a lab has addresses")
-
-
 def overlay(fleet: Fleet, hosts: Variables, here: LabEnvironment) -> dict[str, dict[str, Any]]:
-    """Return the variables to put over those of each broker and agent, by host.
+    """Return the variables that a lab sets in place of the inventory's, by host of each broker and agent.
 
     Raises LabError for settings that a lab cannot run, such as a database lease.
     """
     ports = _multicast_ports(fleet, here.block)
-    found: dict[str, dict[str, Any]] = {}
-    for broker in fleet.brokers:
-        found[broker.host] = _broker(broker, hosts[broker.host], here, ports)
+    found = {broker.host: _broker(broker, hosts[broker.host], here, ports) for broker in fleet.brokers}
     for agent in fleet.agents:
         found[agent.host] = found.get(agent.host, {}) | _agent(agent, here)
     for host, own in found.items():
         secrets = {
-            name: _opened(value, name, here.seed)
+            name: _replace_encrypted(value, name, here.seed)
             for name, value in hosts[host].items()
             if name.startswith(PREFIX) and name not in own and _has_encrypted_value(value)
         }
@@ -180,20 +168,16 @@ def fleet_for_clients(fleet: Fleet, addresses: Mapping[str, str]) -> Fleet:
     def local(urls: Sequence[tuple[str, int]]) -> tuple[tuple[str, int], ...]:
         return tuple((dialled.get(host, host), port) for host, port in urls)
 
-    def moved(broker: Broker) -> Broker:
-        return replace(broker, address=addresses[broker.host])
+    def moved(brokers: Sequence[Broker]) -> tuple[Broker, ...]:
+        return tuple(replace(broker, address=addresses[broker.host]) for broker in brokers)
 
-    groups = tuple(
-        replace(
-            group,
-            pairs=tuple(replace(pair, brokers=tuple(moved(broker) for broker in pair.brokers)) for pair in group.pairs),
-        )
-        for group in fleet.groups
-    )
     return replace(
         fleet,
-        brokers=tuple(moved(broker) for broker in fleet.brokers),
-        groups=groups,
+        brokers=moved(fleet.brokers),
+        groups=tuple(
+            replace(group, pairs=tuple(replace(pair, brokers=moved(pair.brokers)) for pair in group.pairs))
+            for group in fleet.groups
+        ),
         agents=tuple(
             replace(agent, urls=local(agent.urls), java_urls=local(agent.java_urls)) for agent in fleet.agents
         ),
@@ -204,6 +188,7 @@ def _broker(
     broker: Broker, variables: Mapping[str, Any], here: LabEnvironment, ports: Mapping[str, int]
 ) -> dict[str, Any]:
     settings, address = broker.settings, here.addresses[broker.host]
+    instance = here.layout.base(broker.host) / settings.instance
     if broker.profile.has_database_lease:
         raise LabError(
             f"{broker.host}: activemq_ha is {settings.ha}, and a lab has no database: "
@@ -219,7 +204,13 @@ def _broker(
         "activemq_home": software.home,
         "activemq_base": str(here.layout.base(broker.host)),
         "activemq_heap": HEAP,
-        "activemq_java_options": [*_properties(broker), *_jvm(broker, here)],
+        "activemq_java_options": [
+            *filter(_OWN_PROPERTIES.fullmatch, settings.java_options),
+            *_JVM,
+            f"-Djdk.net.hosts.file={here.layout.names}",
+            f"-Djava.io.tmpdir={instance}/data/tmp",
+            f"{MARK}{here.layout.directory}",
+        ],
         # It is there to be tried: the playbook `drill` may inject faults into its brokers.
         "activemq_drill_allowed": True,
     }
@@ -232,7 +223,7 @@ def _broker(
     if broker.shared_directory:
         own["activemq_store_directory"] = str(here.layout.stores / broker.pair)
     elif settings.store_directory:
-        own["activemq_store_directory"] = str(PurePosixPath(_instance(broker, here), "data", "kahadb"))
+        own["activemq_store_directory"] = str(instance / "data" / "kahadb")
     if any(link.kind == "multicast" for link in broker.links) or any(c.discovery_uri for c in broker.connectors):
         group = settings.multicast.partition(":")[0]
         own["activemq_multicast"] = f"{group}:{ports[settings.multicast]}"
@@ -256,21 +247,6 @@ def _agent(agent: Agent, here: LabEnvironment) -> dict[str, Any]:
         "activemq_agent_install": False,
         "activemq_agent_service": "none",
     }
-
-
-def _instance(broker: Broker, here: LabEnvironment) -> str:
-    return str(here.layout.base(broker.host) / broker.settings.instance)
-
-
-def _properties(broker: Broker) -> list[str]:
-    return [option for option in broker.settings.java_options if _OWN_PROPERTIES.fullmatch(option)]
-
-
-def _jvm(broker: Broker, here: LabEnvironment) -> Iterator[str]:
-    yield from _JVM
-    yield f"-Djdk.net.hosts.file={here.layout.names}"
-    yield f"-Djava.io.tmpdir={_instance(broker, here)}/data/tmp"
-    yield f"{MARK}{here.layout.directory}"
 
 
 def _multicast_ports(fleet: Fleet, block: int) -> dict[str, int]:
@@ -304,8 +280,8 @@ def _has_encrypted_value(value: Any) -> bool:
     return isinstance(value, EncryptedValue)
 
 
-def _opened(value: Any, place: str, seed: str) -> Any:
-    """The same value with a generated secret for each that is sealed.
+def _replace_encrypted(value: Any, place: str, seed: str) -> Any:
+    """Return the same value with a generated secret in place of each encrypted one.
 
     By variable, not by host: peers must agree on what they were given together. An entry of a
     list goes by its name, else by its position.
@@ -313,14 +289,11 @@ def _opened(value: Any, place: str, seed: str) -> Any:
     if isinstance(value, EncryptedValue):
         return derive_secret(seed, place)
     if isinstance(value, Mapping):
-        return {key: _opened(item, f"{place}.{key}", seed) for key, item in value.items()}
+        return {key: _replace_encrypted(item, f"{place}.{key}", seed) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_opened(item, f"{place}[{_label(item, at)}]", seed) for at, item in enumerate(value)]
+        names = (item.get("name", at) if isinstance(item, Mapping) else at for at, item in enumerate(value))
+        return [_replace_encrypted(item, f"{place}[{name}]", seed) for name, item in zip(names, value, strict=True)]
     return value
-
-
-def _label(item: Any, position: int) -> str:
-    return str(item.get("name", position)) if isinstance(item, Mapping) else str(position)
 
 
 def _is_literal(address: str) -> bool:

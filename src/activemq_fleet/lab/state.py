@@ -46,7 +46,7 @@ class LabState:
     sources: list[str] = field(default_factory=list)
 
     def fleet(self) -> Fleet:
-        """Return the fleet as its brokers run it: names stay names, which the JVMs resolve."""
+        """Return the fleet as its brokers see it, with host names, which only their JVMs resolve, and not addresses."""
         return build_fleet(self.hosts, self.groups)
 
     def save(self, layout: Layout) -> None:
@@ -75,7 +75,7 @@ def load(layout: Layout) -> LabState | None:
 def prepare(
     layout: Layout, data: InventoryData, claims: PortReservations, progress: Progress, sources: Sequence[str] = ()
 ) -> tuple[LabState, tuple[Substitution, ...]]:
-    """Make a lab from an inventory: software, addresses, variables, and the files that Ansible reads.
+    """Make a lab from an inventory: fetch software, assign addresses, and write the files that Ansible reads.
 
     Returns the lab's state and the variables that were substituted. Raises LabError for a fleet whose topology has
     errors or that a lab cannot run, ArtifactError when software cannot be fetched. Blocking findings of the rules are

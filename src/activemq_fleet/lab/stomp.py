@@ -1,4 +1,4 @@
-"""A STOMP 1.0 client with a deadline on every step, for brokers that are killed and frozen.
+"""STOMP 1.0 clients with a deadline on every step, for brokers that are killed and frozen.
 
 1.0, because it is what every release from 5.3 to 6.3 speaks; CONNECT, because 5.5.1 refuses the
 frame STOMP of later versions. Not stomp.py: that waits for CONNECTED without a limit, and for
@@ -8,15 +8,20 @@ queue can be told from a dead one.
 
 from __future__ import annotations
 
+import itertools
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Self
 
 from activemq_fleet.addresses import Address
 from activemq_fleet.errors import LabError
+
+RETRY_PAUSE = 0.05
+"""Seconds between two tries, when no broker accepts the message."""
+ANSWER_TIMEOUT = 3.0
+"""Seconds after which a publisher turns from a broker that does not answer to the next one."""
 
 
 class StompError(LabError):
@@ -76,9 +81,7 @@ class StompConnection:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -157,6 +160,71 @@ class StompConnection:
             if not data:
                 raise StompError("the broker closed the connection")
             self._buffer += data
+
+
+class StompPublisher:
+    """Publishes persistent messages, each until a broker of the given addresses has confirmed it (RECEIPT)."""
+
+    def __init__(
+        self,
+        addresses: Sequence[Address],
+        credentials: Credentials | None = None,
+        *,
+        answer_timeout: float = ANSWER_TIMEOUT,
+    ) -> None:
+        """``answer_timeout``: seconds after which the publisher turns from a silent broker to the next one."""
+        self._addresses = itertools.cycle(addresses)
+        self._credentials = credentials
+        self._answer_timeout = answer_timeout
+        self._connection: StompConnection | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def publish(self, destination: str, body: str, *, timeout: float = 60.0) -> int:
+        """Send a message until a broker confirms it; return how often it was sent, 1 where nothing went wrong.
+
+        Raises LabError when no broker accepts it within ``timeout`` seconds.
+        """
+
+        def send() -> None:
+            if self._connection is None:
+                address = next(self._addresses)
+                self._connection = StompConnection(address, self._credentials, timeout=self._answer_timeout)
+            self._connection.send(destination, body)
+
+        return send_until_accepted(send, self.close, to=destination, timeout=timeout)
+
+    def close(self) -> None:
+        """Close the connection; the next message opens another."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+
+def send_until_accepted(send: Callable[[], None], hang_up: Callable[[], None], *, to: str, timeout: float) -> int:
+    """Call ``send`` until it succeeds; return the number of calls, 1 where nothing went wrong.
+
+    ``hang_up`` is called after each failure, so that the next call dials another broker. Raises LabError, naming
+    ``to``, when no broker accepts the message within ``timeout`` seconds.
+    """
+    deadline = time.monotonic() + timeout
+    last: Exception | None = None
+    for attempt in itertools.count(1):
+        try:
+            send()
+        except (OSError, LabError) as error:
+            last = error
+            hang_up()
+            if time.monotonic() > deadline:
+                break
+            time.sleep(RETRY_PAUSE)
+        else:
+            return attempt
+    raise LabError(f"no broker took a message for {to} in {timeout:g} s: {last}")
 
 
 def _cut(data: bytes) -> tuple[Frame | None, bytes]:

@@ -18,9 +18,7 @@ from typing import Any, Self
 
 from activemq_fleet.addresses import Address
 from activemq_fleet.errors import LabError
-from activemq_fleet.lab.retry import PAUSE
-from activemq_fleet.lab.stomp import Credentials, StompConnection
-from activemq_fleet.lab.stomp_publisher import StompPublisher
+from activemq_fleet.lab.stomp import RETRY_PAUSE, Credentials, StompConnection, StompPublisher
 
 _STEADY = 5.0
 _ANSWER = 5.0
@@ -212,7 +210,7 @@ class StompLoadGenerator:
                     self._listens.set()
                     self._take(connection)
             except (OSError, LabError):
-                self._leave.wait(PAUSE)
+                self._leave.wait(RETRY_PAUSE)
 
     def _take(self, connection: StompConnection) -> None:
         while not self._leave.is_set():

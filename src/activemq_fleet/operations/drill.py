@@ -21,7 +21,7 @@ _PAUSE = 3  # seconds between two looks at what may pass by itself
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
+class DrillCandidate:
     """A pair of the inventory that a drill may inject faults into; ``nodes`` are preferred master first.
 
     ``rivals`` is the number of other pairs in the group.
@@ -64,7 +64,9 @@ def refuse_production(groups: Mapping[str, Any]) -> None:
         )
 
 
-def schedule(candidates: Sequence[Candidate], faults: int, seed: int, what: str = "kill") -> tuple[str, ...]:
+def schedule_faults(
+    candidates: Sequence[DrillCandidate], faults: int, seed: int, what: str = "kill"
+) -> tuple[str, ...]:
     """Return the name of the pair that gets each fault, in order: every pair once before any twice.
 
     ``seed`` decides the order.
@@ -72,9 +74,9 @@ def schedule(candidates: Sequence[Candidate], faults: int, seed: int, what: str 
     A pure pair gets one fault, and one pair of its group none, because clients need a master.
     Raises InputError where no pair can be drilled, or fewer faults are possible than wanted.
     """
-    fit = [one for one in candidates if refusal(one, what) is None]
+    fit = [one for one in candidates if refusal_reason(one, what) is None]
     if not fit:
-        reasons = [f"{one.pair} {refusal(one, what)}" for one in candidates]
+        reasons = [f"{one.pair} {refusal_reason(one, what)}" for one in candidates]
         raise InputError(f"no pair can be drilled: {'; '.join(reasons) or 'there is none'}")
     chance = random.Random(seed)  # noqa: S311 -- an order that can be had again, no secret
     if all(one.profile.needs_resync for one in fit):
@@ -90,7 +92,7 @@ def schedule(candidates: Sequence[Candidate], faults: int, seed: int, what: str 
     return tuple(order[:faults])
 
 
-def _once_each(fit: Sequence[Candidate], faults: int, chance: random.Random) -> tuple[str, ...]:
+def _once_each(fit: Sequence[DrillCandidate], faults: int, chance: random.Random) -> tuple[str, ...]:
     by_group: dict[str, list[str]] = {}
     for one in fit:
         by_group.setdefault(one.group, []).append(one.pair)
@@ -107,7 +109,7 @@ def _once_each(fit: Sequence[Candidate], faults: int, chance: random.Random) -> 
     return tuple(order[:faults])
 
 
-def refusal(one: Candidate, what: str) -> str | None:
+def refusal_reason(one: DrillCandidate, what: str) -> str | None:
     """Return why a pair cannot be drilled, or None if it can."""
     if len(one.nodes) < 2 or not one.profile.has_peer:
         return "has no second node that could take over"

@@ -47,7 +47,7 @@ class Persistence:
 
 @dataclass(frozen=True, slots=True)
 class ReleaseChange:
-    """What it means for a pair to go from one release to another.
+    """The consequences for a pair of a change from one release to another.
 
     ``found`` and ``wanted`` are the releases before and after. ``refusal`` says in one line why the upgrade is refused,
     with the remedy; empty when nothing is against it.
@@ -68,10 +68,10 @@ class ReleaseChange:
         return {"changes": list(self.changes), **{name: getattr(self, name) for name in names}}
 
 
-def judge_jump(
+def judge_release_change(
     found: Release, wanted: Release, now: Persistence, then: Persistence, *, holder: Release | None = None
 ) -> ReleaseChange:
-    """Return what it means that brokers of release ``found`` with the store ``now`` become ``wanted`` with ``then``.
+    """Return the consequences of a change from release ``found`` with the store ``now`` to ``wanted`` with ``then``.
 
     ``holder`` is the release that has the store open, which of the two nodes of a pair is the active
     one's (a standby has opened nothing); without it, ``found``.

@@ -75,6 +75,14 @@ class MigrationEvidence:
     held: StoreBacklog | None = None
     counts: tuple[int, ...] = ()
 
+    @property
+    def backlog(self) -> StoreBacklog:
+        """The contents of the broker's store. Raises InputError where they were not counted."""
+        if self.held is None:
+            stopped = " is stopped and its store was not counted"
+            raise InputError(f"{self.host}{stopped if self.state == 'stopped' else ': what it holds was not counted'}")
+        return self.held
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MigrationStep(Step):
@@ -150,8 +158,6 @@ def _check_running(master: MigrationEvidence, slaves: Iterable[MigrationEvidence
             f"{slave.host} serves as promoted slave ({slave.how}): a link must not lead to it, it would take "
             f"the dialling broker for its master. Run the playbook resync for {master.pair} first"
         )
-    if master.state == "active" and master.held is None:
-        raise InputError(f"{master.host}: what it holds was not counted")
     if master.state == "stopped" and slave and slave.state == "stopped":
         _check_empty(master)  # ended by an earlier run; other pairs are still to come
     elif master.state != "active":
@@ -194,7 +200,7 @@ def _drainers(
 
 
 def _links_missing(master: MigrationEvidence, evidence: Sequence[MigrationEvidence]) -> Iterator[str]:
-    bridges = master.held.bridges if master.held else ()
+    bridges = master.backlog.bridges
     for link, look in _drainers(master, evidence).values():
         if look.broker_name not in bridges:
             yield f"link {link.name} of {look.host} to {master.host}"
@@ -207,11 +213,11 @@ def _is_of_link(client: str, link: str) -> bool:
 
 def _drain(masters: Sequence[MigrationEvidence], evidence: Sequence[MigrationEvidence]) -> MigrationStep | None:
     """Return the step that creates demand on the new pairs for queues that hold messages; None where none does."""
-    full = [master for master in masters if master.held and master.held.queues]
+    full = [master for master in masters if master.backlog.queues]
     if not full:
         _check_leftovers(masters, evidence)
         return None
-    queues = {master.host: master.held.queues for master in full if master.held}
+    queues = {master.host: master.backlog.queues for master in full}
     for master in full:
         if _is_stalled(master):
             left = ", ".join(f"{queue} ({number})" for queue, number in sorted(queues[master.host].items()))
@@ -241,9 +247,7 @@ def _check_leftovers(masters: Iterable[MigrationEvidence], evidence: Sequence[Mi
     """Raise InputError for what no link can take: the backlog of durable subscriptions, and transactions in doubt."""
     links = {link.name for look in evidence for link in look.links}
     for master in masters:
-        held = master.held
-        if held is None:
-            continue
+        held = master.backlog
         if held.prepared:
             raise InputError(
                 f"{master.host} has {counted(held.prepared, 'XA transaction')} in doubt: end each with its manager"
@@ -275,7 +279,7 @@ def _drained(
             return MigrationStep(
                 act="wait", phase="draining", say=f"{master.host} holds nothing: counting once more", seconds=_PAUSE
             )
-        if master.held and not master.held.certain:
+        if not master.backlog.certain:
             raise InputError(f"{master.host}: its subscriptions are not known for certain, nothing is proved")
     connected = [text for master in running for text in _clients(master, evidence)]
     names = ", ".join(master.host for master in running)
@@ -306,15 +310,13 @@ def _drained(
 def _clients(master: MigrationEvidence, evidence: Sequence[MigrationEvidence]) -> Iterator[str]:
     """Yield a description of each connection that is neither a link's nor the slave's."""
     links = [link.name for look in evidence for link in look.links]
-    for client, address, connector in master.held.clients if master.held else ():
+    for client, address, connector in master.backlog.clients:
         if connector != "replication" and not any(_is_of_link(client, link) for link in links):
             yield f"{client} from {address} to {master.host} ({connector})"
 
 
 def _check_empty(master: MigrationEvidence) -> None:
-    held = master.held
-    if held is None:
-        raise InputError(f"{master.host} is stopped and its store was not counted")
+    held = master.backlog
     if held.messages or held.prepared:
         parts = [f"queue {queue}: {number}" for queue, number in sorted(held.queues.items())]
         parts += [f"{name} of client {client} on {topic}: {n}" for topic, client, name, n in held.subscriptions if n]
@@ -327,8 +329,8 @@ def _check_empty(master: MigrationEvidence) -> None:
 def _retired(masters: Sequence[MigrationEvidence]) -> MigrationStep:
     for master in masters:
         _check_empty(master)
-    stores = ", ".join(f"{master.host}:{master.held.store}" for master in masters if master.held)
-    doubt = [master.host for master in masters if master.held and not master.held.certain]
+    stores = ", ".join(f"{master.host}:{master.backlog.store}" for master in masters)
+    doubt = [master.host for master in masters if not master.backlog.certain]
     note = (
         f"{', '.join(doubt)}: a stopped store does not name every durable subscription; the proof is the count of the "
         "run that ended it"
@@ -339,7 +341,7 @@ def _retired(masters: Sequence[MigrationEvidence]) -> MigrationStep:
 
 @operation("migration")
 def decide_migration(request: Request) -> Decision:
-    """Return the target, whose hosts are then those of the pairs that drain it too. ``options``: ``reach``."""
+    """Return the target of a migration with the hosts of the new pairs added that drain it. ``options``: ``reach``."""
     target, brokers = request.target, request.brokers
     if not target["name"]:
         raise InputError("say which group or pair is to be emptied: -e activemq_target=OLD_GROUP")
@@ -351,7 +353,7 @@ def decide_migration(request: Request) -> Decision:
 
 @operation("migrate")
 def decide_migrate(request: Request) -> Decision:
-    """Return the next step. ``options``: ``held`` and ``counts`` by host, ``retire``, ``waited``."""
+    """Return the next step of a migration. ``options``: ``held`` and ``counts`` by host, ``retire``, ``waited``."""
     brokers, options = request.brokers, request.options
     evidence = [
         from_mappings(

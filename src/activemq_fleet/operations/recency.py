@@ -41,7 +41,7 @@ class ResyncRefused(FleetError):
 
 
 @dataclass(frozen=True, slots=True)
-class BrokerRun:
+class LoggedRun:
     """One run of a broker process, according to its log.
 
     ``began`` is local time. ``served``: it served without its master. ``attached`` counts the slaves that a master saw;
@@ -74,7 +74,7 @@ class Store:
     cleaned: bool = False
     damaged: int = 0
     loads: tuple[str, ...] = ()
-    runs: tuple[BrokerRun, ...] = ()
+    runs: tuple[LoggedRun, ...] = ()
 
     @classmethod
     def of(cls, host: str, role: str, evidence: Mapping[str, Any]) -> Store:
@@ -88,7 +88,7 @@ class Store:
             order=tuple(struct.iter_unpack(">BQ", _unpacked(evidence["order"]))),
             live=dict(struct.iter_unpack(">QQ", _unpacked(evidence["live"]))),
             cleaned=not evidence["whole"] or numbers != list(range(1, len(numbers) + 1)),
-            runs=[BrokerRun(**run) for run in evidence["runs"]],
+            runs=[LoggedRun(**run) for run in evidence["runs"]],
         )
 
     @cached_property
@@ -102,7 +102,7 @@ class Store:
         return not self.known and not self.cleaned
 
     @property
-    def run(self) -> BrokerRun | None:
+    def run(self) -> LoggedRun | None:
         """The run that wrote the end of the journal; None where the log does not prove which run did.
 
         The journal names the start of each run by the same clock as the log does.
@@ -117,7 +117,7 @@ class Store:
         return before[-1]
 
     @property
-    def last_service(self) -> BrokerRun | None:
+    def last_service(self) -> LoggedRun | None:
         """The last run in which the node served, or was attached, up to the end of the journal."""
         last = self.run
         if last is None:
@@ -133,7 +133,7 @@ class Store:
         service = self.last_service
         return service is not None and service.served
 
-    def start_of(self, run: BrokerRun) -> int | None:
+    def start_of(self, run: LoggedRun) -> int | None:
         """Return the index of the record where a run begins; 0 when its file is gone, None when it is not known."""
         traces = [at for at, (kind, _) in enumerate(self.order) if kind == _TRACE]
         moments = [_loaded_at(text) for text in self.loads[len(self.loads) - len(traces) :]]
@@ -173,7 +173,7 @@ def _loaded_at(text: str) -> datetime | None:
 
 @dataclass(frozen=True, slots=True)
 class StoreChoice:
-    """Which host has the store to continue with (``winner``), and why; ``equal``: both stores hold the same."""
+    """The host whose store is to be kept (``winner``), with reasons; ``equal``: both stores hold the same."""
 
     winner: str
     equal: bool
@@ -181,7 +181,7 @@ class StoreChoice:
 
 
 def choose_store(master: Store, slave: Store, chosen: str | None = None) -> StoreChoice:
-    """Return which of the two stores of a pure pair to continue with; ``chosen`` is the operator's own decision.
+    """Return which of the two stores of a pure pair is to be kept; ``chosen`` is the operator's own decision.
 
     Raises ResyncRefused, with what to look at, when the evidence is not enough.
     """

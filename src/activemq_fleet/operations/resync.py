@@ -222,7 +222,7 @@ def _stop(master: PureNode, slave: PureNode, verdict: StoreChoice) -> ResyncStep
 
 @operation("resync")
 def decide_resync(request: Request) -> Decision:
-    """Return the next step.
+    """Return the next step of a resync of the target's pure pairs.
 
     ``options``: ``stores`` by host, ``chosen``, ``restart``, ``check``, ``looked_at``, ``waited``.
     """

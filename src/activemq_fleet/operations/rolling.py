@@ -36,7 +36,7 @@ class NextStep(Step):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class OperationRun:
     """The progress of one run of an operation, as needed to decide its next step.
 
     ``chosen`` are the hosts that may be touched. ``done`` are those that need nothing more.
@@ -74,7 +74,7 @@ def started_since(node: Node, since: float, looked_at: float) -> bool:
 
 def roll(
     nodes: Sequence[Node],
-    run: Run,
+    run: OperationRun,
     step_of: Callable[[Sequence[Node]], NextStep | None],
     done: Callable[[Sequence[Sequence[Node]]], str],
 ) -> NextStep:
@@ -107,7 +107,7 @@ def roll(
     return replace(step, notes=notes)
 
 
-def next_restart(nodes: Sequence[Node], run: Run) -> NextStep:
+def next_restart(nodes: Sequence[Node], run: OperationRun) -> NextStep:
     """Return the next step of a rolling restart of all pairs but pure ones, whose restart is a resync.
 
     Raises RefusalError when a problem of any pair does not pass by itself.
@@ -132,7 +132,7 @@ def next_restart(nodes: Sequence[Node], run: Run) -> NextStep:
     return roll(nodes, run, step_of, done)
 
 
-def next_switchover(nodes: Sequence[Node], to: Mapping[str, str], run: Run) -> NextStep:
+def next_switchover(nodes: Sequence[Node], to: Mapping[str, str], run: OperationRun) -> NextStep:
     """Return the next step that makes the nodes ``to`` (by pair) active; ``done`` where they are active already."""
 
     def step_of(pair: Sequence[Node]) -> NextStep | None:
@@ -150,7 +150,7 @@ def next_switchover(nodes: Sequence[Node], to: Mapping[str, str], run: Run) -> N
 
 
 def nodes_by_pair(nodes: Sequence[Node]) -> dict[str, list[Node]]:
-    """Return the nodes by the name of their pair; a broker on its own is by its host."""
+    """Return the nodes in lists by the name of their pair; a broker on its own is by its host."""
     pairs: dict[str, list[Node]] = {}
     for node in nodes:
         # Two brokers without a common store do not stand in for each other, whatever their names say.
@@ -185,7 +185,7 @@ def next_touch(node: Node, pair: Sequence[Node], act: str) -> NextStep:
 @operation("restart")
 def decide_restart(request: Request) -> Decision:
     """Return the next step of a restart."""
-    return request.step(next_restart(*run_of(request, "restart")))
+    return request.step(next_restart(*nodes_and_run(request, "restart")))
 
 
 @operation("switchover")
@@ -194,18 +194,18 @@ def decide_switchover(request: Request) -> Decision:
     if request.target["kind"] == "host":
         # Whoever names a host may well mean that it shall become active: the preferred one would.
         raise InputError("activemq_target is a host: name the PAIR, and the host with -e activemq_to=HOST")
-    nodes, run = run_of(request, "switch")
+    nodes, run = nodes_and_run(request, "switch")
     return request.step(next_switchover(nodes, request.target["to"], run))
 
 
-def run_of(request: Request, act: str, **more: Any) -> tuple[list[Node], Run]:
-    """Return the nodes as their evidence shows them, and the run of this operation so far."""
+def nodes_and_run(request: Request, act: str, **more: Any) -> tuple[list[Node], OperationRun]:
+    """Return the nodes of the target as their evidence shows them, and the progress of the operation's run."""
     options, target = request.options, request.target
     nodes = [node_of(host, request.brokers[host], evidence) for host, evidence in request.evidence.items()]
     acted = {host for host, acts in options["acted"].items() if act in acts}
     since, looked_at = float(target["since_epoch"]), float(options["looked_at"])
     done = {node.host for node in nodes if not node.restart_required and started_since(node, since, looked_at)}
-    run = Run(
+    run = OperationRun(
         act=act,
         chosen=target["chosen"],
         acted=acted,

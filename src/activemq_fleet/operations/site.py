@@ -14,7 +14,7 @@ from typing import Any
 
 from activemq_fleet.operations.health import Node, node_of
 from activemq_fleet.operations.requests import Decision, RefusalError, Request, operation, outcome_table
-from activemq_fleet.operations.rolling import NextStep, Run, next_touch, nodes_by_pair
+from activemq_fleet.operations.rolling import NextStep, OperationRun, next_touch, nodes_by_pair
 from activemq_fleet.printable import counted
 
 _READY = ("active", "standby")
@@ -62,8 +62,8 @@ def notes_on_skipped_nodes(pair: Sequence[Node], chosen: Collection[str]) -> lis
     return lines
 
 
-def next_site_step(nodes: Sequence[Node], run: Run, unseen: Mapping[str, str] | None = None) -> NextStep:
-    """Return the next step of ``site``; ``unseen`` maps a host to its peer where the peer could not be examined.
+def next_site_step(nodes: Sequence[Node], run: OperationRun, unseen: Mapping[str, str] | None = None) -> NextStep:
+    """Return the next step of ``site``; ``unseen`` maps a host to its peer where the peer gave no evidence.
 
     Raises RefusalError for a broker that does not become ready, and for an active one that nobody would stand in for.
     """
@@ -85,7 +85,7 @@ def next_site_step(nodes: Sequence[Node], run: Run, unseen: Mapping[str, str] | 
     return NextStep("done", f"{', '.join(sorted(run.chosen))}: nothing is to be started or restarted any more")
 
 
-def _wait_for_acted(pair: Sequence[Node], acts: Sequence[tuple[str, Node]], run: Run) -> NextStep | None:
+def _wait_for_acted(pair: Sequence[Node], acts: Sequence[tuple[str, Node]], run: OperationRun) -> NextStep | None:
     """What was touched must be ready before anything else is; a pure master becomes it once its slave is attached."""
     for node in pair:
         awaits_slave = node.profile.replicates and node.state == "starting" and acts
@@ -97,7 +97,9 @@ def _wait_for_acted(pair: Sequence[Node], acts: Sequence[tuple[str, Node]], run:
     return None
 
 
-def _wait_for_standby(node: Node, pair: Sequence[Node], run: Run, unseen: Mapping[str, str]) -> NextStep | None:
+def _wait_for_standby(
+    node: Node, pair: Sequence[Node], run: OperationRun, unseen: Mapping[str, str]
+) -> NextStep | None:
     for peer in (other for other in pair if other is not node):
         if peer.state == "standby":
             continue
@@ -110,7 +112,7 @@ def _wait_for_standby(node: Node, pair: Sequence[Node], run: Run, unseen: Mappin
     return None
 
 
-def _wait(text: str, node: Node, run: Run) -> NextStep:
+def _wait(text: str, node: Node, run: OperationRun) -> NextStep:
     if run.waited >= run.settle or (node.state == "stopped" and not node.comes_up):
         raise run.refusal(f"{text}: see {node.base}/data/activemq.log")
     return run.pause(text)
@@ -165,7 +167,7 @@ def decide_roll(request: Request) -> Decision:
 
 @operation("site", has_table=False)
 def decide_site(request: Request) -> Decision:
-    """Return the next step for the hosts of ``evidence``.
+    """Return the next step of ``site`` for the hosts of ``evidence``.
 
     ``options``: ``peers``, by host the result of ``broker_info`` on a peer that the run is not for, ``acted``,
     ``waited`` and ``settle``.
@@ -175,7 +177,7 @@ def decide_site(request: Request) -> Decision:
     nodes = [node_of(host, brokers[host], found) for host, found in {**peers, **evidence}.items()]
     known = {node.host for node in nodes}
     unseen = {host: brokers[host]["peer"] for host in evidence if brokers[host]["peer"] not in {None, *known}}
-    run = Run(
+    run = OperationRun(
         act="site",
         chosen=set(evidence),
         acted={host for host, acts in options["acted"].items() if acts},
@@ -187,7 +189,7 @@ def decide_site(request: Request) -> Decision:
 
 @operation("outcome")
 def decide_outcome(request: Request) -> Decision:
-    """Return the table of ``site``; ``evidence`` is the newest of each broker.
+    """Return the table of what ``site`` did, once it is done; ``evidence`` is the newest of each broker.
 
     ``options``: by host ``before``, the state before the first act, ``verified``, the look at the release, and
     ``acted``.

@@ -44,7 +44,7 @@ class Target:
     to: dict[str, str]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the target as the dictionary that playbooks read."""
+        """Return the target as the dictionary that playbooks read: its fields, with lists of hosts by pair."""
         return asdict(self) | {"pairs": {pair: list(hosts) for pair, hosts in self.pairs.items()}}
 
 
@@ -158,7 +158,10 @@ def read_since(text: object, now: float) -> dict[str, Any]:
 
 @operation("target")
 def decide_target(request: Request) -> Decision:
-    """Return the target. ``options``: ``name``, ``to``, ``since`` and ``reach``, the hosts of the play."""
+    """Return the hosts and pairs of an operation, and when its run began.
+
+    ``options``: ``name``, ``to``, ``since`` and ``reach``, the hosts of the play.
+    """
     options = request.options
     places = [
         TargetHost(host, **{key: broker[key] for key in ("pair", "group", "role")})
@@ -172,7 +175,7 @@ def decide_target(request: Request) -> Decision:
 
 @operation("collect")
 def decide_collect(request: Request) -> Decision:
-    """Return every broker and agent that is meant; a limit may cut anything. ``options``: ``name`` and ``agents``."""
+    """Return the brokers and agents to collect from, and the time now. ``options``: ``name`` and ``agents``."""
     options = request.options
     places = [
         TargetHost(host, pair=node["pair"], group=node["group"], role=node.get("role", "agent"))

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 
 from activemq_fleet.errors import ReleaseError
 from activemq_fleet.operations.health import Node
-from activemq_fleet.operations.jumps import Persistence, ReleaseChange, judge_jump, way_back
+from activemq_fleet.operations.jumps import Persistence, ReleaseChange, judge_release_change, way_back
 from activemq_fleet.operations.requests import Decision, Request, operation
-from activemq_fleet.operations.rolling import NextStep, Run, active_hosts, first_to_touch, roll, run_of
+from activemq_fleet.operations.rolling import NextStep, OperationRun, active_hosts, first_to_touch, nodes_and_run, roll
 from activemq_fleet.printable import counted
 from activemq_fleet.releases import Release
 
@@ -34,7 +34,9 @@ class StoreChange:
     install: str = "archive"
 
 
-def judge_upgrade(nodes: Sequence[Node], stores: Mapping[str, StoreChange], run: Run) -> dict[str, ReleaseChange]:
+def judge_upgrade(
+    nodes: Sequence[Node], stores: Mapping[str, StoreChange], run: OperationRun
+) -> dict[str, ReleaseChange]:
     """Return what the upgrade means for every pair that changes its release, by pair.
 
     A pair without an active broker cannot be judged and is left out: it is waited for or refused
@@ -62,9 +64,11 @@ def judge_upgrade(nodes: Sequence[Node], stores: Mapping[str, StoreChange], run:
 
 
 def check_upgrade(
-    nodes: Sequence[Node], stores: Mapping[str, StoreChange], run: Run
+    nodes: Sequence[Node], stores: Mapping[str, StoreChange], run: OperationRun
 ) -> tuple[NextStep, dict[str, ReleaseChange]]:
-    """Return a step (``done`` where every pair is well, else ``wait``) and the jumps, before anything is installed.
+    """Return a step (``done`` where every pair is well, else ``wait``), and by pair what its upgrade means.
+
+    It is asked before anything is installed.
 
     Raises RefusalError for an upgrade that is refused and for a problem that does not pass.
     """
@@ -74,7 +78,10 @@ def check_upgrade(
 
 
 def next_upgrade(
-    nodes: Sequence[Node], stores: Mapping[str, StoreChange], run: Run, switched: Mapping[str, int] | None = None
+    nodes: Sequence[Node],
+    stores: Mapping[str, StoreChange],
+    run: OperationRun,
+    switched: Mapping[str, int] | None = None,
 ) -> NextStep:
     """Return the next step of an upgrade; ``switched`` counts the switchovers of each host in the run.
 
@@ -106,7 +113,9 @@ def may_roll_back(host: str, nodes: Sequence[Node], stores: Mapping[str, StoreCh
     return way_back(Release.of(node.release or ""), Release.of(opener or ""), known.now, known.then) != "closed"
 
 
-def _step(pair: Sequence[Node], jump: ReleaseChange | None, run: Run, switched: Mapping[str, int]) -> NextStep | None:
+def _step(
+    pair: Sequence[Node], jump: ReleaseChange | None, run: OperationRun, switched: Mapping[str, int]
+) -> NextStep | None:
     left = [node for node in pair if node.release != node.wanted]
     if not left:
         return None
@@ -129,7 +138,7 @@ def _step(pair: Sequence[Node], jump: ReleaseChange | None, run: Run, switched: 
     return NextStep("upgrade", say, (node.host,), peer.host if peer else None, node.state)
 
 
-def _unfit(pair: Sequence[Node], stores: Mapping[str, StoreChange], run: Run) -> Iterator[str]:
+def _unfit(pair: Sequence[Node], stores: Mapping[str, StoreChange], run: OperationRun) -> Iterator[str]:
     """Yield what keeps a pair from any upgrade, whichever its releases are."""
     running = [node for node in pair if node.pid is not None]
     left_out = [node.host for node in pair if node.host not in run.chosen]
@@ -166,12 +175,12 @@ def _jump(pair: Sequence[Node], active: Node, stores: StoreChange) -> ReleaseCha
     """``_unfit`` has seen that every release is known to its host and that at most one is another."""
     other = next(node.release for node in pair if node.release not in (None, node.wanted))
     found, wanted, holder = (Release.of(text or "") for text in (other, active.wanted, active.release))
-    return judge_jump(found, wanted, stores.now, stores.then, holder=holder)
+    return judge_release_change(found, wanted, stores.now, stores.then, holder=holder)
 
 
 @operation("jumps", has_table=False)
 def decide_jumps(request: Request) -> Decision:
-    """Return what the upgrade means for each pair that has one to make, as soon as every pair is well."""
+    """Return what the upgrade means for each pair that changes its release, and a step that waits for unwell pairs."""
     step, jumps = check_upgrade(*_upgrade_of(request))
     return {**request.step(step), "jumps": {pair: jump.to_dict() for pair, jump in jumps.items()}}
 
@@ -189,8 +198,8 @@ def decide_upgrade(request: Request) -> Decision:
     return {"step": {**request.step(step)["step"], "put_back": may}}
 
 
-def _upgrade_of(request: Request) -> tuple[list[Node], dict[str, StoreChange], Run]:
-    nodes, run = run_of(request, "upgrade", done=set())
+def _upgrade_of(request: Request) -> tuple[list[Node], dict[str, StoreChange], OperationRun]:
+    nodes, run = nodes_and_run(request, "upgrade", done=set())
     stores = {
         host: StoreChange(
             now=Persistence(**evidence["persistence"], directory=evidence["store"]),

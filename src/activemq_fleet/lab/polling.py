@@ -1,0 +1,22 @@
+"""Wait for something that comes about by itself, such as the state of a broker or a file of another process."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+_Found = TypeVar("_Found")
+
+
+def poll(look: Callable[[], _Found | None], timeout: float, pause: float = 0.1) -> _Found | None:
+    """Call ``look`` again and again until it returns something true; return that, or its last result on a timeout.
+
+    ``look`` is called at least once. ``timeout`` and the ``pause`` between two calls are in seconds.
+    """
+    deadline = time.monotonic() + timeout
+    while True:
+        found = look()
+        if found or time.monotonic() > deadline:
+            return found
+        time.sleep(pause)
