@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-_MOST_NAMED = 3
-
 
 class FleetError(Exception):
     """Base of every error that a user is meant to read.
@@ -62,7 +60,10 @@ class LinksDownError(LabError):
     """Links of a lab that should be up are down; each of ``lines`` names one link."""
 
 
-def shorten_host_list(hosts: Sequence[str], number: int | None = None) -> str:
-    """Return the first few of ``number`` host names as text, with "and N more" for the rest."""
-    shown, more = ", ".join(hosts[:_MOST_NAMED]), (number or len(hosts)) - _MOST_NAMED
+def shorten_list(names: Sequence[str], number: int | None = None, *, most: int = 3) -> str:
+    """Return names as text, ``a, b, c and 4 more`` where there are more than ``most``.
+
+    ``number`` is how many names there are where ``names`` holds only the first of them.
+    """
+    shown, more = ", ".join(names[:most]), (number or len(names)) - most
     return f"{shown} and {more} more" if more > 0 else shown

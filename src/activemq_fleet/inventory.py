@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from activemq_fleet.errors import InputError, SettingsError, shorten_host_list
+from activemq_fleet.errors import InputError, SettingsError, shorten_list
 from activemq_fleet.grouping import BROKERS
 
 if TYPE_CHECKING:
@@ -174,5 +174,5 @@ def _of_hosts(hosts: Iterable[tuple[str, Callable[[], dict[str, object]]]]) -> d
             for problem in error.problems:
                 wrong.setdefault(problem.removeprefix(f"{host}: "), []).append(host)
     if wrong:
-        raise SettingsError(*(f"{shorten_host_list(names)}: {problem}" for problem, names in wrong.items()))
+        raise SettingsError(*(f"{shorten_list(names)}: {problem}" for problem, names in wrong.items()))
     return found

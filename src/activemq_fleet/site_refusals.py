@@ -10,12 +10,12 @@ import os
 import re
 from collections.abc import Iterator
 
+from activemq_fleet.errors import shorten_list
 from activemq_fleet.findings import Finding
 from activemq_fleet.settings.agent import names_one_version
 from activemq_fleet.topology import Agent, Broker, Fleet
 
 RULE = "T030"
-_MOST_NAMED = 3
 MISSING = "T031"
 # A requirement of pip: one with extras or a version, or one of our own names, which is no directory of wheels.
 _REQUIREMENT = re.compile(
@@ -61,9 +61,7 @@ def _is_missing(archive: str) -> bool:
 
 
 def _others(hosts: list[str]) -> str:
-    others = f" (and {', '.join(hosts[1 : _MOST_NAMED + 1])}" if len(hosts) > 1 else ""
-    more = f" and {len(hosts) - 1 - _MOST_NAMED} more" if len(hosts) > 1 + _MOST_NAMED else ""
-    return f"{others}{more}{')' * bool(others)}"
+    return f" (and {shorten_list(hosts[1:])})" if len(hosts) > 1 else ""
 
 
 def is_refused(finding: Finding) -> bool:
@@ -75,28 +73,17 @@ def _of_broker(broker: Broker) -> Iterator[tuple[str, str]]:
     settings = broker.settings
     archive, sha512 = settings.archive_of_release(), settings.sha512_of_release()
     if settings.install == "archive" and not (archive and sha512):
-        missing = [
-            variable
-            for variable, value in (
-                ("activemq_archive", archive),
-                ("activemq_archive_sha512", sha512),
-            )
-            if not value
-        ]
+        values = {"activemq_archive": archive, "activemq_archive_sha512": sha512}
+        missing = [variable for variable, value in values.items() if not value]
         yield (
             f"activemq_install is archive, and {' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not set",
             "set activemq_archive to the release's apache-activemq-VERSION-bin.tar.gz (a path on the controller or a "
             "URL) and activemq_archive_sha512 to the checksum that Apache publishes beside it; or activemq_install: "
             "none where the release is there already",
         )
-    elif settings.install == "jars" and not archive:
+    elif settings.install == "jars" and (not archive or "://" in archive):
         yield (
-            "activemq_install is jars, and activemq_archive is not set",
-            "set activemq_archive to a directory or a tar archive of jars on the controller",
-        )
-    elif settings.install == "jars" and archive and "://" in archive:
-        yield (
-            f"activemq_install is jars, and activemq_archive is a URL: {archive}",
+            f"activemq_install is jars, and activemq_archive is {f'a URL: {archive}' if archive else 'not set'}",
             "set activemq_archive to a directory or a tar archive of jars on the controller",
         )
     if broker.has_guard and settings.service != "systemd":

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from activemq_fleet.cli.options import format_option, spark_options
 from activemq_fleet.cli.printing import echo
-from activemq_fleet.cli.spark import spark_options
+from activemq_fleet.errors import shorten_list
 from activemq_fleet.printable import counted, printable, printable_json
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ _MOST_SHOWN = 40
     required=True,
     help="Where the dataset drift goes, as a whole or not at all.",
 )
-@click.option("--format", "form", type=click.Choice(("text", "json")), default="text", show_default=True)
+@format_option()
 @spark_options
 def command(planned: str, found: str, output: str, form: str, spark: SessionOptions) -> int:
     """Compare what was planned for every host with what is there.
@@ -76,6 +77,5 @@ def _show(result: DriftResult, output: str) -> None:
         ("collected, and not planned", result.not_planned, result.not_planned_hosts),
     ):
         if number:
-            more = f" and {number - _MOST_SHOWN} more" if number > _MOST_SHOWN else ""
-            echo(f"{what}: {', '.join(map(printable, hosts[:_MOST_SHOWN]))}{more}")
+            echo(f"{what}: {shorten_list([printable(host) for host in hosts], number, most=_MOST_SHOWN)}")
     echo(f"{output}: {counted(len(result.hosts), 'host')} with differences, {result.same_hosts} as planned")

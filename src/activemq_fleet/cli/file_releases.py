@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path, PurePath
 from typing import NoReturn
 
-from activemq_fleet.errors import InputError
+from activemq_fleet.errors import InputError, shorten_list
 
 _JAR = re.compile(r"activemq-(?:all|broker|client|core|spring)-(\d+\.\d+\.\d+)\.jar")
 _HOME = re.compile(r"(?:apache-)?activemq-(\d+\.\d+\.\d+)")
@@ -97,9 +97,8 @@ def release_texts(paths: Sequence[Path], release: str | None, rules: Rules) -> d
         else:
             found[path] = text
     if unknown:
-        more = f" and {len(unknown) - 3} more" if len(unknown) > 3 else ""
         raise InputError(
-            f"--release is missing: no jar around {', '.join(unknown[:3])}{more} tells which release reads it: "
+            f"--release is missing: no jar around {shorten_list(unknown)} tells which release reads it: "
             "say --release 5.18.3 for all, or --release-from FILE with lines such as conf/*.xml 5.18.3"
         )
     return found

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from activemq_fleet.addresses import join
-from activemq_fleet.explain.model import Entry, Origin, Section
+from activemq_fleet.errors import shorten_list
+from activemq_fleet.explain.model import Entry, Origin, Section, pair_count
+from activemq_fleet.printable import counted
 from activemq_fleet.settings.broker import PREFIX
 from activemq_fleet.topology import Broker, Fleet, Link
 
@@ -34,7 +36,7 @@ def links_out(fleet: Fleet, broker: Broker) -> Section:
 
 
 def _no_links(fleet: Fleet, broker: Broker) -> str:
-    pairs = next(len(group.pairs) for group in fleet.groups if group.name == broker.group)
+    pairs = pair_count(fleet, broker.group)
     if pairs == 1:
         return f"{broker.unit} is all of group {broker.group}, and activemq_links has none that begins here"
     return f"activemq_topology is {broker.settings.topology}, and activemq_links has none that begins here"
@@ -74,9 +76,9 @@ def _target(fleet: Fleet, link: Link) -> str:
 def reach(link: Link) -> str:
     """Return in words how many bridges messages and demand cross over a link."""
     if link.network_ttl is not None:
-        return f"networkTTL {link.network_ttl}: a message crosses at most {_counted(link.network_ttl, 'bridge')}"
-    limit = "any number of bridges" if link.message_ttl == -1 else _counted(link.message_ttl or 0, "bridge")
-    demand = _counted(link.consumer_ttl or 0, "bridge")
+        return f"networkTTL {link.network_ttl}: a message crosses at most {counted(link.network_ttl, 'bridge')}"
+    limit = "any number of bridges" if link.message_ttl == -1 else counted(link.message_ttl or 0, "bridge")
+    demand = counted(link.consumer_ttl or 0, "bridge")
     return f"consumerTTL {link.consumer_ttl}, messageTTL {link.message_ttl}: demand crosses {demand}, messages {limit}"
 
 
@@ -134,9 +136,8 @@ def links_in(fleet: Fleet, broker: Broker) -> Section:
                 found.setdefault((other.unit, link.name), []).append((other, link))
     entries = [_in(unit, name, dialled) for (unit, name), dialled in found.items()]
     if heard and broker.openwire:
-        listed = ", ".join(b.identity.host for b in heard[:_MOST_LISTED])
-        more = f" and {len(heard) - _MOST_LISTED} more" if len(heard) > _MOST_LISTED else ""
-        text = f"each broker of the group that hears it: {listed}{more}"
+        listed = shorten_list([b.identity.host for b in heard], most=_MOST_LISTED)
+        text = f"each broker of the group that hears it: {listed}"
         entries.append(Entry("multicast", text, data={"from": [b.host for b in heard]}))
     if entries:
         return Section("links-in", "Links that lead here", tuple(entries), stacked=True)
@@ -152,7 +153,3 @@ def _in(unit: str, name: str, dialled: list[tuple[Broker, Link]]) -> Entry:
     at = ", ".join(join(*address) for address in link.addresses)
     data = {"from": unit, "kind": link.kind, "duplex": link.duplex, "dialled_by": [b.host for b, _ in dialled]}
     return Entry(name, f"{who}, {link.kind}: {way}", details=(f"at {at}", *_carried(link)), data=data)
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
+from activemq_fleet.errors import shorten_list
 from activemq_fleet.explain.model import Entry, Section
 from activemq_fleet.routes import Answer, Routes
 from activemq_fleet.topology import Broker, Fleet
@@ -34,7 +35,7 @@ def _group(group: str, answers: dict[str, Answer], *, own: bool) -> Iterator[Ent
         by_outcome[answer.outcome].append(unit)
     for outcome, units in by_outcome.items():
         every = len(units) == len(answers) and len(units) > 1
-        named = f"all {len(units)}{' others' if own else ''}" if every else _listed(units)
+        named = f"all {len(units)}{' others' if own else ''}" if every else shorten_list(units, most=_MOST_NAMED)
         why = "" if outcome == "reaches" else answers[units[0]].why
         severity = None if outcome == "reaches" else "warning"
         data = {"group": group, "outcome": outcome, "units": units}
@@ -44,14 +45,8 @@ def _group(group: str, answers: dict[str, Answer], *, own: bool) -> Iterator[Ent
 def _cut(broker: Broker, routes: Routes) -> Iterator[Entry]:
     stranded = routes.stranded_by(broker.host)
     if stranded:
-        shown = ", ".join(f"{source} to {target}" for source, target in stranded[:_MOST_NAMED])
-        more = f" and {len(stranded) - _MOST_NAMED} more" if len(stranded) > _MOST_NAMED else ""
+        shown = shorten_list([f"{source} to {target}" for source, target in stranded], most=_MOST_NAMED)
         data = {"stranded": [list(pair) for pair in stranded]}
-        yield Entry("its death cuts", f"{shown}{more}", why="ways of others", severity="warning", data=data)
+        yield Entry("its death cuts", shown, why="ways of others", severity="warning", data=data)
     else:
         yield Entry("its death cuts", "no way of others", data={"stranded": []})
-
-
-def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-    return ", ".join(names[:_MOST_NAMED]) + more

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from activemq_fleet.explain.model import Entry, Section, variable_entry
+from activemq_fleet.explain.model import Entry, Section, pair_count, variable_entry
 from activemq_fleet.naming import DEFAULT_PATTERN
+from activemq_fleet.printable import counted
 from activemq_fleet.topology import Broker, Fleet
 
 _FOUND_OUT = "which node is active now is found out at run time: module broker_info, or `lab status` in the lab"
@@ -71,18 +72,20 @@ def _pair(fleet: Fleet, broker: Broker) -> Entry:
 
 
 def _group(fleet: Fleet, broker: Broker) -> Entry:
-    pairs = next(len(group.pairs) for group in fleet.groups if group.name == broker.group)
+    pairs = pair_count(fleet, broker.group)
     data = {"group": broker.group, "pairs": pairs, "topology": broker.settings.topology}
     if any(link.kind == "multicast" for link in broker.links):
         shape = "they find each other by multicast"
         return variable_entry(
-            broker.settings, "discovery", "group", f"{broker.group}, {_counted(pairs)}: {shape}", data=data
+            broker.settings, "discovery", "group", f"{broker.group}, {counted(pairs, 'pair')}: {shape}", data=data
         )
     if pairs == 1:
         return Entry("group", f"{broker.group}, whose only pair this is", data=data)
     topology = broker.settings.topology
     shape = "with no links between them" if topology == "none" else f"linked as a {topology}"
-    return variable_entry(broker.settings, "topology", "group", f"{broker.group}, {_counted(pairs)} {shape}", data=data)
+    return variable_entry(
+        broker.settings, "topology", "group", f"{broker.group}, {counted(pairs, 'pair')} {shape}", data=data
+    )
 
 
 def _broker_name(broker: Broker) -> Entry:
@@ -97,7 +100,3 @@ def _broker_name(broker: Broker) -> Entry:
 
 def _address(broker: Broker) -> Entry:
     return variable_entry(broker.settings, "address", "address", broker.address, why="what peers and clients dial")
-
-
-def _counted(pairs: int) -> str:
-    return f"{pairs} pair{'' if pairs == 1 else 's'}"

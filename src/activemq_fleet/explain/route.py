@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 
-from activemq_fleet.errors import InputError
+from activemq_fleet.errors import InputError, shorten_list
 from activemq_fleet.explain.hosts import resolve
 from activemq_fleet.explain.links import reach
 from activemq_fleet.explain.model import Entry, Explanation, Section
-from activemq_fleet.routes import Answer, Hop, Routes
+from activemq_fleet.routes import Answer, Routes
 from activemq_fleet.topology import Fleet
 
 _MOST_NAMED = 20
@@ -59,17 +60,8 @@ def _hops(fleet: Fleet, answer: Answer) -> Iterator[Entry]:
     for number, hop in enumerate(answer.path, 1):
         links = fleet.broker(hop.host).links
         details = tuple(f"{link.kind}, {reach(link)}" for link in links if link.name == hop.link)
-        text = f"{hop.source} to {hop.target}"
-        yield Entry(f"bridge {number}", text, why=_link(hop), details=details, data=_data(hop))
-
-
-def _link(hop: Hop) -> str:
-    way = "back over the duplex link" if hop.back else "over link"
-    return f"{way} {hop.link}, dialled by {hop.host}"
-
-
-def _data(hop: Hop) -> dict[str, object]:
-    return {"source": hop.source, "target": hop.target, "link": hop.link, "host": hop.host, "back": hop.back}
+        why = f"{'back over the duplex link' if hop.back else 'over link'} {hop.link}, dialled by {hop.host}"
+        yield Entry(f"bridge {number}", f"{hop.source} to {hop.target}", why=why, details=details, data=asdict(hop))
 
 
 def _failures(
@@ -103,6 +95,5 @@ def _failure(outcome: str, why: str, hosts: Sequence[str]) -> Entry:
     data = {"down": list(hosts), "outcome": outcome}
     if len(hosts) == 1:
         return Entry(names[0], outcome, why=why, severity="warning", data=data)
-    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-    details = (f"{', '.join(names[:_MOST_NAMED])}{more}",)
+    details = (shorten_list(names, most=_MOST_NAMED),)
     return Entry(f"any one of {len(hosts)}", outcome, why=why, details=details, severity="warning", data=data)

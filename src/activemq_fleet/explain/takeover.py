@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from activemq_fleet.errors import shorten_list
 from activemq_fleet.explain.accounts import MOST_AGENTS, agents_of_pair
 from activemq_fleet.explain.model import Entry, Section, variable_entry
 from activemq_fleet.explain.store import locking_of
@@ -141,9 +142,7 @@ def _agents(fleet: Fleet, broker: Broker) -> Iterator[Entry]:
     agents = [agent.host for agent in agents_of_pair(fleet, broker)]
     if not agents:
         return
-    listed = ", ".join(agents[:MOST_AGENTS]) + (
-        f" and {len(agents) - MOST_AGENTS} more" if len(agents) > MOST_AGENTS else ""
-    )
+    listed = shorten_list(agents, most=MOST_AGENTS)
     if broker.peer is None:
         waits = "wait until it is back: theirs is no other pair"
     else:

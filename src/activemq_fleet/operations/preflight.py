@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from activemq_fleet.errors import ReleaseError, shorten_host_list
+from activemq_fleet.errors import ReleaseError, shorten_list
 from activemq_fleet.operations.requests import Decision, RefusalError, Request, operation
 from activemq_fleet.profiles import PROFILES
 from activemq_fleet.releases import Release
@@ -139,7 +139,7 @@ def wrong_releases(
             texts += _of_archive(home, archives[home.archive], sha512.get(home.host))
         for text in texts:
             lines.setdefault(text, []).append(home.host)
-    return [f"{shorten_host_list(hosts)}: {text}" for text, hosts in lines.items()]
+    return [f"{shorten_list(hosts)}: {text}" for text, hosts in lines.items()]
 
 
 def _of_directory(home: Home, upgrades: bool) -> Iterator[str]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from datetime import date
 from itertools import chain, pairwise, product
 
-from activemq_fleet.errors import InputError, ReleaseError, SettingsError, shorten_host_list
+from activemq_fleet.errors import InputError, ReleaseError, SettingsError, shorten_list
 from activemq_fleet.findings import Finding
 from activemq_fleet.naming import DEFAULT_PATTERN
 from activemq_fleet.planning.host_facts import HostFacts, ProblemKind
@@ -145,9 +145,9 @@ def refuse_problems(facts: Iterable[HostFacts]) -> None:
         raise InputError(f"{found[0][2]}{more}")
     if kind == ProblemKind.RELEASE:
         raise ReleaseError(
-            "; ".join(f"{shorten_host_list(hosts, many)}: activemq_release: {text}" for hosts, many, text in found)
+            "; ".join(f"{shorten_list(hosts, many)}: activemq_release: {text}" for hosts, many, text in found)
         )
-    raise SettingsError(*(f"{shorten_host_list(hosts, many)}: {text}" for hosts, many, text in found))
+    raise SettingsError(*(f"{shorten_list(hosts, many)}: {text}" for hosts, many, text in found))
 
 
 def _pattern(facts: Iterable[HostFacts]) -> str:
@@ -162,7 +162,7 @@ def _warnings(facts: Iterable[HostFacts], releases: Iterable[str]) -> list[str]:
     nearly = sorted(one.host for one in facts if one.nearly)
     if nearly:
         texts.append(
-            f"{shorten_host_list(nearly)}: the name holds -mq and digits and does not match "
+            f"{shorten_list(nearly)}: the name holds -mq and digits and does not match "
             "activemq_naming_pattern: not a broker of this fleet"
         )
     return texts

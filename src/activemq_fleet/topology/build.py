@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import date
 from typing import Any
 
-from activemq_fleet.errors import InputError, ReleaseError, SettingsError, shorten_host_list
+from activemq_fleet.errors import InputError, ReleaseError, SettingsError, shorten_list
 from activemq_fleet.findings import Finding
 from activemq_fleet.naming import DEFAULT_PATTERN, Identity, Naming
 from activemq_fleet.releases import Release
@@ -140,7 +140,7 @@ def _settings(hosts: Variables, names: Iterable[str]) -> tuple[dict[str, Setting
         except SettingsError as error:
             for problem in error.problems:
                 wrong[problem.removeprefix(f"{name}: ")].append(name)
-    return settings, [f"{shorten_host_list(hosts)}: {problem}" for problem, hosts in wrong.items()]
+    return settings, [f"{shorten_list(hosts)}: {problem}" for problem, hosts in wrong.items()]
 
 
 def _members(
@@ -161,10 +161,10 @@ def _members(
             members.append(Member(identity, own, Release.of(own.release)))
         except ReleaseError as error:
             unknown[str(error)].append(name)
-    texts = [f"{shorten_host_list(hosts)}: activemq_release: {text}" for text, hosts in unknown.items()]
-    unset = [
-        f"{shorten_host_list(missing)}: activemq_release is not set: say the release that runs there, '5.18.3'"
-    ] * bool(missing)
+    texts = [f"{shorten_list(hosts)}: activemq_release: {text}" for text, hosts in unknown.items()]
+    unset = [f"{shorten_list(missing)}: activemq_release is not set: say the release that runs there, '5.18.3'"] * bool(
+        missing
+    )
     if wrong or unset:
         raise SettingsError(*wrong, *unset, *texts)
     if texts:
