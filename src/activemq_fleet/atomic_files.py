@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from activemq_fleet.errors import InputError
+
 _RENAME_EXCHANGE = 2  # linux/fs.h
 _AT_FDCWD = -100  # linux/fcntl.h
 
@@ -32,6 +34,18 @@ def write_tree(directory: Path, files: Mapping[str, bytes], *, check_target: Cal
             swap(staged, target)
         finally:
             shutil.rmtree(staged, ignore_errors=True)
+
+
+def paths_in(directory: Path, *, below: bool = False) -> list[Path]:
+    """Return the paths in a directory, with ``below`` at any depth; none for a directory that does not exist.
+
+    Raises InputError for a file, and for a link to nothing.
+    """
+    if directory.is_symlink() and not directory.exists():
+        raise InputError(f"{directory}: is a link to nothing")
+    if directory.exists() and not directory.is_dir():
+        raise InputError(f"{directory}: is not a directory")
+    return list(directory.glob("**/*" if below else "*"))
 
 
 def write_file(path: Path, content: bytes) -> None:

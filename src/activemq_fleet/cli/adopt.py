@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from activemq_fleet.cli.printing import echo
-from activemq_fleet.errors import ArtifactError, InputError, SchemaUnavailable
+from activemq_fleet.atomic_files import paths_in, write_tree
+from activemq_fleet.cli.options import format_option
+from activemq_fleet.cli.printing import echo, warn
+from activemq_fleet.errors import ArtifactError, InputError, SchemaUnavailable, shorten_list
 from activemq_fleet.naming import DEFAULT_PATTERN
 from activemq_fleet.printable import counted
 
@@ -19,7 +21,6 @@ if TYPE_CHECKING:
     from activemq_fleet.findings import Finding
     from activemq_fleet.topology import Fleet
 
-_MOST_NAMED = 3
 _LONGEST = 400
 
 
@@ -48,9 +49,7 @@ _LONGEST = 400
     help="By which peers dial a host, where that is not its name. May be repeated.",
 )
 @click.option("--naming-pattern", metavar="REGEX", default=DEFAULT_PATTERN, help="As activemq_naming_pattern.")
-@click.option(
-    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Of the list."
-)
+@format_option(help="Of the list.")
 def command(
     files: tuple[str, ...],
     output: Path,
@@ -68,14 +67,13 @@ def command(
     import json
 
     from activemq_fleet.adopt import adopt, read_addresses, read_agents, read_sources
-    from activemq_fleet.atomic_files import write_tree
     from activemq_fleet.naming import Naming
 
     check_inventory(output)
     naming = Naming(naming_pattern)
     documents = read_sources(files, releases, naming)
     for warning in dict.fromkeys(text for document in documents for text in document.release.warnings):
-        echo(f"warning: {warning}", err=True)
+        warn(warning)
     adopted = adopt(documents, naming, _findings, read_agents(files), read_addresses(addresses, documents))
     write_tree(output, adopted.files, check_target=check_inventory)
     if form == "json":
@@ -91,14 +89,8 @@ def check_inventory(directory: Path) -> None:
     """Raise InputError unless ``directory`` is absent, empty, or holds only what ``adopt`` wrote."""
     from activemq_fleet.adopt import MARK, is_unchanged
 
-    if directory.is_symlink() and not directory.exists():
-        raise InputError(f"{directory}: is a link to nothing")
-    if not directory.exists():
-        return
-    if not directory.is_dir():
-        raise InputError(f"{directory}: is not a directory")
     files = {}
-    for path in sorted(directory.rglob("*")):
+    for path in sorted(paths_in(directory, below=True)):
         name = str(path.relative_to(directory))
         if path.is_file():
             files[name] = path.read_bytes()
@@ -121,7 +113,7 @@ def _findings(fleet: Fleet) -> Iterable[Finding]:
     try:
         return checked(fleet, documents, schema_of).findings
     except (SchemaUnavailable, ArtifactError) as error:
-        echo(f"warning: not compared with the schema: {error}", err=True)
+        warn(f"not compared with the schema: {error}")
         return (*fleet.findings, *fleet_findings(fleet, documents))
 
 
@@ -134,11 +126,10 @@ def _as_text(output: Path, adopted: Adopted) -> Iterable[str]:
     if not by_difference:
         yield "It renders the same documents."
         return
-    plural = "s" if len(by_difference) > 1 else ""
-    yield f"It renders documents that differ from the files in {len(by_difference)} place{plural}:"
+    yield f"It renders documents that differ from the files in {counted(len(by_difference), 'place')}:"
     for (path, direction, original, rendered), found in by_difference.items():
         yield f"\n{path}: {direction}"
-        yield f"    hosts:    {_named([one.host for one in found])}"
+        yield f"    hosts:    {shorten_list([one.host for one in found])}"
         if original is not None:
             yield f"    original: {_short(original)}"
         if rendered is not None:
@@ -150,11 +141,6 @@ def _summary(output: Path, adopted: Adopted) -> Iterable[str]:
         yield f"note: {note}"
     for label, what in adopted.secrets.items():
         yield f"secret: {output}/.secrets/{label}: the {what}; put it there, or set the variable with ansible-vault"
-
-
-def _named(hosts: Sequence[str]) -> str:
-    shown = ", ".join(hosts[:_MOST_NAMED])
-    return shown if len(hosts) <= _MOST_NAMED else f"{shown} and {len(hosts) - _MOST_NAMED} more"
 
 
 def _short(text: str) -> str:

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from activemq_fleet.cli.options import InventoryOptions, inventory_options
+from activemq_fleet.cli.options import InventoryOptions, format_option, inventory_options, spark_options
 from activemq_fleet.cli.printing import echo
-from activemq_fleet.cli.spark import spark_options
 from activemq_fleet.printable import counted, printable, printable_json
 
 if TYPE_CHECKING:
@@ -38,9 +37,7 @@ _SHOWN = 15
     metavar="SECONDS",
     help="End --follow after so long without anything new.",
 )
-@click.option(
-    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True, help="How to print."
-)
+@format_option(help="How to print.")
 @spark_options
 def command(
     logs: str,
@@ -61,40 +58,20 @@ def command(
     """
     if until_idle is not None and not follow:
         raise click.UsageError("--until-idle is for --follow")
-    hosts = _hosts(inventory)
-    result = _follow(logs, out, hosts, skew, until_idle, spark) if follow else _audit(logs, out, hosts, skew, spark)
+    from activemq_fleet.spark.session import session
+
+    hosts, allowed = _hosts(inventory), timedelta(seconds=skew)
+    with session("audit --follow" if follow else "audit", spark) as running:
+        from activemq_fleet.spark.audit.job import audit, read_audit_json
+        from activemq_fleet.spark.follow import follow as follow_logs
+
+        if follow:
+            follow_logs(running, logs, out, until_idle=until_idle, inventory_hosts=hosts, skew=allowed)
+            result = read_audit_json(running, out)
+        else:
+            result = audit(running, logs, out, inventory_hosts=hosts, skew=allowed).to_dict()
     echo(printable_json(result) if form == "json" else _summary(result, out))
     return 0 if result["verdict"] == "clean" else 1
-
-
-def _audit(
-    logs: str, out: str, hosts: Mapping[str, Host] | None, skew: float, options: SessionOptions
-) -> dict[str, Any]:
-    from activemq_fleet.spark.session import session
-
-    with session("audit", options) as spark:
-        from activemq_fleet.spark.audit.job import audit
-
-        return audit(spark, logs, out, inventory_hosts=hosts, skew=timedelta(seconds=skew)).to_dict()
-
-
-def _follow(
-    logs: str,
-    out: str,
-    hosts: Mapping[str, Host] | None,
-    skew: float,
-    until_idle: float | None,
-    options: SessionOptions,
-) -> dict[str, Any]:
-    from activemq_fleet.spark.session import session
-
-    with session("audit --follow", options) as spark:
-        from activemq_fleet.spark.audit.job import read_audit_json
-        from activemq_fleet.spark.follow import follow
-
-        allowed = timedelta(seconds=skew)
-        follow(spark, logs, out, until_idle=until_idle, inventory_hosts=hosts, skew=allowed)
-        return read_audit_json(spark, out)
 
 
 def _hosts(inventory: InventoryOptions) -> Mapping[str, Host] | None:

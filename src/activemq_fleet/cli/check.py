@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from activemq_fleet.cli.formats import FORMATS, formatter
-from activemq_fleet.cli.options import InventoryOptions, inventory_options
+from activemq_fleet.cli.options import InventoryOptions, format_option, inventory_options
 from activemq_fleet.errors import FleetError
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ _PATH = click.Path(path_type=Path)
 @click.option("--ignore", multiple=True, metavar="RULES", help="Not these rules or families. May be repeated.")
 @click.option("--baseline", type=_PATH, metavar="FILE", help="Findings that are known: only new ones fail.")
 @click.option("--write-baseline", type=_PATH, metavar="FILE", help="Write what is found now as the baseline.")
-@click.option("--format", "form", type=click.Choice(FORMATS), default="text", show_default=True)
+@format_option(*FORMATS)
 def command(
     inventory: InventoryOptions,
     named: tuple[Path, ...],

@@ -15,7 +15,7 @@ from activemq_fleet.cli.file_releases import files_of, read_rules, release_texts
 from activemq_fleet.cli.findings import nearest_schema_of, schema_of, tell_warnings
 from activemq_fleet.cli.formats import Report, formatter
 from activemq_fleet.cli.options import InventoryOptions
-from activemq_fleet.cli.printing import echo
+from activemq_fleet.cli.printing import echo_to_stderr, warn
 from activemq_fleet.errors import FleetError, InputError, ReleaseError, SettingsError
 from activemq_fleet.findings import Finding
 from activemq_fleet.lint import ReleaseView, Selection, file_findings, release_findings, rules
@@ -59,7 +59,7 @@ def report_on_files(
         if other is not None:
             warnings.append(f"the schema of {text} cannot be had here: that of {other}, of the same line, is taken")
     for warning in warnings:
-        echo(f"warning: {warning}", err=True)
+        warn(warning)
     for path, data in contents.items():
         read_by, schema = schemas[texts[path]]
         other_files, missing = companions_of(path, data)
@@ -102,7 +102,7 @@ def print_report(report: Report, form: str, baseline: Path | None, write_to: Pat
     click.echo(formatter(form)(report))
     if write_to is not None:
         known = write_baseline(write_to, [finding for finding in report.findings if finding.rule != INPUT_ERROR])
-        echo(f"{write_to}: {counted(known, 'finding')} {'is' if known == 1 else 'are'} known from now on", err=True)
+        echo_to_stderr(f"{write_to}: {counted(known, 'finding')} {'is' if known == 1 else 'are'} known from now on")
     if not_read:
         return 2
     if write_to is not None:

@@ -7,7 +7,6 @@ import os
 import sys
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import click
 
@@ -25,42 +24,34 @@ _INTERRUPTED = 130  # 128 + SIGINT, as a shell has it
 _BROKEN_PIPE = 141  # 128 + SIGPIPE: neither "fine" nor "error findings"
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """The end of a command: the lines for stderr, and the exit code."""
-
-    code: int
-    lines: tuple[str, ...] = ()
-
-
-def outcome_of(error: BaseException) -> Outcome:
-    """Return the lines for stderr and the exit code of an exception.
+def _outcome_of(error: BaseException) -> tuple[int, list[str]]:
+    """Return the exit code of an exception and the lines for stderr.
 
     Exit codes: a FleetError's own; 2 for wrong usage and for bugs; 130 when interrupted; 141 when the reader of the
     output closed its end.
     """
     match error:
         case FleetError():
-            return Outcome(error.exit_code, tuple(map(_line, error.lines)))
+            return error.exit_code, [_line(line) for line in error.lines]
         case click.exceptions.NoArgsIsHelpError():
-            return Outcome(error.exit_code, tuple(error.format_message().splitlines()))
+            return error.exit_code, error.format_message().splitlines()
         case click.ClickException():
-            return Outcome(error.exit_code, (_line(_usage(error)),))
+            return error.exit_code, [_line(_usage(error))]
         case KeyboardInterrupt() | EOFError() | click.Abort():
-            return Outcome(_INTERRUPTED)
+            return _INTERRUPTED, []
         case BrokenPipeError():
-            return Outcome(_BROKEN_PIPE)
+            return _BROKEN_PIPE, []
         case OSError() if error.errno == errno.EPIPE:
-            return Outcome(_BROKEN_PIPE)
+            return _BROKEN_PIPE, []
         case OSError() if error.strerror:
             where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
-            return Outcome(2, (_line(f"{where}{error.strerror}"),))
+            return 2, [_line(f"{where}{error.strerror}")]
         case ModuleNotFoundError() if (error.name or "").partition(".")[0] in _OF_THE_LAB:
-            return Outcome(2, (_line(f"the lab needs {error.name}: pip install 'activemq-fleet[lab]'"),))
+            return 2, [_line(f"the lab needs {error.name}: pip install 'activemq-fleet[lab]'")]
         case ModuleNotFoundError() if (error.name or "").partition(".")[0] in _OF_THE_PIPELINE:
-            return Outcome(2, (_line(f"this command needs {error.name}: pip install 'activemq-fleet[pipeline]'"),))
+            return 2, [_line(f"this command needs {error.name}: pip install 'activemq-fleet[pipeline]'")]
     what = f"{type(error).__name__}: {error}"
-    return Outcome(2, (_line(f"{what} (this is a bug, run with {DEBUG_VARIABLE}=1 to see the traceback)"),))
+    return 2, [_line(f"{what} (this is a bug, run with {DEBUG_VARIABLE}=1 to see the traceback)")]
 
 
 def run(command: Callable[[], int]) -> int:
@@ -79,16 +70,16 @@ def run(command: Callable[[], int]) -> int:
 
 
 def _report(error: BaseException) -> int:
-    outcome = outcome_of(error)
-    if outcome.code == _BROKEN_PIPE:
+    code, lines = _outcome_of(error)
+    if code == _BROKEN_PIPE:
         # What is still buffered would raise once more when the interpreter ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return outcome.code
+        return code
     if os.environ.get(DEBUG_VARIABLE):
         traceback.print_exception(error)
-    for line in outcome.lines:
+    for line in lines:
         print(line, file=sys.stderr)
-    return outcome.code
+    return code
 
 
 def _usage(error: click.ClickException) -> str:

@@ -6,7 +6,7 @@ import shutil
 
 import click
 
-from activemq_fleet.cli.options import InventoryOptions, inventory_options
+from activemq_fleet.cli.options import InventoryOptions, format_option, inventory_options
 from activemq_fleet.cli.printing import echo
 from activemq_fleet.printable import printable_json
 
@@ -28,7 +28,7 @@ _STYLES: dict[str, dict[str, object]] = {
 @click.argument("host", metavar="HOST")
 @click.option("--to", "to", metavar="HOST", help="Tell instead how a message gets from HOST to this one.")
 @click.option("--destination", metavar="NAME", help="With --to: of this queue, or topic://NAME.")
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@format_option()
 def command(inventory: InventoryOptions, host: str, to: str | None, destination: str | None, form: str) -> int:
     """Tell one HOST's explanation: role, release, ports, store, links, who takes over when it dies, and why.
 

@@ -8,7 +8,7 @@ import click
 
 from activemq_fleet.artifacts import cached_schemas, load_schema
 from activemq_fleet.cli.formats import Report, formatter
-from activemq_fleet.cli.printing import echo
+from activemq_fleet.cli.printing import echo_to_stderr, warn
 from activemq_fleet.errors import ArtifactError, SchemaUnavailable
 from activemq_fleet.releases import Release
 from activemq_fleet.schema import Schema
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def tell_warnings(fleet: Fleet) -> None:
     """Print each warning of a fleet on a line of stderr."""
     for warning in fleet.warnings:
-        echo(f"warning: {' '.join(warning.split())}", err=True)
+        warn(warning)
 
 
 def schema_of(release: Release) -> Schema:
@@ -30,7 +30,7 @@ def schema_of(release: Release) -> Schema:
 
     Raises SchemaUnavailable or ArtifactError when the schema cannot be obtained.
     """
-    return load_schema(release, progress=lambda line: echo(line, err=True))
+    return load_schema(release, progress=echo_to_stderr)
 
 
 def nearest_schema_of(release: Release) -> tuple[Schema, Release | None]:

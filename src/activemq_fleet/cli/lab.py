@@ -2,34 +2,24 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import signal
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 
-from activemq_fleet.cli.drill import add_drill
-from activemq_fleet.cli.options import InventoryOptions, inventory_options
-from activemq_fleet.cli.printing import echo
-from activemq_fleet.errors import InputError
-from activemq_fleet.printable import printable
+from activemq_fleet.cli.drill import drill_command
+from activemq_fleet.cli.lab_options import interruptible, lab_options
+from activemq_fleet.cli.options import format_option
+from activemq_fleet.cli.printing import echo, echo_to_stderr, warn
+from activemq_fleet.printable import counted, printable
 
 if TYPE_CHECKING:
     from activemq_fleet.lab import HostStatus, Lab, Substitution
 
-Function = Callable[..., Any]
-
-_directory = click.option(
-    "--dir", "directory", type=click.Path(), help="The lab's directory (default: one of the user's, by inventory)."
-)
 _difference = click.option("--show-difference", is_flag=True, help="Print what the lab substitutes for the hosts' own.")
-_format = click.option(
-    "--format", "output", type=click.Choice(["text", "json"]), default="text", show_default=True, help="How to print."
-)
+_format = format_option(help="How to print.")
 
 
 @click.group(short_help="Run the fleet on this machine, on loopback addresses.")
@@ -42,15 +32,13 @@ def command() -> None:
 
 
 @command.command("prepare", short_help="Reserve addresses and write the lab's inventory layer.")
-@inventory_options()
-@_directory
+@lab_options
 @_difference
-def prepare_command(inventory: InventoryOptions, directory: str | None, show_difference: bool) -> None:
+def prepare_command(lab: Lab, show_difference: bool) -> None:
     """Fetch the software, claim loopback addresses and write DIR/inventory.yml.
 
     Then ``ansible-playbook activemq.fleet.site -i INVENTORY -i DIR/inventory.yml`` installs into the lab.
     """
-    lab = _open(inventory, directory)
     substitutions = lab.prepare()
     if show_difference:
         _print_difference(substitutions)
@@ -58,85 +46,76 @@ def prepare_command(inventory: InventoryOptions, directory: str | None, show_dif
 
 
 @command.command("up", short_help="Start the whole fleet and wait until it is ready.")
-@inventory_options()
-@_directory
+@lab_options
 @_difference
 @_format
 @click.option("--fresh", is_flag=True, help="Begin with empty stores.")
 @click.option("--foreground", is_flag=True, help="Stay, and take the fleet down with Ctrl-C.")
 @click.option("--timeout", type=click.FloatRange(min=1), default=120.0, show_default=True, help="Seconds for a broker.")
 def up_command(
-    inventory: InventoryOptions,
-    directory: str | None,
+    lab: Lab,
     show_difference: bool,
-    output: str,
+    form: str,
     fresh: bool,
     foreground: bool,
     timeout: float,
 ) -> None:
     """Start the fleet; return when every broker is ready. A failed start takes everything down."""
-    lab = _open(inventory, directory)
-    with _interruptible():
+    with interruptible():
         if show_difference:
             _print_difference(lab.prepare())
         status = lab.up(timeout=timeout, fresh=fresh)
-        _print(status, output)
+        _print(status, form)
         if not foreground:
             return
         try:
-            echo("the fleet runs; Ctrl-C takes it down", err=True)
+            echo_to_stderr("the fleet runs; Ctrl-C takes it down")
             threading.Event().wait()
         finally:
             lab.down()
 
 
 @command.command("down", short_help="End every broker of the lab.")
-@inventory_options()
-@_directory
-def down_command(inventory: InventoryOptions, directory: str | None) -> None:
+@lab_options
+def down_command(lab: Lab) -> None:
     """End every process of the lab and give up its addresses. Stores and logs stay."""
-    count = _open(inventory, directory).down()
-    echo(f"{count} broker{'' if count == 1 else 's'} ended")
+    echo(f"{counted(lab.down(), 'broker')} ended")
 
 
 @command.command("status", short_help="How each broker stands now.")
-@inventory_options()
-@_directory
+@lab_options
 @_format
-def status_command(inventory: InventoryOptions, directory: str | None, output: str) -> None:
+def status_command(lab: Lab, form: str) -> None:
     """Preferred role, state, address, process and bridges of every broker."""
-    lab = _open(inventory, directory)
     status = lab.status()
     others = ", ".join(lab.other_sources())
     if others:
-        echo(f"warning: {lab.directory} is the lab of {others}: name that, or run lab up with this one", err=True)
-    _print(status, output)
+        warn(f"{lab.directory} is the lab of {others}: name that, or run lab up with this one")
+    _print(status, form)
 
 
-def _on_host(name: str, what: str, done: str, act: Callable[[Lab, str], object]) -> None:
-    @command.command(name, short_help=what)
+def _add_host_command(name: str, what: str, done: str) -> None:
+    """Add a command that calls the lab's method of the same name for one host."""
+
+    @command.command(name, short_help=what, help=f"{what}\n\nHOST is an inventory name or its first label.")
     @click.argument("host")
-    @inventory_options()
-    @_directory
-    def host_command(host: str, inventory: InventoryOptions, directory: str | None) -> None:
-        lab = _open(inventory, directory)
-        act(lab, host)
+    @lab_options
+    def host_command(host: str, lab: Lab) -> None:
+        getattr(lab, name)(host)
         echo(f"{host} {done}")
 
-    host_command.help = f"{what}\n\nHOST is an inventory name or its first label."
 
-
-_on_host("start", "Start a broker that does not run, and wait until it is ready.", "runs", lambda lab, h: lab.start(h))
-_on_host("stop", "End a broker in good order; a pure one is killed.", "ended", lambda lab, h: lab.stop(h))
-_on_host("kill", "End a broker by SIGKILL, with its process group.", "was killed", lambda lab, h: lab.kill(h))
-_on_host("pause", "Freeze a broker (SIGSTOP).", "is frozen", lambda lab, h: lab.pause(h))
-_on_host("resume", "Let a frozen broker go on (SIGCONT).", "goes on", lambda lab, h: lab.resume(h))
+_add_host_command("start", "Start a broker that does not run, and wait until it is ready.", "runs")
+_add_host_command("stop", "End a broker in good order; a pure one is killed.", "ended")
+_add_host_command("kill", "End a broker by SIGKILL, with its process group.", "was killed")
+_add_host_command("pause", "Freeze a broker (SIGSTOP).", "is frozen")
+_add_host_command("resume", "Let a frozen broker go on (SIGCONT).", "goes on")
+command.add_command(drill_command)
 
 
 @command.command("freeze", short_help="Freeze a broker, give its lock away, and let it go on.")
 @click.argument("host")
-@inventory_options()
-@_directory
+@lab_options
 @click.option("--steal-lock", is_flag=True, help="Give its lock to the other node, as a lost lease does.")
 @click.option(
     "--thaw-after",
@@ -145,64 +124,24 @@ _on_host("resume", "Let a frozen broker go on (SIGCONT).", "goes on", lambda lab
     show_default=True,
     help="Seconds that it stays frozen, with --steal-lock after the other node serves.",
 )
-def freeze_command(
-    host: str, inventory: InventoryOptions, directory: str | None, steal_lock: bool, thaw_after: float
-) -> None:
+def freeze_command(host: str, lab: Lab, steal_lock: bool, thaw_after: float) -> None:
     """Freeze the active broker HOST with its guard, and let it go on after a while, as a paused machine does.
 
     With --steal-lock the other node takes over meanwhile. A broker without a fence then damages the store when it goes
     on: try it on stores that you can spare. Exit 1 when both nodes serve in the end.
     """
-    lab = _open(inventory, directory)
-    # Imported here, as the lab itself.
     from activemq_fleet.lab.freeze import freeze
 
-    with _interruptible():
-        found = freeze(
-            lab, host, steal_lock=steal_lock, thaw_after=thaw_after, progress=lambda line: echo(line, err=True)
-        )
+    with interruptible():
+        found = freeze(lab, host, steal_lock=steal_lock, thaw_after=thaw_after, progress=echo_to_stderr)
     for sentence in found.sentences():
         echo(sentence)
     if steal_lock and found.serves:
         raise SystemExit(1)
 
 
-def _open(inventory: InventoryOptions, directory: str | None) -> Lab:
-    missing = [name for name in ("paho", "psutil") if importlib.util.find_spec(name) is None]
-    if missing:
-        raise InputError(f"the lab needs {' and '.join(missing)}: pip install 'activemq-fleet[lab]'")
-    # Imported here: it brings clients and the templates along, which --help does not need.
-    from activemq_fleet.lab import Lab
-
-    return Lab.open(
-        inventory.sources,
-        directory,
-        extra_vars=inventory.extra_vars,
-        vault_ids=inventory.vault_ids,
-        vault_password_files=inventory.vault_password_files,
-        progress=lambda line: echo(line, err=True),
-    )
-
-
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    """Turn SIGTERM into KeyboardInterrupt within the context, so that started processes are stopped."""
-
-    def interrupt(_number: int, _frame: object) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-add_drill(command, _directory, _open, _interruptible)
-
-
-def _print(status: Sequence[HostStatus], output: str) -> None:
-    if output == "json":
+def _print(status: Sequence[HostStatus], form: str) -> None:
+    if form == "json":
         echo(json.dumps([host.to_dict() for host in status], indent=2))
         return
     rows = [

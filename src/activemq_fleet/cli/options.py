@@ -1,16 +1,10 @@
-"""Define options that several commands share.
-
-A command takes them as one argument::
-
-    @click.command()
-    @inventory_options()
-    def command(inventory: InventoryOptions) -> None:
-        fleet = inventory.load_fleet()
-"""
+"""Define options that several commands share; options that belong together reach a command as one argument."""
 
 from __future__ import annotations
 
+import dataclasses
 import functools
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -18,7 +12,43 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
+    from activemq_fleet.inventory import InventoryData
+    from activemq_fleet.spark.options import SessionOptions
     from activemq_fleet.topology import Fleet
+
+Command = Callable[..., Any]
+Decorator = Callable[[Command], Command]
+
+
+def one_argument(parameter: str, make: Callable[..., object], *options: Decorator) -> Decorator:
+    """Return a decorator that adds options to a command, which gets ``make(**values)`` as the argument ``parameter``.
+
+    Each parameter of ``make`` is the name of one of the options::
+
+        @click.command()
+        @one_argument("inventory", InventoryOptions, click.option("-i", "sources"), ...)
+        def command(inventory: InventoryOptions) -> None: ...
+    """
+    names = tuple(inspect.signature(make).parameters)
+
+    def decorate(function: Command) -> Command:
+        @functools.wraps(function)
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            values = {name: kwargs.pop(name) for name in names}
+            return function(*args, **{parameter: make(**values)}, **kwargs)
+
+        decorated: Command = wrapper
+        for option in reversed(options):
+            decorated = option(decorated)
+        return decorated
+
+    return decorate
+
+
+def format_option(*formats: str, help: str | None = None) -> Decorator:
+    """Return the option ``--format``, whose value a command gets as ``form``; the default is ``text``."""
+    choice = click.Choice(formats or ("text", "json"))
+    return click.option("--format", "form", type=choice, default="text", show_default=True, help=help)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,76 +69,95 @@ class InventoryOptions:
         # Imported here: it brings Ansible along, which takes a while to load.
         from activemq_fleet.inventory import load_fleet
 
-        return load_fleet(
-            self.sources,
-            extra_vars=self.extra_vars,
-            vault_ids=self.vault_ids,
-            vault_password_files=self.vault_password_files,
-        )
+        return load_fleet(**dataclasses.asdict(self))
+
+    def read(self) -> InventoryData:
+        """Return the inventory's hosts and groups. Raises FleetError for an inventory that cannot be read."""
+        from activemq_fleet.inventory import read_inventory
+
+        return read_inventory(**dataclasses.asdict(self))
 
 
-Function = Callable[..., Any]
+def inventory_option_decorators(*, required: bool = True) -> tuple[Decorator, ...]:
+    """Return the options ``-i``, ``-e`` and those of the vault; ``required=False`` makes ``-i`` optional."""
+    several = functools.partial(click.option, multiple=True)
+    return (
+        several(
+            "-i",
+            "--inventory",
+            "sources",
+            metavar="INVENTORY",
+            required=required,
+            help="Inventory file, directory or comma-separated host list, as for Ansible. May be repeated.",
+        ),
+        several(
+            "-e",
+            "--extra-vars",
+            metavar="VARS",
+            help="key=value, YAML, JSON or @FILE; wins over the inventory. May be repeated.",
+        ),
+        several("--vault-id", "vault_ids", metavar="ID", help="Vault identity, as for Ansible. May be repeated."),
+        several(
+            "--vault-password-file",
+            "vault_password_files",
+            metavar="FILE",
+            type=click.Path(),
+            help="File with a vault password. May be repeated.",
+        ),
+    )
 
 
-def inventory_options(*, required: bool = True) -> Callable[[Function], Function]:
+def inventory_options(*, required: bool = True) -> Decorator:
     """Return a decorator that adds ``-i``, ``-e`` and the vault options; the command gets them as ``inventory``.
 
     ``required=False`` makes ``-i`` optional.
     """
-
-    def decorate(function: Function) -> Function:
-        @functools.wraps(function)
-        def wrapper(
-            *args: Any,
-            inventory: tuple[str, ...],
-            extra_vars: tuple[str, ...],
-            vault_ids: tuple[str, ...],
-            vault_password_files: tuple[str, ...],
-            **kwargs: Any,
-        ) -> Any:
-            options = InventoryOptions(inventory, extra_vars, vault_ids, vault_password_files)
-            return function(*args, inventory=options, **kwargs)
-
-        decorated: Function = wrapper
-        for option in reversed(_options(required=required)):
-            decorated = option(decorated)
-        return decorated
-
-    return decorate
+    return one_argument("inventory", InventoryOptions, *inventory_option_decorators(required=required))
 
 
-def _options(*, required: bool) -> list[Callable[[Function], Function]]:
-    return [
-        click.option(
-            "-i",
-            "--inventory",
-            "inventory",
-            metavar="INVENTORY",
-            multiple=True,
-            required=required,
-            help="Inventory file, directory or comma-separated host list, as for Ansible. May be repeated.",
-        ),
-        click.option(
-            "-e",
-            "--extra-vars",
-            "extra_vars",
-            metavar="VARS",
-            multiple=True,
-            help="key=value, YAML, JSON or @FILE; wins over the inventory. May be repeated.",
-        ),
-        click.option(
-            "--vault-id",
-            "vault_ids",
-            metavar="ID",
-            multiple=True,
-            help="Vault identity, as for Ansible. May be repeated.",
-        ),
-        click.option(
-            "--vault-password-file",
-            "vault_password_files",
-            metavar="FILE",
-            multiple=True,
-            type=click.Path(),
-            help="File with a vault password. May be repeated.",
-        ),
-    ]
+def _session_options(
+    master: str | None, remote: str | None, conf: tuple[str, ...], archives: tuple[str, ...], progress: bool | None
+) -> SessionOptions:
+    from activemq_fleet.spark.options import SessionOptions
+
+    if master and remote:
+        raise click.UsageError("--master and --remote exclude each other: a cluster, or a Spark Connect server")
+    return SessionOptions(master, remote, dict(map(_spark_setting, conf)), archives, progress)
+
+
+def _spark_setting(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        raise click.UsageError(f"--conf {text}: is not NAME=VALUE, such as spark.executor.memory=4g")
+    return name.strip(), value
+
+
+spark_options = one_argument(
+    "spark",
+    _session_options,
+    click.option(
+        "--master",
+        metavar="URL",
+        help="Where Spark runs: local[*] (the default, this machine), spark://HOST:7077, yarn, k8s://URL.",
+    ),
+    click.option("--remote", metavar="URL", help="A Spark Connect server instead: sc://HOST:15002."),
+    click.option(
+        "--conf",
+        metavar="K=V",
+        multiple=True,
+        help="A setting of Spark, such as spark.executor.memory=4g. May be repeated.",
+    ),
+    click.option(
+        "--archives",
+        metavar="FILE#NAME",
+        multiple=True,
+        help="What executors unpack: the environment made by `activemq-fleet pack`, as env.tar.gz#environment. "
+        "May be repeated.",
+    ),
+    click.option(
+        "--progress/--no-progress",
+        default=None,
+        help="Tell on stderr what the job is at. Without either: only on a terminal.",
+    ),
+)
+"""Adds the options of commands that run on Spark, where and with which settings; the command gets them as ``spark``."""

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from activemq_fleet.cli.options import InventoryOptions, inventory_options
-from activemq_fleet.cli.printing import echo
-from activemq_fleet.cli.spark import spark_options
+from activemq_fleet.cli.options import InventoryOptions, inventory_options, spark_options
+from activemq_fleet.cli.printing import echo, echo_to_stderr, warn
 from activemq_fleet.printable import counted
 
 if TYPE_CHECKING:
@@ -87,7 +86,9 @@ def command(
             largest=largest,
             since=None if anew else earlier_output_of(running, output, since),
         )
-        result = plan(running, _source(running, hosts, form, inventory), output, options, tell=_tell, warn=_warn)
+        result = plan(
+            running, _source(running, hosts, form, inventory), output, options, tell=echo_to_stderr, warn=warn
+        )
         if result.blocking:
             _show(running, output)
     _sum_up(output, result)
@@ -99,25 +100,7 @@ def _source(running: SparkSession, hosts: str | None, form: str, inventory: Inve
 
     if hosts:
         return read_hosts(running, hosts, form)
-    from activemq_fleet.inventory import read_inventory
-
-    return hosts_of_inventory(
-        running,
-        read_inventory(
-            inventory.sources,
-            extra_vars=inventory.extra_vars,
-            vault_ids=inventory.vault_ids,
-            vault_password_files=inventory.vault_password_files,
-        ),
-    )
-
-
-def _tell(line: str) -> None:
-    echo(line, err=True)
-
-
-def _warn(line: str) -> None:
-    echo(f"warning: {' '.join(line.split())}", err=True)
+    return hosts_of_inventory(running, inventory.read())
 
 
 def _show(running: SparkSession, output: str) -> None:
@@ -127,7 +110,7 @@ def _show(running: SparkSession, output: str) -> None:
 
     blocking = read(running, output, "findings").where("severity = 'error' and waived is null")
     for row in blocking.orderBy("host", "rule", "message").limit(_MOST_SHOWN).collect():
-        echo(Finding(**row.asDict()).to_line(), err=True)
+        echo_to_stderr(Finding(**row.asDict()).to_line())
 
 
 def _sum_up(output: str, result: PlanResult) -> None:

@@ -10,3 +10,13 @@ from activemq_fleet.printable import printable
 def echo(text: str, *, err: bool = False) -> None:
     """Print lines without control characters, to stderr with ``err``; coloured text needs ``click.echo`` instead."""
     click.echo(printable(text, lines=True), err=err)
+
+
+def echo_to_stderr(text: str) -> None:
+    """Print lines without control characters to stderr, such as the progress of a command."""
+    echo(text, err=True)
+
+
+def warn(text: str) -> None:
+    """Print ``warning:`` and a text, as one line, to stderr."""
+    echo_to_stderr(f"warning: {' '.join(text.split())}")

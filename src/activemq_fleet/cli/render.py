@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from activemq_fleet.atomic_files import paths_in, write_tree
 from activemq_fleet.cli.options import InventoryOptions, inventory_options
 from activemq_fleet.cli.printing import echo
 from activemq_fleet.errors import InputError
@@ -31,7 +32,6 @@ def command(inventory: InventoryOptions, output: Path) -> int:
 
     With an error finding that is not waived nothing is written. Secrets are written as @VARIABLE@.
     """
-    from activemq_fleet.atomic_files import write_tree
     from activemq_fleet.cli.findings import schema_of, tell_findings, tell_warnings
     from activemq_fleet.diagram import to_svg
     from activemq_fleet.render import ACTIVEMQ_XML, render_fleet
@@ -61,16 +61,8 @@ def command(inventory: InventoryOptions, output: Path) -> int:
 
 def check_directory(directory: Path) -> None:
     """Raise InputError unless ``directory`` is absent, empty, or holds only what ``render`` wrote."""
-    if directory.is_symlink() and not directory.exists():
-        raise InputError(f"{directory}: is a link to nothing")
-    if not directory.exists():
-        return
-    if not directory.is_dir():
-        raise InputError(f"{directory}: is not a directory")
-    found = {path.name for path in directory.iterdir()}
-    if not found:
-        return
-    if _INDEX not in found:
+    found = {path.name for path in paths_in(directory)}
+    if found and _INDEX not in found:
         raise InputError(f"{directory}: is not empty and was not written by render; choose another directory")
     if foreign := sorted(found - _OURS):
         raise InputError(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from activemq_fleet.cli.printing import echo
+from activemq_fleet.cli.printing import echo, echo_to_stderr
 
 
 @click.group()
@@ -32,5 +32,5 @@ def fetch(release: str, source: Path | None) -> None:
     from activemq_fleet.releases import Release
 
     asked = Release.of(release)
-    path = fetch_schema(asked, source, progress=lambda line: echo(line, err=True))
+    path = fetch_schema(asked, source, progress=echo_to_stderr)
     echo(f"schema of {asked}: {path}")

@@ -1,4 +1,4 @@
-"""Format findings for people and machines, with one module for each format."""
+"""Format findings for people and programs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FORMATS = ("text", "json", "sarif", "github", "junit")
 
 
 def formatter(name: str) -> Callable[[Report], str]:
-    """Return the function that formats a report; the format's module is imported on demand."""
-    module = import_module(f"activemq_fleet.cli.formats.{name}")
-    write: Callable[[Report], str] = module.write
+    """Return the function that formats a report; its module is imported on demand, as ``--help`` does without."""
+    module = import_module(f"activemq_fleet.cli.formats.{'text' if name == 'text' else 'programs'}")
+    write: Callable[[Report], str] = getattr(module, f"to_{name}")
     return write

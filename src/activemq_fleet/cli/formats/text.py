@@ -7,14 +7,14 @@ from collections.abc import Hashable, Iterator, Sequence
 import click
 
 from activemq_fleet.cli.formats.report import SEVERITIES, Report, place_of, subject_of
+from activemq_fleet.errors import shorten_list
 from activemq_fleet.findings import Finding
 from activemq_fleet.printable import printable
 
 _COLOURS = {"error": "red", "warning": "yellow", "info": "blue", "waived": "bright_black"}
-_MOST_NAMED = 3
 
 
-def write(report: Report) -> str:
+def to_text(report: Report) -> str:
     """Return the report with terminal colours, which ``click.echo`` removes where stdout is no terminal.
 
     Equal findings about several hosts, or about several files as a whole, are shown once, below a heading that counts
@@ -50,8 +50,7 @@ def _heading(subjects: Sequence[str], report: Report) -> str:
     if len(subjects) == 1:
         return subjects[0]
     counted = _counted(len(subjects), "file" if report.files else "host")
-    more = f" and {len(subjects) - _MOST_NAMED} more" if len(subjects) > _MOST_NAMED else ""
-    return f"{counted}: {', '.join(subjects[:_MOST_NAMED])}{more}"
+    return f"{counted}: {shorten_list(subjects)}"
 
 
 def _lines(findings: Sequence[Finding]) -> Iterator[str]:

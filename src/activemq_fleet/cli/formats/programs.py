@@ -1,0 +1,153 @@
+"""Format findings for programs: JSON, SARIF, workflow commands of GitHub Actions, and JUnit XML."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+from urllib.parse import quote
+
+from lxml import etree
+
+from activemq_fleet import __version__
+from activemq_fleet.cli.formats.report import Report, advice, path_of, place_of, subject_of
+from activemq_fleet.findings import Finding
+from activemq_fleet.lint import rules as lint_rules
+from activemq_fleet.printable import printable, printable_json
+
+
+def to_json(report: Report) -> str:
+    """Return the report as JSON: ``{findings, waivers, warnings, hosts or files, counts}``."""
+    content = {
+        "findings": [finding.to_dict() for finding in report.findings],
+        "waivers": [dict(waiver) for waiver in report.waivers],
+        "warnings": list(report.warnings),
+        "files" if report.files else "hosts": list(report.hosts),
+        "counts": report.counts,
+    }
+    return printable_json(content)
+
+
+_SARIF_LEVELS = {"error": "error", "warning": "warning", "info": "note"}
+
+
+def to_sarif(report: Report) -> str:
+    """Return the report as a run of SARIF 2.1.0, which code scanning services read (an OASIS standard).
+
+    The run has a result for each finding; a waived finding is suppressed with the waiver's reason.
+    """
+    rules = sorted({finding.rule for finding in report.findings})
+    driver = {
+        "name": "activemq-fleet",
+        "semanticVersion": __version__,
+        "rules": [_sarif_rule(name) for name in rules],
+    }
+    run = {
+        "tool": {"driver": driver},
+        "columnKind": "unicodeCodePoints",
+        "results": [_sarif_result(finding, rules) for finding in report.findings],
+    }
+    return printable_json({"version": "2.1.0", "runs": [run]})
+
+
+def _sarif_rule(name: str) -> dict[str, Any]:
+    """Return a rule's SARIF description; rules of the topology have only their id."""
+    known = next((one for one in lint_rules() if one.id == name), None)
+    if known is None:
+        return {"id": name}
+    return {
+        "id": name,
+        "shortDescription": {"text": known.title},
+        "fullDescription": {"text": known.why},
+        "help": {"text": known.fix},
+        "defaultConfiguration": {"level": _SARIF_LEVELS[known.severity]},
+    }
+
+
+def _sarif_result(finding: Finding, rules: list[str]) -> dict[str, Any]:
+    text = f"{finding.host}: " * bool(finding.host) + advice(finding)
+    result: dict[str, Any] = {
+        "ruleId": finding.rule,
+        "ruleIndex": rules.index(finding.rule),
+        "level": _SARIF_LEVELS[finding.severity],
+        "message": {"text": text},
+        "locations": [_sarif_location(finding)],
+    }
+    if finding.waived is not None:
+        result["suppressions"] = [{"kind": "external", "justification": finding.waived}]
+    return result
+
+
+def _sarif_location(finding: Finding) -> dict[str, Any]:
+    location: dict[str, Any] = {"logicalLocations": [{"name": subject_of(finding), "kind": "resource"}]}
+    path = path_of(finding)
+    if path is not None:
+        place: dict[str, Any] = {"artifactLocation": {"uri": quote(path, errors="backslashreplace")}}
+        if finding.line is not None:
+            place["region"] = {"startLine": finding.line, "startColumn": finding.column or 1}
+        location["physicalLocation"] = place
+    return location
+
+
+_GITHUB_COMMANDS = {"error": "error", "warning": "warning", "info": "notice"}
+
+
+def to_github(report: Report) -> str:
+    """Return a workflow command of GitHub Actions for each finding that is not waived; it annotates a pull request."""
+    return "\n".join(_github_command(finding) for finding in report.findings if finding.waived is None)
+
+
+def _github_command(finding: Finding) -> str:
+    properties = {"title": f"{finding.rule} {subject_of(finding)}"}
+    path = path_of(finding)
+    if path is not None:
+        place = {"line": finding.line, "col": finding.column}
+        properties = {"file": path, **{n: str(v) for n, v in place.items() if v is not None}, **properties}
+    shown = ",".join(f"{name}={_github_property(value)}" for name, value in properties.items())
+    return f"::{_GITHUB_COMMANDS[finding.severity]} {shown}::{_github_data(advice(finding))}"
+
+
+def _github_data(text: str) -> str:
+    return printable(text, lines=True).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _github_property(text: str) -> str:
+    return _github_data(text).replace(":", "%3A").replace(",", "%2C")
+
+
+def to_junit(report: Report) -> str:
+    """Return the report as a JUnit suite with a test case for each finding, and for each host or file without any.
+
+    An error finding fails, a waived finding is skipped, any other passes.
+    """
+    suite = etree.Element("testsuite", name="activemq-fleet")
+    by_host: dict[str, list[Finding]] = defaultdict(list)
+    for finding in report.findings:
+        by_host[subject_of(finding)].append(finding)
+    for host in dict.fromkeys((*report.hosts, *by_host)):
+        for finding in by_host[host]:
+            _add_junit_case(suite, finding)
+        if not by_host[host]:
+            etree.SubElement(suite, "testcase", classname=_visible(host), name="no findings")
+    suite.set("tests", str(len(suite)))
+    suite.set("failures", str(len(suite.findall("testcase/failure"))))
+    suite.set("skipped", str(len(suite.findall("testcase/skipped"))))
+    suite.set("errors", "0")
+    return etree.tostring(suite, encoding="unicode", pretty_print=True).rstrip()
+
+
+def _add_junit_case(suite: etree._Element, finding: Finding) -> None:
+    case = etree.SubElement(suite, "testcase", classname=_visible(subject_of(finding)), name=_visible(finding.rule))
+    where = f"{place_of(finding)}: " if finding.file else ""
+    why = f"why: {finding.why}\n" if finding.why else ""
+    text = _visible(f"{where}{finding.message}\n{why}fix: {finding.fix}")
+    if finding.waived is not None:
+        etree.SubElement(case, "skipped", message=_visible(f"waived: {finding.waived}"))
+    elif finding.blocks:
+        etree.SubElement(case, "failure", message=_visible(finding.message), type=finding.rule).text = text
+    else:
+        etree.SubElement(case, "system-out").text = f"{finding.severity}: {text}"
+
+
+def _visible(text: str) -> str:
+    """Return the text without characters that XML 1.0 cannot hold."""
+    return printable(text, lines=True)

@@ -1,0 +1,66 @@
+"""Define what all commands of ``activemq-fleet lab`` share: options that choose a lab, and how one is interrupted."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import click
+
+from activemq_fleet.cli.options import InventoryOptions, inventory_option_decorators, one_argument
+from activemq_fleet.cli.printing import echo_to_stderr
+from activemq_fleet.errors import InputError
+
+if TYPE_CHECKING:
+    from activemq_fleet.lab import Lab
+
+
+def require_packages(who: str, *names: str) -> None:
+    """Raise InputError unless all packages are installed; ``who`` begins the sentence: "the lab needs"."""
+    missing = [name for name in names if importlib.util.find_spec(name) is None]
+    if missing:
+        raise InputError(f"{who} {' and '.join(missing)}: pip install 'activemq-fleet[lab]'")
+
+
+def _open_lab(
+    sources: tuple[str, ...],
+    extra_vars: tuple[str, ...],
+    vault_ids: tuple[str, ...],
+    vault_password_files: tuple[str, ...],
+    directory: str | None,
+) -> Lab:
+    require_packages("the lab needs", "paho", "psutil")
+    # Imported here: it brings clients and the templates along, which --help does not need.
+    from activemq_fleet.lab import Lab
+
+    inventory = InventoryOptions(sources, extra_vars, vault_ids, vault_password_files)
+    return Lab.open(directory=directory, progress=echo_to_stderr, **dataclasses.asdict(inventory))
+
+
+lab_options = one_argument(
+    "lab",
+    _open_lab,
+    *inventory_option_decorators(required=True),
+    click.option(
+        "--dir", "directory", type=click.Path(), help="The lab's directory (default: one of the user's, by inventory)."
+    ),
+)
+"""Adds the options of the inventory and ``--dir``; the command gets the lab that they name as ``lab``."""
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Turn SIGTERM into KeyboardInterrupt within the context, so that started processes are stopped."""
+
+    def interrupt(_number: int, _frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
