@@ -19,10 +19,9 @@ from activemq_fleet.adopt.inventory_writer import labels_in, write_inventory
 from activemq_fleet.adopt.leftovers import propose_fragments
 from activemq_fleet.adopt.network import propose_network
 from activemq_fleet.adopt.profiles import propose_profiles
-from activemq_fleet.adopt.proposal import Proposal
+from activemq_fleet.adopt.proposal import Proposal, is_default
 from activemq_fleet.adopt.secrets import build_value, masked
 from activemq_fleet.adopt.sources import Document
-from activemq_fleet.adopt.values import is_default
 from activemq_fleet.adopt.xml_diff import Difference, XmlElement, differences, read_node
 from activemq_fleet.findings import Finding
 from activemq_fleet.naming import Naming
@@ -32,10 +31,6 @@ from activemq_fleet.render.secrets import Secrets as Shown
 from activemq_fleet.schema._documents import parser
 from activemq_fleet.topology import Broker, Fleet
 
-_DROPPABLE: dict[str, Callable[[Broker], object]] = {
-    "connectors": lambda broker: broker.connectors,
-    "store_directory": lambda broker: broker.store_directory,
-}
 _PLACEHOLDER = re.compile(r"\$\{([A-Za-z][A-Za-z0-9._-]*)\}")
 _OF_THE_JVM = frozenset(
     {"activemq.base", "activemq.home", "activemq.conf", "activemq.data", "java.io.tmpdir", "user.home"}
@@ -98,9 +93,7 @@ def adopt(
         for difference in differences(document.host, document.root, _rendered(fleet.broker(document.host)), masked)
     ]
     _note_placeholders(proposal, fleet)
-    labels = set().union(
-        *(labels_in(variables) for variables in (*proposal.variables.values(), *proposal.agents.values()))
-    )
+    labels = labels_in([*proposal.variables.values(), *proposal.agents.values()])
     _note_what_is_not_there(proposal)
     return Adopted(
         files=write_inventory(proposal, fleet),
@@ -145,9 +138,12 @@ def _propose_instances(proposal: Proposal) -> None:
 def _drop_defaults(proposal: Proposal) -> None:
     """Remove variables whose value the fleet would have by default."""
     whole = proposal.fleet()
-    for name, of in _DROPPABLE.items():
+    for name in ("connectors", "store_directory"):
         without = proposal.fleet(**{name: None})
-        same = {host: of(whole.broker(host)) == of(without.broker(host)) for host in proposal.variables}
+        same = {
+            host: getattr(whole.broker(host), name) == getattr(without.broker(host), name)
+            for host in proposal.variables
+        }
         for documents in proposal.pairs().values():
             hosts = [document.host for document in documents]
             # A pure slave has no connectors anyway, so it is given those of its master.

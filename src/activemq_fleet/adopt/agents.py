@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from activemq_fleet.addresses import parse
-from activemq_fleet.adopt.proposal import Proposal, Variables
-from activemq_fleet.adopt.values import NAMES, is_valid_value, literal
+from activemq_fleet.adopt.proposal import Proposal, Variables, is_valid_value, literal
+from activemq_fleet.settings.broker import Settings
 from activemq_fleet.topology import Broker, Fleet
 
 AGENT_CONF = "agent.conf"
@@ -81,7 +81,7 @@ def _variables(file: AgentFile) -> Variables:
     variables: Variables = {}
     for key, text in file.entries.items():
         variable = _CALLED.get(key, f"agent_{key.removeprefix('mb.').replace('.', '_')}")
-        if key not in _COMPUTED and variable in NAMES:
+        if key not in _COMPUTED and variable in Settings.model_fields:
             variables[variable] = text.split(",") if variable == "agent_topics" else literal(text)
     if "mb.password.file" in file.entries:
         variables["agent_config"] = str(Path(file.entries["mb.password.file"]).parent)

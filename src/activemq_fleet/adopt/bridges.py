@@ -8,9 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from activemq_fleet.adopt import values
 from activemq_fleet.adopt.profiles import dialled_master
-from activemq_fleet.adopt.proposal import Proposal
+from activemq_fleet.adopt.proposal import Proposal, is_valid_value
 from activemq_fleet.adopt.sources import Document
 from activemq_fleet.adopt.xml_diff import XmlElement
 from activemq_fleet.topology import Broker, Fleet
@@ -39,6 +38,11 @@ class Bridge:
     include: tuple[str, ...]
     exclude: tuple[str, ...]
 
+    @property
+    def carries(self) -> tuple[object, ...]:
+        """A value that is equal for bridges which carry the same messages equally far."""
+        return self.ttl, self.include, self.exclude
+
 
 def network_connectors(document: Document) -> list[XmlElement]:
     """Return every networkConnector element of a document."""
@@ -55,21 +59,20 @@ def bridges_of(document: Document) -> Iterator[Bridge]:
 
 
 def _bridge(node: XmlElement) -> Bridge | None:
-    uri, name, ttl = node.get("uri"), node.get("name"), _ttl(node)
+    uri, name, ttl, duplex = node.get("uri"), node.get("name"), _ttl(node), node.get("duplex", "false")
     addresses = tuple((host.strip("[]"), int(port)) for host, port in _DIALLED.findall(uri))
     include = _destinations(node.first("dynamicallyIncludedDestinations"))
     exclude = _destinations(node.first("excludedDestinations"))
     whole = len(addresses) == len(re.findall(r"[a-z+]+://(?=[^(])", uri))
-    if not uri.startswith(("static:", "masterslave:")) or not addresses or not whole:
+    if not uri.startswith(("static:", "masterslave:")) or not addresses or not whole or duplex not in ("true", "false"):
         return None
-    if ttl is None or include is None or exclude is None or not values.bean_name(name):
-        return None
-    if node.get("duplex", "false") not in ("true", "false"):
+    entry = {"from": "a", "to": "b", "name": name, "include": include, "exclude": exclude}
+    if ttl is None or include is None or exclude is None or not is_valid_value("links", [entry]):
         return None
     kind: Literal["static", "failover", "masterslave"] = "failover" if "failover:" in uri else "static"
     if uri.startswith("masterslave:"):
         kind = "masterslave"
-    return Bridge(name, node, kind, addresses, node.get("duplex") == "true", ttl, include, exclude)
+    return Bridge(name, node, kind, addresses, duplex == "true", ttl, include, exclude)
 
 
 def _ttl(node: XmlElement) -> Ttl | None:
@@ -82,15 +85,10 @@ def _ttl(node: XmlElement) -> Ttl | None:
 
 def _destinations(holder: XmlElement | None) -> tuple[str, ...] | None:
     """Return destinations as ``activemq_links`` writes them, or None where a destination has no such form."""
-    found = []
-    for node in holder.children if holder else ():
-        text = f"{node.name}://{node.get('physicalName')}"
-        if node.name not in ("queue", "topic") or set(node.attributes) != {"physicalName"} or node.children:
-            return None
-        if not values.is_valid_value("links", [{"from": "a", "to": "b", "include": [text]}]):
-            return None
-        found.append(text)
-    return tuple(found)
+    nodes = holder.children if holder else ()
+    if any(n.name not in ("queue", "topic") or set(n.attributes) != {"physicalName"} or n.children for n in nodes):
+        return None
+    return tuple(f"{node.name}://{node.get('physicalName')}" for node in nodes)
 
 
 def propose_master_nodes(proposal: Proposal) -> None:

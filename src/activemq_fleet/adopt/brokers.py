@@ -8,8 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
-from activemq_fleet.adopt import values
-from activemq_fleet.adopt.proposal import Proposal
+from activemq_fleet.adopt.proposal import Proposal, is_valid_value, literal
 from activemq_fleet.adopt.secrets import holds_secret
 from activemq_fleet.adopt.sources import Document
 from activemq_fleet.adopt.xml_diff import XmlElement, is_console
@@ -42,7 +41,7 @@ class Listener:
         """Return the connector as an entry of ``activemq_connectors``."""
         entry: dict[str, Any] = {"name": self.name, "scheme": self.scheme, "port": self.port}
         if list(self.options.items()) != list(DEFAULT_OPTIONS.items()):
-            entry["options"] = {name: values.literal(value) for name, value in self.options.items()}
+            entry["options"] = {name: literal(value) for name, value in self.options.items()}
         return entry
 
 
@@ -106,9 +105,9 @@ def _listeners(proposal: Proposal, document: Document) -> Iterator[Listener]:
         if scheme not in document.release.schemes or scheme == "vm":
             continue
         secret = any(holds_secret(option, value) for option, value in options.items())
-        if secret or not values.is_valid_value("connectors", [listener.to_setting()]):
+        if secret or not is_valid_value("connectors", [listener.to_setting()]):
             listener = replace(listener, options={})
-        if values.is_valid_value("connectors", [listener.to_setting()]):
+        if is_valid_value("connectors", [listener.to_setting()]):
             yield listener
 
 
@@ -186,7 +185,7 @@ def propose_users(proposal: Proposal) -> None:
                 continue
             secret = proposal.secrets.secret_for(name, account.get("password"), f"password of user {name}")
             user: dict[str, Any] = {"name": name, "password": secret} | ({"groups": groups} if groups else {})
-            if values.is_valid_value("users", [user]):
+            if is_valid_value("users", [user]):
                 users.append(user)
             if is_agents:
                 agents[name] = None
@@ -237,7 +236,7 @@ def _permission(node: XmlElement) -> dict[str, Any] | None:
         groups = [group.strip() for group in node.get(right).split(",") if group.strip()]
         if groups:
             entry[right] = groups
-    return entry if values.is_valid_value("acl", [entry]) else None
+    return entry if is_valid_value("acl", [entry]) else None
 
 
 def _without_ours(entries: Sequence[Mapping[str, Any]], ours: Set[str]) -> list[dict[str, Any]]:

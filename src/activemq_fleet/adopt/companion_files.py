@@ -26,7 +26,7 @@ _CONSOLE = {
 def propose_host(proposal: Proposal) -> None:
     """Propose heap and user of every host, and the directories where activemq.fleet wrote its environment file."""
     for document in proposal.documents:
-        environment = _first(document, ("bin/", "etc/"))
+        environment = _environment(document)
         heap = _HEAP.search(environment)
         if heap:
             proposal.set(document.host, "heap", heap[1])
@@ -59,7 +59,7 @@ def propose_console(proposal: Proposal) -> None:
 def propose_java_options(proposal: Proposal, fleet: Fleet) -> None:
     """Propose the Java options that an environment file of activemq.fleet sets after those of every broker."""
     for document in proposal.documents:
-        environment = _first(document, ("bin/", "etc/"))
+        environment = _environment(document)
         options = dict(_ASSIGNED.findall(environment)).get("ACTIVEMQ_OPTS", "")
         if _OURS not in environment or not options:
             continue
@@ -71,7 +71,11 @@ def propose_java_options(proposal: Proposal, fleet: Fleet) -> None:
 
 def is_known(proposal: Proposal) -> bool:
     """Return whether the heap of every host is known from the files beside its activemq.xml."""
-    return all(_HEAP.search(_first(document, ("bin/", "etc/"))) for document in proposal.documents)
+    return all(_HEAP.search(_environment(document)) for document in proposal.documents)
+
+
+def _environment(document: Document) -> str:
+    return _first(document, ("bin/", "etc/"))
 
 
 def _first(document: Document, beginnings: tuple[str, ...]) -> str:

@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import yaml
+from yaml.representer import SafeRepresenter
 
 from activemq_fleet.adopt.proposal import Proposal, Variables
 from activemq_fleet.adopt.secrets import Secret, Templated
-from activemq_fleet.adopt.values import NAMES
 from activemq_fleet.grouping import MASTERS, SLAVES, group_name
 from activemq_fleet.naming import DEFAULT_PATTERN
-from activemq_fleet.settings.broker import PREFIX
+from activemq_fleet.printable import counted
+from activemq_fleet.settings.broker import PREFIX, Settings
 from activemq_fleet.topology import AGENTS, Fleet
 
 MARK = "# Adopted by activemq-fleet"
@@ -25,29 +26,28 @@ _PLUGIN = "zz.activemq.yml"
 _SEAL = "sha256 "
 _WIDTH = 110
 _MOST_INLINE = 4
-_ABSENT = ""
+_YAML = "tag:yaml.org,2002:"
+_SECRETS = """
+# Put the passwords that are in force there, a file each, or use ansible-vault instead.
+secrets: "{{ inventory_dir }}/.secrets"
+"""
 
 
 def write_inventory(proposal: Proposal, fleet: Fleet) -> dict[str, bytes]:
     """Return the inventory's files, content by path: hosts.yml, group_vars, host_vars, the inventory plugin's file."""
     levels = _levels(_by_name(proposal.variables, fleet), fleet)
-    for path, variables in _agent_levels(proposal.agents).items():
+    for path, variables in _spread(proposal.agents, [{AGENTS: list(proposal.agents)}]).items():
         levels.setdefault(path, {}).update(variables)
     hosts = [document.host for document in proposal.documents]
     inline = {host: levels.pop(f"host_vars/{host}.yml", {}) for host in hosts if _is_small(levels, host)}
-    files = {"hosts.yml": _hosts(proposal, inline)}
     everyone = levels.setdefault("group_vars/all.yml", {})
     if proposal.naming.pattern != DEFAULT_PATTERN:
         everyone["naming_pattern"] = proposal.naming.pattern
-    number = len(proposal.documents)
-    origin = f"{MARK} from the activemq.xml of {number} host{'s' if number > 1 else ''}."
-    uses_secrets = any(_has_secret(value) for variables in levels.values() for value in variables.values())
-    for path, variables in levels.items():
-        text = f"---\n{origin}\n{_variables(variables)}"
-        if path == "group_vars/all.yml" and uses_secrets:
-            text += "\n# Put the passwords that are in force there, a file each, or use ansible-vault instead.\n"
-            text += 'secrets: "{{ inventory_dir }}/.secrets"\n'
-        files[path] = text
+    origin = f"---\n{MARK} from the activemq.xml of {counted(len(hosts), 'host')}.\n"
+    files = {path: origin + _variables(variables) for path, variables in levels.items()}
+    files["hosts.yml"] = _hosts(proposal, inline)
+    if labels_in(levels):
+        files["group_vars/all.yml"] += _SECRETS
     found = {path: text.encode() for path, text in files.items()}
     seal = f"# It replaces the other files only while they are unchanged:\n# {_SEAL}{_digest(found)}\n"
     plugin = f"---\n{MARK}.\n{seal}plugin: activemq.fleet.topology\n"
@@ -67,7 +67,7 @@ def _digest(files: Mapping[str, bytes]) -> str:
     return whole.hexdigest()
 
 
-_ORDER = {name: position for position, name in enumerate(NAMES)}
+_ORDER = {name: position for position, name in enumerate(Settings.model_fields)}
 
 
 def labels_in(value: Any) -> set[str]:
@@ -78,10 +78,6 @@ def labels_in(value: Any) -> set[str]:
         return value.labels
     items: Iterable[Any] = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     return set().union(*(labels_in(item) for item in items))
-
-
-def _has_secret(value: Any) -> bool:
-    return bool(labels_in(value))
 
 
 def _by_name(variables: Mapping[str, Variables], fleet: Fleet) -> dict[str, Variables]:
@@ -133,9 +129,10 @@ def _scalar(text: str) -> str:
 
 
 def _levels(variables: Mapping[str, Variables], fleet: Fleet) -> dict[str, Variables]:
-    found: dict[str, Variables] = {}
-    groups = _several({group_name("group", g.name): [b.host for b in g.brokers] for g in fleet.groups})
-    pairs = _several({group_name("pair", name): [b.host for b in pair.brokers] for name, pair in fleet.pairs.items()})
+    """Return the variables of brokers by the file that sets them, as general as their values allow."""
+    groups = {group_name("group", g.name): [b.host for b in g.brokers] for g in fleet.groups}
+    pairs = {group_name("pair", name): [b.host for b in pair.brokers] for name, pair in fleet.pairs.items()}
+    groups, pairs = ({name: hosts for name, hosts in of.items() if len(hosts) > 1} for of in (groups, pairs))
     roles = {
         name: [broker.host for broker in fleet.brokers if broker.role == role]
         for name, role in ((MASTERS, "master"), (SLAVES, "slave"))
@@ -143,61 +140,34 @@ def _levels(variables: Mapping[str, Variables], fleet: Fleet) -> dict[str, Varia
     # The inventory plugin knows one letter for all, so that its masters and slaves are ours only then.
     if len(pairs) < 2 or len({mine.get("master_node") for mine in variables.values()}) > 1:
         roles = {}
-    for name in dict.fromkeys(name for mine in variables.values() for name in mine):
-        texts = {host: _canonical(mine[name]) if name in mine else _ABSENT for host, mine in variables.items()}
-        left = set(texts)
-        for level in ({"all": list(texts)}, groups, roles, pairs):
-            fits = {at: _same(texts, hosts) and left.issuperset(hosts) for at, hosts in level.items()}
-            if level is roles and not all(fits.values()):
-                continue
-            for at, hosts in level.items():
-                if fits[at] and hosts:
-                    left -= set(hosts)
-                    if texts[hosts[0]] is not _ABSENT:
-                        found.setdefault(f"group_vars/{at}.yml", {})[name] = variables[hosts[0]][name]
-        for host in left:
-            if texts[host] is not _ABSENT:
-                found.setdefault(f"host_vars/{host}.yml", {})[name] = variables[host][name]
-    return found
+    return _spread(variables, [{"all": list(variables)}, groups, roles, pairs])
 
 
-def _several(members: Mapping[str, list[str]]) -> dict[str, list[str]]:
-    return {name: hosts for name, hosts in members.items() if len(hosts) > 1}
+def _spread(variables: Mapping[str, Variables], levels: Sequence[Mapping[str, Sequence[str]]]) -> dict[str, Variables]:
+    """Return variables of hosts by the file of group_vars or host_vars that sets them.
 
-
-def _agent_levels(agents: Mapping[str, Variables]) -> dict[str, Variables]:
+    ``levels`` are groups with their hosts, the most general level first. A variable is set for the first group whose
+    hosts all have one value for it, or all have none; that of masters only if that of slaves is too.
+    """
     found: dict[str, Variables] = {}
-    for name in dict.fromkeys(name for mine in agents.values() for name in mine):
-        texts = {_canonical(mine[name]) if name in mine else _ABSENT for mine in agents.values()}
-        for host, mine in agents.items():
-            path = f"group_vars/{AGENTS}.yml" if len(texts) == 1 else f"host_vars/{host}.yml"
-            if name in mine:
-                found.setdefault(path, {})[name] = mine[name]
+    for name in dict.fromkeys(name for mine in variables.values() for name in mine):
+        texts = {host: json.dumps(mine[name], default=repr) for host, mine in variables.items() if name in mine}
+        left = set(variables)
+        for level in levels:
+            fits = {
+                group: left.issuperset(hosts) and len({texts.get(host) for host in hosts}) == 1
+                for group, hosts in level.items()
+            }
+            if MASTERS in level and not all(fits.values()):
+                continue
+            for group, hosts in level.items():
+                if fits[group]:
+                    left -= set(hosts)
+                    if hosts[0] in texts:
+                        found.setdefault(f"group_vars/{group}.yml", {})[name] = variables[hosts[0]][name]
+        for host in left & texts.keys():
+            found.setdefault(f"host_vars/{host}.yml", {})[name] = variables[host][name]
     return found
-
-
-def _same(texts: Mapping[str, str], hosts: Sequence[str]) -> bool:
-    return len({texts[host] for host in hosts}) == 1
-
-
-def _canonical(value: Any) -> str:
-    return json.dumps(value, default=repr)
-
-
-class _Flow(dict[str, Any]):
-    """A mapping that is dumped on one line of YAML."""
-
-
-class _FlowList(list[Any]):
-    """A list that is dumped on one line of YAML."""
-
-
-class _Block(str):
-    """A text that is dumped as a literal block of YAML, with its line ends."""
-
-
-class _Folded(str):
-    """A long expression that is dumped as a folded block of YAML."""
 
 
 class _Dumper(yaml.SafeDumper):
@@ -205,42 +175,29 @@ class _Dumper(yaml.SafeDumper):
         super().increase_indent(flow, False)
 
 
-def _style(style: str) -> Callable[[yaml.SafeDumper, str], yaml.ScalarNode]:
-    return lambda dumper, text: dumper.represent_scalar("tag:yaml.org,2002:str", str(text), style=style)
-
-
-_Dumper.add_representer(_Block, _style("|"))
-_Dumper.add_representer(_Folded, _style(">"))
-_Dumper.add_representer(_Flow, lambda d, v: d.represent_mapping("tag:yaml.org,2002:map", v, flow_style=True))
-_Dumper.add_representer(_FlowList, lambda d, v: d.represent_sequence("tag:yaml.org,2002:seq", v, flow_style=True))
-
-
 def _variable(name: str, value: Any) -> str:
-    return yaml.dump(
-        {PREFIX + name: _shaped(value)},
-        Dumper=_Dumper,
-        sort_keys=False,
-        allow_unicode=True,
-        width=_WIDTH,
-        default_flow_style=False,
-    )
+    node = yaml.MappingNode(_YAML + "map", [(_node(PREFIX + name), _node(value))], flow_style=False)
+    text: str = yaml.serialize(node, Dumper=_Dumper, allow_unicode=True, width=_WIDTH)
+    return text
 
 
-def _shaped(value: Any) -> Any:
-    """Return a variable's value with YAML styles: short mappings and lists of plain strings on one line."""
+def _node(value: Any) -> yaml.Node:
+    """Return a variable's value as YAML: short mappings and lists of plain strings on one line, secrets as lookups."""
     if isinstance(value, Secret):
-        return _Folded(f"{{{{ {value.lookup} }}}}")
+        return yaml.ScalarNode(_YAML + "str", f"{{{{ {value.lookup} }}}}", style=">")
     if isinstance(value, Templated):
-        return _Block(value.jinja)
+        return yaml.ScalarNode(_YAML + "str", value.jinja, style="|")
     if isinstance(value, dict):
-        shaped = {name: _shaped(item) for name, item in value.items()}
-        return _Flow(shaped) if _is_short(shaped) else shaped
+        items = [(_node(name), _node(item)) for name, item in value.items()]
+        return yaml.MappingNode(_YAML + "map", items, flow_style=_fits_on_a_line(value))
     if isinstance(value, list):
-        items = [_shaped(item) for item in value]
-        return _FlowList(items) if all(isinstance(item, str) and type(item) is str for item in items) else items
-    return value
+        return yaml.SequenceNode(_YAML + "seq", [_node(item) for item in value], flow_style=_fits_on_a_line(value))
+    return SafeRepresenter().represent_data(value)
 
 
-def _is_short(shaped: Mapping[str, Any]) -> bool:
-    plain = all(type(item) in (str, int, bool, _FlowList, _Flow) for item in shaped.values())
-    return plain and len(str(dict(shaped))) < _WIDTH
+def _fits_on_a_line(value: Any) -> bool:
+    if isinstance(value, dict):
+        return all(map(_fits_on_a_line, value.values())) and len(str(value)) < _WIDTH
+    if isinstance(value, list):
+        return all(type(item) is str for item in value)
+    return type(value) in (str, int, bool)

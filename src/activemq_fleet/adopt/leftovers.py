@@ -11,8 +11,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
-from activemq_fleet.adopt import values
-from activemq_fleet.adopt.proposal import Proposal
+from activemq_fleet.adopt.proposal import Proposal, is_valid_value, literal
 from activemq_fleet.adopt.secrets import Templated, holds_secret, is_clear, is_password, marked
 from activemq_fleet.adopt.sources import Document
 from activemq_fleet.adopt.xml_diff import PLACEHOLDERS, XmlElement, is_console, write_node
@@ -56,8 +55,8 @@ def _propose_attributes(proposal: Proposal, document: Document, rendered: XmlEle
     for name, value in document.broker.attributes.items():
         if name in _OUR_OWN or rendered.attributes.get(name) == value or holds_secret(name, value):
             continue
-        if values.is_valid_value("broker_attributes", {name: value}):
-            attributes[name] = values.literal(value)
+        if is_valid_value("broker_attributes", {name: value}):
+            attributes[name] = literal(value)
     if attributes:
         proposal[document.host]["broker_attributes"] = attributes
 

@@ -7,35 +7,35 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from activemq_fleet.adopt.bridges import Ttl
+from activemq_fleet.adopt.bridges import Bridge
 from activemq_fleet.topology import Broker, Fleet
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class AdoptedLink:
     """One adopted link between two units (a pair, or a broker without a peer).
 
     ``source`` and ``target`` are names of units; ``hosts`` are all brokers of the source, each of which carries the
-    link; ``kind`` is how a pair is dialled, "" where one address tells nothing.
+    link as ``bridge``.
     """
 
     source: str
     target: str
-    name: str
-    duplex: bool
-    ttl: Ttl
-    include: tuple[str, ...]
-    exclude: tuple[str, ...]
-    kind: str
+    bridge: Bridge
     hosts: tuple[str, ...]
 
     @property
     def own_name(self) -> str | None:
         """The link's name, or None where it is the default name ``SOURCE-to-TARGET``."""
-        return None if self.name == f"{self.source}-to-{self.target}" else self.name
+        return None if self.bridge.name == f"{self.source}-to-{self.target}" else self.bridge.name
+
+    @property
+    def settings(self) -> tuple[object, ...]:
+        """A value that is equal for links which one entry of ``activemq_links`` can make."""
+        return self.own_name, self.bridge.duplex, self.bridge.carries
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Entry:
     """One entry of ``activemq_links``, and the links that it makes, which have equal settings."""
 
@@ -45,17 +45,17 @@ class Entry:
 
     def to_setting(self, *, with_ttl: bool) -> dict[str, Any]:
         """Return the entry as ``activemq_links`` holds it."""
-        link = self.links[0]
+        link, bridge = self.links[0], self.links[0].bridge
         entry: dict[str, Any] = {"from": self.source, "to": self.target}
-        if link.duplex:
+        if bridge.duplex:
             entry["duplex"] = True
         if link.own_name:
             entry["name"] = link.own_name
-        for name, patterns in (("include", link.include), ("exclude", link.exclude)):
+        for name, patterns in (("include", bridge.include), ("exclude", bridge.exclude)):
             if patterns:
                 entry[name] = [pattern.removeprefix("queue://") for pattern in patterns]
-        if with_ttl and link.ttl != "unlimited":
-            entry["ttl"] = link.ttl
+        if with_ttl and bridge.ttl != "unlimited":
+            entry["ttl"] = bridge.ttl
         return entry
 
 
@@ -63,25 +63,23 @@ def entries_for(links: Sequence[AdoptedLink], fleet: Fleet) -> tuple[list[Entry]
     """Return entries of ``activemq_links``, those of groups before those of pairs, and the links no entry can make."""
     members = _members(fleet)
     home = {broker.unit: broker for broker in fleet.brokers}
-    groups: dict[Any, dict[tuple[str, str], AdoptedLink]] = defaultdict(dict)
-    kinds = {}
+    by_settings: dict[Any, dict[tuple[str, str], AdoptedLink]] = defaultdict(dict)
     for link in links:
-        kind = link.own_name, link.duplex, link.ttl, link.include, link.exclude
-        kinds[id(link)] = kind
-        groups[kind][link.source, link.target] = link
-    entries, left, done = [], [], set()
+        by_settings[link.settings][link.source, link.target] = link
+    entries: list[Entry] = []
+    left: list[AdoptedLink] = []
+    done: set[AdoptedLink] = set()
     for link in links:
-        if id(link) in done:
+        if link in done:
             continue
-        same_settings = groups[kinds[id(link)]]
+        same_settings = by_settings[link.settings]
         for source, target in _ends(home[link.source], home[link.target]):
             ends = [(a, b) for a in members[source] for b in members[target] if a != b]
             several = len({b for _, b in ends}) > 1
-            free = all(pair in same_settings and id(same_settings[pair]) not in done for pair in ends)
+            free = all(pair in same_settings and same_settings[pair] not in done for pair in ends)
             if free and not (several and link.own_name):
-                made = tuple(same_settings[pair] for pair in ends)
-                done |= {id(one) for one in made}
-                entries.append(Entry(source, target, made))
+                entries.append(Entry(source, target, tuple(same_settings[pair] for pair in ends)))
+                done.update(entries[-1].links)
                 break
         else:
             left.append(link)
@@ -89,6 +87,7 @@ def entries_for(links: Sequence[AdoptedLink], fleet: Fleet) -> tuple[list[Entry]
 
 
 def _ends(source: Broker, target: Broker) -> Iterator[tuple[str, str]]:
+    """Yield what an entry may link so that it links two brokers' units, (from, to), the most general first."""
     if source.group != target.group:
         yield source.group, target.group
         yield source.group, target.pair

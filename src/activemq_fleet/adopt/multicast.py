@@ -9,7 +9,6 @@ from typing import Any
 from activemq_fleet.adopt.bridges import network_connectors
 from activemq_fleet.adopt.proposal import Proposal
 from activemq_fleet.adopt.sources import Document
-from activemq_fleet.adopt.xml_diff import XmlElement
 from activemq_fleet.topology.links import MULTICAST_TTL
 
 _MULTICAST = re.compile(
@@ -40,30 +39,25 @@ def propose_multicast(proposal: Proposal) -> set[str]:
 
 
 def _multicast_variables(proposal: Proposal, document: Document) -> dict[str, Any] | None:
+    """Return the variables that make a broker's multicast connector, without a value where the default stands.
+
+    None where the file has no connector that they can make.
+    """
     identity = document.identity
     own = identity.pair if proposal.profile(document.host).shares_store else identity.host
-    found = _multicast_of(document, f"{own}-{identity.group}")
-    if found is None:
+    named = [node for node in network_connectors(document) if node.get("name") == f"{own}-{identity.group}"]
+    uris = [(node, found) for node in named if (found := _MULTICAST.fullmatch(node.get("uri")))]
+    if not uris:
         return None
-    node, address, name, interface = found
+    node, (address, name, interface) = uris[0][0], uris[0][1].groups()
     environment = name.removesuffix(identity.group).removesuffix("-")
     if name not in (identity.group, f"{environment}-{identity.group}"):
         return None
     ttl = node.get("networkTTL", "1")
-    variables: dict[str, Any] = {
+    return {
         "discovery": "multicast",
         "multicast": address,
         "environment": environment or None,
         "multicast_interface": interface,
         "network_ttl": int(ttl) if ttl.isdigit() and int(ttl) not in (0, MULTICAST_TTL) else None,
     }
-    return variables
-
-
-def _multicast_of(document: Document, name: str) -> tuple[XmlElement, str, str, str | None] | None:
-    """Return the multicast connector called ``name`` as (element, address, group, interface), or None."""
-    for node in network_connectors(document):
-        found = _MULTICAST.fullmatch(node.get("uri"))
-        if found and node.get("name") == name:
-            return node, found[1], found[2], found[3]
-    return None

@@ -7,55 +7,27 @@ fragment.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Sequence
 
-from activemq_fleet.adopt.bridges import (
-    Addresses,
-    Bridge,
-    Ttl,
-    bridges_of,
-    network_connectors,
-)
+from activemq_fleet.adopt.bridges import Addresses, Bridge, Ttl, bridges_of, network_connectors
 from activemq_fleet.adopt.brokers import accounts, groups_of
 from activemq_fleet.adopt.link_entries import AdoptedLink, Entry, entries_for
 from activemq_fleet.adopt.multicast import propose_multicast
 from activemq_fleet.adopt.profiles import master_connector
 from activemq_fleet.adopt.proposal import Proposal
 from activemq_fleet.adopt.sources import Document
-from activemq_fleet.topology import Fleet, Link
+from activemq_fleet.topology import Broker, Fleet, Link
 from activemq_fleet.topology.access import NETWORK_GROUP
 
 _SHAPES = ("mesh", "hub", "chain", "ring")
 _NEW_USER = "network"
-
-
-@dataclass
-class _Found:
-    """Bridges sorted by what replaces them: links between units, or links within a pair.
-
-    ``raw`` holds, by (host, name), the reason why a bridge stays in an XML fragment.
-    """
-
-    carried: list[AdoptedLink] = field(default_factory=list)
-    pair_links: dict[str, Bridge] = field(default_factory=dict)
-    raw: dict[tuple[str, str], str] = field(default_factory=dict)
+_UNEQUAL = "is not the same on both nodes of the pair"
 
 
 def propose_network(proposal: Proposal) -> None:
     """Propose topology, links and pair links of all brokers, and the account with which bridges log in."""
     new_user = _propose_user(proposal)
-    found = _Found()
-    multicast = propose_multicast(proposal)
-    while True:
-        base = proposal.fleet(topology="none", links=None, pair_links=None)
-        _sort_bridges(proposal, base, found)
-        _propose_links(proposal, base, found, multicast)
-        unfit = _unfit(proposal, found)
-        if not unfit:
-            break
-        found.raw |= unfit
-    _tell(proposal, found, multicast)
+    _Network(proposal).propose()
     _withdraw_user(proposal)
     linked = [broker.host for broker in proposal.fleet().brokers if broker.links]
     if new_user and linked:
@@ -70,40 +42,31 @@ def _propose_user(proposal: Proposal) -> bool:
 
     Return True where bridges exist and neither they nor the accounts name a user, so that a new user was proposed.
     """
-    names: Counter[str] = Counter()
-    linked = False
-    for document in proposal.documents:
-        for node in [*network_connectors(document), *filter(None, [master_connector(document)])]:
-            linked = True
-            if node.get("userName"):
-                names[node.get("userName")] += 1
+    dialling = [
+        node
+        for document in proposal.documents
+        for node in (*network_connectors(document), master_connector(document))
+        if node
+    ]
+    names = Counter(node.get("userName") for node in dialling if node.get("userName"))
+    users = [account for document in proposal.documents for account in accounts(document)]
     if not names:
-        names.update(
-            account.get("username")
-            for document in proposal.documents
-            for account in accounts(document)
-            if NETWORK_GROUP in groups_of(account)
-        )
-    name = names.most_common(1)[0][0] if names else _NEW_USER
-    if not (names or linked):
+        names.update(account.get("username") for account in users if NETWORK_GROUP in groups_of(account))
+    if not (names or dialling):
         return False
-    values = Counter(_password(proposal.documents, name))
-    value = values.most_common(1)[0][0] if values else ""
+    name = names.most_common(1)[0][0] if names else _NEW_USER
+    passwords = Counter(
+        node.get("password")
+        for document in proposal.documents
+        for node in (*network_connectors(document), *accounts(document))
+        if name in (node.get("userName"), node.get("username"))
+    )
+    value = passwords.most_common(1)[0][0] if passwords else ""
     secret = proposal.secrets.secret_for(name, value, f"password of the network user {name}")
     for document in proposal.documents:
         if proposal.set(document.host, "network_username", name):
             proposal[document.host]["network_password"] = secret
     return not names
-
-
-def _password(documents: Iterable[Document], name: str) -> Iterable[str]:
-    for document in documents:
-        for node in network_connectors(document):
-            if node.get("userName") == name:
-                yield node.get("password")
-        for account in accounts(document):
-            if account.get("username") == name:
-                yield account.get("password")
 
 
 def _withdraw_user(proposal: Proposal) -> None:
@@ -118,247 +81,250 @@ def _withdraw_user(proposal: Proposal) -> None:
             proposal[document.host].pop("network_password", None)
 
 
-def _sort_bridges(proposal: Proposal, base: Fleet, found: _Found) -> None:
-    """Sort the bridges into links between units, links within a pair, and bridges that no link can replace."""
-    addresses = Addresses(base, proposal.documents)
-    by_unit: dict[str, list[Document]] = defaultdict(list)
-    for document in proposal.documents:
-        by_unit[base.broker(document.host).unit].append(document)
-    found.carried, found.pair_links = [], {}
-    for unit, documents in by_unit.items():
-        connectors_by_name: dict[str, dict[str, tuple[Bridge, str]]] = defaultdict(dict)
-        for document in documents:
-            for bridge in bridges_of(document):
-                if (document.host, bridge.name) not in found.raw:
-                    target = _target(proposal, base, addresses, document, bridge, found)
-                    if target:
-                        connectors_by_name[bridge.name][document.host] = bridge, target
-        for by_host in connectors_by_name.values():
-            carried = _carried(proposal, unit, documents, by_host, found)
-            if carried:
-                found.carried.append(carried)
-    _drop_single_pair_links(proposal, found)
+class _Network:
+    """The bridges of all files, sorted by what replaces each: a link between units, a link within a pair, or nothing.
 
-
-def _target(
-    proposal: Proposal, base: Fleet, addresses: Addresses, document: Document, bridge: Bridge, found: _Found
-) -> str | None:
-    """Return the unit that a bridge dials, or None with the reason recorded where no link can replace the bridge."""
-    user = bridge.node.get("userName")
-    key = document.host, bridge.name
-    if user and user != proposal[document.host].get("network_username"):
-        found.raw[key] = f"logs in as {user}, and the other bridges as another"
-        return None
-    owners = [addresses.owner(*address) for address in bridge.addresses]
-    unknown = next((f"{h}:{p}" for (h, p), owner in zip(bridge.addresses, owners, strict=True) if not owner), None)
-    if unknown:
-        found.raw[key] = f"dials {unknown}, which is no broker of these files (--address HOST=ADDRESS says whose it is)"
-        return None
-    me = base.broker(document.host)
-    units = {owner.unit for owner in owners if owner}
-    if units == {me.unit}:
-        peers = {owner.host for owner in owners if owner}
-        label = me.peer.partition(".")[0] if me.peer else ""
-        if peers == {me.peer} and bridge.name == f"{me.identity.host}-to-{label}" and bridge.ttl == 1:
-            found.pair_links[document.host] = bridge
-        else:
-            found.raw[key] = "dials its own pair"
-        return None
-    if len(units) > 1:
-        found.raw[key] = f"dials several pairs at once: {', '.join(sorted(units))}"
-        return None
-    return units.pop()
-
-
-def _carried(
-    proposal: Proposal,
-    unit: str,
-    documents: Sequence[Document],
-    by_host: dict[str, tuple[Bridge, str]],
-    found: _Found,
-) -> AdoptedLink | None:
-    """Return the link that replaces a unit's bridges of one name, or None where its brokers' bridges differ."""
-    hosts = [document.host for document in documents]
-    pure = proposal.profile(hosts[0]).replicates
-    slaves = {document.host for document in documents if pure and master_connector(document)}
-    first = next((by_host[host] for host in hosts if host in by_host and host not in slaves), None)
-    same = first and all(
-        host in by_host
-        and by_host[host][1] == first[1]
-        and by_host[host][0].ttl == first[0].ttl
-        and by_host[host][0].include == first[0].include
-        and by_host[host][0].exclude == first[0].exclude
-        and by_host[host][0].duplex == (first[0].duplex and host not in slaves)
-        for host in hosts
-    )
-    if not first or not same:
-        for host, (bridge, _) in by_host.items():
-            found.raw[host, bridge.name] = "is not the same on both nodes of the pair"
-        return None
-    bridge, target = first
-    # One address says nothing of how a pair is dialled.
-    kind = bridge.kind if len(bridge.addresses) > 1 else ""
-    return AdoptedLink(
-        unit, target, bridge.name, bridge.duplex, bridge.ttl, bridge.include, bridge.exclude, kind, tuple(hosts)
-    )
-
-
-def _drop_single_pair_links(proposal: Proposal, found: _Found) -> None:
-    for documents in proposal.pairs().values():
-        linked = [document.host for document in documents if document.host in found.pair_links]
-        if len(linked) == 1:
-            bridge = found.pair_links.pop(linked[0])
-            found.raw[linked[0], bridge.name] = "is not the same on both nodes of the pair"
-
-
-def _propose_links(proposal: Proposal, base: Fleet, found: _Found, multicast: set[str]) -> None:
-    for document in proposal.documents:
-        for name in ("topology", "links", "pair_links"):
-            proposal[document.host].pop(name, None)
-        if document.identity.group not in multicast:
-            proposal[document.host].pop("network_ttl", None)
-        if document.host in found.pair_links:
-            proposal[document.host]["pair_links"] = "static"
-    _propose_discovery(proposal, base, found, multicast)
-    shaped = _propose_topology(proposal, base, found, multicast)
-    rest = [link for link in found.carried if link not in shaped]
-    entries, left = entries_for(rest, base)
-    for link in left:
-        for host in link.hosts:
-            found.raw[host, link.name] = "is not carried by all brokers that activemq_links would give it to"
-    _propose_ttl(proposal, found, entries, multicast)
-
-
-def _set_entries(proposal: Proposal, entries: Sequence[Entry], with_ttl: Collection[Entry]) -> None:
-    if entries:
-        settings = [entry.to_setting(with_ttl=entry in with_ttl) for entry in entries]
-        for document in proposal.documents:
-            proposal[document.host]["links"] = settings
-
-
-def _propose_discovery(proposal: Proposal, base: Fleet, found: _Found, multicast: set[str]) -> None:
-    listening = Counter(broker.unit for broker in base.brokers if broker.openwire)
-    kinds: dict[str, Counter[str]] = defaultdict(Counter)
-    for link in found.carried:
-        if link.kind and listening[link.target] > 1:
-            kinds[base.broker(link.hosts[0]).group][link.kind] += 1
-    for document in proposal.documents:
-        group, release = document.identity.group, document.release
-        if group in multicast:
-            continue
-        default = "masterslave" if release.has_masterslave_discovery else "failover"
-        kind = kinds[group].most_common(1)[0][0] if kinds[group] else default
-        if kind == default and not proposal.profile(document.host).default_discovery:
-            proposal[document.host].pop("discovery", None)
-        elif kind != "masterslave" or release.has_masterslave_discovery:
-            proposal[document.host]["discovery"] = kind
-
-
-def _propose_topology(proposal: Proposal, base: Fleet, found: _Found, multicast: set[str]) -> list[AdoptedLink]:
-    """Propose each group's ``activemq_topology``, the shape that makes most of its links; return the links it makes."""
-    plain = {
-        (link.source, link.target, link.name, link.duplex): link
-        for link in found.carried
-        if not link.include and not link.exclude
-    }
-    fitting: dict[str, dict[str, list[AdoptedLink]]] = {group.name: {"none": []} for group in base.groups}
-    for shape in _SHAPES:
-        expected: dict[str, set[tuple[str, str, str, bool]]] = defaultdict(set)
-        for broker in proposal.fleet(topology=shape, links=None, pair_links=None).brokers:
-            if not broker.is_replication_slave:
-                expected[broker.group] |= {
-                    (broker.unit, link.target, link.name, link.duplex)
-                    for link in broker.links
-                    if link.kind != "multicast"
-                }
-        for group, links in fitting.items():
-            if expected[group] <= plain.keys():
-                links[shape] = [plain[key] for key in sorted(expected[group])]
-    best = {group: max(len(links) for links in shapes.values()) for group, shapes in fitting.items()}
-    open_to = {
-        group: [shape for shape in (*_SHAPES, "none") if shape in shapes and len(shapes[shape]) == best[group]]
-        for group, shapes in fitting.items()
-    }
-    common = [shape for shape in (*_SHAPES, "none") if all(shape in shapes for shapes in open_to.values())]
-    for document in proposal.documents:
-        shape = common[0] if common else open_to[document.identity.group][0]
-        if shape != "mesh":
-            proposal[document.host]["topology"] = shape
-    chosen = {group: common[0] if common else shapes[0] for group, shapes in open_to.items()}
-    return [link for group, shape in chosen.items() for link in fitting[group][shape]]
-
-
-def _propose_ttl(proposal: Proposal, found: _Found, entries: Sequence[Entry], multicast: set[str]) -> None:
-    """Propose the TTL of links where the default differs: for the fleet, for an entry of ``activemq_links``, for a
-    host.
+    ``reasons`` says, by (host, name), why a bridge stays in an XML fragment; ``multicast`` names the groups whose
+    brokers find each other; ``base`` is the proposed fleet without links.
     """
-    _set_entries(proposal, entries, ())
-    wanted = {link.ttl for link in found.carried}
-    if not (wrong := _wrong_ttl(proposal, found)):
-        return
-    if len(wanted) == 1 and "unlimited" not in wanted:
-        for document in proposal.documents:
-            if document.identity.group not in multicast:
-                proposal[document.host]["network_ttl"] = next(iter(wanted))
-        return
-    rejected = {entry for entry in entries if any(link in wrong for link in entry.links)}
-    _set_entries(proposal, entries, rejected)
-    by_host: dict[str, set[Ttl]] = defaultdict(set)
-    for link in _wrong_ttl(proposal, found):
-        for host in link.hosts:
-            by_host[host].add(link.ttl)
-    for host, ttls in by_host.items():
-        if len(ttls) == 1 and "unlimited" not in ttls:
-            proposal[host]["network_ttl"] = ttls.pop()
-    wrong = _wrong_ttl(proposal, found)
-    _set_entries(
-        proposal, entries, rejected | {entry for entry in entries if any(link in wrong for link in entry.links)}
-    )
+
+    def __init__(self, proposal: Proposal) -> None:
+        self.proposal = proposal
+        self.multicast = propose_multicast(proposal)
+        self.reasons: dict[tuple[str, str], str] = {}
+        self.links: list[AdoptedLink] = []
+        self.pair_links: dict[str, Bridge] = {}
+        self.base = self._without_links()
+
+    def propose(self) -> None:
+        """Propose variables until every link equals the bridges that it replaces; note each bridge that stays."""
+        unfit: dict[tuple[str, str], str] | None = None
+        while unfit is None or unfit:
+            self._sort_bridges()
+            self._propose_links()
+            unfit = self._unfit()
+            self.reasons |= unfit
+        self._note_bridges_that_stay()
+
+    def _without_links(self, topology: str = "none") -> Fleet:
+        return self.proposal.fleet(topology=topology, links=None, pair_links=None)
+
+    def _unicast(self) -> list[Document]:
+        return [document for document in self.proposal.documents if document.identity.group not in self.multicast]
+
+    def _sort_bridges(self) -> None:
+        addresses = Addresses(self.base, self.proposal.documents)
+        by_unit: dict[str, list[Document]] = defaultdict(list)
+        for document in self.proposal.documents:
+            by_unit[self.base.broker(document.host).unit].append(document)
+        self.links, self.pair_links = [], {}
+        for unit, documents in by_unit.items():
+            by_name: dict[str, dict[str, tuple[Bridge, str]]] = defaultdict(dict)
+            for document in documents:
+                for bridge in bridges_of(document):
+                    if (document.host, bridge.name) not in self.reasons:
+                        target = self._target(addresses, document, bridge)
+                        if target:
+                            by_name[bridge.name][document.host] = bridge, target
+            for by_host in by_name.values():
+                self._add_link(unit, documents, by_host)
+        for documents in self.proposal.pairs().values():
+            linked = [document.host for document in documents if document.host in self.pair_links]
+            if len(linked) == 1:
+                self.reasons[linked[0], self.pair_links.pop(linked[0]).name] = _UNEQUAL
+
+    def _target(self, addresses: Addresses, document: Document, bridge: Bridge) -> str | None:
+        """Return the unit that a bridge dials, or None with the reason recorded where no link can replace the bridge.
+
+        A bridge to the peer that the variable ``activemq_pair_links`` makes is recorded in ``pair_links``.
+        """
+        user = bridge.node.get("userName")
+        owners = [addresses.owner(*address) for address in bridge.addresses]
+        brokers = [owner for owner in owners if owner]
+        units = {broker.unit for broker in brokers}
+        me = self.base.broker(document.host)
+        if user and user != self.proposal[document.host].get("network_username"):
+            reason = f"logs in as {user}, and the other bridges as another"
+        elif None in owners:
+            host, port = bridge.addresses[owners.index(None)]
+            reason = f"dials {host}:{port}, which is no broker of these files (--address HOST=ADDRESS says whose it is)"
+        elif units == {me.unit}:
+            if _is_pair_link(bridge, me, brokers):
+                self.pair_links[document.host] = bridge
+                return None
+            reason = "dials its own pair"
+        elif len(units) > 1:
+            reason = f"dials several pairs at once: {', '.join(sorted(units))}"
+        else:
+            return units.pop()
+        self.reasons[document.host, bridge.name] = reason
+        return None
+
+    def _add_link(self, unit: str, documents: Sequence[Document], by_host: dict[str, tuple[Bridge, str]]) -> None:
+        """Add the link that replaces a unit's bridges of one name, or the reason where its brokers' bridges differ."""
+        hosts = [document.host for document in documents]
+        pure = self.proposal.profile(hosts[0]).replicates
+        slaves = {document.host for document in documents if pure and master_connector(document)}
+        first = next((by_host[host] for host in hosts if host in by_host and host not in slaves), None)
+        if first and all(
+            host in by_host
+            and by_host[host][1] == first[1]
+            and by_host[host][0].carries == first[0].carries
+            and by_host[host][0].duplex == (first[0].duplex and host not in slaves)
+            for host in hosts
+        ):
+            self.links.append(AdoptedLink(unit, first[1], first[0], tuple(hosts)))
+        else:
+            self.reasons |= {(host, bridge.name): _UNEQUAL for host, (bridge, _) in by_host.items()}
+
+    def _propose_links(self) -> None:
+        for document in self.proposal.documents:
+            for name in ("topology", "links", "pair_links"):
+                self.proposal[document.host].pop(name, None)
+            if document.host in self.pair_links:
+                self.proposal[document.host]["pair_links"] = "static"
+        for document in self._unicast():
+            self.proposal[document.host].pop("network_ttl", None)
+        self._propose_discovery()
+        shaped = self._propose_topology()
+        entries, left = entries_for([link for link in self.links if link not in shaped], self.base)
+        for link in left:
+            for host in link.hosts:
+                self.reasons[host, link.bridge.name] = (
+                    "is not carried by all brokers that activemq_links would give it to"
+                )
+        self._propose_ttl(entries)
+
+    def _propose_discovery(self) -> None:
+        listening = Counter(broker.unit for broker in self.base.brokers if broker.openwire)
+        kinds: dict[str, Counter[str]] = defaultdict(Counter)
+        for link in self.links:
+            # One address says nothing of how a pair is dialled.
+            if len(link.bridge.addresses) > 1 and listening[link.target] > 1:
+                kinds[self.base.broker(link.hosts[0]).group][link.bridge.kind] += 1
+        for document in self._unicast():
+            group, release = document.identity.group, document.release
+            default = "masterslave" if release.has_masterslave_discovery else "failover"
+            kind = kinds[group].most_common(1)[0][0] if kinds[group] else default
+            if kind == default and not self.proposal.profile(document.host).default_discovery:
+                self.proposal[document.host].pop("discovery", None)
+            elif kind != "masterslave" or release.has_masterslave_discovery:
+                self.proposal[document.host]["discovery"] = kind
+
+    def _propose_topology(self) -> list[AdoptedLink]:
+        """Propose each group's ``activemq_topology``, the shape that makes most of its links; return those links."""
+        plain = {
+            (link.source, link.target, link.bridge.name, link.bridge.duplex): link
+            for link in self.links
+            if not link.bridge.include and not link.bridge.exclude
+        }
+        fitting: dict[str, dict[str, list[AdoptedLink]]] = {group.name: {} for group in self.base.groups}
+        for shape in _SHAPES:
+            expected: dict[str, set[tuple[str, str, str, bool]]] = defaultdict(set)
+            for broker in self._without_links(shape).brokers:
+                if not broker.is_replication_slave:
+                    expected[broker.group] |= {
+                        (broker.unit, link.target, link.name, link.duplex)
+                        for link in broker.links
+                        if link.kind != "multicast"
+                    }
+            for group, links in fitting.items():
+                if expected[group] <= plain.keys():
+                    links[shape] = [plain[key] for key in sorted(expected[group])]
+        best: dict[str, list[str]] = {}
+        for group, links in fitting.items():
+            links["none"] = []
+            most = max(map(len, links.values()))
+            best[group] = [shape for shape in links if len(links[shape]) == most]
+        # One shape for all groups, where one is the best for each.
+        common = [shape for shape in (*_SHAPES, "none") if all(shape in shapes for shapes in best.values())]
+        chosen = {group: (common or shapes)[0] for group, shapes in best.items()}
+        for document in self.proposal.documents:
+            if chosen[document.identity.group] != "mesh":
+                self.proposal[document.host]["topology"] = chosen[document.identity.group]
+        return [link for group, shape in chosen.items() for link in fitting[group][shape]]
+
+    def _propose_ttl(self, entries: Sequence[Entry]) -> None:
+        """Set the links, with TTLs where the default differs: for the fleet, for an entry of ``activemq_links``, or
+        for a host.
+        """
+        self._set_entries(entries, ())
+        wrong = self._links_of_wrong_ttl()
+        if not wrong:
+            return
+        wanted = {link.bridge.ttl for link in self.links}
+        if len(wanted) == 1 and "unlimited" not in wanted:
+            for document in self._unicast():
+                self.proposal[document.host]["network_ttl"] = next(iter(wanted))
+            return
+        self._set_entries(entries, wrong)
+        by_host: dict[str, set[Ttl]] = defaultdict(set)
+        for link in self._links_of_wrong_ttl():
+            for host in link.hosts:
+                by_host[host].add(link.bridge.ttl)
+        for host, ttls in by_host.items():
+            if len(ttls) == 1 and "unlimited" not in ttls:
+                self.proposal[host]["network_ttl"] = ttls.pop()
+        self._set_entries(entries, [*wrong, *self._links_of_wrong_ttl()])
+
+    def _set_entries(self, entries: Sequence[Entry], with_ttl: Collection[AdoptedLink]) -> None:
+        """Propose ``activemq_links``; an entry says its TTL if it makes one of the links ``with_ttl``."""
+        if entries:
+            settings = [entry.to_setting(with_ttl=any(link in with_ttl for link in entry.links)) for entry in entries]
+            for document in self.proposal.documents:
+                self.proposal[document.host]["links"] = settings
+
+    def _links_of_wrong_ttl(self) -> list[AdoptedLink]:
+        fleet = self.proposal.fleet()
+        return [
+            adopted
+            for adopted in self.links
+            if any(
+                link.name == adopted.bridge.name and _ttl_of(link) != adopted.bridge.ttl
+                for host in adopted.hosts
+                for link in fleet.broker(host).links
+            )
+        ]
+
+    def _unfit(self) -> dict[tuple[str, str], str]:
+        """Return, by (host, name), why a proposed link would not equal its bridge, so that the bridge must stay."""
+        fleet = self.proposal.fleet()
+        unfit = {
+            (host, link.bridge.name): "has a TTL that no link here would get"
+            for link in self._links_of_wrong_ttl()
+            for host in link.hosts
+        }
+        for adopted in self.links:
+            for host in adopted.hosts:
+                key = host, adopted.bridge.name
+                targets = [link.target for link in fleet.broker(host).links if link.name == adopted.bridge.name]
+                if targets != [adopted.target] and key not in self.reasons:
+                    unfit[key] = "would not be dialled by a link of this name"
+        return unfit
+
+    def _note_bridges_that_stay(self) -> None:
+        replaced = {(host, link.bridge.name) for link in self.links for host in link.hosts}
+        replaced |= {(host, bridge.name) for host, bridge in self.pair_links.items()}
+        hosts_by_reason: dict[tuple[str, str], list[str]] = defaultdict(list)
+        for document in self.proposal.documents:
+            for node in network_connectors(document):
+                key = document.host, node.get("name")
+                is_multicast = document.identity.group in self.multicast and node.get("uri").startswith("multicast:")
+                if (key in replaced and key not in self.reasons) or is_multicast:
+                    continue
+                reason = self.reasons.get(key, "has a URI, a name or settings that no variable stands for")
+                hosts_by_reason[node.get("name") or "without a name", reason].append(document.host)
+        for (name, reason), hosts in hosts_by_reason.items():
+            self.proposal.note(hosts, f"bridge {name} {reason}: it stays as it is, in activemq_xml_fragments")
 
 
-def _wrong_ttl(proposal: Proposal, found: _Found) -> list[AdoptedLink]:
-    fleet = proposal.fleet()
-    wrong = []
-    for carried in found.carried:
-        links = [link for host in carried.hosts for link in fleet.broker(host).links if link.name == carried.name]
-        if any(ttl_of(link) != carried.ttl for link in links):
-            wrong.append(carried)
-    return wrong
+def _is_pair_link(bridge: Bridge, me: Broker, dialled: Sequence[Broker]) -> bool:
+    """Return whether a bridge is the one that ``activemq_pair_links`` makes from broker ``me`` to its peer."""
+    label = me.peer.partition(".")[0] if me.peer else ""
+    own_name = bridge.name == f"{me.identity.host}-to-{label}"
+    return own_name and bridge.ttl == 1 and {broker.host for broker in dialled} == {me.peer}
 
 
-def ttl_of(link: Link) -> Ttl:
+def _ttl_of(link: Link) -> Ttl:
     """Return the network TTL of a planned link: a number of brokers, or "unlimited"."""
     return "unlimited" if link.network_ttl is None else link.network_ttl
-
-
-def _unfit(proposal: Proposal, found: _Found) -> dict[tuple[str, str], str]:
-    """Return, by (host, name), why a proposed link would not equal its bridge, so that the bridge must stay."""
-    fleet = proposal.fleet()
-    unfit = {
-        (host, link.name): "has a TTL that no link here would get"
-        for link in _wrong_ttl(proposal, found)
-        for host in link.hosts
-    }
-    for carried in found.carried:
-        for host in carried.hosts:
-            links = [link for link in fleet.broker(host).links if link.name == carried.name]
-            if [link.target for link in links] != [carried.target] and (host, carried.name) not in found.raw:
-                unfit[host, carried.name] = "would not be dialled by a link of this name"
-    return unfit
-
-
-def _tell(proposal: Proposal, found: _Found, multicast: set[str]) -> None:
-    """Add a note for each bridge that stays in an XML fragment, with the reason."""
-    reasons: dict[tuple[str, str], list[str]] = defaultdict(list)
-    known = {(host, link.name) for link in found.carried for host in link.hosts}
-    known |= {(host, bridge.name) for host, bridge in found.pair_links.items()}
-    for document in proposal.documents:
-        for node in network_connectors(document):
-            name = node.get("name")
-            is_multicast = document.identity.group in multicast and node.get("uri").startswith("multicast:")
-            if ((document.host, name) in known and (document.host, name) not in found.raw) or is_multicast:
-                continue
-            reason = found.raw.get((document.host, name), "has a URI, a name or settings that no variable stands for")
-            reasons[name or "without a name", reason].append(document.host)
-    for (name, reason), hosts in reasons.items():
-        proposal.note(hosts, f"bridge {name} {reason}: it stays as it is, in activemq_xml_fragments")

@@ -28,7 +28,7 @@ def propose_profiles(proposal: Proposal) -> None:
         elif len(documents) == 2 and _same_directory(documents):
             for document in documents:
                 proposal[document.host]["ha"] = SHARED_FILE.name
-                _propose_file_lock(proposal, document)
+                _propose_lock(proposal, document, "shared-file-locker", 1000, 2000)
         else:
             for document in documents:
                 proposal[document.host]["ha"] = NONE.name
@@ -106,14 +106,18 @@ def _same_directory(documents: Sequence[Document]) -> bool:
     return len(names) == 1 or locked or bool(_SHARED_PATH.search(directories.pop()))
 
 
-def _propose_file_lock(proposal: Proposal, document: Document) -> None:
+def _propose_lock(proposal: Proposal, document: Document, locker: str, acquire: int, keepalive: int) -> None:
+    """Propose the intervals in ms of the store's lock where they differ from the defaults ``acquire``, ``keepalive``.
+
+    ``locker`` is the name of the element that configures the lock.
+    """
     store = _store(document)
     if store is None:
         return
-    locker = store.first("locker/shared-file-locker")
-    acquire = locker.get("lockAcquireSleepInterval") if locker else store.get("databaseLockedWaitDelay")
-    _propose_interval(proposal, document, "lock_acquire_interval", acquire, 1000)
-    _propose_interval(proposal, document, "lock_keepalive_interval", store.get("lockKeepAlivePeriod"), 2000)
+    own = store.first(f"locker/{locker}")
+    wait = own.get("lockAcquireSleepInterval") if own else store.get("databaseLockedWaitDelay")
+    _propose_interval(proposal, document, "lock_acquire_interval", wait, acquire)
+    _propose_interval(proposal, document, "lock_keepalive_interval", store.get("lockKeepAlivePeriod"), keepalive)
 
 
 def _propose_interval(proposal: Proposal, document: Document, name: str, text: str, default: int) -> None:
@@ -167,12 +171,7 @@ def _propose_jdbc(proposal: Proposal, documents: Sequence[Document]) -> None:
             proposal[document.host].pop("jdbc", None)
             continue
         proposal.stands_for(data_source(document))
-        store = _store(document)
-        locker = store.first("locker/lease-database-locker") if store else None
-        acquire = locker.get("lockAcquireSleepInterval") if locker else ""
-        _propose_interval(proposal, document, "lock_acquire_interval", acquire, 10_000)
-        keep_alive = store.get("lockKeepAlivePeriod") if store else ""
-        _propose_interval(proposal, document, "lock_keepalive_interval", keep_alive, 5000)
+        _propose_lock(proposal, document, "lease-database-locker", 10_000, 5000)
 
 
 def _propose_database(proposal: Proposal, document: Document) -> bool:

@@ -1,4 +1,4 @@
-"""Hold the variables that an adoption proposes, by host."""
+"""Hold the variables that an adoption proposes, by host, and check the values of single variables."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from pydantic import ValidationError
+
 from activemq_fleet.adopt.secrets import Secrets, build_value
 from activemq_fleet.adopt.sources import Document
-from activemq_fleet.adopt.values import is_valid_value
 from activemq_fleet.adopt.xml_diff import XmlElement
+from activemq_fleet.errors import shorten_list
 from activemq_fleet.naming import Naming
 from activemq_fleet.profiles import PROFILES, Profile
-from activemq_fleet.settings.broker import PREFIX
+from activemq_fleet.settings.broker import PREFIX, Settings
 from activemq_fleet.topology import AGENTS, Fleet, build_fleet
 
 Variables = dict[str, Any]
@@ -77,12 +79,31 @@ class Proposal:
 
     def note(self, hosts: Iterable[str], text: str) -> None:
         """Add a note for the operator about the given hosts, unless the same note exists."""
-        names = sorted(hosts)
-        shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-        line = f"{shown}: {text}"
+        line = f"{shorten_list(sorted(hosts))}: {text}"
         if line not in self.notes:
             self.notes.append(line)
 
     def stands_for(self, *nodes: XmlElement | None) -> None:
         """Keep the given XML elements out of the proposed fragments."""
         self.replaced_elements |= {id(node) for node in nodes if node is not None}
+
+
+def is_valid_value(name: str, value: Any) -> bool:
+    """Return whether variable ``activemq_NAME`` accepts the value, whatever the other variables are."""
+    try:
+        Settings.model_validate({name: build_value(value)})
+    except ValidationError:
+        return False
+    return True
+
+
+def is_default(name: str, value: Any) -> bool:
+    """Return whether the value is the variable's default, so that the inventory need not set the variable."""
+    return bool(Settings.model_fields[name].get_default(call_default_factory=True) == value)
+
+
+def literal(text: str) -> str | int | bool:
+    """Return an option's text as a YAML value that renders as the same text: a boolean, a number or the text."""
+    if text in ("true", "false"):
+        return text == "true"
+    return int(text) if text.isascii() and text.isdigit() and str(int(text)) == text else text

@@ -153,16 +153,10 @@ def _in_text(text: str, node: XmlElement, by: Callable[[XmlElement, str, str], s
 
 def build_value(value: Any) -> Any:
     """Return a variable's value as the fleet model takes it, with a stand-in text for each secret."""
-    return _converted(value, lambda secret: f"secret-{secret.label}", lambda text: text.plain)
-
-
-def _converted(value: Any, secret: Callable[[Secret], Any], text: Callable[[Templated], Any]) -> Any:
     if isinstance(value, Secret):
-        return secret(value)
+        return f"secret-{value.label}"
     if isinstance(value, Templated):
-        return text(value)
+        return value.plain
     if isinstance(value, dict):
-        return {name: _converted(item, secret, text) for name, item in value.items()}
-    if isinstance(value, list):
-        return [_converted(item, secret, text) for item in value]
-    return value
+        return {name: build_value(item) for name, item in value.items()}
+    return [build_value(item) for item in value] if isinstance(value, list) else value

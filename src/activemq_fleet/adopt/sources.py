@@ -73,19 +73,18 @@ def _files(arguments: Iterable[str], naming: Naming) -> Iterator[tuple[str, Path
         if not file:
             raise InputError(f"{argument!r} names no file: write HOST=FILE, a file or a directory")
         path = Path(file)
-        if not path.exists():
-            raise InputError(f"{path}: there is no such file or directory")
-        if not path.is_file() and not path.is_dir():
-            raise InputError(f"{path}: is neither a file nor a directory")
         if path.is_dir():
             inside = sorted(path.rglob(ACTIVEMQ_XML))
             if not inside:
                 raise InputError(f"{path}: there is no {ACTIVEMQ_XML} in it")
             if host and len(inside) > 1:
                 raise InputError(f"{path}: holds {len(inside)} files {ACTIVEMQ_XML}: name the one of {host}")
-            yield from ((host or _host_of(file, naming), file) for file in inside)
+        elif path.is_file():
+            inside = [path]
         else:
-            yield host or _host_of(path, naming), path
+            wrong = "is neither a file nor a directory" if path.exists() else "there is no such file or directory"
+            raise InputError(f"{path}: {wrong}")
+        yield from ((host or _host_of(found, naming), found) for found in inside)
 
 
 def _host_of(path: Path, naming: Naming) -> str:
@@ -180,13 +179,10 @@ def _read(path: Path) -> tuple[bytes, XmlElement]:
 
 
 def _other_files(path: Path) -> dict[str, str]:
-    found = {}
-    for pattern in _BESIDE_CONF:
-        for file in sorted(path.parent.glob(pattern)):
-            found[file.name] = file
+    found = {name: path.parent / name for name in _BESIDE_CONF}
     if path.parent.name == "conf":
-        for pattern in _BESIDE:
-            found |= {str(file.relative_to(path.parents[1])): file for file in sorted(path.parents[1].glob(pattern))}
+        tree = path.parents[1]
+        found |= {str(file.relative_to(tree)): file for pattern in _BESIDE for file in sorted(tree.glob(pattern))}
     return {
         name: file.read_text(errors="replace")
         for name, file in found.items()

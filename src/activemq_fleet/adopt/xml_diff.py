@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -115,13 +115,7 @@ class Difference:
 
     def to_dict(self) -> dict[str, str | None]:
         """Return the difference as ``--format json`` prints it."""
-        return {
-            "host": self.host,
-            "path": self.path,
-            "direction": self.direction,
-            "original": self.original,
-            "rendered": self.rendered,
-        }
+        return asdict(self)
 
 
 def read_node(element: etree._Element) -> XmlElement:
