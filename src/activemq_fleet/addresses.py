@@ -80,14 +80,6 @@ def parse_url(text: str) -> tuple[Address, bool]:
     return parse(rest.removesuffix("/")), True
 
 
-def parse_list(text: str) -> tuple[Address, ...]:
-    """Return the addresses of a comma-separated list, at least one. Raises ValueError with the reason."""
-    items = [item for item in text.split(",") if item.strip()]
-    if not items:
-        raise ValueError("the list of addresses is empty")
-    return tuple(parse(item) for item in items)
-
-
-def format_list(addresses: Iterable[Address]) -> str:
-    """Return addresses as a comma-separated list, ``h:1883,h:1883``, as ``mb.urls`` takes it."""
-    return ",".join(join(host, port) for host, port in addresses)
+def format_list(addresses: Iterable[Address], *, tls: bool = False) -> str:
+    """Return addresses as a comma-separated list as ``mb.urls`` takes it: ``h:1883,h:1883``, or ``ssl://h:8883``."""
+    return ",".join(f"{'ssl://' if tls else ''}{join(host, port)}" for host, port in addresses)

@@ -56,20 +56,16 @@ class Refusal:
     def sentence(self, dialler: str, acceptor: str) -> str:
         """Return the refusal in words, with the names of both ends."""
         where = f"{self.name} of {acceptor} (port {self.port})"
-        if self.kind == "closed":
-            return f"{acceptor} has no connector at port {self.port}, which {dialler} dials"
-        if self.kind == "protocol":
-            return f"{dialler} dials {where}, which does not speak OpenWire"
-        if self.kind == "clear":
-            return f"{dialler} dials {where} without TLS, and it listens with TLS"
-        if self.kind == "tls":
-            return f"{dialler} dials {where} with TLS, and it listens without"
-        if self.kind == "certificate":
-            return f"{where} asks for a client certificate, and {dialler} has none"
-        if self.kind == "authority":
-            return f"{where} listens with TLS, and {dialler} has no trust store of its own"
         asked = f"user {self.user}, whom {acceptor} does not know" if self.user else "no userName"
-        return f"{where} asks for a login, and {dialler} dials it with {asked}"
+        return {
+            "closed": f"{acceptor} has no connector at port {self.port}, which {dialler} dials",
+            "protocol": f"{dialler} dials {where}, which does not speak OpenWire",
+            "clear": f"{dialler} dials {where} without TLS, and it listens with TLS",
+            "tls": f"{dialler} dials {where} with TLS, and it listens without",
+            "certificate": f"{where} asks for a client certificate, and {dialler} has none",
+            "authority": f"{where} listens with TLS, and {dialler} has no trust store of its own",
+            "account": f"{where} asks for a login, and {dialler} dials it with {asked}",
+        }[self.kind]
 
 
 def compare(
@@ -99,9 +95,7 @@ def compare(
 
 
 def _speaks(connector: Connector, protocol: str) -> bool:
-    if connector.scheme.startswith("auto"):
-        return True
-    return protocol_of(connector.scheme) == protocol
+    return connector.scheme.startswith("auto") or protocol_of(connector.scheme) == protocol
 
 
 def _knows(broker: Broker, user: str) -> bool:

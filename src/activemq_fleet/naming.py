@@ -43,14 +43,7 @@ class Identity:
 
     def to_dict(self) -> dict[str, str]:
         """Return the identity as the filter ``identity`` and the variable ``activemq_identity`` have it."""
-        return {
-            "group": self.group,
-            "number": self.number,
-            "node": self.node,
-            "pair": self.pair,
-            "role": self.role,
-            "domain": self.domain,
-        }
+        return {name: getattr(self, name) for name in ("group", "number", "node", "pair", "role", "domain")}
 
 
 @dataclass(frozen=True)
@@ -79,10 +72,10 @@ class Naming:
 
         Raises InputError for a pattern that is not a regular expression or lacks a group.
         """
-        parts = self._parts(name)
-        if parts is None:
+        match = self._regex.search(name)
+        if match is None or not all(match.group(*_GROUPS)):
             return None
-        group, number, node = parts
+        group, number, node = match.group(*_GROUPS)
         label, _, domain = name.partition(".")
         # The pair is the label without its node letter; a pattern of the user's own may put
         # other text around the parts, so it is taken from the label where that is possible.
@@ -90,18 +83,6 @@ class Naming:
         pair = label.removesuffix(suffix) if label.endswith(suffix) else f"{group}-mq{number}"
         role: Role = "master" if node == self.master_node else "slave"
         return Identity(name, group, number, node, pair, role, domain)
-
-    def group_of(self, name: str) -> str | None:
-        """Return the name of a host's group, or None where the name does not match; cheaper than :meth:`identify`."""
-        parts = self._parts(name)
-        return None if parts is None else parts[0]
-
-    def _parts(self, name: str) -> tuple[str, str, str] | None:
-        match = self._regex.search(name)
-        if match is None:
-            return None
-        group, number, node = match.group(*_GROUPS)
-        return (group, number, node) if group and number and node else None
 
     def looks_like_broker(self, name: str) -> bool:
         """Return whether a name has ``-mq`` and digits and yet does not match the pattern, probably by mistake."""

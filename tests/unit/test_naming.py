@@ -30,13 +30,11 @@ def test_names_are_read_from_their_first_label(name: str, group: str, pair: str,
 
     assert identity is not None
     assert (identity.group, identity.pair, identity.role) == (group, pair, role)
-    assert Naming().group_of(name) == group
 
 
 @pytest.mark.parametrize("name", ["orders-mq01-c", "orders-mq-a", "mq01-a", "-mq01-a", "db1", "", "a.b-mq01-a"])
 def test_other_names_have_no_identity(name: str) -> None:
     assert Naming().identify(name) is None
-    assert Naming().group_of(name) is None
 
 
 def test_the_letter_of_masters_can_be_changed() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from activemq_fleet import uris
-from activemq_fleet.addresses import format_list, join
+from activemq_fleet.addresses import format_list
 from activemq_fleet.explain.model import Entry, Section, variable_entry
 from activemq_fleet.settings.broker import PREFIX
 from activemq_fleet.topology import Account, Agent, Broker, Fleet, Pair, Permission
@@ -89,10 +89,10 @@ def _mqtt(unit: Pair) -> Iterator[Entry]:
 def mb_urls(unit: Pair) -> str:
     """Return a pair's MQTT addresses in the format of ``mb.urls`` in agent.conf; "" where the pair serves no agent."""
     listening = [(b.address, c) for b in unit.in_order if b.release.supports_agents and (c := b.connector("mqtt"))]
-    addresses = [(address, connector.port) for address, connector in listening]
-    if any(connector.tls for _, connector in listening):
-        return ",".join(f"ssl://{join(*address)}" for address in addresses)
-    return format_list(addresses) if addresses else ""
+    return format_list(
+        [(address, connector.port) for address, connector in listening],
+        tls=any(connector.tls for _, connector in listening),
+    )
 
 
 def agents_of_pair(fleet: Fleet, broker: Broker) -> Sequence[Agent]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from activemq_fleet.explain.accounts import mb_urls
-from activemq_fleet.explain.model import Entry, Section, variable_entry
+from activemq_fleet.explain.model import Entry, Section, pair_count, variable_entry
 from activemq_fleet.explain.ports_and_files import file_entry
 from activemq_fleet.explain.takeover import takeover_time
 from activemq_fleet.render import render_agent
@@ -30,7 +30,7 @@ def agent_sections(fleet: Fleet, agent: Agent) -> list[Section]:
 
 def _home(fleet: Fleet, agent: Agent, pair: Pair) -> Section:
     settings = agent.settings
-    pairs = next(len(group.pairs) for group in fleet.groups if group.name == agent.group)
+    pairs = pair_count(fleet, agent.group)
     why_group = "" if settings.agent_group else "the only group there is"
     group = variable_entry(settings, "agent_group", "group", agent.group, why=why_group, data={"group": agent.group})
     if settings.agent_pair:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from activemq_fleet.settings.broker import PREFIX, Settings
+from activemq_fleet.topology import Fleet
 
 Origin = Literal["inventory", "default"]
 
@@ -31,15 +32,8 @@ class Entry:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the entry as a dictionary for JSON."""
-        return {
-            "label": self.label,
-            "text": self.text,
-            "why": self.why,
-            "details": list(self.details),
-            "variable": self.variable or None,
-            "origin": self.origin,
-            "data": dict(self.data),
-        }
+        names = ("label", "text", "why", "details", "variable", "origin", "data")
+        return {name: getattr(self, name) for name in names} | {"variable": self.variable or None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +49,6 @@ class Section:
     entries: tuple[Entry, ...]
     intro: str = ""
     stacked: bool = False
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the section as a dictionary for JSON."""
-        entries = [entry.to_dict() for entry in self.entries]
-        return {"name": self.name, "title": self.title, "intro": self.intro, "entries": entries}
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,15 +69,19 @@ class Explanation:
 
     def to_dict(self) -> dict[str, Any]:
         """Return ``{host, kinds, title, sections: [{name, title, intro, entries: [...]}]}`` for JSON."""
-        return {
-            "host": self.host,
-            "kinds": list(self.kinds),
-            "title": self.title,
-            "sections": [section.to_dict() for section in self.sections],
-        }
+        sections = [
+            {"name": one.name, "title": one.title, "intro": one.intro, "entries": [e.to_dict() for e in one.entries]}
+            for one in self.sections
+        ]
+        return {"host": self.host, "kinds": self.kinds, "title": self.title, "sections": sections}
 
 
 def variable_entry(settings: Settings, name: str, label: str, text: str, **more: Any) -> Entry:
     """Return an entry whose value variable ``activemq_NAME`` decides, with the variable's origin."""
     origin: Origin = "inventory" if name in settings.model_fields_set else "default"
     return Entry(label, text, variable=PREFIX + name, origin=origin, **more)
+
+
+def pair_count(fleet: Fleet, group: str) -> int:
+    """Return the number of pairs in a group of the fleet."""
+    return next(len(found.pairs) for found in fleet.groups if found.name == group)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from activemq_fleet import uris
-from activemq_fleet.addresses import format_list, join
+from activemq_fleet.addresses import format_list
 from activemq_fleet.render import shapes
 from activemq_fleet.render.secrets import Secrets
 from activemq_fleet.render.shapes import Values
@@ -67,7 +67,7 @@ def _entries(agent: Agent) -> list[tuple[str, str]]:
     """Return the keys and values of agent.conf; keys that no variable sets are left out."""
     settings = agent.settings
     found: dict[str, str] = {
-        "mb.urls": ",".join(f"ssl://{join(*url)}" for url in agent.urls) if agent.tls else format_list(agent.urls),
+        "mb.urls": format_list(agent.urls, tls=agent.tls),
         "mb.username": "",
         "mb.password.file": f"{settings.agent_config}/{PASSWORD}",
     }
