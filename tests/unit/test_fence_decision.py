@@ -1,7 +1,7 @@
 """Two guards of one store, in every order of their steps, with crashes, freezes and a lock that is given away.
 
 The real ``Fence`` decides; the store, the locks and the brokers around it are a model of a few lines. A freeze needs no
-step of its own: a guard or a broker is frozen while only others take steps.
+step of its own: a guard or a broker is frozen while only others take steps, as often and as long as it may be.
 """
 
 from __future__ import annotations
@@ -15,29 +15,36 @@ import pytest
 from activemq_fleet.fence.decision import Action, Claim, Fence, Look, Step
 
 MOST_CLAIMS, MOST_THEFTS, MOST_CRASHES = 3, 3, 2
+NODES = ("a", "b")
 
 
 @dataclass(frozen=True)
 class Host:
     """A host: its guard (None while it does not run), what that decided and has not done yet, and its broker.
 
-    ``recorded`` is the token in the host's own file. ``broker`` is None without one, 0 at the gate, else the number of
-    the generation that it was let into.
+    ``broker`` is None without one, 0 at the gate, else the number of the generation that it was let into. ``copied`` is
+    the number of brokers that had got leave to write into the newest generation when this guard copied it.
     """
 
     fence: Fence | None = None
     step: Step | None = None
-    recorded: str = ""
     broker: int | None = None
+    copied: int = 0
 
 
 @dataclass(frozen=True)
 class World:
-    """The store and both hosts: ``claims`` are the tokens of the generations, ``lock`` is the host that has it."""
+    """The store and both hosts: ``claims`` are the makers of the generations, ``lock`` is the host that has it.
+
+    ``leaves``: the number of decisions to let a broker into the newest generation. ``mistake``: the promise that a
+    decision breaks.
+    """
 
     hosts: tuple[Host, Host] = (Host(), Host())
     lock: int | None = None
-    claims: tuple[str, ...] = ()
+    claims: tuple[int, ...] = ()
+    leaves: int = 0
+    mistake: str = ""
     thefts: int = 0
     crashes: int = 0
 
@@ -48,7 +55,7 @@ class World:
 
     @property
     def highest(self) -> Claim | None:
-        return Claim(len(self.claims), self.claims[-1], "") if self.claims else None
+        return Claim(len(self.claims), NODES[self.claims[-1]], "") if self.claims else None
 
 
 def following(world: World, decide: type[Fence]) -> Iterator[World]:
@@ -61,16 +68,20 @@ def following(world: World, decide: type[Fence]) -> Iterator[World]:
             if host.broker is not None:
                 yield world.at(index, replace(host, broker=None))
             else:
-                own = frozenset({host.recorded} - {""})
-                yield world.at(index, replace(host, fence=decide(own), broker=0))
+                yield world.at(index, replace(host, fence=decide(NODES[index]), broker=0))
             continue
         if world.crashes < MOST_CRASHES:
             # The guard dies; its broker does a moment later, which may be long.
             crashed = replace(host, fence=None, step=None)
             yield replace(freed.at(index, crashed), crashes=world.crashes + 1)
         if host.step is None:
-            look = Look(world.lock == index, world.highest)
-            yield world.at(index, replace(host, step=host.fence.next(look)))
+            step = host.fence.next(Look(world.lock == index, world.highest))
+            decided = world.at(index, replace(host, step=step))
+            if step.action is Action.ADMIT:
+                decided = replace(decided, leaves=world.leaves + 1)
+            elif step.action is Action.CLAIM and host.copied < world.leaves:
+                decided = replace(decided, mistake=f"host {index} claims with a copy from before another got leave")
+            yield decided
         else:
             yield from carried_out(world, freed, index, host, host.fence, host.step)
 
@@ -80,19 +91,17 @@ def carried_out(world: World, freed: World, index: int, host: Host, fence: Fence
     done = replace(host, step=None)
     match step.action:
         case Action.WAIT:
-            yield replace(world.at(index, done), lock=index if world.lock is None else world.lock)
+            dropped = replace(done, fence=fence.claimed())
+            yield replace(world.at(index, dropped), lock=index if world.lock is None else world.lock)
         case Action.BUILD:
-            yield world.at(index, replace(done, fence=fence.built(step.number)))
+            copied = replace(done, fence=fence.built(step.number), copied=world.leaves)
+            yield world.at(index, copied)
         case Action.CLAIM:
-            token = f"{index}.{step.number}.{world.crashes}.{len(world.claims)}"
-            if host.recorded != token:
-                yield world.at(index, replace(host, recorded=token))
-            elif len(world.claims) == step.number - 1:
-                if len(world.claims) < MOST_CLAIMS:
-                    claimed = replace(done, fence=fence.claimed(token))
-                    yield replace(world.at(index, claimed), claims=(*world.claims, token))
-            else:
-                yield freed.at(index, replace(done, fence=fence.dropped()))
+            if len(world.claims) != step.number - 1:
+                yield freed.at(index, replace(done, fence=fence.claimed()))
+            elif len(world.claims) < MOST_CLAIMS:
+                claimed = replace(world.at(index, replace(done, fence=fence.claimed())), leaves=0)
+                yield replace(claimed, claims=(*world.claims, index))
         case Action.ADMIT:
             yield world.at(index, replace(done, fence=fence.admitted(step.number), broker=step.number))
         case Action.END:
@@ -105,11 +114,11 @@ def broken(world: World) -> str:
     """Which promise a world breaks; empty for none."""
     brokers = [(index, host.broker) for index, host in enumerate(world.hosts) if host.broker]
     for index, number in brokers:
-        if not world.claims[number - 1].startswith(f"{index}."):
+        if world.claims[number - 1] != index:
             return f"host {index} writes into generation {number}, which the other one claimed"
     if len({number for _, number in brokers}) < len(brokers):
         return "two brokers write into one generation"
-    return ""
+    return world.mistake
 
 
 def explored(decide: type[Fence]) -> tuple[int, str, set[World]]:
@@ -149,8 +158,22 @@ class TrustsItsLock(Fence):
         return super().next(look)
 
 
-def test_a_guard_that_trusts_its_lock_alone_is_found_out() -> None:
-    assert "which the other one claimed" in explored(TrustsItsLock)[1]
+class TrustsItsCopy(Fence):
+    """Claims with what it built before it lost the lock, and has it again."""
+
+    def claimed(self) -> Fence:
+        return self
+
+
+@pytest.mark.parametrize(
+    ("guard", "promise"),
+    [
+        (TrustsItsLock, "which the other one claimed"),
+        (TrustsItsCopy, "claims with a copy from before another got leave"),
+    ],
+)
+def test_a_guard_with_a_mistake_in_it_is_found_out(guard: type[Fence], promise: str) -> None:
+    assert promise in explored(guard)[1]
 
 
 @pytest.mark.parametrize("index", [0, 1])

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.fence.generation import make_first, make_generation
-from activemq_fleet.fence.old_generations import messages_behind
+from activemq_fleet.fence.generation import Generation, make_first, make_generation
+from activemq_fleet.fence.old_generations import behind_point
 from activemq_fleet.fence.shared_store import FenceError
 from activemq_fleet.kahadb.journal import ADD, MOVED_ACKS
 
@@ -33,6 +33,11 @@ def added(message: str) -> bytes:
 
 
 MOVED = bytes([MOVED_ACKS, 0])
+
+
+def behind(source: Path, made: Generation) -> list[str]:
+    rows = [message.row() for message in behind_point(str(source), made.open_file, made.ends)]
+    return [f"{row['destination']} {row['message']}" for row in rows]
 
 
 @pytest.fixture
@@ -88,13 +93,12 @@ def test_what_the_old_broker_writes_afterwards_is_not_in_the_new_generation_and_
     (source / "db-4.log").write_bytes(batch(added("five"), added("six")))
     (source / "db.data").write_bytes(b"another")
     assert {path.name: path.read_bytes() for path in target.iterdir()} == before
-    behind = messages_behind(str(source), made.open_file, made.ends[made.open_file])
-    assert behind == [("q", "four"), ("q", "five"), ("q", "six")]
+    assert behind(source, made) == ["queue://q four", "queue://q five", "queue://q six"]
 
 
 def test_nothing_is_behind_a_store_that_was_left_as_it_was(source: Path) -> None:
     made = make_generation(str(source), str(source.with_name("2-b")))
-    assert messages_behind(str(source), made.open_file, made.ends[made.open_file]) == []
+    assert behind(source, made) == []
 
 
 def test_a_store_that_is_written_all_the_while_is_taken_without_its_index(source: Path) -> None:

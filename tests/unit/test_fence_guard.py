@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
@@ -159,3 +160,43 @@ def test_a_broker_that_ends_by_itself_ends_its_guard_as_it_did(nodes: tuple[Node
     until(lambda: a.served == [1])
     os.kill(int(a.rows[0][0]), signal.SIGKILL)
     assert guard.wait(60) == 128 + signal.SIGKILL
+
+
+def test_a_killed_broker_hands_over_at_once_and_its_old_generation_goes(nodes: tuple[Node, Node]) -> None:
+    a, b = nodes
+    a.start()
+    until(lambda: a.served == [1])
+    b.start()
+    until(b.waits)
+    os.kill(int(a.rows[0][0]), signal.SIGKILL)
+    until(lambda: b.served == [2])
+    a.start()
+    until(lambda: not list((a.store / "generations").glob("1-*")))
+    assert b.served == [2]
+
+
+def test_fifty_quick_kills_leave_one_generation_for_each_node_and_no_half_made_one(nodes: tuple[Node, Node]) -> None:
+    """Each guard is killed at another moment of its start, its take-over or its serving."""
+    for kill in range(50):
+        guard = nodes[kill % 2].start()
+        time.sleep(0.02 * (kill % 17))
+        guard.kill()
+        guard.wait()
+        until(lambda kill=kill: not is_held(nodes[kill % 2].local / "alive"))
+    a, b = nodes
+    a.start()
+    until(lambda: a.served)
+    b.start()
+    until(lambda: len(list((a.store / "generations").iterdir())) <= 2)
+
+
+def is_held(file: Path) -> bool:
+    """Whether a guard or its broker holds a file's lock."""
+    if not file.exists():
+        return False
+    with file.open() as opened:
+        try:
+            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False

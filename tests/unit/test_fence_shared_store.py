@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import multiprocessing
+import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +17,7 @@ from activemq_fleet.fence.old_generations import tidy
 from activemq_fleet.fence.shared_store import FenceError, SharedStore
 
 TOKENS = ("a" * 32, "b" * 32)
+NODES = ("c" * 32, "d" * 32)
 
 
 @pytest.fixture
@@ -22,29 +27,35 @@ def store(tmp_path: Path) -> SharedStore:
     return store
 
 
-def claim_of(number: int, token: str = TOKENS[0]) -> Claim:
-    return Claim(number, token, f"{number}-{token}")
+def claim_of(number: int, node: str = NODES[0]) -> Claim:
+    return Claim(number, node, f"{number}-{node}")
+
+
+def claimed(store: SharedStore, claim: Claim, told: dict[str, Any]) -> bool:
+    """Make an empty generation, and try to claim its number."""
+    os.mkdir(store.building(claim.node))
+    return store.claim(claim, told)
 
 
 def test_a_number_is_claimed_once_and_the_claim_says_who(store: SharedStore) -> None:
     assert store.highest() is None
-    assert store.claim(claim_of(1), {"host": "x"})
-    assert not store.claim(claim_of(1, TOKENS[1]), {"host": "y"})
+    assert claimed(store, claim_of(1), {"host": "x"})
+    assert not claimed(store, claim_of(1, NODES[1]), {"host": "y"})
     assert store.highest() == claim_of(1)
     assert store.read_claim(1)[1]["host"] == "x"
 
 
-def _race(directory: str, token: str, wins: multiprocessing.Queue[str]) -> None:
+def _race(directory: str, node: str, wins: multiprocessing.Queue[str]) -> None:
     store = SharedStore(directory)
     for number in range(1, 51):
-        if store.claim(claim_of(number, token), {}):
+        if claimed(store, claim_of(number, node), {}):
             wins.put(f"{number}")
 
 
 def test_two_processes_never_both_get_a_number(store: SharedStore) -> None:
     context = multiprocessing.get_context("spawn")
     wins: multiprocessing.Queue[str] = context.Queue()
-    racers = [context.Process(target=_race, args=(store.directory, token, wins)) for token in TOKENS]
+    racers = [context.Process(target=_race, args=(store.directory, node, wins)) for node in NODES]
     for racer in racers:
         racer.start()
     numbers = sorted(int(wins.get(timeout=60)) for _ in range(50))
@@ -104,19 +115,63 @@ def test_a_store_that_no_guard_made_is_refused_and_left_alone(tmp_path: Path) ->
 
 
 def test_a_claim_that_cannot_be_read_ends_in_one_line(store: SharedStore, tmp_path: Path) -> None:
-    (tmp_path / "fence/claims/1").write_text('{"number": 1, "token": "x", "directory": "../../etc"}')
+    (tmp_path / "fence/claims/1").write_text('{"number": 1, "node": "x", "directory": "../../etc"}')
     with pytest.raises(FenceError, match="fence/claims/1 is no claim of a generation"):
         store.highest()
 
 
 def test_only_what_nobody_needs_or_can_claim_is_removed(store: SharedStore, tmp_path: Path) -> None:
-    told = {"ends": {}, "open_file": ""}
     for number in (1, 2, 3):
-        (tmp_path / "generations" / f"{number}-{TOKENS[0]}").mkdir()
-        assert store.claim(claim_of(number), told)
+        assert claimed(store, claim_of(number), {"ends": {}, "open_file": ""})
     (tmp_path / "generations" / f"2-{TOKENS[1]}").mkdir()
     (tmp_path / "generations" / f"4-{TOKENS[1]}").mkdir()
-    store.note_end(1, TOKENS[0])
-    assert list(tidy(store, 3)) == ["generation 1 is removed: the one after it has all that it held"]
+    store.note_end(1)
+    assert list(tidy(store)) == ["generation 1 is removed: the one after it has all that it held"]
     left = {path.name for path in (tmp_path / "generations").iterdir()}
-    assert left == {f"2-{TOKENS[0]}", f"3-{TOKENS[0]}", f"4-{TOKENS[1]}"}
+    assert left == {f"2-{NODES[0]}", f"3-{NODES[0]}", f"4-{TOKENS[1]}"}
+
+
+def test_an_empty_store_that_a_broker_without_a_guard_waits_in_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "lock").touch()
+    with (tmp_path / "lock").open("r+") as broker:
+        fcntl.lockf(broker, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with pytest.raises(FenceError, match=r"a broker without a guard has locked .*/lock: stop it"):
+            SharedStore(str(tmp_path)).prepare()
+    SharedStore(str(tmp_path)).prepare()
+    assert (tmp_path / "lock").is_dir()
+
+
+def test_a_claim_whose_answer_was_lost_counts_as_made(store: SharedStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As NFS does that sends a request again: the first one made the link, the second one finds it there."""
+    link = os.link
+
+    def answer_is_lost(source: str, target: str) -> None:
+        link(source, target)
+        raise FileExistsError(target)
+
+    monkeypatch.setattr(os, "link", answer_is_lost)
+    assert claimed(store, claim_of(1), {})
+
+
+def test_what_was_built_stays_where_nobody_knows_whether_it_was_claimed(
+    store: SharedStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("activemq_fleet.install.disk.sync_directory", _fails)
+    with pytest.raises(OSError, match="the disk is full of holes"):
+        claimed(store, claim_of(1), {})
+    monkeypatch.undo()
+    store.highest()
+    assert [path.name for path in (tmp_path / "generations").iterdir()]
+
+
+def _fails(_path: str) -> None:
+    raise OSError("the disk is full of holes")
+
+
+def test_a_store_without_hard_links_is_refused(store: SharedStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuses(_source: str, _target: str) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", refuses)
+    with pytest.raises(FenceError, match=r"no hard link can be made there .*, which a fenced store needs"):
+        claimed(store, claim_of(1), {})

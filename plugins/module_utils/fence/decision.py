@@ -12,11 +12,11 @@ from enum import Enum
 class Claim:
     """One line of the store's history: who made which generation. Numbers count from 1, without a gap.
 
-    ``token`` names the guard that claimed, and no other one ever. ``directory`` is the generation's, below the store.
+    ``node`` names the host whose guard claimed, for good. ``directory`` is the generation's, below the store.
     """
 
     number: int
-    token: str
+    node: str
     directory: str
 
 
@@ -58,9 +58,9 @@ class Step:
 
 @dataclass(frozen=True)
 class Fence:
-    """What one guard knows, and its decisions.
+    """What the guard of one node knows, and its decisions.
 
-    Invariant: a generation is only ever written by brokers of the guard that claimed it, one at a time, and a broker
+    Invariant: a generation is only ever written by brokers of the node that claimed it, one at a time, and a broker
     is let into a generation only after a look that showed its claim as the highest. Claiming is an exclusive
     creation of the next number, so there is one line of generations, and each is made from the one before it. So a
     broker that runs on without its guard's leave (frozen, cut off, its lock given to the other node) can write only
@@ -69,12 +69,12 @@ class Fence:
     The pair's lock only says whose turn it is to try. Two guards that both believe to hold it are harmless: one of
     them gets the next number.
 
-    ``own``: tokens of claims whose broker is proved dead, or is this guard's own and waits: of this guard, and of
-    earlier ones on the same host. ``built_from``: the generation from which the next was made and not yet claimed.
-    ``serves``: the generation that the broker was let into, None while it waits.
+    ``node``: this guard's own. A guard starts only when every earlier broker of its node is dead, so a claim of the
+    node is one that no other broker serves from. ``built_from``: the generation from which the next was made and not
+    yet claimed. ``serves``: the generation that the broker was let into, None while it waits.
     """
 
-    own: frozenset[str] = frozenset()
+    node: str
     built_from: int | None = None
     serves: int | None = None
 
@@ -83,8 +83,8 @@ class Fence:
         if self.serves is not None:
             return self._keep_serving(look, self.serves)
         if not look.holds_lock:
-            return Step(Action.WAIT)
-        if look.highest and look.highest.token in self.own:
+            return Step(Action.WAIT, look.number)
+        if look.highest and look.highest.node == self.node:
             return Step(Action.ADMIT, look.number)
         if self.built_from == look.number:
             return Step(Action.CLAIM, look.number + 1)
@@ -102,12 +102,8 @@ class Fence:
         """Note that a generation was made from ``number``. Another is made once another number is in force."""
         return replace(self, built_from=number)
 
-    def claimed(self, token: str) -> Fence:
-        """Note that the claim was made: the next look tells whether it is the highest still."""
-        return replace(self, own=self.own | {token}, built_from=None)
-
-    def dropped(self) -> Fence:
-        """Note that nothing is left of what was made and not claimed."""
+    def claimed(self) -> Fence:
+        """Note that a claim was tried. The next look tells whether it was made, and is the highest still."""
         return replace(self, built_from=None)
 
     def admitted(self, number: int) -> Fence:

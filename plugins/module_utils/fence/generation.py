@@ -25,9 +25,10 @@ from .shared_store import FenceError
 
 _INDEX = ("db.data", "db.redo", "db.free")
 _SKIPPED = ("lock",)
-_SETTLING = 0.01
-"""Seconds between two looks at the files before they are copied: more than the step of a file system's clock, so that
-what is written during the copy has another time than what was written before it."""
+SETTLING = 0.1
+"""Seconds between taking the pair's lock and the copy. A guard that lives and lost its lock unawares looks twice
+meanwhile, and ends its broker. It is also more than the step of a file system's clock, so that what is
+written during the copy has another time than what was written before it."""
 PATIENCE = 2.0
 """Seconds that are waited for a broker that still writes. A guard ends its broker within a tenth of that."""
 
@@ -53,33 +54,31 @@ class Generation:
 
 def make_first(target: str) -> Generation:
     """Make the empty generation of a store that nobody has used."""
+    disk.remove_tree(target)
     os.mkdir(target, 0o750)
-    disk.sync_directory(os.path.dirname(target))
     return Generation({}, "", 0, has_index=True)
 
 
 def make_generation(source: str, target: str, patience: float = PATIENCE) -> Generation:
-    """Make ``target`` of the generation ``source``, and sync it. What fails leaves ``target`` to be removed.
+    """Make ``target`` of the generation ``source``, and sync it. What is there of an earlier try is removed first.
 
     While the files still change, the copy is made again; after ``patience`` seconds it is made without the index.
     Raises FenceError for what is no kahaDB store alone, OSError, for instance on a full volume.
     """
     deadline = time.monotonic() + patience
     while True:
+        disk.remove_tree(target)
         before = _settled(source)
         last = time.monotonic() > deadline
         made = _make(source, target, list(before), with_index=not last)
         if last or _looks_of(source) == before:
-            break
-        disk.remove_tree(target)
-    disk.sync_directory(target)
-    disk.sync_directory(os.path.dirname(target))
-    return made
+            disk.sync_directory(target)
+            return made
 
 
 def _settled(source: str) -> dict[str, tuple[int, int, int]]:
     looks = _looks_of(source)
-    time.sleep(_SETTLING)
+    time.sleep(SETTLING)
     return looks
 
 
@@ -94,7 +93,12 @@ def _looks_of(source: str) -> dict[str, tuple[int, int, int]]:
                 raise FenceError(
                     f"{entry.path} is no file: a fenced store is one kahaDB directory, without others in it"
                 )
-            status = entry.stat(follow_symlinks=False)
+            # Opened, because NFS shows what others have changed for certain only to who opens a file.
+            descriptor = os.open(entry.path, os.O_RDONLY | os.O_NOFOLLOW)
+            try:
+                status = os.fstat(descriptor)
+            finally:
+                os.close(descriptor)
             found[entry.name] = status.st_ino, status.st_size, status.st_mtime_ns
     return dict(sorted(found.items()))
 
@@ -139,8 +143,8 @@ def _take_row(source: str, target: str, names: list[str], ends: dict[str, int]) 
 
 
 def _first_kind(path: str) -> int:
-    with _content(path) as data:
-        return journal.first_kind(data)
+    with open(path, "rb") as file:
+        return journal.first_kind(file.read(journal.LONGEST_HEAD))
 
 
 def _end_of_batches(path: str) -> int:

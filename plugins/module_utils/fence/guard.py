@@ -16,7 +16,6 @@ import argparse
 import contextlib
 import ctypes
 import fcntl
-import json
 import os
 import secrets
 import signal
@@ -24,6 +23,7 @@ import socket
 import subprocess
 import sys
 import time
+import zlib
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as LateError
 from typing import Any, NoReturn
@@ -42,9 +42,9 @@ RETRY_INTERVAL = 1.0
 """Seconds until a guard tries again that had the lock and could not make or claim a generation."""
 LOOK_TIMEOUT = 20.0
 """Seconds that the store has to answer a look. A broker on a store that does not answer serves nobody either."""
+FIRST_TIDY = 2.0
 TIDY_INTERVAL = 60.0
-"""Seconds between two looks for generations that can go."""
-_PAUSES = {Action.WAIT: TRY_INTERVAL, Action.STAY: LOOK_INTERVAL}
+"""Seconds until the first look for generations that can go, and between two of them."""
 _BUILD_TIMEOUT = 600
 """Seconds that making a generation may take: the index of the store is copied, and systemd hears nothing meanwhile."""
 _PR_SET_PDEATHSIG = 1
@@ -56,14 +56,26 @@ def main() -> NoReturn:
     """Run the guard until its broker has ended; the exit status is the broker's, or ``ENDED``."""
     parser = argparse.ArgumentParser(prog="guard", description="Run a broker behind a fence.")
     parser.add_argument("--store", required=True)
-    parser.add_argument("--local", required=True)
-    parser.add_argument("command", nargs="+")
+    parser.add_argument("--local")
+    parser.add_argument("--tidy", action="store_true")
+    parser.add_argument("command", nargs="*")
     options = parser.parse_args()
     try:
-        sys.exit(Guard(options.store, options.local).run(options.command))
+        status = (
+            _tidy_store(options.store) if options.tidy else Guard(options.store, options.local).run(options.command)
+        )
     except (FenceError, OSError) as error:
-        _say(f"the broker is not started: {error}")
-        sys.exit(1)
+        _say(f"{'old generations are kept for now' if options.tidy else 'the broker is not started'}: {error}")
+        status = 1
+    # Not by way of sys.exit, which waits for a look at a store that does not answer.
+    os._exit(status)
+
+
+def _tidy_store(store: str) -> int:
+    """Remove what can go of a store's old generations, and say so; return the exit status 0."""
+    for sentence in tidy(SharedStore(store)):
+        _say(sentence)
+    return 0
 
 
 def _exit_status(code: int) -> int:
@@ -94,7 +106,15 @@ def _tell_systemd(text: str) -> None:
 
 
 def _say(text: str) -> None:
-    print(f"guard: {text}", flush=True)
+    # Where it goes to may be a full disk.
+    with contextlib.suppress(OSError):
+        print(f"guard: {text}", flush=True)
+
+
+def _own_program() -> list[str]:
+    """Return the words that start this very program once more: the library's module, or the packed file."""
+    spec = sys.modules["__main__"].__spec__
+    return [sys.executable, "-m", spec.parent] if spec and spec.parent else [sys.executable, "-I", sys.argv[0]]
 
 
 class Guard:
@@ -105,14 +125,14 @@ class Guard:
         self._local = local
         self._link = os.path.join(local, "store")
         self._gate = os.path.join(local, "gate")
-        self._record = os.path.join(local, "claim.json")
         self._token = secrets.token_hex(16)
+        self._node = ""
         self._built: tuple[Claim, dict[str, Any]] | None = None
         self._broker: subprocess.Popen[bytes] | None = None
         self._looks = ThreadPoolExecutor(1, thread_name_prefix="look")
-        self._tidies = ThreadPoolExecutor(1, thread_name_prefix="tidy")
-        self._tidying: Future[None] | None = None
-        self._tidy_at = 0.0
+        self._tidier: subprocess.Popen[bytes] | None = None
+        self._tidy_at = time.monotonic() + FIRST_TIDY
+        self._ended_before = 0
 
     def run(self, command: list[str]) -> int:
         """Start the broker at the gate, and serve as its guard until it has ended; return the exit status.
@@ -121,48 +141,41 @@ class Guard:
         """
         os.makedirs(self._local, 0o750, exist_ok=True)
         alive = self._only_one()
+        self._node = self._read_node()
         self._store.prepare()
         disk.point(os.path.join(self._local, SHARED_LINK), self._store.directory)
-        own = self._read_record()
-        if own:
-            # Nobody else holds the file `alive`, so the broker that wrote this generation is dead.
-            self._note_end(own)
         self._close_gate()
-        fence = Fence(frozenset([own.token] if own else []))
         self._broker = _start(command, (alive,))
         signal.signal(signal.SIGTERM, lambda *_: self._send(signal.SIGTERM))
         try:
-            return _exit_status(self._watch(fence, self._broker))
+            return _exit_status(self._watch(Fence(self._node), self._broker))
         finally:
             self._kill()
+            self._store.unlock()
             self._close_gate()
-            self._drop_built()
-            own = self._read_record()
-            if own:
-                with contextlib.suppress(OSError, FenceError):
-                    self._note_end(own)
+            with contextlib.suppress(OSError, FenceError):
+                self._note_ends(self._store.look().number)
 
     def _watch(self, fence: Fence, broker: subprocess.Popen[bytes]) -> int:
         while True:
             step = fence.next(self._look())
             _tell_systemd("WATCHDOG=1")
-            if step.action is Action.STAY:
-                self._tidy(step.number)
             if step.action is Action.END:
                 self._kill()
                 _say(f"the broker was killed: {step.reason}")
                 return ENDED
-            pause = _PAUSES.get(step.action, 0.0)
             try:
-                fence = self._carry_out(fence, step)
+                fence, pause = self._carry_out(fence, step)
             except (OSError, FenceError) as error:
                 if fence.serves is not None:
                     raise
                 _say(f"it cannot {step.action.value}: {error}")
                 self._store.unlock()
-                fence = fence.dropped()
-                pause = RETRY_INTERVAL
+                fence, pause = fence.claimed(), RETRY_INTERVAL
+                self._drop_building()
+                self._tidy_at = 0.0
             if pause:
+                self._tidy()
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     return broker.wait(pause)
 
@@ -175,84 +188,105 @@ class Guard:
             _say(f"the store cannot be seen: {error or 'it does not answer'}")
             return Look(holds_lock=False, highest=None)
 
-    def _carry_out(self, fence: Fence, step: Step) -> Fence:
+    def _carry_out(self, fence: Fence, step: Step) -> tuple[Fence, float]:
+        """Carry out a step; return what is known now, and the seconds until the next look."""
         if step.action is Action.WAIT:
-            self._store.try_lock(self._token)
-        elif step.action is Action.BUILD:
+            return self._wait(fence, step.number)
+        if step.action is Action.BUILD:
             self._build(step.number)
-            return fence.built(step.number)
-        elif step.action is Action.CLAIM:
-            return fence.claimed(self._claim(step.number))
-        elif step.action is Action.ADMIT:
+            return fence.built(step.number), 0.0
+        if step.action is Action.CLAIM:
+            self._claim(step.number)
+            return fence.claimed(), 0.0
+        if step.action is Action.ADMIT:
             self._admit(step.number)
-            return fence.admitted(step.number)
-        return fence
+            return fence.admitted(step.number), 0.0
+        return fence, LOOK_INTERVAL
+
+    def _wait(self, fence: Fence, number: int) -> tuple[Fence, float]:
+        """Try to get the lock. What was built before is old: somebody else may have written meanwhile."""
+        self._note_ends(number)
+        has_it = self._store.try_lock(self._token)
+        return fence.claimed(), 0.0 if has_it else TRY_INTERVAL
 
     def _build(self, number: int) -> None:
-        """Make a generation under a name that nobody else uses; a token serves one claim only."""
-        self._drop_built()
-        token = secrets.token_hex(16)
-        claim = Claim(number + 1, token, f"{number + 1}-{token}")
-        self._built = claim, {}
-        target = self._store.generation(claim.directory)
+        """Make a generation where only this node's guard makes one."""
+        target = self._store.building(self._node)
         began = time.monotonic()
         _tell_systemd(f"WATCHDOG_USEC={_BUILD_TIMEOUT * 1_000_000}")
-        made = make_generation(self._path_of(number), target) if number else make_first(target)
-        _tell_systemd(f"WATCHDOG_USEC={os.environ.get('WATCHDOG_USEC', '')}")
+        try:
+            made = make_generation(self._path_of(number), target) if number else make_first(target)
+        finally:
+            _tell_systemd(f"WATCHDOG_USEC={os.environ.get('WATCHDOG_USEC', '')}")
+        claim = Claim(number + 1, self._node, f"{number + 1}-{secrets.token_hex(16)}")
         self._built = claim, {**made.to_dict(), "host": socket.gethostname(), "made": time.time()}
         _say(
             f"generation {claim.number} was made in {time.monotonic() - began:.3f} s: {made.links} files linked, "
             f"{len(made.ends)} copied, {'with' if made.has_index else 'without'} its index"
         )
 
-    def _tidy(self, number: int) -> None:
-        """Remove old generations now and then, beside the looks, which must not wait for it."""
-        if self._tidying and not self._tidying.done():
-            return
-        now = time.monotonic()
-        if now >= self._tidy_at:
-            self._tidy_at = now + TIDY_INTERVAL
-            self._tidying = self._tidies.submit(self._tidy_now, number)
-
-    def _tidy_now(self, number: int) -> None:
-        try:
-            for sentence in tidy(self._store, number):
-                _say(sentence)
-        except (OSError, FenceError) as error:
-            _say(f"old generations are kept for now: {error}")
-
-    def _drop_built(self) -> None:
-        """Remove what was made and not claimed: no claim will ever name it."""
-        if self._built:
-            with contextlib.suppress(OSError):
-                disk.remove_tree(self._store.generation(self._built[0].directory))
-            self._built = None
+    def _drop_building(self) -> None:
+        """Remove what was made and has no number: its room may be what is missing."""
+        with contextlib.suppress(OSError):
+            disk.remove_tree(self._store.building(self._node))
 
     def _path_of(self, number: int) -> str:
         return self._store.generation(self._store.read_claim(number)[0].directory)
 
-    def _claim(self, number: int) -> str:
+    def _claim(self, number: int) -> None:
         if self._built is None or self._built[0].number != number:
             raise FenceError(f"no generation {number} was made")
-        claim, told = self._built
-        # Written first: after a crash between the two the token stands in no claim, and says nothing.
-        disk.replace_file(self._record, json.dumps(vars(claim)).encode(), 0o640)
-        if self._store.claim(claim, told):
-            self._built = None
-            _say(f"generation {number} is claimed")
-            if number > 1:
-                # A broker that still runs there ends by itself when it sees this, on 5.9 and later.
+        (claim, told), self._built = self._built, None
+        if not self._store.claim(claim, told):
+            disk.remove_tree(self._store.generation(claim.directory))
+            raise FenceError(f"another guard has claimed generation {number}")
+        _say(f"generation {number} is claimed")
+        if number > 1:
+            # A broker that still runs there ends by itself when it sees this, on 5.9 and later.
+            with contextlib.suppress(OSError, FenceError):
                 disk.remove(os.path.join(self._path_of(number - 1), "lock"))
-            return claim.token
-        self._drop_built()
-        raise FenceError(f"another guard has claimed generation {number}")
 
     def _admit(self, number: int) -> None:
-        self._store.withdraw_end(number)
-        disk.point(self._link, self._path_of(number))
+        path = self._path_of(number)
+        if not os.path.isdir(path):
+            raise FenceError(f"{path} is gone, which is in force: put it back from a backup")
+        self._store.sync_claims()
+        disk.point(self._link, path)
+        self._tidy_at = time.monotonic() + FIRST_TIDY
         _say(f"the broker is let into generation {number}")
 
+    # -- old generations ----------------------------------------------------------------------
+
+    def _note_ends(self, highest: int) -> None:
+        """Note that this node's brokers before the one in force are dead, for which a guard that has started stands.
+
+        Only for a broker that is at the gate, or dead.
+        """
+        if highest != self._ended_before:
+            for number in self._store.generations_by_number():
+                if number >= highest or self._store.has_ended(number):
+                    continue
+                if self._store.read_claim(number)[0].node == self._node:
+                    self._store.note_end(number)
+            self._ended_before = highest
+
+    def _tidy(self) -> None:
+        """Remove old generations now and then, in another process: a look must not wait for it, nor fail with it."""
+        now = time.monotonic()
+        if now >= self._tidy_at and (self._tidier is None or self._tidier.poll() is not None):
+            self._tidy_at = now + TIDY_INTERVAL
+            with contextlib.suppress(OSError):
+                self._tidier = subprocess.Popen([*_own_program(), "--store", self._store.directory, "--tidy"])
+
     # -- the broker ---------------------------------------------------------------------------
+
+    def _read_node(self) -> str:
+        """Return the name of this node, in hexadecimal digits: made once, and another on a host of another name."""
+        path = os.path.join(self._local, "node")
+        if not os.path.exists(path):
+            disk.replace_file(path, secrets.token_hex(12).encode(), 0o640)
+        with open(path, encoding="ascii") as file:
+            return f"{zlib.crc32(socket.gethostname().encode()):08x}{file.read().strip()}"
 
     def _only_one(self) -> int:
         """Return the open file whose lock guard and broker hold as long as one of them lives.
@@ -280,17 +314,3 @@ class Guard:
         if self._broker:
             self._send(signal.SIGKILL)
             self._broker.wait()
-
-    # -- what this host has claimed -----------------------------------------------------------
-
-    def _read_record(self) -> Claim | None:
-        try:
-            with open(self._record, "rb") as file:
-                return Claim(**json.loads(file.read()))
-        except (FileNotFoundError, ValueError, TypeError):
-            return None
-
-    def _note_end(self, own: Claim) -> None:
-        with contextlib.suppress(FileNotFoundError):
-            if self._store.read_claim(own.number)[0] == own:
-                self._store.note_end(own.number, own.token)

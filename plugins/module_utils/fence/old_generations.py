@@ -4,75 +4,124 @@
 
 A broker that was frozen may have acknowledged messages after its files were copied. They lie in its generation, behind
 the point that the claim of the next one tells. So a generation goes only when its broker is proved dead and nothing
-lies there; else it is kept, and the messages are written down.
+lies there, or when what lies there was sent to the pair again; else it is kept, and the messages are written down.
+Every guard may do that at any time: what a later claim has replaced is never used again.
 """
 
 from __future__ import annotations
 
-import json
 import os
-import re
 from collections.abc import Iterator
-from contextlib import suppress
+from dataclasses import dataclass
 
 from ..install import disk
-from ..kahadb import journal
+from ..kahadb import journal, openwire_message
 from .shared_store import SharedStore
 
-_NUMBERED = re.compile(r"([1-9][0-9]{0,8})-[0-9a-f]{8,64}")
 
+@dataclass(frozen=True)
+class MessageBehind:
+    """A message that only an old generation holds.
 
-def messages_behind(generation: str, open_file: str, end: int) -> list[tuple[str, str]]:
-    """Return destination and id of each message in a generation that the next one was made without.
-
-    ``open_file`` is the journal file that was being written when the next one was made, ``end`` how many bytes were
-    taken of it. Raises OSError.
+    ``destination`` is type and name as in ``journal.Command``. The message itself, an OpenWire frame, is ``size`` bytes
+    from ``offset`` on in the journal file ``path``. ``in_doubt``: its XA transaction was prepared, and not decided.
     """
-    return [
-        (command.destination.partition(":")[2], command.message)
-        for path, offset in _rest(generation, open_file, end)
-        for command in journal.commands_after(path, offset)
-        if command.kind == journal.ADD
-    ]
+
+    destination: str
+    message: str
+    path: str
+    offset: int
+    size: int
+    in_doubt: bool
+
+    def frame(self) -> bytes:
+        """Return the message as the store holds it."""
+        with open(self.path, "rb") as file:
+            file.seek(self.offset)
+            return file.read(self.size)
+
+    def row(self) -> dict[str, str]:
+        """Return what names the message, ready for JSON: destination, message id, and an agent's event id."""
+        kind, _, name = self.destination.partition(":")
+        event = openwire_message.event_id(self.frame())
+        return {
+            "destination": f"{'topic' if kind in journal.TOPIC_KINDS else 'queue'}://{name}",
+            "message": self.message,
+            **({"event": event} if event else {}),
+            **({"transaction": "prepared, and not decided"} if self.in_doubt else {}),
+        }
 
 
-def _rest(generation: str, open_file: str, end: int) -> Iterator[tuple[str, int]]:
-    """Yield the files that the next generation does not have whole, and from where on. Moved ones bring no message."""
-    names = sorted(filter(journal.FILE.fullmatch, os.listdir(generation)), key=journal.number_of)
-    for name in names:
-        if name == open_file or journal.number_of(name) > journal.number_of(open_file):
-            yield os.path.join(generation, name), end if name == open_file else 0
+def messages_behind(store: SharedStore, number: int) -> Iterator[MessageBehind]:
+    """Yield the messages that were acknowledged in a generation after its files were copied for the next one.
 
-
-def tidy(store: SharedStore, current: int) -> Iterator[str]:
-    """Remove what can go of the generations before ``current``; yield a sentence for each that went or has to stay.
-
-    Only the guard whose generation is in force may call this. Raises OSError, FenceError.
+    A message of a transaction counts where the commit came after that. Raises OSError, FenceError.
     """
-    for directory in sorted(os.listdir(store.generations)):
-        match = _NUMBERED.fullmatch(directory)
-        number = int(match[1]) if match else 0
-        if not 0 < number <= current:
-            continue
-        claim, _ = store.read_claim(number)
-        if claim.directory != directory:
-            # Its number is taken, so nobody can claim it any more.
-            disk.remove_tree(store.generation(directory))
-        elif number < current and store.has_ended(number) and not os.path.lexists(store.behind(number)):
-            yield _end(store, number, directory)
-
-
-def _end(store: SharedStore, number: int, directory: str) -> str:
+    claim, _ = store.read_claim(number)
     _, told = store.read_claim(number + 1)
-    open_file = told["open_file"]
-    messages = messages_behind(store.generation(directory), open_file, told["ends"].get(open_file, 0))
-    if not messages:
-        disk.remove_tree(store.generation(directory))
-        return f"generation {number} is removed: the one after it has all that it held"
-    rows = [{"destination": destination, "message": message} for destination, message in messages]
-    with suppress(FileExistsError):
-        disk.write_file(store.behind(number), json.dumps(rows, indent=1).encode(), 0o640, disk.Owner())
-    return (
-        f"generation {number} is kept: {len(messages)} messages in it came after the other node took over; "
-        f"{store.behind(number)} names them"
-    )
+    yield from behind_point(store.generation(claim.directory), told["open_file"], told["ends"])
+
+
+def behind_point(generation: str, open_file: str, ends: dict[str, int]) -> Iterator[MessageBehind]:
+    """Yield the messages behind a point of a generation's journal; the parameters are as in ``Generation``."""
+    names = sorted(filter(journal.FILE.fullmatch, os.listdir(generation)), key=journal.number_of)
+    behind = {
+        name: ends.get(name, 0)
+        for name in names
+        if name == open_file or journal.number_of(name) > journal.number_of(open_file)
+    }
+    prepared: set[bytes] = set()
+    committed: set[bytes] = set()
+    for name, offset in behind.items():
+        for command in journal.commands_after(os.path.join(generation, name), offset):
+            if command.kind == journal.PREPARE:
+                prepared.add(command.transaction)
+            elif command.kind in (journal.COMMIT, journal.ROLLBACK):
+                prepared.discard(command.transaction)
+                (committed.add if command.kind == journal.COMMIT else committed.discard)(command.transaction)
+    decided = committed | prepared
+    for name in names if decided else behind:
+        path = os.path.join(generation, name)
+        for command in journal.commands_after(path, 0 if decided else behind[name]):
+            start, stop = command.content
+            is_behind = not decided or (name in behind and start >= behind[name])
+            if command.kind == journal.ADD and (
+                command.transaction in decided or (is_behind and not command.transaction)
+            ):
+                in_doubt = command.transaction in prepared
+                yield MessageBehind(command.destination, command.message, path, start, stop - start, in_doubt)
+
+
+def tidy(store: SharedStore) -> Iterator[str]:
+    """Remove what can go of the generations before the one in force; yield a sentence for each that goes or stays.
+
+    Raises OSError, FenceError.
+    """
+    highest = store.highest()
+    for number, directories in store.generations_by_number().items():
+        if highest is None or number > highest.number:
+            break
+        claimed = store.read_claim(number)[0].directory
+        for directory in directories:
+            if directory != claimed:
+                # Its number is taken, so nobody can claim it any more.
+                disk.remove_tree(store.generation(directory))
+            elif number < highest.number:
+                yield from _tidy_claimed(store, number, store.generation(directory))
+
+
+def _tidy_claimed(store: SharedStore, number: int, path: str) -> Iterator[str]:
+    if store.was_replayed(number):
+        disk.remove_tree(path)
+        yield f"generation {number} is removed: the messages that only it held were sent to the pair again"
+    elif store.has_ended(number) and not os.path.lexists(store.behind(number)):
+        rows = [message.row() for message in messages_behind(store, number)]
+        if rows:
+            store.note_behind(number, rows)
+            yield (
+                f"generation {number} is kept: {len(rows)} messages in it came after the other node took over; "
+                f"{store.behind(number)} names them"
+            )
+        else:
+            disk.remove_tree(path)
+            yield f"generation {number} is removed: the one after it has all that it held"

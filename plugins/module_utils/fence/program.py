@@ -10,7 +10,7 @@ from types import ModuleType
 from ..host import untrusted_paths
 from ..install import configuration_archive, disk
 from ..install.program_archive import pack
-from ..kahadb import journal
+from ..kahadb import journal, openwire_message
 from . import decision, generation, guard, old_generations, shared_store
 
 _PARTS: tuple[ModuleType, ...] = (
@@ -21,6 +21,7 @@ _PARTS: tuple[ModuleType, ...] = (
     guard,
     journal,
     old_generations,
+    openwire_message,
     shared_store,
     untrusted_paths,
 )

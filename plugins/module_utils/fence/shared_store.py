@@ -7,7 +7,9 @@
     STORE/fence/claims/N        who made generation N, and from which files; made once, never changed
     STORE/fence/ended/N         the broker that wrote generation N is proved dead
     STORE/fence/behind/N        messages that generation N holds, and the one after it does not
+    STORE/fence/replayed/N      those messages were sent to the pair again
     STORE/generations/N-TOKEN/  a generation: a kahaDB store
+    STORE/generations/building-NODE/  what the guard of a node copies and links before it has a number
 
 A name that two guards may make is made by ``link``, which fails where the name is there: it carries its content from
 its first moment, on NFS too, where exclusive creation came late.
@@ -21,6 +23,7 @@ import json
 import os
 import re
 import struct
+import time
 from contextlib import suppress
 from typing import Any
 
@@ -30,6 +33,7 @@ from .decision import Claim, Look
 
 _NUMBER = re.compile(r"[1-9][0-9]{0,8}")
 _DIRECTORY = re.compile(r"[1-9][0-9]{0,8}-[0-9a-f]{8,64}")
+_LOCKED = (errno.EAGAIN, errno.EACCES)
 _LONGEST_CLAIM = 1 << 20
 """Bytes. A claim names the files of a generation, some 60 bytes for each of 32 MB."""
 _LONGEST_TOKEN = 128
@@ -73,6 +77,7 @@ class SharedStore:
         self._claims = os.path.join(directory, "fence", "claims")
         self._ended = os.path.join(directory, "fence", "ended")
         self._behind = os.path.join(directory, "fence", "behind")
+        self._replayed = os.path.join(directory, "fence", "replayed")
         self.generations = os.path.join(directory, "generations")
         self._lock = os.path.join(directory, "fence", "lock")
         self._held: int | None = None
@@ -88,15 +93,28 @@ class SharedStore:
             )
         tombstone = os.path.join(self.directory, "lock")
         if os.path.isfile(tombstone):
-            os.unlink(tombstone)
+            self._remove_unused(tombstone)
         fence = os.path.dirname(self._claims)
-        for directory in (tombstone, fence, self._claims, self._ended, self._behind, self.generations):
+        for directory in (tombstone, fence, self._claims, self._ended, self._behind, self._replayed, self.generations):
             with suppress(FileExistsError):
                 os.mkdir(directory, 0o750)
         with suppress(FileExistsError):
             disk.write_file(os.path.join(tombstone, "README"), _NOTE.encode(), 0o644, disk.Owner())
         for directory in (self._ended, self._claims, fence, tombstone, self.directory):
             disk.sync_directory(directory)
+
+    def _remove_unused(self, lock: str) -> None:
+        """Remove the lock's file of an empty store. Raises FenceError where a broker without a guard has locked it."""
+        descriptor = os.open(lock, os.O_RDWR | os.O_NOFOLLOW)
+        try:
+            _lock(descriptor)
+            os.unlink(lock)
+        except OSError as error:
+            if error.errno not in _LOCKED:
+                raise
+            raise FenceError(f"a broker without a guard has locked {lock}: stop it") from None
+        finally:
+            os.close(descriptor)
 
     # -- the lock -----------------------------------------------------------------------------
 
@@ -112,7 +130,7 @@ class SharedStore:
             os.fsync(descriptor)
         except OSError as error:
             os.close(descriptor)
-            if error.errno in (errno.EAGAIN, errno.EACCES):
+            if error.errno in _LOCKED:
                 return False
             raise
         self._held, self._token = descriptor, token
@@ -121,25 +139,30 @@ class SharedStore:
     def holds_lock(self) -> bool:
         """Return whether the lock is held: its file is still the one that was locked, with the token of this guard.
 
-        Another token in it means that a file system gave the lock to somebody else without a word.
+        Another token in it means that a file system gave the lock to somebody else without a word. The file is opened
+        anew each time, because NFS shows what others have changed for certain only to who opens it. A lock of the open
+        file outlives that, unlike one of the process.
         """
         if self._held is None:
             return False
         try:
-            there = os.stat(self._lock)
+            descriptor = os.open(self._lock, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         except FileNotFoundError:
             return False
-        own = os.fstat(self._held)
-        return (there.st_ino, there.st_dev) == (own.st_ino, own.st_dev) and self._content() == self._token
-
-    def _content(self) -> str:
-        return os.pread(self._held or 0, _LONGEST_TOKEN, 0).decode(errors="replace").strip()
+        try:
+            there, own = os.fstat(descriptor), os.fstat(self._held)
+            content = os.pread(descriptor, _LONGEST_TOKEN, 0).decode(errors="replace").strip()
+        finally:
+            os.close(descriptor)
+        return (there.st_ino, there.st_dev) == (own.st_ino, own.st_dev) and content == self._token
 
     def unlock(self) -> None:
         """Give the pair's lock back."""
         if self._held is not None:
-            os.close(self._held)
-            self._held = None
+            held, self._held = self._held, None
+            # NFS may tell of an error of earlier writes here; the descriptor is closed all the same.
+            with suppress(OSError):
+                os.close(held)
 
     # -- the claims ---------------------------------------------------------------------------
 
@@ -159,7 +182,7 @@ class SharedStore:
             content = file.read(_LONGEST_CLAIM)
         try:
             told = json.loads(content)
-            claim = Claim(number, told["token"], told["directory"])
+            claim = Claim(number, told["node"], told["directory"])
             if told["number"] != number or not _DIRECTORY.fullmatch(claim.directory):
                 raise ValueError("it is about another generation")
         except (ValueError, KeyError, TypeError) as error:
@@ -167,44 +190,87 @@ class SharedStore:
         return claim, told
 
     def claim(self, claim: Claim, told: dict[str, Any]) -> bool:
-        """Claim a number for a generation that was made and synced; return False when somebody else has it."""
-        content = json.dumps({**told, "number": claim.number, "token": claim.token, "directory": claim.directory})
-        return self._make_once(self._claims, str(claim.number), claim.token, content)
+        """Claim a number for the generation that the claim's node has built and synced; False: somebody else has it.
 
-    def note_end(self, number: int, token: str) -> None:
-        """Note that the broker which wrote a generation is dead."""
-        self._make_once(self._ended, str(number), token, json.dumps({"token": token}))
+        What was built gets its own name first. It keeps that where the outcome is not known, and raises OSError.
+        """
+        content = json.dumps({**told, "number": claim.number, "node": claim.node, "directory": claim.directory})
+        draft = self._draft(self._claims, claim.number, claim.node, content)
+        # From here on no room is needed: on a full volume nothing is left behind that has no claim.
+        disk.rename(self.building(claim.node), self.generation(claim.directory))
+        return self._publish(draft, claim.number, content)
 
-    def withdraw_end(self, number: int) -> None:
-        """Take the note back, for a broker that is about to go on with the generation of its host."""
-        path = os.path.join(self._ended, str(number))
-        if os.path.lexists(path):
-            disk.remove(path)
-            disk.sync_directory(self._ended)
+    def sync_claims(self) -> None:
+        """Sync the claims: a broker that is let in acknowledges messages, which a claim that is lost would lose."""
+        disk.sync_directory(self._claims)
+
+    def note_end(self, number: int) -> None:
+        """Note that the broker which wrote a generation is dead. Only its own node may, once another is in force."""
+        self._note(self._ended, number, {"ended": time.time()})
 
     def has_ended(self, number: int) -> bool:
         """Return whether the broker that wrote a generation is known to be dead."""
         return os.path.lexists(os.path.join(self._ended, str(number)))
 
-    def _make_once(self, directory: str, name: str, token: str, content: str) -> bool:
-        temporary = os.path.join(directory, f".{token}")
-        disk.remove(temporary)
-        disk.write_file(temporary, content.encode(), 0o640, disk.Owner())
+    def note_behind(self, number: int, rows: list[dict[str, str]]) -> None:
+        """Note the messages that only a generation holds, one row each."""
+        self._note(self._behind, number, rows)
+
+    def note_replay(self, number: int, sent: int) -> None:
+        """Note that the ``sent`` messages which only a generation holds are in the one in force: it may go."""
+        self._note(self._replayed, number, {"replayed": time.time(), "messages": sent})
+
+    def was_replayed(self, number: int) -> bool:
+        """Return whether the messages that only a generation holds were sent to the pair again."""
+        return os.path.lexists(os.path.join(self._replayed, str(number)))
+
+    def _note(self, directory: str, number: int, content: Any) -> None:
+        text = json.dumps(content, indent=1)
+        self._publish(self._draft(directory, number, f"{os.getpid()}", text), number, text)
+
+    def _draft(self, directory: str, number: int, maker: str, content: str) -> str:
+        draft = os.path.join(directory, f".{number}-{maker}")
+        disk.remove(draft)
+        disk.write_file(draft, content.encode(), 0o640, disk.Owner())
+        return draft
+
+    def _publish(self, draft: str, number: int, content: str) -> bool:
+        """Give a file its number as name, and sync that; return False where another file has it."""
+        directory = os.path.dirname(draft)
+        path = os.path.join(directory, str(number))
         try:
-            # The answer may be lost where the link was made: the file's number of names knows.
-            with suppress(OSError):
-                os.link(temporary, os.path.join(directory, name))
-            is_made = os.stat(temporary).st_nlink == 2
+            try:
+                os.link(draft, path)
+            except OSError as error:
+                # The answer to a link that was made may be lost: what stands there tells.
+                if not os.path.lexists(path):
+                    raise FenceError(
+                        f"{directory}: no hard link can be made there ({error.strerror}), which a fenced store needs"
+                    ) from None
+            with open(path, "rb") as file:
+                is_made = file.read() == content.encode()
         finally:
-            disk.remove(temporary)
+            disk.remove(draft)
         disk.sync_directory(directory)
-        if not is_made and not os.path.lexists(os.path.join(directory, name)):
-            raise FenceError(f"{directory}: its file system makes no hard links: a fenced store needs them")
         return is_made
+
+    # -- the generations ----------------------------------------------------------------------
+
+    def generations_by_number(self) -> dict[int, list[str]]:
+        """Return the names of the generations' directories that are there, claimed or not, by the number they bear."""
+        found: dict[int, list[str]] = {}
+        for name in sorted(os.listdir(self.generations)):
+            if _DIRECTORY.fullmatch(name):
+                found.setdefault(int(name.partition("-")[0]), []).append(name)
+        return dict(sorted(found.items()))
 
     def generation(self, directory: str) -> str:
         """Return the path of a generation's directory."""
         return os.path.join(self.generations, directory)
+
+    def building(self, node: str) -> str:
+        """Return the path where the guard of a node makes a generation, before that has a number."""
+        return os.path.join(self.generations, f"building-{node}")
 
     def behind(self, number: int) -> str:
         """Return the path of the list of messages that only generation ``number`` holds."""

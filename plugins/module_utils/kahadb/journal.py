@@ -10,6 +10,7 @@ one byte, and the command as a framed protocol buffer (activemq-core's ``journal
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import mmap
 import os
 import re
@@ -25,6 +26,8 @@ MAX_FILE = 4 << 30
 """Bytes that a data file may have at most: a broker counts them in 31 bits, so it has written no larger file."""
 MAX_NAME = 1 << 20
 """Bytes of a destination, message id, subscription or transaction: a longer one counts as not readable."""
+TOPIC_KINDS = ("1", "3")
+"""The types of a topic and a temporary one, as ``Command.destination`` begins."""
 _HOLES = 64
 """How many times as large as what it takes of its disk a journal may look, beside what is reserved of its last file."""
 FILE = re.compile(r"db-([0-9]{1,18})\.log")
@@ -33,6 +36,8 @@ MOVED_ACKS = 16
 """The kind of the first record of a file into which 5.14 and later move acknowledgements of older files."""
 _CONTROL = struct.Struct(">iB11siq")
 _RECORD = struct.Struct(">iB")
+LONGEST_HEAD = _CONTROL.size + _RECORD.size + 1
+"""Bytes to the kind of a data file's first record."""
 _MAGIC = b"WRITE BATCH"
 _HEADER = struct.pack(">iB", _CONTROL.size, 2) + _MAGIC
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
@@ -45,6 +50,7 @@ class Command:
     ``kind``: one of ``ADD``, ``REMOVE``, ``COMMIT`` … ``transaction`` is the bytes that name it, empty outside of one;
     ``xa`` tells XA from local ones. ``message`` is the message id, of a trace its text.
     ``subscription`` is the key of a durable subscription; ``info`` False: the subscription is removed.
+    ``content`` are start and end of an added message itself in its data file.
     """
 
     kind: int
@@ -54,6 +60,7 @@ class Command:
     transaction: bytes = b""
     xa: bool = False
     info: bool = False
+    content: tuple[int, int] = dataclasses.field(default=(0, 0), compare=False)
 
 
 @dataclass
@@ -172,8 +179,11 @@ def end_of_batches(data: mmap.mmap) -> int:
     return found
 
 
-def first_kind(data: mmap.mmap) -> int:
-    """Return the kind of the first record of a data file, such as ``ADD`` or ``MOVED_ACKS``; -1 without one."""
+def first_kind(data: bytes) -> int:
+    """Return the kind of the first record of a data file, such as ``ADD`` or ``MOVED_ACKS``; -1 without one.
+
+    ``data``: at least its first ``LONGEST_HEAD`` bytes.
+    """
     at = _CONTROL.size
     if len(data) <= at + _RECORD.size or data[: len(_HEADER)] != _HEADER:
         return -1
@@ -219,6 +229,9 @@ _FIELDS = {
 }
 
 
+_CONTENT = 4
+
+
 def _keyed(kind: int, data: mmap.mmap, at: int, end: int) -> Command:
     transaction, destination, message, subscription, info = _FIELDS[kind]
     found = {field: (start, stop) for field, start, stop in _fields(data, at, end)}
@@ -231,6 +244,7 @@ def _keyed(kind: int, data: mmap.mmap, at: int, end: int) -> Command:
         transaction=name,
         xa=xa,
         info=bool(info) and info in found,
+        content=found.get(_CONTENT, (0, 0)) if kind == ADD else (0, 0),
     )
 
 

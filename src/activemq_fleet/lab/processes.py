@@ -138,7 +138,8 @@ def find_process(layout: Layout, run: ProcessRun) -> psutil.Process | None:
 def broker_behind(process: psutil.Process) -> psutil.Process | None:
     """Return the broker that a guard has started; None before that, and after its end."""
     try:
-        return next(iter(process.children()), None)
+        # A guard may have another child for a moment, which looks through old generations.
+        return next((child for child in process.children() if "--tidy" not in child.cmdline()), None)
     except psutil.Error:
         return None
 

@@ -248,15 +248,18 @@ def _connector(broker: Broker, connector: Connector, v: Values) -> _Connector:
     return _Connector(v(connector.name), v(uri), v(connector.discovery_uri) if connector.discovery_uri else None)
 
 
-_GATE_INTERVAL = 100
-_GATE_KEEP_ALIVE = 300
+_GATE_INTERVAL = 50
+_LOGGED_GATE_INTERVAL = 500
+"""Milliseconds between two tries at a guard's gate, and where each try is a line of the log."""
+_GATE_KEEP_ALIVE = 100
 """Milliseconds. A broker that was let in sleeps for so long before it serves, on 5.12 and later."""
 
 
 def _store(broker: Broker, v: Values) -> _Store:
     settings, release = broker.settings, broker.release
     # Behind a guard the lock that is tried is on the host's own disk.
-    acquire = settings.lock_acquire_interval or (_GATE_INTERVAL if broker.has_guard else None)
+    gate = _GATE_INTERVAL if release.logs_lock_wait_once else _LOGGED_GATE_INTERVAL
+    acquire = settings.lock_acquire_interval or (gate if broker.has_guard else None)
     keep_alive = settings.lock_keepalive_interval or (_GATE_KEEP_ALIVE if broker.has_guard else None)
     stop: Attributes = (("stopOnError", "true"),) if release.has_stop_on_error else ()
     if broker.profile.has_database_lease:

@@ -1,0 +1,156 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""Reads a message as kahaDB stores it: an OpenWire frame, loosely encoded, without a cache.
+
+Releases before 5.13 write version 6 of OpenWire, later ones version 11 into stores that they began (OpenWireFormat,
+CommandTypes.PROTOCOL_STORE_VERSION). Which one it is, only the frame's length shows.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from dataclasses import dataclass
+
+VERSIONS = (11, 6)
+_HEAD = struct.Struct(">iBiB")
+_STRING_AND_LONGS = {110: "", 120: "s", 121: "sq", 122: "sqq", 123: "sqq", 124: "s"}
+_DESTINATIONS = (100, 101, 102, 103)
+_MESSAGE_ID, _LOCAL_TRANSACTION, _XA_TRANSACTION = 110, 111, 112
+
+
+@dataclass(frozen=True)
+class StoredMessage:
+    """One message. ``frame`` is all of it, with its length in front; ``version`` is that of OpenWire.
+
+    The offsets count bytes of the frame: where the destination begins, the transaction, the rest (the original
+    destination and all else), and the message id; ``content`` are start and end of the body.
+    """
+
+    frame: bytes
+    version: int
+    destination: int
+    transaction: int
+    rest: int
+    message_id: int
+    content: tuple[int, int]
+
+
+class _Reader:
+    """A position in a frame. Raises ValueError, struct.error for what is not as the version says."""
+
+    def __init__(self, frame: bytes, version: int) -> None:
+        self.frame, self.version, self.at = frame, version, _HEAD.size
+
+    def skip(self, size: int) -> None:
+        if size < 0 or self.at + size > len(self.frame):
+            raise ValueError("the frame is shorter than its fields")
+        self.at += size
+
+    def number(self, form: str) -> int:
+        (value,) = struct.unpack_from(f">{form}", self.frame, self.at)
+        self.skip(struct.calcsize(f">{form}"))
+        return int(value)
+
+    def string(self) -> None:
+        if self.number("B"):
+            self.skip(self.number("H"))
+
+    def block(self) -> tuple[int, int]:
+        if not self.number("B"):
+            return 0, 0
+        size = self.number("i")
+        self.skip(size)
+        return self.at - size, self.at
+
+    def nested(self) -> None:
+        """Skip an object: an id, a destination, a transaction's id."""
+        if not self.number("B"):
+            return
+        kind = self.number("B")
+        if kind in _DESTINATIONS:
+            self.string()
+        elif kind == _MESSAGE_ID:
+            if self.version >= 10:
+                self.string()
+            self.nested()
+            self.skip(16)
+        elif kind == _LOCAL_TRANSACTION:
+            self.skip(8)
+            self.nested()
+        elif kind == _XA_TRANSACTION:
+            self.skip(4)
+            self.block()
+            self.block()
+        elif kind in _STRING_AND_LONGS:
+            self.string()
+            self.skip(8 * _STRING_AND_LONGS[kind].count("q"))
+        else:
+            raise ValueError(f"an object of kind {kind} is in it")
+
+    def array(self) -> None:
+        if self.number("B"):
+            for _ in range(self.number("H")):
+                self.nested()
+
+
+def read_message(frame: bytes) -> StoredMessage:
+    """Return a stored message's parts. Raises ValueError for what no release writes."""
+    for version in VERSIONS:
+        try:
+            return _read(frame, version)
+        except (ValueError, struct.error):
+            continue
+    raise ValueError("the message is not written as OpenWire 6 or 11")
+
+
+def _read(frame: bytes, version: int) -> StoredMessage:
+    reader = _Reader(frame, version)
+    if _HEAD.unpack_from(frame)[0] != len(frame) - 4:
+        raise ValueError("the frame's length is not its own")
+    reader.nested()  # producer
+    destination = reader.at
+    reader.nested()
+    transaction = reader.at
+    reader.nested()
+    rest = reader.at
+    reader.nested()  # original destination
+    message_id = reader.at
+    reader.nested()
+    reader.nested()  # original transaction
+    reader.string()  # group
+    reader.skip(4)
+    reader.string()  # correlation id
+    reader.skip(1 + 8 + 1)
+    reader.nested()  # reply to
+    reader.skip(8)
+    reader.string()  # type
+    content = reader.block()
+    reader.block()  # properties
+    reader.nested()  # data structure
+    reader.nested()  # target consumer
+    reader.skip(1 + 4)
+    reader.array()  # brokers on the way
+    reader.skip(8)
+    reader.string()  # user
+    reader.skip(2)
+    reader.array()  # cluster
+    reader.skip(16 + (version >= 10))
+    if reader.at != len(frame):
+        raise ValueError("the frame is longer than its fields")
+    return StoredMessage(frame, version, destination, transaction, rest, message_id, content)
+
+
+def event_id(frame: bytes) -> str:
+    """Return the id of an agent's event, the member ``eventId`` of a JSON object in the body; empty where none is."""
+    if b"eventId" not in frame:
+        return ""
+    try:
+        start, stop = read_message(frame).content
+        body = frame[start:stop]
+        # The body of a text message has its length in front.
+        found = json.loads(body[body.index(b"{") :])
+        identity = found.get("eventId")
+    except (ValueError, AttributeError):
+        return ""
+    return identity if isinstance(identity, str) else ""
