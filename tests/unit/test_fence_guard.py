@@ -178,11 +178,12 @@ def test_a_killed_broker_hands_over_at_once_and_its_old_generation_goes(nodes: t
 def test_fifty_quick_kills_leave_one_generation_for_each_node_and_no_half_made_one(nodes: tuple[Node, Node]) -> None:
     """Each guard is killed at another moment of its start, its take-over or its serving."""
     for kill in range(50):
-        guard = nodes[kill % 2].start()
+        node = nodes[kill % 2]
+        guard = node.start()
         time.sleep(0.02 * (kill % 17))
         guard.kill()
         guard.wait()
-        until(lambda kill=kill: not is_held(nodes[kill % 2].local / "alive"))
+        until(lambda: not is_held(node.local / "alive"))  # noqa: B023
     a, b = nodes
     a.start()
     until(lambda: a.served)
