@@ -8,9 +8,10 @@ from typing import TypeVar
 
 from activemq_fleet.diagram.balancers import PAD, BalancerBoxes
 from activemq_fleet.diagram.canvas import Canvas
-from activemq_fleet.diagram.cards import Card, FullCard, SmallCard, inner_line, ports_of
-from activemq_fleet.diagram.lines import Stroke, draw_stroke
-from activemq_fleet.diagram.pair_layout import PairLayout, arrange
+from activemq_fleet.diagram.cards import FullCard, SmallCard, inner_line, ports_of
+from activemq_fleet.diagram.lines import Stroke
+from activemq_fleet.diagram.pair_layout import place_pairs
+from activemq_fleet.diagram.placement import Box
 from activemq_fleet.diagram.scene import BrokerView, GroupView
 from activemq_fleet.diagram.text import listed, shorten, width_of, wrap
 from activemq_fleet.printable import counted
@@ -21,22 +22,27 @@ _Answer = TypeVar("_Answer")
 
 
 class GroupBox:
-    """The box of one group; measured when created, drawn where ``draw`` is told.
+    """The box of one group, measured when it is created.
 
-    ``width`` and ``height`` are in pixels. ``known`` are facts that the picture states elsewhere, which the heading
-    leaves out.
+    ``width`` and ``height`` are in pixels; both may grow before the box is drawn. ``known`` are facts that the picture
+    states elsewhere, which the heading leaves out.
     """
+
+    hanging = 0.0
 
     def __init__(self, view: GroupView, *, small: bool, card_width: float, known: Sequence[str] = ()) -> None:
         self.view = view
+        self.name = view.name
         self.small = small
-        usual = usual_release(view)
-        domain = common(view, domain_of)
-        self._cards: list[Card] = [
+        usual, domain = usual_release(view), common(view, domain_of)
+        cards: list[Box] = [
             SmallCard(pair, card_width, usual) if small else FullCard(pair, card_width, domain) for pair in view.pairs
         ]
-        _level(self._cards)
-        self.inside: PairLayout = arrange(view, self._cards, small=small)
+        # Equally high, so that lines between cards side by side are straight.
+        height = max(card.height for card in cards)
+        for card in cards:
+            card.height = height
+        self.inside = place_pairs(view, cards, small=small)
         name = width_of(view.name, "group-name")
         self._balancers = BalancerBoxes(view.balancers)
         framed = self.inside.width + (2 * PAD if view.balancers else 0.0)
@@ -48,56 +54,29 @@ class GroupBox:
         hidden = len(notes) - _MOST_NOTES
         self._notes = notes if hidden <= 0 else [*notes[:_MOST_NOTES], f"and {counted(hidden, 'line')} more"]
         self._top = 38 + 17 * len(self._facts) + 10.0
-        self._foot = 16 * len(self._notes) + 12 if self._notes else 0.0
         self._inside_top = self._top + self._balancers.extra
-        self.height = self._inside_top + self.inside.height + self._balancers.foot + self._foot + _PAD
+        self._notes_top = self._inside_top + self.inside.height + self._balancers.foot
+        self.height = self._notes_top + (16 * len(self._notes) + 12 if self._notes else 0.0) + _PAD
 
     @property
     def strokes(self) -> list[Stroke]:
         """All lines that are drawn inside the box, those within cards included."""
-        lines = list(self.inside.strokes)
-        if not self.small:
-            lines += [Stroke((), *inner_line(pair)) for pair in self.view.pairs if pair.inner_edges]
-        return lines
+        inner = [] if self.small else [pair for pair in self.view.pairs if pair.inner_edges]
+        return [*self.inside.strokes, *(Stroke((), *inner_line(pair)) for pair in inner)]
 
-    def draw(self, canvas: Canvas, x: float, y: float, height: float) -> None:
-        """Draw the box at (x, y); ``height`` may exceed ``self.height``, so that boxes in a row are equally high."""
-        with canvas.group(f"group {self.view.name}", at=(x, y)):
-            canvas.rect(0, 0, self.width, height, "group-box", 12)
-            canvas.text(_PAD, 28, shorten(self.view.name, "group-name", self.width - 2 * _PAD), "group-name ink")
+    def draw(self, canvas: Canvas, x: float, y: float) -> None:
+        with canvas.group(f"group {self.name}", at=(x, y)):
+            canvas.rect(0, 0, self.width, self.height, "group-box", 12)
+            canvas.text(_PAD, 28, shorten(self.name, "group-name", self.width - 2 * _PAD), "group-name ink")
             for row, line in enumerate(self._facts):
                 canvas.text(_PAD, 48 + 17 * row, line, "facts muted")
             if self.view.balancers:
                 with canvas.group(at=((self.width - self._framed_width) / 2, self._top)):
                     self._balancers.draw(canvas, self._framed_width, self.inside.height)
-            with canvas.group(at=(_PAD + (self.width - 2 * _PAD - self.inside.width) / 2, self._inside_top)):
-                self._draw_inside(canvas)
-            top = self._inside_top + self.inside.height + self._balancers.foot + 22
+            with canvas.group(at=((self.width - self.inside.width) / 2, self._inside_top)):
+                self.inside.draw(canvas)
             for row, line in enumerate(self._notes):
-                canvas.text(_PAD, top + 16 * row, line, "small muted")
-
-    def _draw_inside(self, canvas: Canvas) -> None:
-        inside = self.inside
-        if inside.bus is not None:
-            canvas.rect(0, 0, inside.width, inside.bus, "cloud", inside.bus / 2)
-            text = shorten(inside.caption, "label", inside.width - 30)
-            canvas.text(inside.width / 2, inside.bus / 2 + 4, text, "label ink", "middle")
-        if inside.frame:
-            canvas.rect(0, 8, inside.width, inside.height - 8, f"line line-{inside.frame}", 12)
-            width = width_of(inside.caption, "label") + 16
-            canvas.rect(20, 0, width, 16, "group-box-fill")
-            canvas.text(28, 12, inside.caption, "label ink")
-        for stroke in inside.strokes:
-            draw_stroke(canvas, stroke)
-        for card, (x, y) in inside.places:
-            card.draw(canvas, x, y)
-
-
-def _level(cards: Sequence[Card]) -> None:
-    """Make all cards as high as the highest, so that lines between cards side by side are straight."""
-    height = max(card.height for card in cards)
-    for card in cards:
-        card.height = height
+                canvas.text(_PAD, self._notes_top + 22 + 16 * row, line, "small muted")
 
 
 def common(

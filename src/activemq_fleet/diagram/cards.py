@@ -7,7 +7,6 @@ in the group's heading.
 from __future__ import annotations
 
 import re
-from typing import Protocol
 
 from activemq_fleet.addresses import join
 from activemq_fleet.diagram.canvas import Canvas, number
@@ -28,17 +27,6 @@ _ROW, _ROWS_FROM, _INSET = 17.0, 25.0, 6.0
 _INNER_ROOM = 34.0
 
 
-class Card(Protocol):
-    """The card of one pair, of a size in pixels; ``hanging`` is the height of its agents below the card."""
-
-    pair: PairView
-    width: float
-    height: float
-    hanging: float
-
-    def draw(self, canvas: Canvas, x: float, y: float) -> None: ...
-
-
 def ports_of(node: BrokerView) -> list[str]:
     """Return a broker's ports as ``openwire 61616`` and so on, in the order of its connectors."""
     return [f"{name} {port}" for name, port in node.broker.ports.items()]
@@ -52,6 +40,7 @@ class FullCard:
 
     def __init__(self, pair: PairView, width: float, domain: str | None) -> None:
         self.pair = pair
+        self.name = pair.name
         self.width = width
         self._texts = [_node_lines(node, width - 2 * PAD - _INDENT - 6, domain) for node in pair.nodes]
         self._heights = [30.0 + _LINE * len(lines) for lines in self._texts]
@@ -153,6 +142,7 @@ class SmallCard:
 
     def __init__(self, pair: PairView, width: float, usual: str) -> None:
         self.pair = pair
+        self.name = pair.name
         self.width = width
         self.hanging = 0.0
         self._usual = usual

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from activemq_fleet.diagram.canvas import Canvas, Point, number
-from activemq_fleet.diagram.scene import Flow
+from activemq_fleet.diagram.scene import Connection, Flow
 
 CORNER = 9.0
 HEAD = 8.0
@@ -23,6 +23,11 @@ class Stroke:
     kind: str
     flow: Flow
     title: str = ""
+
+    @classmethod
+    def of(cls, connection: Connection, points: tuple[Point, ...]) -> Stroke:
+        """Return the line of a connection through points, from the connection's ``a`` to its ``b``."""
+        return cls(points, connection.kind, connection.flow, connection.tooltip)
 
 
 def draw_stroke(canvas: Canvas, stroke: Stroke) -> None:

@@ -53,6 +53,11 @@ class Connection:
     def count(self) -> int:
         return len(self.edges)
 
+    def flow_from(self, name: str) -> Flow:
+        """Return the flow as seen from the end ``name``: forward where messages leave it."""
+        mirrored: dict[Flow, Flow] = {"forward": "backward", "backward": "forward"}
+        return self.flow if name == self.a else mirrored.get(self.flow, self.flow)
+
     @property
     def arrow(self) -> str:
         return {"forward": "→", "backward": "←", "duplex": "↔", "each way": "⇄"}[self.flow]

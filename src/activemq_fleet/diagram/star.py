@@ -1,4 +1,4 @@
-"""Lay out a star: a group to which many groups are linked beside rows of those groups.
+"""Place a star: a box to which many boxes are linked, beside rows of those boxes.
 
 The lines run together along a trunk and above each row, with a caption above each box; two dozen separate lines could
 not be followed.
@@ -7,94 +7,82 @@ not be followed.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
-from activemq_fleet.diagram.boxes import GroupBox
-from activemq_fleet.diagram.canvas import Point
-from activemq_fleet.diagram.captions import caption
-from activemq_fleet.diagram.layout import Label, Layout, layout_cost
 from activemq_fleet.diagram.lines import Stroke
-from activemq_fleet.diagram.scene import Connection, Flow
+from activemq_fleet.diagram.placement import (
+    LINE_HEIGHT,
+    Area,
+    Box,
+    Label,
+    Placement,
+    Sheet,
+    column_counts,
+    most_readable,
+    place_in_grid,
+)
+from activemq_fleet.diagram.scene import Connection
 from activemq_fleet.diagram.text import width_of, wrap
 
 _LEAST_SPOKES = 5
-_GAP, _CHANNEL, _ABOVE, _TRUNK, _DROP, _LINE = 26.0, 46.0, 12.0, 36.0, 22.0, 15.0
-_BACK: Mapping[Flow, Flow] = {
-    "forward": "backward", "backward": "forward", "duplex": "duplex", "each way": "each way",
-}  # fmt: skip
+_ABOVE, _TRUNK, _DROP, _BESIDE_LINE = 12.0, 36.0, 22.0, 20.0
 
 
-@dataclass(frozen=True, slots=True)
-class Star:
-    """A group in the middle and the groups linked to it; a spoke's connection is None where it has none."""
+def hub_of(connections: Sequence[Connection]) -> str | None:
+    """Return the name of the box that all connections join to different boxes.
 
-    hub: GroupBox
-    spokes: tuple[tuple[GroupBox, Connection | None], ...]
+    Returns None unless there are at least five, of one kind and direction.
+    """
+    ends = [{connection.a, connection.b} for connection in connections]
+    shared = set.intersection(*ends) if ends else set()
+    if len(connections) < _LEAST_SPOKES or len(shared) != 1:
+        return None
+    (name,) = shared
+    looks = {(connection.kind, connection.flow_from(name)) for connection in connections}
+    return name if len(set.union(*ends)) == len(connections) + 1 and len(looks) == 1 else None
 
-    @classmethod
-    def of(cls, boxes: Sequence[GroupBox], between: Sequence[Connection]) -> Star | None:
-        """Return the star that the connections make.
 
-        Returns None unless at least five connections, of one kind and direction, join one group with different groups.
-        """
-        ends = [{connection.a, connection.b} for connection in between]
-        shared = set.intersection(*ends) if ends else set()
-        if len(between) < _LEAST_SPOKES or len(shared) != 1:
-            return None
-        (name,) = shared
-        by_spoke = {connection.b if connection.a == name else connection.a: connection for connection in between}
-        looks = {(c.kind, c.flow if c.a == name else _BACK[c.flow]) for c in between}
-        if len(by_spoke) < len(between) or len(looks) > 1:
-            return None
-        hub = next(box for box in boxes if box.view.name == name)
-        return cls(hub, tuple((box, by_spoke.get(box.view.name)) for box in boxes if box is not hub))
+def place_star(
+    hub: str,
+    boxes: Sequence[Box],
+    connections: Sequence[Connection],
+    gap: tuple[float, float],
+    sheet: Sheet,
+    captions: Mapping[str, list[str]] | None = None,
+) -> Placement:
+    """Return the box named ``hub`` beside rows of the others; every connection joins it to one of them.
 
-    def layout(self) -> Layout:
-        """Return the star's layout in the number of columns that makes the picture largest on paper."""
-        counts = {-(-len(self.spokes) // rows) for rows in range(1, len(self.spokes) + 1)}
-        return min((self._in_columns(count) for count in sorted(counts)), key=layout_cost)
+    ``gap`` is the room (pixels) between columns and rows; their number is chosen for ``sheet``. ``captions``
+    are the captions of lines, by the name of the other box.
+    """
+    middle = next(box for box in boxes if box.name == hub)
+    spokes = [box for box in boxes if box is not middle]
+    lines = {
+        box.name: wrap((captions or {}).get(box.name, ()), "label", box.width - _DROP - _BESIDE_LINE, " · ")
+        for box in spokes
+    }
+    channel = gap[1] + LINE_HEIGHT * max(map(len, lines.values()))
+    left = middle.width + 2 * _TRUNK
 
-    def _in_columns(self, columns: int) -> Layout:
-        left = self.hub.width + 2 * _TRUNK
-        sizes = {box.view.name: len(box.view.pairs) for box, _ in (*self.spokes, (self.hub, None))}
-        captions = {box.view.name: _caption_lines(box, connection, sizes) for box, connection in self.spokes}
-        channel = _CHANNEL + _LINE * (max(map(len, captions.values())) - 1)
-        starts = [left]
-        for column in range(min(columns, len(self.spokes))):
-            starts.append(starts[-1] + max(box.width for box, _ in self.spokes[column::columns]) + _GAP)
-        result = Layout(boxes=[(self.hub, (0.0, channel), self.hub.height)])
-        start = (self.hub.width, channel + self.hub.height / 2)
-        y = 0.0
-        for first in range(0, len(self.spokes), columns):
-            row = self.spokes[first : first + columns]
-            y += channel
-            height = max(box.height for box, _ in row)
-            for column, (box, connection) in enumerate(row):
-                x = starts[column]
-                result.boxes.append((box, (x, y), height))
-                if connection:
-                    end = (x + _DROP, y)
-                    result.strokes.append(self._stroke(connection, start, end, y - channel + _ABOVE))
-                    _write(result, captions[box.view.name], end)
-            y += height
-        result.width = starts[-1] - _GAP
-        result.height = max(y, channel + self.hub.height)
-        return result
+    def in_columns(columns: int) -> Placement:
+        placement = place_in_grid(spokes, columns, (gap[0], channel), {0: left}, {0: channel})
+        placement.height = max(placement.height, channel + middle.height + middle.hanging)
+        return placement
 
-    def _stroke(self, connection: Connection, start: Point, end: Point, lane: float) -> Stroke:
-        trunk = start[0] + _TRUNK
+    placement = most_readable(map(in_columns, column_counts(len(spokes))), sheet)
+    areas = placement.areas
+    placement.boxes.insert(0, (middle, Area(0.0, channel, middle.width, middle.height)))
+    start = middle.width, channel + middle.height / 2
+    drawn: dict[str, int] = {}
+    for connection in connections:
+        name = connection.b if connection.a == hub else connection.a
+        again = drawn[name] = drawn.get(name, -1) + 1  # a second connection runs beside the first
+        trunk, lane = middle.width + _TRUNK - 9 * again, areas[name].y - channel + _ABOVE - 9 * again
+        end = areas[name].x + _DROP + 18 * again, areas[name].y
         points = (start, (trunk, start[1]), (trunk, lane), (end[0], lane), end)
-        flow = connection.flow if connection.a == self.hub.view.name else _BACK[connection.flow]
-        return Stroke(points, connection.kind, flow, connection.tooltip)
-
-
-def _caption_lines(box: GroupBox, connection: Connection | None, sizes: Mapping[str, int]) -> list[str]:
-    """Return a connection's caption, wrapped to the width of the spoke's box."""
-    words = caption(connection, sizes) if connection else []
-    return wrap(words, "label", box.width - _DROP - 20, " · ")
-
-
-def _write(result: Layout, lines: list[str], end: Point) -> None:
-    if lines:
-        middle = end[0] + 14 + max(width_of(line, "label") for line in lines) / 2
-        result.labels.append(Label((middle, end[1] - 10 - _LINE * (len(lines) - 1)), lines))
+        placement.strokes.append(Stroke(points, connection.kind, connection.flow_from(hub), connection.tooltip))
+    for name, caption in lines.items():
+        if caption:
+            x = areas[name].x + _DROP + 14 + max(width_of(line, "label") for line in caption) / 2
+            y = areas[name].y - 10 - LINE_HEIGHT * (len(caption) - 1)
+            placement.labels.append(Label((x, y), caption))
+    return placement

@@ -10,8 +10,9 @@ from activemq_fleet.diagram.boxes import GroupBox, heading_facts, shared_facts, 
 from activemq_fleet.diagram.canvas import Canvas, number
 from activemq_fleet.diagram.captions import describe
 from activemq_fleet.diagram.cards import FullCard, SmallCard
-from activemq_fleet.diagram.group_layout import MOST_DRAWN, choose_layout
+from activemq_fleet.diagram.group_layout import MOST_DRAWN, are_listed, place_groups
 from activemq_fleet.diagram.legend import draw_findings, draw_legend, signs_of
+from activemq_fleet.diagram.pair_layout import Frame
 from activemq_fleet.diagram.scene import SEVERITIES, GroupView, Scene, scene_of
 from activemq_fleet.diagram.style import style_sheet
 from activemq_fleet.diagram.text import listed, wrap
@@ -47,17 +48,18 @@ def _small_width(group: GroupView) -> float:
 
 
 def _document(scene: Scene, boxes: list[GroupBox], known: Sequence[str], *, small: bool) -> str:
-    layout = choose_layout(boxes, scene.between)
-    strokes = [*layout.strokes, *(stroke for box in boxes for stroke in box.strokes)]
-    frames = {box.inside.frame for box in boxes if box.inside.frame}
-    width = max(layout.width, _LEAST_WIDTH)
+    placement = place_groups(boxes, scene.between)
+    strokes = [*placement.strokes, *(stroke for box in boxes for stroke in box.strokes)]
+    frames = {inner.kind for box in boxes for inner, _ in box.inside.boxes if isinstance(inner, Frame)}
+    width = max(placement.width, _LEAST_WIDTH)
     canvas = Canvas()
     y = _draw_heading(canvas, scene, known, width)
     if scene.idle_balancers:
         y += draw_idle(canvas, scene.idle_balancers, _MARGIN, y, width)
-    layout.draw(canvas, _MARGIN + (width - layout.width) / 2, y)
-    y += layout.height + 24
-    if layout.listed:
+    with canvas.group(at=(_MARGIN + (width - placement.width) / 2, y)):
+        placement.draw(canvas)
+    y += placement.height + 24
+    if are_listed(scene.between):
         y += _draw_between(canvas, scene, y, width)
     y += draw_findings(canvas, scene, _MARGIN, y, width)
     y += draw_legend(canvas, signs_of(scene, strokes, frames, small=small), _MARGIN, y, width) + 18

@@ -1,0 +1,139 @@
+"""Place boxes of one picture in a grid, and hold what was placed: boxes, lines and captions with their positions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+from activemq_fleet.diagram.canvas import Canvas, Point
+from activemq_fleet.diagram.lines import Stroke, draw_stroke
+from activemq_fleet.diagram.text import width_of
+
+LINE_HEIGHT = 15.0
+"""Pixels from one line of a caption to the next."""
+_MOST_COLUMNS = 24
+
+
+class Box(Protocol):
+    """A box that is placed: the card of a pair, or the box of a group, with the least size that it needs, in pixels.
+
+    ``hanging`` is the height of what hangs below it. Its placement sets its size before it is drawn.
+    """
+
+    name: str
+    width: float
+    height: float
+    hanging: float
+
+    def draw(self, canvas: Canvas, x: float, y: float) -> None: ...
+
+
+class Area(NamedTuple):
+    """A rectangle, by its upper left corner and its size in pixels."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+
+    @property
+    def right(self) -> float:
+        return self.x + self.width
+
+    @property
+    def bottom(self) -> float:
+        return self.y + self.height
+
+
+@dataclass(slots=True)
+class Label:
+    """A caption of one or more lines above a point, on a background of its own; ``at`` is the middle of its first."""
+
+    at: Point
+    lines: list[str]
+
+    def draw(self, canvas: Canvas) -> None:
+        x, y = self.at
+        for row, line in enumerate(self.lines):
+            width = width_of(line, "label") + 8
+            canvas.rect(x - width / 2, y + LINE_HEIGHT * row - 11, width, LINE_HEIGHT, "paper")
+            canvas.text(x, y + LINE_HEIGHT * row, line, "label ink", "middle")
+
+
+@dataclass(slots=True)
+class Placement:
+    """Boxes with their areas, lines and captions, from (0, 0), in pixels.
+
+    ``notes`` are links that are written below as text, where lines could not be followed.
+    """
+
+    width: float = 0.0
+    height: float = 0.0
+    boxes: list[tuple[Box, Area]] = field(default_factory=list)
+    strokes: list[Stroke] = field(default_factory=list)
+    labels: list[Label] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def areas(self) -> dict[str, Area]:
+        """The area of each box, by the box's name."""
+        return {box.name: area for box, area in self.boxes}
+
+    def draw(self, canvas: Canvas) -> None:
+        for stroke in self.strokes:
+            draw_stroke(canvas, stroke)
+        for box, area in self.boxes:
+            box.width, box.height = area.width, area.height
+            box.draw(canvas, area.x, area.y)
+        for label in self.labels:
+            label.draw(canvas)
+
+
+def place_in_grid(
+    boxes: Sequence[Box],
+    columns: int,
+    gap: tuple[float, float],
+    before_column: Mapping[int, float] | None = None,
+    before_row: Mapping[int, float] | None = None,
+    least_widths: Mapping[str, float] | None = None,
+) -> Placement:
+    """Return boxes placed row by row, those of a row equally high.
+
+    ``gap`` is the room (pixels) between columns and between rows. ``before_column`` and ``before_row`` are additional
+    room before a column or row of this number, the number of rows standing for the room below all. ``least_widths`` are
+    widths that boxes have at least, by name.
+    """
+    wider, lower, least = before_column or {}, before_row or {}, least_widths or {}
+    widths = {box.name: max(box.width, least.get(box.name, 0.0)) for box in boxes}
+    rows = [boxes[first : first + columns] for first in range(0, len(boxes), columns)]
+    placement = Placement()
+    left: list[float] = []
+    for column in range(len(rows[0])):
+        left.append(placement.width + wider.get(column, 0.0) + (gap[0] if column else 0.0))
+        placement.width = left[-1] + max(widths[row[column].name] for row in rows if column < len(row))
+    for number, row in enumerate(rows):
+        top = placement.height + lower.get(number, 0.0) + (gap[1] if number else 0.0)
+        height = max(box.height for box in row)
+        placement.boxes += [(box, Area(x, top, widths[box.name], height)) for box, x in zip(row, left, strict=False)]
+        placement.height = top + height + max(box.hanging for box in row)
+    placement.height += lower.get(len(rows), 0.0)
+    return placement
+
+
+def column_counts(boxes: int) -> list[int]:
+    """Return the numbers of columns that are worth trying for a number of boxes, ascending: one for each row count."""
+    counts = {-(-boxes // rows) for rows in range(1, boxes + 1)}
+    return sorted(count for count in counts if count <= _MOST_COLUMNS)
+
+
+class Sheet(NamedTuple):
+    """A sheet of paper: how many times it is as wide as high, and how many pixels of its height show other things."""
+
+    aspect: float
+    besides: float = 0.0
+
+
+def most_readable(placements: Iterable[Placement], sheet: Sheet) -> Placement:
+    """Return the placement that is largest when it is scaled to fit a sheet; of equally large ones the first."""
+    return min(placements, key=lambda one: max(one.width / sheet.aspect, one.height + sheet.besides))
