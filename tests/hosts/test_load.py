@@ -12,7 +12,8 @@ from typing import Any, cast
 
 import pytest
 
-from activemq_fleet.lab.load_process import LoadGenerator, write_status
+from activemq_fleet.lab.load_generator import LoadGenerator
+from activemq_fleet.lab.load_process import write_status
 from tests.hosts import load
 from tests.hosts.load import gaps, merged
 

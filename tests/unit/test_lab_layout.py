@@ -19,11 +19,13 @@ def test_an_inventory_has_the_same_directory_however_it_is_named(
 ) -> None:
     (tmp_path / "shop").mkdir()
     monkeypatch.chdir(tmp_path)
-    assert layout_for(["shop"]) == layout_for([str(tmp_path / "shop")]) == layout_for(["shop/"])
+    named = {layout_for([source]).directory for source in ("shop", str(tmp_path / "shop"), "shop/")}
+    assert len(named) == 1
 
 
 def test_two_inventories_of_one_name_have_two_directories(tmp_path: Path) -> None:
-    assert layout_for([str(tmp_path / "a" / "shop")]) != layout_for([str(tmp_path / "b" / "shop")])
+    named = [layout_for([str(tmp_path / parent / "shop")]).directory for parent in "ab"]
+    assert named[0] != named[1]
 
 
 def test_the_directory_shows_which_inventory_it_is(tmp_path: Path) -> None:
@@ -41,7 +43,7 @@ def test_a_directory_of_the_users_own_is_taken(tmp_path: Path) -> None:
 def test_a_directory_behind_a_link_is_the_same_lab(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real")
-    assert layout_for(["x"], tmp_path / "link") == layout_for(["x"], tmp_path / "real")
+    assert layout_for(["x"], tmp_path / "link").directory == layout_for(["x"], tmp_path / "real").directory
 
 
 @pytest.mark.parametrize("name", ["with space", "with,comma", "with%percent", "with:colon"])

@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from activemq_fleet.lab.readiness import credentials_of, is_port_taken, listens_on_port
+from activemq_fleet.lab.readiness import credentials_of, is_port_taken
 from activemq_fleet.settings.encrypted import EncryptedValue
 from tests.unit.lab_fleets import PAIR, fleet_of, variables
 
@@ -29,13 +29,6 @@ def test_nobody_logs_in_where_everybody_may() -> None:
 
 def test_a_password_that_cannot_be_opened_is_of_no_use() -> None:
     assert credentials_of(fleet_of(variables(network_password=EncryptedValue("x"))).broker(PAIR[0])) is None
-
-
-def test_a_port_is_found_whatever_stands_after_it() -> None:
-    listening = ("nio://a.example.com:61618?maximumConnections=1000", "stomp://a.example.com:61613")
-    assert listens_on_port(listening, 61618)
-    assert listens_on_port(listening, 61613)
-    assert not listens_on_port(listening, 1618)
 
 
 def test_a_port_that_somebody_has_is_taken() -> None:

@@ -31,7 +31,8 @@ from activemq_fleet.lab import audit_process
 from activemq_fleet.lab.collected import collect_logs
 from activemq_fleet.lab.drill_files import account_for_pair
 from activemq_fleet.lab.lab import Lab
-from activemq_fleet.lab.load_process import LoadGenerator, make_load_generator
+from activemq_fleet.lab.load_generator import LoadGenerator
+from activemq_fleet.lab.load_process import make_load_generator
 from activemq_fleet.lab.load_spec import load_spec, stomp_load_spec
 from activemq_fleet.lab.polling import poll
 from activemq_fleet.lab.status import HostStatus

@@ -25,7 +25,7 @@ from activemq_fleet.lab.layout import Layout
 from activemq_fleet.lab.log_tail import LOG, LogTail, explain_failed_run
 from activemq_fleet.lab.loopback_overlay import Software
 from activemq_fleet.lab.processes import ProcessRun
-from activemq_fleet.lab.readiness import is_port_taken, listens_on_port, probe_broker
+from activemq_fleet.lab.readiness import is_port_taken, probe_broker
 from activemq_fleet.lab.state import LabState, make_store
 from activemq_fleet.logs import BrokerRun
 from activemq_fleet.render import service
@@ -84,7 +84,7 @@ class Hosts:
         return BrokerSnapshot(conclusion.state, story, process, run, conclusion.reason)
 
     def _evidence(self, broker: Broker, process: psutil.Process | None, story: BrokerRun, timeout: float) -> Evidence:
-        """What the process, its sockets, its log and its connectors show."""
+        """Return what the process, its sockets, its log and its connectors show."""
         if process and broker.has_guard:
             process = processes.broker_behind(process)
         found = read_process(process.pid) if process else None
@@ -118,8 +118,9 @@ class Hosts:
         return self.process(broker) is not None
 
     def listens(self, broker: Broker, port: int) -> bool:
-        """Return whether the broker's log says that it listens on a port."""
-        return listens_on_port(self.broker_run(broker).listening, port)
+        """Return whether the broker runs and listens on a port."""
+        process = self.process(broker)
+        return process is not None and is_listening(process.pid, [(self.address(broker.host), port)])
 
     def install(self, broker: Broker) -> str:
         """Install the broker's rendered files unless they are current; return the name of their version."""

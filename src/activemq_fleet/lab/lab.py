@@ -24,9 +24,8 @@ from activemq_fleet.lab.loopback_overlay import Substitution
 from activemq_fleet.lab.operations import record_operation
 from activemq_fleet.lab.polling import poll
 from activemq_fleet.lab.port_reservation import PortReservations
-from activemq_fleet.lab.pure import check_pair, check_start
 from activemq_fleet.lab.readiness import credentials_of
-from activemq_fleet.lab.startup import Progress, Startup
+from activemq_fleet.lab.startup import Progress, Startup, check_pair, check_start
 from activemq_fleet.lab.state import load, prepare
 from activemq_fleet.lab.status import Bridge, HostStatus, bridges_of, status_of
 from activemq_fleet.lab.stomp import Credentials
@@ -167,7 +166,7 @@ class Lab:
 
     def status(self) -> tuple[HostStatus, ...]:
         """Return the current status of every broker, in the order of the inventory."""
-        hosts, snapshots = self._hosts, self._look()
+        hosts, snapshots = self._hosts, self._observe_all()
         return tuple(status_of(hosts, broker, snapshots[broker.host]) for broker in hosts.fleet.brokers)
 
     def other_sources(self) -> tuple[str, ...]:
@@ -185,7 +184,7 @@ class Lab:
         broker that runs already or does not start.
         """
         with self._layout.locked():
-            hosts, broker = self._hosts, self._broker(host)
+            hosts, broker = self._hosts, self.fleet.broker(host)
             if hosts.is_alive(broker):
                 raise LabError(f"{broker.host} runs already")
             if self._claims.reserve(self._layout.directory, hosts.lab.block) != hosts.lab.block:
@@ -203,7 +202,7 @@ class Lab:
 
         A pure broker is killed instead, because its controlled stop loses messages.
         """
-        broker = self._broker(host)
+        broker = self.fleet.broker(host)
         with self.record_operation("lab stop", host):
             peer = self.fleet.broker(broker.peer) if broker.peer else None
             hands_over = peer is not None and self._hosts.is_alive(peer)
@@ -213,27 +212,27 @@ class Lab:
 
     def kill(self, host: str) -> float:
         """Send SIGKILL to the broker's process group; return the time of the kill in seconds since the epoch."""
-        return self._hosts.kill(self._broker(host))
+        return self._hosts.kill(self.fleet.broker(host))
 
     def pause(self, host: str) -> None:
         """Freeze a broker by SIGSTOP: it keeps its lock and its connections, and answers nobody."""
-        self._hosts.freeze(self._broker(host))
+        self._hosts.freeze(self.fleet.broker(host))
 
     def resume(self, host: str) -> None:
         """Let a frozen broker go on, by SIGCONT."""
-        self._hosts.thaw(self._broker(host))
+        self._hosts.thaw(self.fleet.broker(host))
 
     def state(self, host: str) -> BrokerState:
         """Return the current state of a broker."""
-        return self._hosts.observe(self._broker(host)).state
+        return self._hosts.observe(self.fleet.broker(host)).state
 
     def is_alive(self, host: str) -> bool:
         """Return whether the process of a broker runs, or that of its guard."""
-        return self._hosts.is_alive(self._broker(host))
+        return self._hosts.is_alive(self.fleet.broker(host))
 
     def bridges(self, host: str) -> tuple[Bridge, ...]:
         """Return the bridges that the log of a broker's current run shows as established; () without a run."""
-        broker = self._broker(host)
+        broker = self.fleet.broker(host)
         snapshot = self._hosts.observe(broker)
         return bridges_of(self._hosts, broker, snapshot.broker_run) if snapshot.process else ()
 
@@ -242,26 +241,26 @@ class Lab:
 
         Seen on 5.5.1 only; ``logs.BrokerRun.half_links`` describes the cause.
         """
-        return self._hosts.broker_run(self._broker(host)).half_links
+        return self._hosts.broker_run(self.fleet.broker(host)).half_links
 
     def started_at(self, host: str) -> float | None:
         """Return when the broker's log says that it started, in epoch seconds; None if it is not started."""
-        story = self._hosts.broker_run(self._broker(host))
+        story = self._hosts.broker_run(self.fleet.broker(host))
         return story.since.timestamp() if story.phase == "started" and story.since else None
 
     def operations_file(self, host: str) -> Path:
         """Return the path of the file that records the lab's operations on a broker, for ``audit``."""
-        return self._layout.operations_file(self._broker(host).host)
+        return self._layout.operations_file(self.fleet.broker(host).host)
 
     def record_operation(self, operation: str, host: str) -> AbstractContextManager[None]:
         """Return a context manager that records the begin and end of an operation on both nodes of a host's pair."""
         return self._record_operation(
-            operation, [broker.host for broker in self._pair(self._broker(host).pair).in_order]
+            operation, [broker.host for broker in self._pair(self.fleet.broker(host).pair).in_order]
         )
 
     def log(self, host: str) -> Path:
         """Return the path of a broker's log."""
-        return self._hosts.log_path(self._broker(host))
+        return self._hosts.log_path(self.fleet.broker(host))
 
     # -- waiting ------------------------------------------------------------------------------
 
@@ -280,7 +279,7 @@ class Lab:
     def wait_state(self, host: str, state: BrokerState, timeout: float = LAB_READY) -> None:
         """Wait until a broker is in a state. Raises LabError after ``timeout`` seconds."""
         if not poll(lambda: self.state(host) == state, timeout):
-            broker = self._broker(host)
+            broker = self.fleet.broker(host)
             raise LabError(
                 f"{broker.host} is {self.state(host)}, not {state}, after {timeout:g} s: {self._hosts.failure(broker)}"
             )
@@ -290,7 +289,7 @@ class Lab:
 
         Raises LabError after ``timeout`` seconds.
         """
-        target = self._broker(to).host
+        target = self.fleet.broker(to).host
 
         def found() -> Bridge | None:
             return next((b for b in self.bridges(host) if b.remote_host == target and not b.responder), None)
@@ -299,7 +298,7 @@ class Lab:
         if bridge is None:
             peers = ", ".join(str(bridge.remote_host) for bridge in self.bridges(host)) or "nobody"
             raise LabError(
-                f"{self._broker(host).host} has no bridge to {target} after {timeout:g} s, but to {peers}; "
+                f"{self.fleet.broker(host).host} has no bridge to {target} after {timeout:g} s, but to {peers}; "
                 f"it is {self.state(host)}, and {target} is {self.state(to)}"
             )
         return bridge
@@ -328,10 +327,7 @@ class Lab:
             return self.fleet.pairs[name].in_order
         if name in groups:
             return tuple(broker for pair in groups[name].pairs for broker in pair.in_order)
-        return (self._broker(name),)
-
-    def _broker(self, host: str) -> Broker:
-        return self.fleet.broker(host)
+        return (self.fleet.broker(name),)
 
     def _pair(self, name: str) -> Pair:
         if name not in self.fleet.pairs:
@@ -352,26 +348,20 @@ class Lab:
                 hosts.check_ports(broker)
         try:
             Startup(hosts, timeout, self._progress).run(list(hosts.fleet.pairs.values()))
-            self._await_links(timeout)
+            links = Links(hosts)
+            if missing := links.wait_until_up(self._observe_all, timeout):
+                raise LinksDownError(*map(links.describe, missing))
         except BaseException:
             self._down()
             raise
 
-    def _look(self) -> dict[str, BrokerSnapshot]:
-        """One look at every broker, by inventory name, in the order of the inventory."""
+    def _observe_all(self) -> dict[str, BrokerSnapshot]:
+        """Return a snapshot of every broker, by inventory name, in the order of the inventory."""
         hosts = self._hosts
         brokers = hosts.fleet.brokers
         with ThreadPoolExecutor(max_workers=max(1, len(brokers))) as pool:
             snapshots = pool.map(hosts.observe, brokers)
         return {broker.host: snapshot for broker, snapshot in zip(brokers, snapshots, strict=True)}
-
-    def _await_links(self, timeout: float) -> None:
-        links = Links(self._hosts)
-        if not links:
-            return
-        missing = links.wait_until_up(self._look, timeout)
-        if missing:
-            raise LinksDownError(*(links.describe(link) for link in missing))
 
     def _prepare(self) -> tuple[Substitution, ...]:
         if self._read is None:
@@ -385,7 +375,7 @@ class Lab:
             self.__dict__.pop(name, None)
 
     def _write_clients(self) -> None:
-        """Clients' files with loopback addresses: ``clients/GROUP/…`` and ``clients/HOST/…`` of agents."""
+        """Write clients' files with loopback addresses: ``clients/GROUP/…`` and ``clients/HOST/…`` of agents."""
         for path, content in render_clients(self.client_fleet).items():
             write_file(self._layout.directory / path, content, 0o644)
         for agent in self.client_fleet.agents:

@@ -9,7 +9,6 @@ import re
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import platformdirs
@@ -21,54 +20,27 @@ PRIVATE_FILE = 0o600
 PRIVATE_DIRECTORY = 0o700
 
 
-@dataclass(frozen=True, slots=True)
 class Layout:
     """The paths of one lab, all below ``directory``.
 
-    ``hosts/HOST/INSTANCE`` has the shape of a managed host's base directory (versions, current, data).
+    ``state`` is the file with the lab's addresses, variables and software; ``inventory`` the layer for
+    ``ansible-playbook -i INVENTORY -i LAYER``; ``host_vars`` the directory of the variables that the lab sets for each
+    host, which win over the inventory's host_vars; ``names`` the file for the JVM option ``-Djdk.net.hosts.file``.
+    ``hosts/HOST/INSTANCE`` has the shape of a managed host's base directory (versions, current, data). ``stores`` has
+    the stores that the nodes of a pair share, ``clients`` files for clients, with loopback addresses, and ``runs`` a
+    file for each broker that was started, which names its process.
     """
 
-    directory: Path
-
-    @property
-    def state(self) -> Path:
-        """The path of the file with the lab's addresses, variables and software."""
-        return self.directory / "lab.json"
-
-    @property
-    def inventory(self) -> Path:
-        """The path of the layer for ``ansible-playbook -i INVENTORY -i LAYER``."""
-        return self.directory / "inventory.yml"
-
-    @property
-    def host_vars(self) -> Path:
-        """The directory of the variables that the lab sets for each host, which win over the inventory's host_vars."""
-        return self.directory / "host_vars"
-
-    @property
-    def names(self) -> Path:
-        """The path of the file of host names for the JVM option ``-Djdk.net.hosts.file``."""
-        return self.directory / "names"
-
-    @property
-    def hosts(self) -> Path:
-        """The directory of the managed hosts' base directories."""
-        return self.directory / "hosts"
-
-    @property
-    def stores(self) -> Path:
-        """The directory of the stores that the nodes of a pair share."""
-        return self.directory / "stores"
-
-    @property
-    def clients(self) -> Path:
-        """The directory of client files that use loopback addresses."""
-        return self.directory / "clients"
-
-    @property
-    def runs(self) -> Path:
-        """The directory with one file for each broker that was started, which names its process."""
-        return self.directory / "run"
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.state = directory / "lab.json"
+        self.inventory = directory / "inventory.yml"
+        self.host_vars = directory / "host_vars"
+        self.names = directory / "names"
+        self.hosts = directory / "hosts"
+        self.stores = directory / "stores"
+        self.clients = directory / "clients"
+        self.runs = directory / "run"
 
     def base(self, host: str) -> Path:
         """Return the base directory (``activemq_base``) of a host."""
@@ -136,19 +108,15 @@ def _default(sources: Sequence[str]) -> Path:
 def write_file(path: Path, content: bytes | str, mode: int = PRIVATE_FILE) -> None:
     """Write a file whole or not at all, with its directory. Raises LabError, which names the file, on failure."""
     try:
-        _write(path, content.encode() if isinstance(content, str) else content, mode)
+        path.parent.mkdir(mode=PRIVATE_DIRECTORY, parents=True, exist_ok=True)
+        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                os.fchmod(descriptor, mode)
+                file.write(content.encode() if isinstance(content, str) else content)
+            os.replace(temporary, path)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
     except OSError as error:
         raise LabError(f"{path} cannot be written: {error.strerror or error}") from None
-
-
-def _write(path: Path, data: bytes, mode: int) -> None:
-    path.parent.mkdir(mode=PRIVATE_DIRECTORY, parents=True, exist_ok=True)
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            os.fchmod(descriptor, mode)
-            file.write(data)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise

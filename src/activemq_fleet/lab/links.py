@@ -54,10 +54,6 @@ class Links:
         self._network = Network(fleet, connectors_of_documents(fleet, written), as_planned=True)
         self._refused = {(one.host, one.connector.name) for one in self._network.refused if one.refusal.is_certain}
 
-    def __bool__(self) -> bool:
-        """True where there is any link to another pair."""
-        return any(self._network.connectors(broker.host) for broker in self._hosts.fleet.brokers)
-
     def missing_links(self, snapshots: Mapping[str, BrokerSnapshot]) -> list[MissingLink]:
         """Return the links between active brokers that are not up, from one snapshot of every broker by host."""
         active = {host for host, snapshot in snapshots.items() if snapshot.state == "active"}

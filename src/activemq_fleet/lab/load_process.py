@@ -23,6 +23,7 @@ from pydantic import TypeAdapter
 from activemq_agent.errors import AgentError
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab.agent_load_generator import AgentLoadGenerator
+from activemq_fleet.lab.load_generator import LoadGenerator
 from activemq_fleet.lab.load_spec import LoadSpec
 from activemq_fleet.lab.stomp_load_generator import StompLoadGenerator, StompLoadSpec
 
@@ -31,10 +32,6 @@ _POLL = 0.05
 _STATUS_EVERY = 0.5
 _WINDOW = 5.0  # seconds of which rates are measured
 _LAG = 1.0  # seconds until what an agent did is in its journal
-
-
-LoadGenerator = AgentLoadGenerator | StompLoadGenerator
-"""A load generator of a drill; its methods raise AgentError or LabError, in one line."""
 
 
 def make_load_generator(spec: LoadSpec, directory: Path, sockets: Path) -> LoadGenerator:

@@ -50,11 +50,6 @@ def credentials_of(broker: Broker) -> Credentials | None:
     return None
 
 
-def listens_on_port(listening: tuple[str, ...], port: int) -> bool:
-    """Return whether one of a log's ``Listening for connections at`` URIs names a port."""
-    return any(uri.partition("?")[0].endswith(f":{port}") for uri in listening)
-
-
 def is_port_taken(address: Address) -> bool:
     """Return whether a program listens on an address. Raises OSError for an address that is not of this machine."""
     with socket.socket() as mine:

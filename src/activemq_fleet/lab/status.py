@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
@@ -57,16 +57,7 @@ class HostStatus:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the status as ``lab status --format json`` prints it."""
-        return {
-            "host": self.host,
-            "address": self.address,
-            "ports": self.ports,
-            "role": self.role,
-            "state": self.state,
-            "pid": self.pid,
-            "uptime": self.uptime,
-            "bridges": list(self.peers),
-        }
+        return {**asdict(self), "bridges": list(self.peers)}
 
 
 def status_of(hosts: Hosts, broker: Broker, snapshot: BrokerSnapshot) -> HostStatus:
@@ -84,27 +75,22 @@ def status_of(hosts: Hosts, broker: Broker, snapshot: BrokerSnapshot) -> HostSta
     )
 
 
-def bridges_of(hosts: Hosts, broker: Broker, story: BrokerRun) -> tuple[Bridge, ...]:
+def bridges_of(hosts: Hosts, broker: Broker, broker_run: BrokerRun) -> tuple[Bridge, ...]:
     """Return the established bridges of a run, with the inventory's names for their remote ends."""
-    return tuple(_bridge(hosts, broker, bridge) for bridge in story.bridges)
-
-
-def _bridge(hosts: Hosts, broker: Broker, bridge: BridgeUp) -> Bridge:
-    remote = None if bridge.responder else _dialled(hosts, bridge)
-    address = hosts.address(remote.host) if remote else bridge.remote_host
-    link = _responding(hosts, broker, bridge) if bridge.responder else _link(broker, bridge)
-    return Bridge(
-        link=link,
-        peer=bridge.peer,
-        remote_address=(address, bridge.remote_port),
-        remote_host=remote.host if remote else None,
-        responder=bridge.responder,
-        since=bridge.since,
-    )
+    found = []
+    for bridge in broker_run.bridges:
+        remote = None if bridge.responder else _dialled(hosts, bridge)
+        address = hosts.address(remote.host) if remote else bridge.remote_host
+        link = _responding(hosts, broker, bridge) if bridge.responder else _link(broker, bridge)
+        dialled = address, bridge.remote_port
+        found.append(
+            Bridge(link, bridge.peer, dialled, remote.host if remote else None, bridge.responder, bridge.since)
+        )
+    return tuple(found)
 
 
 def _dialled(hosts: Hosts, bridge: BridgeUp) -> Broker | None:
-    """The broker that listens where a bridge leads to."""
+    """Return the broker that listens where a bridge leads to; None where no broker of the fleet does."""
     for broker in hosts.fleet.brokers:
         names = (broker.address, broker.host, broker.identity.host, hosts.address(broker.host))
         if bridge.remote_host in names and bridge.remote_port in (c.port for c in broker.connectors):
@@ -113,7 +99,7 @@ def _dialled(hosts: Hosts, bridge: BridgeUp) -> Broker | None:
 
 
 def _link(broker: Broker, bridge: BridgeUp) -> str:
-    """The link by which a broker dialled: the one with that address, else the one that looks around."""
+    """Return the name of the link by which a broker dialled: the one with that address, else one that discovers."""
     dialled = (bridge.remote_host, bridge.remote_port)
     named = [link.name for link in broker.links if dialled in link.addresses]
     found = named or [link.name for link in broker.links if not link.addresses]
@@ -121,7 +107,7 @@ def _link(broker: Broker, bridge: BridgeUp) -> str:
 
 
 def _responding(hosts: Hosts, broker: Broker, bridge: BridgeUp) -> str:
-    """The duplex link of the peer that leads here."""
+    """Return the name of the peer's duplex link that leads to a broker; empty where none does."""
     for peer in hosts.fleet.brokers:
         if peer.broker_name == bridge.peer:
             for link in peer.links:

@@ -118,15 +118,12 @@ def plan_migration(
     ``evidence`` are those of their nodes and of the pairs that drain them. ``waited``: seconds since the last act.
     Raises InputError with one line that says what is in the way and what to do.
     """
-    masters, slaves = [], []
-    for pair in old:
-        master, slave = _old_nodes(pair, [look for look in evidence if look.pair == pair])
-        masters.append(master)
-        slaves.append(slave)
-    if all(node.state == "stopped" for node in (*masters, *slaves) if node):
+    pairs = [_old_nodes(pair, [node for node in evidence if node.pair == pair]) for pair in old]
+    masters, slaves = [master for master, _ in pairs], [slave for _, slave in pairs if slave]
+    if all(node.state == "stopped" for node in (*masters, *slaves)):
         return _retired(masters)
-    for master in masters:
-        _check_running(master, slaves)
+    for master, slave in pairs:
+        _check_running(master, slave)
     running = [master for master in masters if master.state == "active"]
     missing = [text for master in running for text in _links_missing(master, evidence)]
     if missing and waited < LINK_PATIENCE:
@@ -151,8 +148,7 @@ def _old_nodes(pair: str, nodes: Sequence[MigrationEvidence]) -> tuple[Migration
     return master, next((node for node in nodes if node.role != "master"), None)
 
 
-def _check_running(master: MigrationEvidence, slaves: Iterable[MigrationEvidence | None]) -> None:
-    slave = next((node for node in slaves if node and node.pair == master.pair), None)
+def _check_running(master: MigrationEvidence, slave: MigrationEvidence | None) -> None:
     if slave and slave.state == "active":
         raise InputError(
             f"{slave.host} serves as promoted slave ({slave.how}): a link must not lead to it, it would take "
@@ -171,27 +167,25 @@ def _drainers(
     master: MigrationEvidence, evidence: Sequence[MigrationEvidence]
 ) -> dict[str, tuple[MigrationLink, MigrationEvidence]]:
     """Return the draining pairs of an old master, each with its link and its active node."""
-    found: dict[str, tuple[MigrationLink, MigrationEvidence]] = {}
-    asleep: dict[str, MigrationEvidence] = {}
-    for look in evidence:
-        for link in look.links:
-            if link.target != master.pair or PROFILES[look.ha].replicates:
-                continue
-            if not link.duplex:
-                raise InputError(
-                    f"{look.host}: link {link.name} is not duplex, so nothing comes back from {master.pair}: set "
-                    "duplex in activemq_links and run the playbook site"
-                )
-            if look.state == "active":
-                found[look.pair] = (link, look)
-            else:
-                asleep.setdefault(look.pair, look)
-    for pair, look in asleep.items():
-        if pair not in found:
+    links = [
+        (link, node)
+        for node in evidence
+        for link in node.links
+        if link.target == master.pair and not PROFILES[node.ha].replicates
+    ]
+    found = {node.pair: (link, node) for link, node in links if node.state == "active"}
+    for link, node in links:
+        if not link.duplex:
             raise InputError(
-                f"{pair} has no active node ({look.host} is {look.state}: {look.how}): run the playbook site"
+                f"{node.host}: link {link.name} is not duplex, so nothing comes back from {master.pair}: set "
+                "duplex in activemq_links and run the playbook site"
             )
-    if not found:
+    for _, node in links:
+        if node.pair not in found:
+            raise InputError(
+                f"{node.pair} has no active node ({node.host} is {node.state}: {node.how}): run the playbook site"
+            )
+    if not links:
         raise InputError(
             f"no new pair has a link to {master.pair}: add {{from: NEW_GROUP, to: OLD_GROUP, duplex: true}} to "
             "activemq_links, for all hosts, and run the playbook site"
@@ -268,7 +262,7 @@ def _check_leftovers(masters: Iterable[MigrationEvidence], evidence: Sequence[Mi
 
 def _drained(
     masters: Sequence[MigrationEvidence],
-    slaves: Sequence[MigrationEvidence | None],
+    slaves: Sequence[MigrationEvidence],
     evidence: Sequence[MigrationEvidence],
     *,
     retire: bool,
@@ -276,35 +270,23 @@ def _drained(
     running = [master for master in masters if master.state == "active"]
     for master in running:
         if master.counts[-2:] != (0, 0):
-            return MigrationStep(
-                act="wait", phase="draining", say=f"{master.host} holds nothing: counting once more", seconds=_PAUSE
-            )
+            say = f"{master.host} holds nothing: counting once more"
+            return MigrationStep(act="wait", phase="draining", say=say, seconds=_PAUSE)
         if not master.backlog.certain:
             raise InputError(f"{master.host}: its subscriptions are not known for certain, nothing is proved")
     connected = [text for master in running for text in _clients(master, evidence)]
     names = ", ".join(master.host for master in running)
     if not retire:
+        say = f"drained: {names} hold nothing, counted twice. When no client dials them any more, end them with "
         notes = (f"clients that are still connected to the old brokers: {', '.join(connected)}",) if connected else ()
-        return MigrationStep(
-            act="done",
-            phase="drained",
-            say=f"drained: {names} hold nothing, counted twice. When no client dials them any more, end them with "
-            "-e activemq_retire=true",
-            notes=notes,
-        )
+        return MigrationStep(act="done", phase="drained", say=f"{say}-e activemq_retire=true", notes=notes)
     if connected:
-        raise InputError(
-            f"drained, but clients are still connected: {', '.join(connected)}. Move them to the new pairs"
-        )
-    living = [slave for slave in slaves if slave and slave.state != "stopped"]
-    first = living or running
-    kind = "slaves" if living else "masters"
-    return MigrationStep(
-        act="stop",
-        phase="drained",
-        say=f"drained: ending the {kind} {', '.join(node.host for node in first)}",
-        hosts=tuple(node.host for node in first),
-    )
+        text = f"drained, but clients are still connected: {', '.join(connected)}. Move them to the new pairs"
+        raise InputError(text)
+    living = [slave for slave in slaves if slave.state != "stopped"]
+    hosts = tuple(node.host for node in living or running)
+    say = f"drained: ending the {'slaves' if living else 'masters'} {', '.join(hosts)}"
+    return MigrationStep(act="stop", phase="drained", say=say, hosts=hosts)
 
 
 def _clients(master: MigrationEvidence, evidence: Sequence[MigrationEvidence]) -> Iterator[str]:

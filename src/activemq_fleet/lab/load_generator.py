@@ -1,0 +1,159 @@
+"""What the load generators of a drill share: threads that publish, journals that grow, and the end of a load."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Self
+
+from activemq_agent.errors import AgentError
+from activemq_agent.running import JournalTail
+from activemq_fleet.errors import LabError
+
+
+class LoadGenerator:
+    """Base class: a publisher and a subscriber with steady load between them.
+
+    Methods raise AgentError or LabError, in one line.
+
+    The files of both are below ``directory``: ``publisher/agent/*.jsonl`` and ``subscriber/agent/*.jsonl`` are their
+    journals, ``promised`` has the ids of the events that were accepted.
+    """
+
+    def __init__(self, name: str, directory: Path) -> None:
+        self.name = name
+        self.directory = directory / name
+        self.directory.mkdir(parents=True)
+        self.publisher_journal = JournalTail(self.directory / "publisher" / "agent")
+        self.subscriber_journal = JournalTail(self.directory / "subscriber" / "agent")
+        self._promises = _Promises(self.directory / "promised")
+        self._end = threading.Event()
+        self._publishers: list[threading.Thread] = []
+        self._errors: list[AgentError | LabError] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end.set()
+        self._kill()
+        self._join_publishers()
+
+    def start(self, timeout: float = 60.0) -> None:
+        """Start the subscriber, then the publisher, then the load; return when events are being published.
+
+        The subscriber comes first, because a new subscription gets no earlier events. Raises AgentError or LabError
+        when one of them is not connected within ``timeout`` seconds.
+        """
+        raise NotImplementedError
+
+    def check(self) -> None:
+        """Raise AgentError or LabError when a part of the load has ended by itself."""
+        if self._errors:
+            raise self._errors[0]
+
+    def is_steady(self) -> bool:
+        """Return whether publisher and subscriber have kept their connections for some seconds."""
+        raise NotImplementedError
+
+    def rates(self, moment: float, seconds: float) -> tuple[float, float]:
+        """Return (accepted, handled) events a second in the ``seconds`` before ``moment`` (epoch seconds)."""
+        handled = self.subscriber_journal.read().between("handled", moment - seconds, moment)
+        return self._promises.count(moment - seconds, moment) / seconds, handled / seconds
+
+    def last_handled(self) -> float:
+        """Return when an event was handled last, in seconds since the epoch; 0 if none was."""
+        return self.subscriber_journal.read().last("handled")
+
+    def burst(self, count: int = 200) -> None:
+        """Publish ``count`` events at once in the background, so that a fault meets events in flight, if it can."""
+
+    def finish(self, timeout: float = 120.0) -> None:
+        """End the load, wait until all events and a last barrier are handled, and stop publisher and subscriber.
+
+        A wait ends early when nothing has moved for ``timeout`` seconds; the journals then show what is missing. Raises
+        AgentError or LabError when a part of the load failed or does not end.
+        """
+        self._end.set()
+        self._join_publishers()
+        self._while_it_moves(self._is_sent, timeout)
+        self._stop_publisher()
+        self._while_it_moves(self._is_handled, timeout)
+        self._stop_subscriber()
+        if self._errors:
+            raise self._errors[0]
+
+    def delete_durable_session(self) -> None:
+        """Delete the subscriber's durable session on its broker, if it has one, so that no messages are stored."""
+
+    def _kill(self) -> None:
+        """End publisher and subscriber at once."""
+        raise NotImplementedError
+
+    def _is_sent(self) -> bool:
+        """Return whether the publisher has nothing left to send before its barrier."""
+        raise NotImplementedError
+
+    def _stop_publisher(self) -> None:
+        """Have a barrier sent, behind all events, and stop the publisher."""
+        raise NotImplementedError
+
+    def _stop_subscriber(self) -> None:
+        """Stop the subscriber."""
+        raise NotImplementedError
+
+    def _is_handled(self) -> bool:
+        counts = self.subscriber_journal.counts
+        is_idle = counts["received"] <= counts["handled"] + counts["quarantined"]
+        return is_idle and self.publisher_journal.barriers <= self.subscriber_journal.barriers
+
+    def _while_it_moves(self, is_done: Callable[[], bool], timeout: float) -> None:
+        deadline, seen = time.monotonic() + timeout, -1
+        while time.monotonic() < deadline:
+            moved = sum(tail.read().counts.total() for tail in (self.publisher_journal, self.subscriber_journal))
+            if is_done():
+                return
+            if moved > seen:
+                deadline, seen = time.monotonic() + timeout, moved
+            time.sleep(0.2)
+
+    def _start_thread(self, work: Callable[[], None]) -> None:
+        """Run a function that publishes in a thread, and keep the error that ends it early."""
+
+        def run() -> None:
+            try:
+                work()
+            except (AgentError, LabError) as error:
+                if not self._end.is_set():
+                    self._errors.append(error)
+
+        thread = threading.Thread(target=run, name=f"load-{self.name}-{len(self._publishers)}", daemon=True)
+        self._publishers.append(thread)
+        thread.start()
+
+    def _join_publishers(self) -> None:
+        for thread in self._publishers:
+            thread.join(70)
+
+
+class _Promises:
+    """Ids of the events that were accepted, on the disk as they come: ``SECONDS ID`` a line."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("a", encoding="utf-8", buffering=1)
+        self._lock = threading.Lock()
+        self._moments: deque[float] = deque(maxlen=50_000)
+
+    def note(self, ids: Iterable[str]) -> None:
+        with self._lock:
+            now = time.time()
+            known = list(ids)
+            self._moments.extend([now] * len(known))
+            self._file.write("".join(f"{now:.6f} {event_id}\n" for event_id in known))
+
+    def count(self, began: float, ended: float) -> int:
+        with self._lock:
+            return sum(began <= at < ended for at in self._moments)
