@@ -35,6 +35,7 @@ from activemq_fleet.lab.load_generator import LoadGenerator
 from activemq_fleet.lab.load_process import make_load_generator
 from activemq_fleet.lab.load_spec import load_spec, stomp_load_spec
 from activemq_fleet.lab.polling import poll
+from activemq_fleet.lab.startup import Progress
 from activemq_fleet.lab.status import HostStatus
 from activemq_fleet.printable import counted, printable
 from activemq_fleet.topology import Fleet
@@ -64,16 +65,6 @@ class Takeover:
     silences: tuple[float, ...]
 
 
-class _Steps:
-    """Prints each step with the seconds since the demo began."""
-
-    def __init__(self) -> None:
-        self._began = time.monotonic()
-
-    def __call__(self, text: str) -> None:
-        print(f"[{time.monotonic() - self._began:5.1f} s] {text}", flush=True)
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the demo and return the exit code: 0 when nothing was lost, 1 when events were, 2 for unusable input."""
     parser = argparse.ArgumentParser(prog="python -m activemq_fleet.lab.demo", description=__doc__)
@@ -91,7 +82,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(inventory: Path, output: Path) -> int:
-    step = _Steps()
+    began = time.monotonic()
+
+    def step(text: str) -> None:
+        print(f"[{time.monotonic() - began:5.1f} s] {text}", flush=True)
+
     output.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
         lab = stack.enter_context(Lab.open([inventory], output / "lab", progress=step))
@@ -122,7 +117,7 @@ def _run(inventory: Path, output: Path) -> int:
     return 1 if any(map(_missing, takeover.accounts)) else 0
 
 
-def _install(inventory: Path, layer: Path, rendered: Path, step: _Steps) -> None:
+def _install(inventory: Path, layer: Path, rendered: Path, step: Progress) -> None:
     """Render and check the fleet at the same time, then install it on the lab's hosts."""
     render: list[str | Path] = [_program("activemq-fleet"), "render", "-i", inventory, "-o", rendered]
     playbook, sources = _program("ansible-playbook"), ("-i", inventory, "-i", layer)

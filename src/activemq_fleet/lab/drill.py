@@ -66,7 +66,7 @@ def _runs(lab: Lab) -> bool:
 
 
 def _plan(lab: Lab, options: DrillOptions, progress: Progress) -> DrillPlan:
-    """The pair of each fault; pairs of the target that get none are named. Raises InputError."""
+    """Return which pair gets each fault; pairs of the target that get none are named. Raises InputError."""
     fleet = lab.fleet
     hosts = [TargetHost(b.host, b.pair, b.group, b.role) for b in fleet.brokers]
     try:
@@ -122,7 +122,7 @@ class _LabDrill:
             by_pair = {
                 pair: {b.host: states[b.host] for b in self.lab.fleet.pairs[pair].brokers} for pair in plan.pairs
             }
-            due = run.next_fault({host: state for nodes in by_pair.values() for host, state in nodes.items()})
+            due = run.next_fault(states)
             whole = {
                 pair: nodes
                 for pair, nodes in by_pair.items()

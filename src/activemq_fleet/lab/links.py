@@ -127,14 +127,14 @@ def _names_of(broker: Broker) -> Iterator[tuple[str, int]]:
 
 
 def _refusal_in(records: Sequence[Record]) -> str:
-    """The refusal that a broker wrote most often, without the address of whom it refused."""
+    """Return the refusal that a broker wrote most often, without the address of whom it refused."""
     said = (_NOT_ACCEPTED.match(record.message) for record in records)
     found = Counter(match["why"].strip() for match in said if match and not _OWN_LOOK.search(match["why"]))
     return found.most_common(1)[0][0] if found else ""
 
 
 def _complaint_in(records: Sequence[Record], names: Sequence[str]) -> str:
-    """The last complaint of a broker about a peer, or about a bridge that ended before it was up."""
+    """Return the last complaint of a broker about a peer, or about a bridge that ended before it was up."""
     complaints = [record.message for record in records if record.level in ("WARN", "ERROR")]
     named = [text for text in complaints if any(name in text for name in names) or _BRIDGE_ENDED in text]
     return " ".join(named[-1].split()) if named else ""

@@ -18,26 +18,20 @@ class LogTail:
     """Follows a broker's log from the beginning of a run; ``update`` reads the text written since the last call."""
 
     def __init__(self, data: Path, run: ProcessRun) -> None:
-        self._chunks = _Chunks(data, run)
-        self._parser = Parser(stacks=False)
-        self._story = BrokerRun()
-
-    def update(self) -> BrokerRun:
-        """Read the log to its end and return the state of the run after the last record."""
-        for text in self._chunks.read():
-            self._story.read(self._parser.feed(text))
-        return self._story
-
-
-class _Chunks:
-    """What was written to a log since the last look, file by file."""
-
-    def __init__(self, data: Path, run: ProcessRun) -> None:
         self._data = data
         self._inode, self._offset = run.log_inode, run.log_offset
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._parser = Parser(stacks=False)
+        self._broker_run = BrokerRun()
 
-    def read(self) -> Iterator[str]:
+    def update(self) -> BrokerRun:
+        """Read the log to its end and return the state of the run after the last record."""
+        for text in self.read_text():
+            self._broker_run.read(self._parser.feed(text))
+        return self._broker_run
+
+    def read_text(self) -> Iterator[str]:
+        """Yield the text that was written since the last call, file by file."""
         files = _files(self._data)
         begin = next((at for at, (_, inode) in enumerate(files) if inode == self._inode), 0)
         for path, inode in files[begin:]:
@@ -54,7 +48,7 @@ class _Chunks:
 
 def records_of(data: Path, run: ProcessRun) -> list[Record]:
     """Return all records of a run's log, with their stack traces."""
-    return list(parse("".join(_Chunks(data, run).read())))
+    return list(parse("".join(LogTail(data, run).read_text())))
 
 
 def explain_failed_run(data: Path, run: ProcessRun) -> str:
@@ -74,7 +68,7 @@ def explain_failed_run(data: Path, run: ProcessRun) -> str:
 
 
 def _files(data: Path) -> list[tuple[Path, int]]:
-    """A log's files and their inodes, oldest first.
+    """Return a log's files and their inodes, oldest first.
 
     By time: log4j 1 and log4j 2 count rolled files in opposite directions.
     """

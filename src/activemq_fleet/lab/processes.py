@@ -21,6 +21,7 @@ import psutil
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab.layout import Layout, write_file
 from activemq_fleet.lab.loopback_overlay import MARK
+from activemq_fleet.lab.polling import poll
 
 _SAME_START = 2.0  # seconds: the kernel counts from boot, and the boot time is rounded
 _KILLED = 60.0  # seconds that a killed process has to end: on a busy disk it may have much to write back
@@ -88,15 +89,13 @@ def run_command_before_start(host: str, command: Sequence[str]) -> None:
 
 
 def _created(child: subprocess.Popen[bytes]) -> float:
-    """Start time of a process, once it can be told by its command line.
+    """Return the start time of a process, once its command line can be read.
 
     The call that starts it returns a moment before the kernel shows its arguments.
     """
-    deadline = time.monotonic() + 5
     try:
         process = psutil.Process(child.pid)
-        while not process.cmdline() and child.poll() is None and time.monotonic() < deadline:
-            time.sleep(0.001)
+        poll(lambda: process.cmdline() or child.poll() is not None, 5, 0.001)
         return float(process.create_time())
     except psutil.Error:
         return time.time()
@@ -193,9 +192,7 @@ def thaw(process: psutil.Process) -> None:
 
 def _send_and_see(process: psutil.Process, number: signal.Signals, *, frozen: bool) -> None:
     send_signal(process, number)
-    deadline = time.monotonic() + 5
-    while _lives(process) and is_frozen(process) != frozen and time.monotonic() < deadline:
-        time.sleep(_POLL)
+    poll(lambda: not _lives(process) or is_frozen(process) == frozen, 5, _POLL)
 
 
 def end(processes: Iterable[psutil.Process], *, grace: float) -> None:
@@ -238,7 +235,7 @@ def _wait(processes: Sequence[psutil.Process], seconds: float) -> Iterator[psuti
 
 
 def _lives(process: psutil.Process) -> bool:
-    """Whether any thread of it is left: the last to end may hold its ports a moment longer than the first."""
+    """Return whether any thread of a process is left: the last may hold its ports a moment longer than the first."""
     _reap(process.pid)
     try:
         if not process.is_running():

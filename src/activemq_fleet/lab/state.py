@@ -6,6 +6,7 @@ import getpass
 import json
 import secrets
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -84,7 +85,9 @@ def prepare(
     fleet = build_fleet(data.hosts, data.groups)
     _refuse_findings(fleet)
     _tell_findings(fleet, progress)
-    before = _load_or_forget(layout)
+    before = None
+    with suppress(LabError):  # of a lab that another version made, which is made anew
+        before = load(layout)
     executable = artifacts.java(_JAVA)
     software = {text: _software(text, layout, progress) for text in sorted({b.release.text for b in fleet.brokers})}
     layout.make()
@@ -116,17 +119,10 @@ def _refuse_findings(fleet: Fleet) -> None:
 
 
 def _tell_findings(fleet: Fleet, progress: Progress) -> None:
-    """What keeps ``render`` and ``site`` from going on. Here it may be the very thing to be tried."""
+    """Report findings that stop ``render`` and ``site``; in a lab they may be the very thing to be tried."""
     documents = {broker.host: activemq_xml(broker) for broker in fleet.brokers}
     for finding in checked(fleet, documents, None).blocking:
         progress(f"warning: {finding.to_line()}")
-
-
-def _load_or_forget(layout: Layout) -> LabState | None:
-    try:
-        return load(layout)
-    except LabError:
-        return None  # made by another version: it is made anew
 
 
 def _software(text: str, layout: Layout, progress: Progress) -> Software:
