@@ -35,7 +35,7 @@ def main(engine: str, logs: Path, out: Path, report: Path) -> None:
 
 def spark(logs: Path, out: Path, watch: _Watch) -> None:
     """The stage of ``audit``: looking at the files, parsing, writing the dataset."""
-    from activemq_fleet.spark.audit.job import read_logs
+    from activemq_fleet.spark.audit_job import read_logs
     from activemq_fleet.spark.datasets import Output
     from activemq_fleet.spark.inputs import list_inputs
     from activemq_fleet.spark.session import SessionOptions, session

@@ -128,7 +128,7 @@ def plain(hosts: str, out: str) -> None:
     import pyarrow.parquet as pq
 
     from activemq_fleet.planning.compute import DATASETS, compute_component
-    from activemq_fleet.spark.arrow_schemas import arrow_schema_of
+    from activemq_fleet.spark.schemas import arrow_schema_of
 
     context, members = _components(Path(hosts))
     Path(out).mkdir(parents=True)

@@ -11,9 +11,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from activemq_fleet.audit import arrow_rows as audit_rows
-from activemq_fleet.audit.evidence import Incident, LogEvidence
+from activemq_fleet.audit.evidence import Incident, LogEvidence, PairNode
 from activemq_fleet.audit.log_evidence import KINDS, TEXT, evidence_in
+from activemq_fleet.audit.pair_findings import findings_of_logs, incidents_of_pair
 from activemq_fleet.logs.classifier import UNKNOWN
 from activemq_fleet.logs.event_batches import SCHEMA, Scanner, Source
 from tests.integration.planted import Ground
@@ -67,20 +67,17 @@ def test_what_was_done_to_the_brokers_is_told_by_kinds(logs: Path) -> None:
 
 def incidents_of(logs: Path) -> list[Incident]:
     """What the audit makes of the logs, pair by pair, without Spark."""
-    evidence: dict[str, list[dict[str, object]]] = {}
+    nodes: dict[str, list[PairNode]] = {}
+    evidence: dict[str, list[LogEvidence]] = {}
     for home in sorted({path.parent for path in logs.glob("*/activemq.log")}):
         about = json.loads((home / "host.json").read_text())
-        known = {name: about[name] for name in ("group", "pair", "store") if about.get(name)}
-        mine = evidence.setdefault(known.get("pair") or home.name, [])
-        node: dict[str, object] = {
-            "kind": audit_rows.NODE,
-            "host": home.name,
-            "fields": [*known.items(), ("complete", "true")],
-        }
-        mine += [node, *(sign_row(sign) for sign in evidence_in(seen_of(home, about.get("release"))))]
-    found = [incident for mine in evidence.values() for incident in audit_rows.incidents_of(mine)]
-    told = {name for incident in found for name in incident.names}
-    return [incident for incident in found if not incident.peer or incident.peer not in told]
+        group, pair, store = (about.get(name) or None for name in ("group", "pair", "store"))
+        node = PairNode(home.name, group, pair, store)
+        nodes.setdefault(node.pair or node.host, []).append(node)
+        evidence.setdefault(node.pair or node.host, []).extend(evidence_in(seen_of(home, about.get("release"))))
+    found = [findings_of_logs(nodes[pair], evidence[pair]) for pair in nodes]
+    reporting = {name for one in found for name in one.reporting_names}
+    return [incident for one in found for incident in incidents_of_pair(one, (), reporting_names=reporting)]
 
 
 def seen_of(home: Path, release: str | None) -> list[LogEvidence]:
@@ -101,20 +98,6 @@ def seen_of(home: Path, release: str | None) -> list[LogEvidence]:
         for number, row in enumerate(ordered)
         if row["kind"] in KINDS
     ]
-
-
-def sign_row(sign: LogEvidence) -> dict[str, object]:
-    return {
-        "kind": sign.kind,
-        "host": sign.host,
-        "sequence": sign.sequence,
-        "time": sign.at,
-        "last": sign.last,
-        "count": sign.count,
-        "fields": list(sign.fields.items()),
-        "text": sign.text,
-        "thread": sign.thread,
-    }
 
 
 def test_every_planted_incident_is_found_and_none_is_invented(logs: Path) -> None:

@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from activemq_fleet.spark.audit.job import audit
+from activemq_fleet.spark.audit_job import audit
 from activemq_fleet.spark.drift_job import drift
 from activemq_fleet.spark.pack import pack
 from activemq_fleet.spark.plan_inputs import read_hosts

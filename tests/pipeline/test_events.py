@@ -16,11 +16,10 @@ from pyspark.sql import DataFrame, SparkSession
 from activemq_fleet.errors import InputError
 from activemq_fleet.logs.event_batches import SCHEMA, Scanner, Source
 from activemq_fleet.logs.log_files import CUT_OFF
-from activemq_fleet.spark.audit.gaps_and_counts import file_indexes
-from activemq_fleet.spark.audit.job import read_logs
+from activemq_fleet.spark.audit_job import read_logs
 from activemq_fleet.spark.datasets import Output
-from activemq_fleet.spark.inputs import Host, list_inputs
-from activemq_fleet.spark.log_events import EVENTS_SCHEMA, ONE_PARTITION, events
+from activemq_fleet.spark.inputs import Host, Inputs, list_inputs
+from activemq_fleet.spark.log_events import EVENTS_SCHEMA, ONE_PARTITION, scan_logs
 from activemq_fleet.spark.settings import temporary_settings
 from tests.log_reading import LINES
 
@@ -39,6 +38,11 @@ def lay(directory: Path, host: str, files: dict[str, bytes], **about: str | None
         (place / name).write_bytes(data)
     if about:
         (place / "host.json").write_text(json.dumps({"host": host, **about}))
+
+
+def events(spark: SparkSession, inputs: Inputs) -> DataFrame:
+    """Every event, as tasks read them."""
+    return scan_logs(spark, inputs, inputs.of_kind("log"), lambda batches: batches, EVENTS_SCHEMA)
 
 
 def rows_of(frame: DataFrame) -> list[Row]:
@@ -146,27 +150,23 @@ def test_what_workers_write_themselves_is_what_spark_writes(
     found = {}
     for way in ("workers", "spark"):
         if way == "spark":
-            monkeypatch.setattr(Output, "local_directory", lambda *_: None)
+            monkeypatch.setattr(Output, "_workers_directory", lambda _: None)
         with Output(spark, str(tmp_path / way)) as output:
             read = read_logs(spark, output, inputs)
             output.commit()
-        problems = {tuple(row[name] for name in ("host", "file", "what")) for row in read.statistics["problems"]}
         place = tmp_path / way / "events"
         footers = {pq.read_metadata(path).metadata[_FOOTER] for path in place.iterdir()}
-        counts = (read.event_count, read.statistics["unknown"], read.statistics["unread"])
         found[way] = (
-            counts,
-            problems,
-            file_indexes(read.statistics),
+            sorted((one.to_dict() for one in read), key=lambda one: (one["host"], one["file"])),
             [json.loads(footer) for footer in footers],
             pq.read_schema(next(place.iterdir())).remove_metadata(),
             sorted(pq.read_table(place).to_pylist(), key=lambda row: (row["host"], row["file"], row["line"])),
         )
 
-    (count, _, unread), problems, *_ = found["workers"]
-    assert count > 50
-    assert unread
-    assert len(problems) == 4
+    summaries = found["workers"][0]
+    assert sum(one["rows"] for one in summaries) > 50
+    assert sum(one["unread"] for one in summaries)
+    assert sum(len(one["problems"]) for one in summaries) == 4
     assert found["workers"] == found["spark"]
 
 
@@ -174,8 +174,8 @@ def test_without_logs_workers_write_a_dataset_without_rows(spark: SparkSession, 
     (tmp_path / "logs/h/agent").mkdir(parents=True)
     (tmp_path / "logs/h/agent/journal.jsonl").write_bytes(b"{}\n")
     with Output(spark, str(tmp_path / "out")) as output:
-        read = read_logs(spark, output, list_inputs(spark, str(tmp_path / "logs")))
-    assert (read.event_count, read.statistics["problems"]) == (0, [])
+        assert read_logs(spark, output, list_inputs(spark, str(tmp_path / "logs"))) == []
+        assert output.rows == {"events": 0}
 
 
 @pytest.mark.parametrize("names", [[], ["activemq.log"], ["a/readme.txt"]])

@@ -19,7 +19,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from activemq_fleet.errors import InputError
-from activemq_fleet.spark.audit.job import audit
+from activemq_fleet.spark.audit_job import audit
 from activemq_fleet.spark.follow import STATE_DIRECTORY, follow
 from activemq_fleet.spark.staging import staging_directory_of
 from tests.pipeline.growing import LOST, RUN, WAIT, A, B, C, Fleet, Writer

@@ -3,44 +3,46 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
-from activemq_fleet.spark.deliveries import DeliveryVerdicts, judge_deliveries
-from activemq_fleet.spark.journals import parse_journal
-from activemq_fleet.spark.schemas import SCHEMAS
+from activemq_fleet.audit.journals import JournalGap
+from activemq_fleet.audit.report_figures import TimeRange
+from activemq_fleet.spark.datasets import Output
+from activemq_fleet.spark.deliveries import judge_deliveries, read_journals
+from activemq_fleet.spark.inputs import list_inputs
+from activemq_fleet.spark.schemas import arrow_schema_of
 from activemq_fleet.spark.settings import temporary_settings
 from tests.histories.damage import History, history
 
+ANY_TIME = TimeRange(datetime(2026, 1, 1, tzinfo=UTC), datetime(2027, 1, 1, tzinfo=UTC))
 HISTORIES = int(os.environ.get("HISTORIES", "100"))
-JOBS = 7
+JOBS = 4
 ONE_JOB_AN_ACTION = {"spark.sql.adaptive.enabled": "false"}
 """Adaptive execution makes a job of every shuffle. The cases by hand are settled with it."""
-_LINES = pa.schema([("host", pa.string()), ("file", pa.string()), ("line", pa.int64()), ("value", pa.string())])
 Units = dict[tuple[str, str], str]
 
 
-def lines_of(spark: SparkSession, histories: list[History]) -> DataFrame:
-    """All lines of all journals in one frame."""
-    rows = [
-        (*path.split("/", 1), number, line)
-        for one in histories
-        for path, lines in one.files.items()
-        for number, line in enumerate(lines, 1)
-    ]
-    columns = [pa.array(column, field.type) for column, field in zip(zip(*rows, strict=True), _LINES, strict=True)]
-    return spark.createDataFrame(pa.Table.from_arrays(columns, schema=_LINES))
+def laid_down(root: Path, histories: list[History]) -> Path:
+    """The journals of all histories as files."""
+    for one in histories:
+        for path, lines in one.files.items():
+            (root / path).parent.mkdir(parents=True, exist_ok=True)
+            (root / path).write_text("".join(f"{line}\n" for line in lines))
+    return root
 
 
-def units_of(deliveries: DataFrame) -> Units:
-    table = deliveries.select("event_id", "subscriber", "verdict").toArrow().to_pydict()
-    keys = list(zip(table["event_id"], table["subscriber"], strict=True))
+def units_of(deliveries: list[dict[str, Any]]) -> Units:
+    keys = [(row["event_id"], row["subscriber"]) for row in deliveries]
     assert len(keys) == len(set(keys)), "a unit came twice"
-    return dict(zip(keys, table["verdict"], strict=True))
+    return {(row["event_id"], row["subscriber"]): row["verdict"] for row in deliveries}
 
 
 def differences(found: Units, truth: Units) -> list[str]:
@@ -58,36 +60,39 @@ def jobs_of(spark: SparkSession) -> int:
 @dataclass(frozen=True)
 class Run:
     histories: list[History]
-    records: DataFrame
-    verdicts: DeliveryVerdicts
-    units: Units
-    events: dict[str, str]
+    gaps: list[JournalGap]
+    deliveries: pa.Table
+    messages: pa.Table
     jobs: int
 
     @property
     def truth(self) -> Units:
         return {key: verdict for one in self.histories for key, verdict in one.units.items()}
 
+    @property
+    def events(self) -> dict[str, str]:
+        rows = self.messages.to_pylist()
+        assert len({row["event_id"] for row in rows}) == len(rows)
+        return {row["event_id"]: row["verdict"] for row in rows}
+
 
 @pytest.fixture(scope="module")
-def run(spark: SparkSession) -> Iterator[Run]:
+def run(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Run:
     """All histories, settled together."""
     histories = [history(seed) for seed in range(HISTORIES)]
-    records = parse_journal(lines_of(spark, histories)).persist()
+    place = tmp_path_factory.mktemp("histories")
+    inputs = list_inputs(spark, str(laid_down(place / "logs", histories)))
     before = jobs_of(spark)
-    with temporary_settings(spark, ONE_JOB_AN_ACTION):
-        found = judge_deliveries(records)
-        units = units_of(found.deliveries)
-        table = found.messages.select("event_id", "verdict").toArrow().to_pydict()
+    with temporary_settings(spark, ONE_JOB_AN_ACTION), Output(spark, str(place / "out")) as output:
+        found = judge_deliveries(output, read_journals(spark, output, inputs), ANY_TIME, None)
+        output.commit()
     jobs = jobs_of(spark) - before
-    assert len(set(table["event_id"])) == len(table["event_id"])
-    events = dict(zip(table["event_id"], table["verdict"], strict=True))
-    yield Run(histories, records, found, units, events, jobs)
-    records.unpersist()
+    deliveries, messages = (pq.read_table(place / "out" / name) for name in ("deliveries", "messages"))
+    return Run(histories, found.gaps, deliveries, messages, jobs)
 
 
 def test_units_have_the_verdicts_that_are_true(run: Run) -> None:
-    assert differences(run.units, run.truth) == []
+    assert differences(units_of(run.deliveries.to_pylist()), run.truth) == []
 
 
 def test_events_have_the_worst_verdict_of_their_units(run: Run) -> None:
@@ -98,7 +103,7 @@ def test_events_have_the_worst_verdict_of_their_units(run: Run) -> None:
 
 
 def test_what_is_missing_of_journals_is_told(run: Run) -> None:
-    told = {row.agent for row in run.verdicts.gaps.select("agent").distinct().collect()}
+    told = {gap.agent for gap in run.gaps}
     harmed = {agent for one in run.histories for agent, places in one.gone.items() if places}
     no_journal = {
         agent for one in run.histories for agent in one.gone if not any(f.startswith(f"{agent}/") for f in one.files)
@@ -109,9 +114,9 @@ def test_what_is_missing_of_journals_is_told(run: Run) -> None:
 
 
 def test_datasets_have_their_columns(run: Run) -> None:
-    assert run.verdicts.deliveries.schema.simpleString() == SCHEMAS["deliveries"].simpleString()
-    assert run.verdicts.messages.schema.simpleString() == SCHEMAS["messages"].simpleString()
+    assert run.deliveries.schema.remove_metadata() == arrow_schema_of("deliveries").remove_metadata()
+    assert run.messages.schema.remove_metadata() == arrow_schema_of("messages").remove_metadata()
 
 
-def test_all_histories_take_seven_jobs_of_spark(run: Run) -> None:
+def test_all_histories_take_four_jobs_of_spark(run: Run) -> None:
     assert run.jobs == JOBS

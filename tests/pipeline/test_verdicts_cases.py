@@ -6,16 +6,21 @@ import gzip
 import json
 import zlib
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
 from activemq_fleet.audit import verdict_words as words
-from activemq_fleet.spark.deliveries import DeliveryVerdicts, judge_deliveries
+from activemq_fleet.audit.journals import JournalGap
+from activemq_fleet.spark.datasets import Output
+from activemq_fleet.spark.deliveries import judge_deliveries, read_journals
 from activemq_fleet.spark.inputs import list_inputs
-from activemq_fleet.spark.journals import journal_records
+from tests.pipeline.test_verdicts import ANY_TIME
 
 Entry = tuple[str, dict[str, Any]]
 FANNED_OUT = 200
@@ -78,8 +83,15 @@ def case(write: Callable[[], dict[str, list[str]]]) -> Callable[[], dict[str, li
     return write
 
 
+@dataclass(frozen=True)
+class Found:
+    gaps: list[JournalGap]
+    units: dict[tuple[str, str], tuple[str, str]]
+    events: dict[str, Any]
+
+
 @pytest.fixture(scope="module")
-def found(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> DeliveryVerdicts:
+def found(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Found:
     """All cases, through files as ``collect`` lays them down; every other one packed."""
     root = tmp_path_factory.mktemp("logs")
     for number, write in enumerate(CASES.values()):
@@ -91,18 +103,24 @@ def found(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Deli
                 (directory / "journal-000000001.jsonl").write_bytes(text)
             else:
                 (directory / "journal-000000001.jsonl.gz").write_bytes(gzip.compress(text))
-    return judge_deliveries(journal_records(spark, list_inputs(spark, str(root))).persist())
+    out = tmp_path_factory.mktemp("judged") / "out"
+    with Output(spark, str(out)) as output:
+        journals = read_journals(spark, output, list_inputs(spark, str(root)))
+        gaps = judge_deliveries(output, journals, ANY_TIME, None).gaps
+        output.commit()
+    deliveries, messages = (pq.read_table(out / name).to_pylist() for name in ("deliveries", "messages"))
+    units = {(row["event_id"], row["subscriber"]): (row["verdict"], row["reason"]) for row in deliveries}
+    return Found(gaps, units, {row["event_id"]: SimpleNamespace(**row) for row in messages})
 
 
 @pytest.fixture(scope="module")
-def units(found: DeliveryVerdicts) -> dict[tuple[str, str], tuple[str, str]]:
-    rows = found.deliveries.collect()
-    return {(row.event_id, row.subscriber): (row.verdict, row.reason) for row in rows}
+def units(found: Found) -> dict[tuple[str, str], tuple[str, str]]:
+    return found.units
 
 
 @pytest.fixture(scope="module")
-def events(found: DeliveryVerdicts) -> dict[str, Any]:
-    return {row.event_id: row for row in found.messages.collect()}
+def events(found: Found) -> dict[str, Any]:
+    return found.events
 
 
 @case
@@ -180,12 +198,9 @@ def test_a_new_epoch_of_a_subscriber_goes_on_with_his_inbox(units: dict[Any, Any
     assert units[event("sal", 2), "salvaged"] == ("delivered", words.HANDLED)
 
 
-def test_what_a_salvaged_store_may_have_forgotten_is_indeterminate(
-    units: dict[Any, Any], found: DeliveryVerdicts
-) -> None:
+def test_what_a_salvaged_store_may_have_forgotten_is_indeterminate(units: dict[Any, Any], found: Found) -> None:
     assert units[event("sal", 3), "salvaged"] == ("indeterminate", words.SUBSCRIBER_GAP)
-    gaps = [(row.jseq, row["count"]) for row in found.gaps.where("agent = 'salvaged'").collect()]
-    assert gaps == [(5, 999_999)]
+    assert [(gap.jseq, gap.records) for gap in found.gaps if gap.agent == "salvaged"] == [(5, 999_999)]
 
 
 @case
@@ -203,8 +218,7 @@ def nameless() -> dict[str, list[str]]:
     return {"nameless": journal("nameless", ("received", {"rx_id": "nameless:x:rx1", "topic": "q", "conn": 1}))}
 
 
-def test_a_message_without_an_id_is_counted_and_no_event(found: DeliveryVerdicts, events: dict[str, Any]) -> None:
-    assert [row.received for row in found.coverage.where("subscriber = 'nameless'").collect()] == [1]
+def test_a_message_without_an_id_is_no_event(events: dict[str, Any]) -> None:
     assert not any("rx" in str(one) for one in events)
 
 
@@ -213,9 +227,9 @@ def unheard() -> dict[str, list[str]]:
     return {"unheard": journal("unheard", subscribes("a/#"), *handles("ghost", 1, 3), hears_barrier("ghost", 9))}
 
 
-def test_a_publisher_without_a_journal_is_told(units: dict[Any, Any], found: DeliveryVerdicts) -> None:
+def test_a_publisher_without_a_journal_is_told(units: dict[Any, Any], found: Found) -> None:
     assert units[event("ghost", 3), "unheard"] == ("delivered", words.HANDLED)
-    assert [row.what for row in found.gaps.where("agent = 'ghost'").collect()] == ["no journal"]
+    assert [gap.what for gap in found.gaps if gap.agent == "ghost"] == ["no journal"]
 
 
 @case
@@ -230,7 +244,10 @@ def test_a_journal_that_ends_within_a_line_is_not_believed_to_be_complete(units:
 
 
 def test_an_empty_directory_of_journals_settles_nothing(spark: SparkSession, tmp_path: Path) -> None:
-    (tmp_path / "mq01").mkdir()
-    (tmp_path / "mq01" / "activemq.log").write_text("nothing\n")
+    (tmp_path / "logs/mq01").mkdir(parents=True)
+    (tmp_path / "logs/mq01/activemq.log").write_text("nothing\n")
 
-    assert journal_records(spark, list_inputs(spark, str(tmp_path))).collect() == []
+    with Output(spark, str(tmp_path / "out")) as output:
+        journals = read_journals(spark, output, list_inputs(spark, str(tmp_path / "logs")))
+        assert judge_deliveries(output, journals, ANY_TIME, None).events.messages == {}
+        assert output.rows == {"deliveries": 0, "messages": 0}

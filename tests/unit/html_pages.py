@@ -65,4 +65,6 @@ def with_evil_texts(data: Any, kept: Collection[str] = ()) -> Any:
         return replace(data, **{name: with_evil_texts(getattr(data, name), kept) for name in changed})
     if isinstance(data, Mapping):
         return {with_evil_texts(key): with_evil_texts(value) for key, value in data.items()}
+    if isinstance(data, tuple) and hasattr(data, "_make"):
+        return data._make(with_evil_texts(one, kept) for one in data)
     return type(data)(with_evil_texts(one, kept) for one in data) if isinstance(data, list | tuple) else data

@@ -22,10 +22,10 @@ from activemq_fleet.cli.drift import _show
 from activemq_fleet.cli.formats import formatter
 from activemq_fleet.cli.formats.report import Report
 from activemq_fleet.cli.printing import echo
+from activemq_fleet.drift.host_drift import DriftResult, HostDrift
 from activemq_fleet.findings import Finding
 from activemq_fleet.printable import escape_html, printable, printable_json
 from activemq_fleet.reports import audit_report
-from activemq_fleet.spark.drift_job import DriftResult, HostDrift
 from activemq_fleet.spark.progress import Progress
 
 HOSTILE = [
@@ -114,7 +114,8 @@ def test_a_hostile_text_is_escaped_in_a_page(said: str) -> None:
 def test_a_hostile_phase_leaves_the_line_of_progress_alone(said: str) -> None:
     stream = io.StringIO()
     progress = Progress(stream, enabled=True, is_terminal=False)
-    progress.end_phase(progress.begin_phase(said), whole=True)
+    with progress.phase(said):
+        pass
     assert is_harmless(stream.getvalue())
 
 

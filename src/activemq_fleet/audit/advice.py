@@ -6,17 +6,25 @@ from dataclasses import dataclass
 from typing import Literal
 
 IncidentKind = Literal[
-    "takeover",
-    "demotion",
-    "failed_takeover",
     "split_brain",
-    "flapping",
-    "store_error",
-    "refused_credentials",
-    "duplicate_bridge",
+    "failed_takeover",
     "failing_start",
+    "store_error",
+    "demotion",
+    "flapping",
+    "takeover",
+    "duplicate_bridge",
+    "refused_credentials",
 ]
-"""What an incident can be."""
+"""What an incident can be, the gravest first: what a report cuts off is what comes most often and says least."""
+
+NAMES = {
+    "takeover": ("take-over", "take-overs"),
+    "failed_takeover": ("failed take-over", "failed take-overs"),
+    "refused_credentials": ("refusal of credentials", "refusals of credentials"),
+    "duplicate_bridge": ("double bridge", "double bridges"),
+}
+"""Incidents, one and many, whose name is not their kind."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,161 +1,105 @@
-"""Pass journal records and the verdicts on events as Arrow record batches; needs no Spark."""
+"""Judge events in three passes over the records of journals, each of which gets them in another order."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import astuple
-from itertools import islice
-from typing import Any
+from array import array
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from itertools import groupby
+from typing import Any, NamedTuple
 
-import pyarrow as pa
-
-from activemq_fleet.audit.deliveries import Judge
+from activemq_fleet.audit.deliveries import Delivery, Judge, Outcome
 from activemq_fleet.audit.event_records import events_of
-from activemq_fleet.audit.journals import (
-    Epoch,
-    EpochKey,
-    Found,
-    JournalGap,
-    JournalLine,
-    MessageWithoutId,
-    MissingRecords,
-    OrderedRecord,
-    SubscriptionChange,
-    in_order,
-)
-from activemq_fleet.audit.reached_ranges import EventRange, RangeKey, Reach, Subscriber, reached_ranges
+from activemq_fleet.audit.finality import Horizons
+from activemq_fleet.audit.journal_lines import parsed_lines
+from activemq_fleet.audit.journals import Epoch, EpochKey, Found, JournalLine, OrderedRecord, in_order, place_of
+from activemq_fleet.audit.picture import Silence
+from activemq_fleet.audit.reached_ranges import EventRange, Reach
+from activemq_fleet.audit.report_figures import EventFigures, silences_of
 
-_TIME = pa.timestamp("us", tz="UTC")
-_ROWS = 1 << 13  # rows of a batch
-
-FOUND = pa.schema(
-    {
-        "what": pa.string(),
-        "event_id": pa.string(),
-        "agent": pa.string(),
-        "epoch": pa.string(),
-        "kind": pa.string(),
-        "place": pa.int64(),
-        "hole": pa.int64(),
-        "topic": pa.string(),
-        "ts": _TIME,
-        "is_sent": pa.bool_(),
-        "reason": pa.string(),
-    }
-)
-"""What ``journals.in_order`` yields; ``what`` is record, change, gap, missing or nameless: see ``_found_row``."""
-REACH = pa.schema(
-    {
-        "kind": pa.string(),
-        "subscriber": pa.string(),
-        "agent": pa.string(),
-        "epoch": pa.string(),
-        "name": pa.string(),
-        "number": pa.int64(),
-        "min_seq": pa.int64(),
-        "max_seq": pa.int64(),
-        "min_first": pa.int64(),
-        "max_first": pa.int64(),
-        "is_odd": pa.bool_(),
-    }
-)
-"""What has reached whom, of some of the events: keys and values of ``reached_ranges.Reach``."""
-JUDGED = pa.schema(
-    {
-        "event_id": pa.string(),
-        "subscriber": pa.string(),
-        "verdict": pa.string(),
-        "reason": pa.string(),
-        "attempts": pa.int32(),
-        "topic": pa.string(),
-        "accepted": _TIME,
-        "handled": _TIME,
-        "by": pa.list_(pa.string()),
-    }
-)
-"""Units, and events, which have no ``subscriber``."""
-
-Batches = Iterator[pa.RecordBatch]
+_EPOCH = datetime.fromtimestamp(0, UTC)
+_MICROSECOND = timedelta(microseconds=1)
 
 
-def found_of(batches: Iterable[pa.RecordBatch], epochs: Mapping[EpochKey, Epoch]) -> Batches:
-    """Yield journal lines in order as rows of ``FOUND``; the columns are the fields of ``JournalLine``."""
-    lines = (JournalLine(*row) for row in _rows(batches))
-    yield from _batches(map(_found_row, in_order(lines, epochs)), FOUND)
+class PlacedLine(NamedTuple):
+    """A line of a journal, and its ``place`` among all lines of its agent."""
+
+    agent: str
+    place: int
+    file: tuple[str, str, int]
+    line: JournalLine
 
 
-def reach_rows(
-    batches: Iterable[pa.RecordBatch], subscribers: Mapping[str, Subscriber], missing: Mapping[str, int]
-) -> Batches:
-    """Yield the events that reached each subscriber as rows of ``REACH``, from records (``FOUND`` without ``what``)
-    ordered by event.
-    """
-    found = reached_ranges(events_of(_records(batches)), subscribers, missing)
-    yield from _batches(((key.kind, *key.stream, key.name, key.number, *astuple(one)) for key, one in found), REACH)
+def placed_lines(host: str, file: str, content: memoryview, epochs: Mapping[EpochKey, Epoch]) -> Iterator[PlacedLine]:
+    """Yield the lines of a file that are records, without those that were written after its epochs were looked at."""
+    for number, line, *_ in parsed_lines(content):
+        about = line and epochs.get((line.agent, line.epoch))
+        if line and about and line.jseq <= about.known:
+            yield PlacedLine(line.agent, place_of(about, line.jseq), (host, file, number), line)
 
 
-def reach_from(table: pa.Table) -> Reach:
-    """Return the events that reached each subscriber from all rows of ``REACH``."""
+def found_in_order(lines: Iterable[PlacedLine], epochs: Mapping[EpochKey, Epoch]) -> Iterator[Found | Silence]:
+    """Yield what journals say, and the longest silences of each subscriber; lines come by agent and place."""
+    for agent, mine in groupby(lines, key=lambda one: one.agent):
+        handled = array("q")
+        for one in in_order(_one_of_each_place(mine), epochs):
+            if isinstance(one, OrderedRecord) and one.kind == "handled" and one.ts is not None:
+                _add_moment(handled, (one.ts - _EPOCH) // _MICROSECOND)
+            yield one
+        yield from silences_of(agent, (_EPOCH + timedelta(microseconds=at) for at in handled))
+
+
+def _one_of_each_place(lines: Iterable[PlacedLine]) -> Iterator[JournalLine]:
+    """Yield lines; of several with one number always the same comes first, and one that can be read if there is one."""
+    for _, same in groupby(lines, key=lambda one: one.place):
+        yield from (one.line for one in sorted(same, key=_preference))
+
+
+def _preference(one: PlacedLine) -> tuple[Any, ...]:
+    line = one.line
+    return line.kind is None, line.kind or "", line.event_id or "", line.ts or _EPOCH, one.file
+
+
+def _add_moment(moments: array[int], at: int) -> None:
+    """Add a moment in microseconds; of those in the same second, one after the other, the first and the last stay."""
+    second = at // 1_000_000
+    if len(moments) > 1 and moments[-1] // 1_000_000 == second == moments[-2] // 1_000_000:
+        moments[-1] = at
+    else:
+        moments.append(at)
+
+
+def merged_reach(parts: Iterable[Reach]) -> Reach:
+    """Return which events reached each subscriber, by what is known of some of the events each."""
     reach: Reach = {}
-    for kind, subscriber, agent, epoch, name, number, *extremes in _rows(table.to_batches()):
-        key = RangeKey(kind, (subscriber, agent, epoch), name, number)
-        reach.setdefault(key, EventRange()).add(EventRange(*extremes))
+    for part in parts:
+        for key, extremes in part.items():
+            reach.setdefault(key, EventRange()).add(extremes)
     return reach
 
 
-def judged_rows(batches: Iterable[pa.RecordBatch], make_judge: Callable[[], Judge]) -> Batches:
-    """Yield deliveries and events with verdicts as rows of ``JUDGED``, from records (``FOUND`` without ``what``)
-    ordered by event.
-    """
+class JudgedEvent(NamedTuple):
+    """An event's outcome, None for a barrier; its deliveries; and whether no later evidence is expected."""
 
-    def rows() -> Iterator[tuple[Any, ...]]:
-        for outcome, units in make_judge().outcomes_of(events_of(_records(batches))):
-            yield from ((*unit, None, None, None, None) for unit in units)
-            if outcome:
-                event_id, topic, verdict, reason, accepted, handled, by = outcome
-                yield event_id, None, verdict, reason, None, topic, accepted, handled, by
-
-    yield from _batches(rows(), JUDGED)
+    outcome: Outcome | None
+    deliveries: list[Delivery]
+    is_final: bool
 
 
-def changes_and_missing(table: pa.Table) -> tuple[list[SubscriptionChange], dict[str, int]]:
-    """Return the changes of subscriptions, and the number of missing records by agent, from rows of ``FOUND``."""
-    changes, missing = list[SubscriptionChange](), dict[str, int]()
-    for what, _, agent, _, _, place, hole, topic, _, is_sent, _ in _rows(table.to_batches()):
-        if what == "change":
-            changes.append(SubscriptionChange(agent, topic, place, is_sent))
-        elif what == "missing":
-            missing[agent] = hole
-    return changes, missing
+def judged_events(
+    records: Iterable[OrderedRecord], judge: Judge, figures: EventFigures, horizons: Horizons | None
+) -> Iterator[JudgedEvent]:
+    """Yield every event, and add it to ``figures``; records come by event. Without ``horizons`` all are final."""
+    last: dict[str, datetime] = {}
 
+    def watched() -> Iterator[OrderedRecord]:
+        for record in records:
+            if horizons and record.ts is not None:
+                last[record.event_id] = max(record.ts, last.get(record.event_id, record.ts))
+            yield record
 
-def _found_row(found: Found) -> tuple[Any, ...]:
-    match found:
-        case OrderedRecord():
-            return ("record", *found)
-        case SubscriptionChange():
-            return "change", None, found.subscriber, None, None, found.place, None, found.filter, None, (
-                found.is_subscribed
-            ), None  # fmt: skip
-        case JournalGap():
-            return "gap", None, found.agent, found.epoch, None, found.jseq, found.records, None, None, None, found.what
-        case MissingRecords():
-            return "missing", None, found.agent, None, None, None, found.records, None, None, None, None
-        case MessageWithoutId():
-            return "nameless", None, found.subscriber, None, found.kind, None, None, None, None, None, None
-
-
-def _records(batches: Iterable[pa.RecordBatch]) -> Iterator[OrderedRecord]:
-    return (OrderedRecord(*row) for row in _rows(batches))
-
-
-def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[Any, ...]]:
-    for batch in batches:
-        yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
-
-
-def _batches(rows: Iterable[tuple[Any, ...]], schema: pa.Schema) -> Batches:
-    rows = iter(rows)
-    while some := list(islice(rows, _ROWS)):
-        columns = [pa.array(column, field.type) for column, field in zip(zip(*some, strict=True), schema, strict=True)]
-        yield pa.RecordBatch.from_arrays(columns, schema=schema)
+    for event in events_of(watched()):
+        for outcome, deliveries in judge.outcomes_of([event]):
+            figures.add(outcome, deliveries)
+            is_final = horizons is None or horizons.is_event_past(last.pop(event.event_id, None))
+            yield JudgedEvent(outcome, deliveries, is_final)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Literal
+from typing import Any, Literal
 
-from activemq_fleet.audit.advice import IncidentKind
+from activemq_fleet.audit.advice import Advice, IncidentKind
 
 BeganFrom = Literal["agent", "bridge", "log", "unknown"]
 Certainty = Literal["proved", "possible"]
@@ -109,6 +109,12 @@ class Incident:
         """
         when = f"{self.told:%Y%m%dT%H%M%S.%f}" if self.told else "-"
         return "/".join([self.kind, self.host, when, *([self.mark] if self.mark else [])])
+
+
+def incident_of(kind: IncidentKind, node: PairNode, advised: Advice, **known: Any) -> Incident:
+    """Return an incident of a host with the remedy and the rules of ``advised``; ``known`` are its other attributes."""
+    about = {"host": node.host, "group": node.group, "pair": node.pair}
+    return Incident(**{"kind": kind, **about, "remedy": advised.remedy, "rules": advised.rules, **known})
 
 
 def seconds_between(began: datetime | None, ended: datetime | None) -> float | None:

@@ -11,7 +11,7 @@ from itertools import groupby
 from activemq_fleet.audit import advice
 from activemq_fleet.audit.bridges import Bridge, bridges_of, link_name
 from activemq_fleet.audit.broker_runs import ObservedRun
-from activemq_fleet.audit.evidence import Incident, LogEvidence, PairNode, seconds_between, short_name
+from activemq_fleet.audit.evidence import Incident, LogEvidence, PairNode, incident_of, seconds_between, short_name
 from activemq_fleet.audit.log_evidence import REFUSED, STARTS_FAILED, STORE, TWICE
 
 STARTS = 3
@@ -71,18 +71,16 @@ def _demotions(node: PairNode, seen: Sequence[LogEvidence], runs: Sequence[Obser
         back = (after.waited or after.started) if after else None
         rules = advised.rules if back else tuple(dict.fromkeys((*advised.rules, "L021")))
         came = "stood by again" if back and after and after.waited else "was active again" if back else ""
-        yield Incident(
-            kind="demotion",
-            host=node.host,
-            group=node.group,
-            pair=node.pair,
+        yield incident_of(
+            "demotion",
+            node,
+            advised,
             began=began,
             ended=back or term.released or term.ended,
             seconds=seconds_between(began, back) if back else None,
             began_from="log",
             cause=f"{short_name(node.host)} was active and gave up, because {what}"
             + (f"; it {came}." if came else "; it did not come back by itself."),
-            remedy=advised.remedy,
             rules=rules,
             told=term.ended,
         )
@@ -233,19 +231,16 @@ def _both_ends(node: PairNode, bridges: Sequence[Bridge]) -> Iterator[Incident]:
         if not both:
             continue
         began, last = both[0][0], max(end for _, end in both)
-        yield Incident(
-            kind="duplicate_bridge",
-            host=node.host,
-            group=node.group,
-            pair=node.pair,
+        yield incident_of(
+            "duplicate_bridge",
+            node,
+            advice.DUPLICATE_BRIDGE,
             began=began,
             ended=None if last == _OPEN else last,
             seconds=None if last == _OPEN else seconds_between(began, last),
             began_from="log",
             cause=f"Between {short_name(node.host)} and {peer[:80]} two bridges of the link {link[:80]} were up at "
             "once, one from each end: what is sent on may come twice.",
-            remedy=advice.DUPLICATE_BRIDGE.remedy,
-            rules=advice.DUPLICATE_BRIDGE.rules,
             told=began,
             mark=f"{link} {peer}",
         )
@@ -261,20 +256,19 @@ def _overlaps(mine: Iterable[tuple[datetime, datetime, str]]) -> Iterator[tuple[
         until[direction] = max(ended, until.get(direction, ended))
 
 
-def _of_spell(node: PairNode, spell: Sequence[LogEvidence], kind: str, cause: str, advised: advice.Advice) -> Incident:
+def _of_spell(
+    node: PairNode, spell: Sequence[LogEvidence], kind: advice.IncidentKind, cause: str, advised: advice.Advice
+) -> Incident:
     began, ended = spell[0].at, max(one.until for one in spell)
-    return Incident(
-        kind=kind,  # type: ignore[arg-type]  # one of the literals, from here only
-        host=node.host,
-        group=node.group,
-        pair=node.pair,
+    return incident_of(
+        kind,
+        node,
+        advised,
         began=began,
         ended=ended,
         seconds=seconds_between(began, ended),
         began_from="log",
         cause=cause,
-        remedy=advised.remedy,
-        rules=advised.rules,
         told=began,
         mark=spell[0].fields["what"] + (f" {who}" if (who := spell[0].fields["who"]) else ""),
     )

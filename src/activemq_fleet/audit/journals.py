@@ -115,14 +115,7 @@ class MissingRecords(NamedTuple):
     records: int
 
 
-class MessageWithoutId(NamedTuple):
-    """A journal record about a message without an event id."""
-
-    subscriber: str
-    kind: str
-
-
-Found = OrderedRecord | SubscriptionChange | JournalGap | MissingRecords | MessageWithoutId
+Found = OrderedRecord | SubscriptionChange | JournalGap | MissingRecords
 
 
 def id_parts(event_id: str) -> tuple[str, str, int] | None:
@@ -168,6 +161,11 @@ def _torn_ends(parts: Iterable[EpochPart]) -> Iterator[tuple[EpochKey, EpochPart
             is_torn = part.line is not None and torn_at.get((part.host, part.file), 0) > part.line
             after = _LARGEST if part.host in doubtful else (part.known or 0) if is_torn else -1
             yield (part.agent, part.epoch), part, after
+
+
+def place_of(epoch: Epoch, jseq: int) -> int:
+    """Return the position of a record among all of its agent's: epochs by time, jseq within an epoch."""
+    return (epoch.rank << _JSEQ_BITS) + jseq
 
 
 def without_journal(named: Iterable[EpochKey], epochs: Mapping[EpochKey, Epoch]) -> Iterator[JournalGap]:
@@ -218,7 +216,7 @@ class _EpochReader:
             return
         yield from self._gap(line.jseq)
         self._read = line.jseq
-        yield from self._said(line, (self.about.rank << _JSEQ_BITS) + line.jseq)
+        yield from self._said(line, place_of(self.about, line.jseq))
 
     def _said(self, line: JournalLine, place: int) -> Iterator[Found]:
         assert line.kind is not None  # noqa: S101 -- for the type alone
@@ -231,8 +229,6 @@ class _EpochReader:
                 line.event_id, self.agent, self.epoch, line.kind, place, self.missing, line.topic, line.ts, is_sent,
                 line.reason,
             )  # fmt: skip
-        elif line.rx_id is not None:
-            yield MessageWithoutId(self.agent, line.kind)
         if line.kind in ("subscribed", "unsubscribed"):
             for one in line.filters or ():
                 yield SubscriptionChange(self.agent, one, place, line.kind == "subscribed")

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
-from itertools import groupby
+from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from activemq_fleet.audit.deliveries import Judge, Outcome
 from activemq_fleet.audit.event_records import events_of
+from activemq_fleet.audit.journal_lines import JournalFileSummary, ParsedLine, epochs_of_files
 from activemq_fleet.audit.journals import (
     EpochKey,
-    EpochPart,
     JournalGap,
     JournalLine,
     MissingRecords,
     OrderedRecord,
     SubscriptionChange,
-    epochs_of,
-    id_parts,
     in_order,
 )
-from activemq_fleet.audit.reached_ranges import EventRange, Reach, reached_ranges, subscribers_of
+from activemq_fleet.audit.reached_ranges import reached_ranges, subscribers_of
 
 
 class JudgedJournals(NamedTuple):
@@ -42,7 +39,7 @@ def judge_journals(
     ``truncated_epochs``: the epochs whose journals lack their end. ``subscribed_before_events``: the agents that are
     known to have subscribed to all events before the first; one of them without a journal is taken to lack records.
     """
-    epochs = epochs_of(_parts(lines, frozenset(truncated_epochs)), _received(lines))
+    epochs, _ = epochs_of_files(_summaries(lines, truncated_epochs))
     ordered = sorted(lines, key=lambda line: (line.agent, epochs[line.agent, line.epoch].rank, line.jseq))
     found = list(in_order(ordered, epochs))
     records = [one for one in found if isinstance(one, OrderedRecord)]
@@ -50,31 +47,18 @@ def judge_journals(
     missing |= {one.agent: one.records for one in found if isinstance(one, MissingRecords)}
     subscribers = subscribers_of(one for one in found if isinstance(one, SubscriptionChange))
     events = list(events_of(sorted(records, key=lambda record: record.event_id)))
-    reach: Reach = {}
-    for key, extremes in reached_ranges(events, subscribers, missing):
-        reach.setdefault(key, EventRange()).add(extremes)
+    reach = dict(reached_ranges(events, subscribers, missing))
     judge = Judge(subscribers, missing, reach, subscribed_before_events)
     outcomes = [outcome for outcome, _ in judge.outcomes_of(events) if outcome]
     return JudgedJournals(outcomes, records, [one for one in found if isinstance(one, JournalGap)])
 
 
-def _parts(lines: Iterable[JournalLine], truncated_epochs: frozenset[EpochKey]) -> Iterator[EpochPart]:
-    by_epoch = sorted(lines, key=lambda line: (line.agent, line.epoch))
-    for key, of_epoch in groupby(by_epoch, key=lambda line: (line.agent, line.epoch)):
-        mine = list(of_epoch)
-        known = max(line.jseq for line in mine)
-        began = min((line.ts for line in mine if line.ts is not None), default=None)
-        # All of an epoch is one file here, in which nothing readable follows what is cut off.
-        yield EpochPart(key[0], key[1], *key, known, began, line=1, torn=2 if key in truncated_epochs else None)
-
-
-def _received(lines: Iterable[JournalLine]) -> dict[EpochKey, int]:
-    """Return the highest SEQ that another agent received, by the agent and epoch in events' ids."""
-    found: dict[EpochKey, int] = {}
+def _summaries(lines: Iterable[JournalLine], truncated_epochs: Collection[EpochKey]) -> list[JournalFileSummary]:
+    """Return a summary of each epoch's journal, as of a file in which nothing readable follows what is cut off."""
+    found: dict[EpochKey, JournalFileSummary] = {}
     for line in lines:
-        parts = id_parts(line.event_id or "")
-        if parts is None:
-            continue
-        agent, epoch, seq = parts
-        found[agent, epoch] = max(found.get((agent, epoch), 0), seq if line.agent != agent else 0)
-    return found
+        key = line.agent, line.epoch
+        found.setdefault(key, JournalFileSummary(*key)).add(ParsedLine(1, line, None))
+    for key in truncated_epochs:
+        found[key].parts[key] = found[key].parts[key]._replace(torn=2)
+    return list(found.values())

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from activemq_fleet.audit import advice
 from activemq_fleet.audit.broker_runs import ObservedRun
 from activemq_fleet.audit.evidence import (
     SKEW,
-    Certainty,
     ConnectionLoss,
     Incident,
     PairNode,
+    incident_of,
     seconds_between,
     short_name,
 )
 from activemq_fleet.audit.operation_records import Operation
-from activemq_fleet.audit.planned_work import mark_planned
 from activemq_fleet.audit.takeover_durations import TakeoverStart, right_clocks, takeover_start
 from activemq_fleet.audit.takeover_order import Offset, in_order, offsets, shifted
 
@@ -32,12 +31,11 @@ _LAST_WORDS = timedelta(seconds=30)
 """What a node says so shortly before it finds its lock lost is no proof that it served all the time."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Takeover:
-    """``term`` took over."""
+_SLACK = timedelta(seconds=5)
+"""A broker may log that it serves so long after the playbook has seen that it does."""
 
-    term: ObservedRun
-    incident: Incident
+_Takeover = tuple[ObservedRun, Incident]
+"""The run of the node that took over."""
 
 
 def pair_incidents(
@@ -63,11 +61,11 @@ def pair_incidents(
         if (term.host, term.place) not in split_terms and _took_over(term, before, by_host, runs)
     ]
     right = right_clocks(losses, [term.started for term, _ in taken if term.started])
-    takeovers = []
+    takeovers: list[_Takeover] = []
     for term, before in taken:
         incident = _takeover(term, before, by_host, takeover_start(term, before, losses, skew, right))
-        takeovers.append(_Takeover(term, mark_planned(incident, operations)))
-    found = [one.incident for one in takeovers]
+        takeovers.append((term, _mark_planned(incident, operations)))
+    found = [incident for _, incident in takeovers]
     found += [incident for _, _, incident in splits]
     found += _failed(by_host, runs, order)
     found += _flapping(takeovers, offset)
@@ -109,24 +107,19 @@ def _takeover(
 ) -> Incident:
     how = "unknown" if before is None else "pure" if term.promoted else before.end
     advised = advice.TAKEOVERS["silent" if how == "open" else how]
-    remedy, rules = advised.remedy, advised.rules
     if measured.seconds is not None and measured.seconds > SLOW:
-        remedy, rules = remedy + advice.SLOW.remedy, (*rules, *advice.SLOW.rules)
+        advised = advice.Advice(advised.remedy + advice.SLOW.remedy, (*advised.rules, *advice.SLOW.rules))
     certain = before is not None and (term.certainly_waited or term.promoted or term.waited is not None)
-    node = nodes[term.host]
-    return Incident(
-        kind="takeover",
-        host=term.host,
-        group=node.group,
-        pair=node.pair,
+    return incident_of(
+        "takeover",
+        nodes[term.host],
+        advised,
         began=measured.began,
         ended=term.started,
         seconds=measured.seconds,
         began_from=measured.source,
         certainty="proved" if certain else "possible",
         cause=_cause(term, before, measured),
-        remedy=remedy,
-        rules=rules,
         told=term.started,
     )
 
@@ -172,18 +165,15 @@ def _failed(
                 else "it got the lock and ended before it was active"
             )
             began = term.saw_loss if term.retired else term.locked
-            yield Incident(
-                kind="failed_takeover",
-                host=host,
-                group=nodes[host].group,
-                pair=nodes[host].pair,
+            yield incident_of(
+                "failed_takeover",
+                nodes[host],
+                advised,
                 began=began,
                 ended=ended,
                 seconds=seconds_between(began, ended),
                 began_from="log" if began else "unknown",
                 cause=f"{short_name(host)} had stood by; {why}.",
-                remedy=advised.remedy,
-                rules=advised.rules,
                 told=began or ended,
             )
 
@@ -238,12 +228,10 @@ def _path(store: str) -> str:
 
 
 def _split(first: ObservedRun, second: ObservedRun, until: datetime, nodes: Mapping[str, PairNode]) -> Incident:
-    node = nodes[second.host]
-    return Incident(
-        kind="split_brain",
-        host=second.host,
-        group=node.group,
-        pair=node.pair,
+    return incident_of(
+        "split_brain",
+        nodes[second.host],
+        advice.SPLIT_BRAIN,
         began=second.begin,
         ended=until,
         seconds=seconds_between(second.begin, until),
@@ -252,16 +240,14 @@ def _split(first: ObservedRun, second: ObservedRun, until: datetime, nodes: Mapp
             f"{short_name(first.host)} went on working on the store after {short_name(second.host)} had become "
             "active on it: both wrote for longer than clocks can differ."
         ),
-        remedy=advice.SPLIT_BRAIN.remedy,
-        rules=advice.SPLIT_BRAIN.rules,
         told=second.begin,
     )
 
 
 def _flapping(takeovers: Sequence[_Takeover], offset: Offset) -> Iterator[Incident]:
     """Three take-overs of a pair in ten minutes, and all that follow as closely: one incident."""
-    moments = [(shifted(one.term.started, offset[one.term.host]), one) for one in takeovers]
-    known = [(at, one) for at, one in moments if at is not None]
+    moments = [(shifted(term.started, offset[term.host]), incident) for term, incident in takeovers]
+    known = [(at, incident) for at, incident in moments if at is not None]
     begin = 0
     while begin + FLAPS <= len(known):
         end = begin + FLAPS - 1
@@ -274,26 +260,31 @@ def _flapping(takeovers: Sequence[_Takeover], offset: Offset) -> Iterator[Incide
         begin = end + 1
 
 
-def _flaps(chain: Sequence[_Takeover], seconds: float) -> Incident:
-    first, last = chain[0].incident, chain[-1].incident
+def _flaps(chain: Sequence[Incident], seconds: float) -> Incident:
     return replace(
-        first,
+        chain[0],
         kind="flapping",
-        planned=all(one.incident.planned for one in chain),
-        began=first.ended,
-        ended=last.ended,
+        planned=all(one.planned for one in chain),
+        began=chain[0].ended,
+        ended=chain[-1].ended,
         seconds=round(seconds, 3),
         began_from="log",
-        certainty=_least(one.incident.certainty for one in chain),
+        certainty="possible" if any(one.certainty == "possible" for one in chain) else "proved",
         cause=f"{len(chain)} take-overs in {_minutes(seconds)}: clients are sent to and fro, and nothing is settled.",
         remedy=advice.FLAPPING.remedy,
         rules=advice.FLAPPING.rules,
     )
 
 
-def _least(certainties: Iterable[Certainty]) -> Certainty:
-    return "possible" if "possible" in set(certainties) else "proved"
-
-
 def _minutes(seconds: float) -> str:
     return f"{seconds / 60:.0f} minutes" if seconds >= 90 else f"{seconds:.0f} seconds"
+
+
+def _mark_planned(incident: Incident, operations: Sequence[Operation]) -> Incident:
+    """Return the take-over, marked and explained as planned where its node became active during an operation."""
+    for one in operations:
+        is_within = incident.ended is not None and one.began <= incident.ended <= one.ended + _SLACK
+        if one.host == incident.host and is_within:
+            why = f" It was planned: {one.operation[:40]}, by {one.by[:80]}."
+            return replace(incident, planned=True, cause=incident.cause + why, remedy="None: it was planned.")
+    return incident

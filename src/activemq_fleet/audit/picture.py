@@ -6,30 +6,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from activemq_fleet.audit.deliveries import Outcome
+from activemq_fleet.audit.evidence import Incident
 from activemq_fleet.audit.state_spans import Span
 
 BUCKETS = 240
 """Slices of time in a chart."""
 FINE = 8
-
-
-@dataclass(frozen=True, slots=True)
-class ShownIncident:
-    """An incident in the report: a row of the dataset ``incidents``."""
-
-    id: str
-    kind: str
-    host: str
-    pair: str | None
-    began: datetime | None
-    ended: datetime | None
-    seconds: float | None
-    began_from: str
-    certainty: str
-    cause: str
-    remedy: str
-    rules: tuple[str, ...]
-    planned: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,22 +110,12 @@ def _share(known: Sequence[tuple[int, int, float]], wanted: float) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class ShownEvent:
-    """An event in the report whose verdict is not delivered."""
-
-    event_id: str
-    topic: str | None
-    verdict: str
-    reason: str | None
-
-
-@dataclass(frozen=True, slots=True)
 class Picture:
     """All data of an audit's report. ``…_left`` are the numbers of rows that are not shown."""
 
     began: datetime
     ended: datetime
-    incidents: Sequence[ShownIncident] = ()
+    incidents: Sequence[Incident] = ()
     incidents_left: int = 0
     hosts: Sequence[ShownHost] = ()
     hosts_left: int = 0
@@ -152,7 +125,7 @@ class Picture:
     slices: Sequence[DeliverySlice] = ()
     latency: Latency = field(default_factory=Latency)
     silences: Sequence[Silence] = ()
-    events: Sequence[ShownEvent] = ()
+    events: Sequence[Outcome] = ()
 
     @property
     def seconds(self) -> float:

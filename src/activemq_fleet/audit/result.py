@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from activemq_fleet.audit.advice import NAMES
 from activemq_fleet.printable import counted
 
 AuditOutcome = Literal["clean", "findings", "incomplete"]
@@ -14,13 +15,6 @@ UNREAD = 0.02
 """The share of a host's records above which what could not be read makes the audit incomplete."""
 _GAPS = 1000
 """Gaps that audit.json lists; it counts all."""
-_INCIDENTS = {
-    "takeover": ("take-over", "take-overs"),
-    "failed_takeover": ("failed take-over", "failed take-overs"),
-    "refused_credentials": ("refusal of credentials", "refusals of credentials"),
-    "duplicate_bridge": ("double bridge", "double bridges"),
-}
-"""Incidents, one and many, whose name is not their kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +130,7 @@ def headline(result: Result) -> str:
 def incident_names(kind: str) -> tuple[str, str]:
     """Return the name of one incident of a kind, and of many."""
     name = kind.replace("_", " ")
-    return _INCIDENTS.get(kind, (name, f"{name}s"))
+    return NAMES.get(kind, (name, f"{name}s"))
 
 
 def _losses(messages: Mapping[str, int]) -> str:

@@ -62,7 +62,7 @@ def command(
 
     hosts, allowed = _hosts(inventory), timedelta(seconds=skew)
     with session("audit --follow" if follow else "audit", spark) as running:
-        from activemq_fleet.spark.audit.job import audit, read_audit_json
+        from activemq_fleet.spark.audit_job import audit, read_audit_json
         from activemq_fleet.spark.follow import follow as follow_logs
 
         if follow:

@@ -12,7 +12,7 @@ from activemq_fleet.errors import shorten_list
 from activemq_fleet.printable import counted, printable, printable_json
 
 if TYPE_CHECKING:
-    from activemq_fleet.spark.drift_job import DriftResult
+    from activemq_fleet.drift.host_drift import DriftResult
     from activemq_fleet.spark.options import SessionOptions
 
 _MOST_SHOWN = 40

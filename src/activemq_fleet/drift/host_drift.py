@@ -1,11 +1,13 @@
-"""Compare the planned files of one host with the collected ones."""
+"""Compare the planned files of hosts with the collected ones."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, fields
 from itertools import groupby
-from operator import itemgetter
-from typing import Any, Literal
+from operator import attrgetter
+from typing import Any, Literal, NamedTuple
 
 from activemq_fleet.drift.differences import unified
 from activemq_fleet.drift.judging import FileEvidence, file_status
@@ -13,55 +15,127 @@ from activemq_fleet.drift.records import FileRecord
 
 Side = Literal["both", "planned", "found"]
 Row = dict[str, str | None]
+_MOST_HOSTS = 1000
 
 
-def side_of(records: Iterable[dict[str, Any]]) -> Side | None:
+@dataclass(frozen=True, slots=True)
+class HostDrift:
+    """Numbers of a host's files by status (changed, added, removed, same), and of the differing ones by cause."""
+
+    host: str
+    changed: int
+    added: int
+    removed: int
+    same: int
+    by_hand: int
+    out_of_date: int
+    unknown: int
+
+    @property
+    def different(self) -> int:
+        """The number of files that are not as planned: changed, added or removed."""
+        return self.changed + self.added + self.removed
+
+
+@dataclass(frozen=True, slots=True)
+class DriftResult:
+    """The outcome of a comparison: ``hosts`` with differences, most files first, and the number of ``same_hosts``.
+
+    ``not_collected`` are hosts that are planned only, ``not_planned`` those that are collected only, the first 1,000
+    by name; ``not_collected_hosts`` and ``not_planned_hosts`` are their numbers.
+    """
+
+    hosts: tuple[HostDrift, ...]
+    same_hosts: int
+    not_collected: tuple[str, ...]
+    not_planned: tuple[str, ...]
+    not_collected_hosts: int
+    not_planned_hosts: int
+
+    @property
+    def differs(self) -> bool:
+        """True when any host differs, was not collected or is not planned."""
+        return bool(self.hosts or self.not_collected_hosts or self.not_planned_hosts)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the object that drift.json and ``--format json`` hold: all fields, and ``verdict``."""
+        return {"verdict": "differences" if self.differs else "same", **asdict(self)}
+
+
+class ComparedHost(NamedTuple):
+    """A host and the side that it is on; ``drift`` are the numbers of its files where it is on both."""
+
+    host: str
+    side: Side
+    drift: HostDrift | None = None
+
+
+def side_of(records: Sequence[FileRecord]) -> Side | None:
     """Return whether a host is planned, was collected, or both; None for files of a host that is neither."""
-    is_planned = is_collected = False
-    for record in records:
-        is_planned |= record["planned"] is not None
-        is_collected |= record["collected"]
-    if is_planned:
+    is_collected = any(record.collected for record in records)
+    if any(record.planned is not None for record in records):
         return "both" if is_collected else "planned"
     return "found" if is_collected else None
 
 
-def drift_of_host(records: list[dict[str, Any]]) -> Iterator[Row]:
-    """Yield the rows of the dataset ``drift`` for one host from its ``FileRecord`` as dictionaries, by path."""
-    was_installed = any(record["manifest"] is not None for record in records)
-    for path, parts in groupby(sorted(records, key=itemgetter("path")), key=itemgetter("path")):
-        known = _together(list(parts))
+def drift_of_host(records: Sequence[FileRecord]) -> Iterator[Row]:
+    """Yield the rows of the dataset ``drift`` for one host from the records of its files, by path."""
+    was_installed = any(record.manifest is not None for record in records)
+    for path, parts in groupby(sorted(records, key=attrgetter("path")), key=attrgetter("path")):
+        known = _together(parts)
         # A file that was deployed once, is planned no more and is not there has nothing to tell.
-        if path and (known["planned"] or known["found"] or known["told"] == "unreadable"):
+        if path and (known.planned or known.found or known.told == "unreadable"):
             yield _row(known, was_installed)
 
 
-def _together(parts: list[dict[str, Any]]) -> dict[str, Any]:
+def host_drift(host: str, rows: Sequence[Row]) -> HostDrift:
+    """Return the numbers of a host's rows of the dataset ``drift``."""
+    counts = Counter(row["status"] for row in rows) + Counter(row["cause"] for row in rows)
+    return HostDrift(host, **{one.name: counts[one.name] for one in fields(HostDrift)[1:]})
+
+
+def drift_result(hosts: Iterable[ComparedHost]) -> DriftResult:
+    """Return the outcome of the comparison of all hosts, which may come in any order."""
+    in_order = sorted(hosts, key=attrgetter("host"))
+    both = [one.drift for one in in_order if one.drift is not None]
+    planned, found = ([one.host for one in in_order if one.side == side] for side in ("planned", "found"))
+    different = [one for one in both if one.different]
+    return DriftResult(
+        hosts=tuple(sorted(different, key=lambda one: -one.different)),
+        same_hosts=len(both) - len(different),
+        not_collected=tuple(planned[:_MOST_HOSTS]),
+        not_planned=tuple(found[:_MOST_HOSTS]),
+        not_collected_hosts=len(planned),
+        not_planned_hosts=len(found),
+    )
+
+
+def _together(parts: Iterable[FileRecord]) -> FileRecord:
     """Return all that is known of a file; every piece is in one of its records."""
-    return {name: max((part[name] for part in parts if part[name]), default=None) for name in FileRecord._fields}
+    return FileRecord._make(max(filter(None, column), default=None) for column in zip(*parts, strict=True))
 
 
-def _row(known: dict[str, Any], was_installed: bool) -> Row:
+def _row(known: FileRecord, was_installed: bool) -> Row:
     status, cause = file_status(
-        FileEvidence(known["planned"], known["found"], known["manifest"], known["told"], installed=was_installed)
+        FileEvidence(known.planned, known.found, known.manifest, known.told, installed=was_installed)
     )
     return {
-        "host": known["host"],
-        "path": known["path"],
+        "host": known.host,
+        "path": known.path,
         "status": status,
         "cause": cause,
-        "planned_sha256": known["planned"],
-        "found_sha256": known["found"],
+        "planned_sha256": known.planned,
+        "found_sha256": known.found,
         "diff": None if status == "same" else _difference(known),
     }
 
 
-def _difference(known: dict[str, Any]) -> str | None:
-    if known["why"]:
-        return f"not shown: {known['why']}\n"
-    if known["told"] == "unreadable":
+def _difference(known: FileRecord) -> str | None:
+    if known.why:
+        return f"not shown: {known.why}\n"
+    if known.told == "unreadable":
         return "the file could not be read on its host\n"
-    old, new = known["planned_text"], known["found_text"]
-    if (known["planned"] and old is None) or (known["found"] and new is None):
+    old, new = known.planned_text, known.found_text
+    if (known.planned and old is None) or (known.found and new is None):
         return None  # planned without content
-    return unified(known["path"], old, new)
+    return unified(known.path, old, new)

@@ -28,7 +28,7 @@ def main(arguments: Sequence[str]) -> int:
     logs, out = arguments
     try:
         with session("audit", SessionOptions(progress=False)) as spark:
-            from activemq_fleet.spark.audit.job import audit
+            from activemq_fleet.spark.audit_job import audit
 
             _start_workers(spark)
             if sys.stdin.readline().strip() == "audit":

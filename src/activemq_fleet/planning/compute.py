@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
@@ -224,13 +224,6 @@ def _too_large(host: str, groups: Sequence[str], brokers: int, largest: int) -> 
         "(activemq_links, one activemq_address of many)",
         why="who reaches whom is known only of a whole network",
     )
-
-
-def row_chunks(computed: ComponentRows, size: int) -> Iterator[dict[str, list[Row]]]:
-    """Yield the rows of a component by dataset, at most ``size`` of each dataset at a time; at least one mapping."""
-    longest = max(map(len, computed.rows.values()))
-    for start in range(0, max(longest, 1), size):
-        yield {name: rows[start : start + size] for name, rows in computed.rows.items()}
 
 
 @lru_cache(maxsize=256)

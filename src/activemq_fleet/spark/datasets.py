@@ -6,7 +6,8 @@ nothing can be renamed: new files come first, and ``manifest.json``, which lists
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
@@ -18,9 +19,21 @@ from activemq_fleet import __version__
 from activemq_fleet.errors import InputError
 from activemq_fleet.spark.manifests import HadoopTarget, listed_files, manifest_of
 from activemq_fleet.spark.paths import escaped_uri_of, local_path, uri_of
-from activemq_fleet.spark.schemas import COLUMN_METADATA, SCHEMA_VERSION, SCHEMAS, SORTED_BY
+from activemq_fleet.spark.schemas import COLUMN_METADATA, SCHEMA_VERSION, SCHEMAS, SORTED_BY, arrow_schema_of
 from activemq_fleet.spark.settings import is_local, temporary_settings
 from activemq_fleet.spark.staging import LocalTarget
+from activemq_fleet.spark.task_results import (
+    OBJECTS,
+    OBJECTS_DDL,
+    Batches,
+    Task,
+    WrittenPart,
+    as_columns,
+    as_objects,
+    from_objects,
+    write_empty_part,
+    written_by_worker,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -32,6 +45,9 @@ _SHUFFLED = {"messages": 5, "deliveries": 25}
 """How many times as large as in their file rows are on their way to it: 3 million of events that were delivered."""
 _ANY_SHUFFLED = 3  # not measured: the other datasets that are shuffled are small
 _ADAPTIVE = "spark.sql.adaptive.enabled"
+
+RunTask = Callable[[Callable[[Batches], Batches], str], "DataFrame"]
+"""``DataFrame.mapInArrow``: it runs a function over the frame's batches, and takes the columns of the result as DDL."""
 
 
 def _by_size(name: str) -> dict[str, str]:
@@ -83,6 +99,9 @@ class Output:
         self._spark = spark
         self._kind = kind
         self._rows: dict[str, int] = {}
+        self._kept: list[DataFrame] = []
+        self.parts: dict[str, list[WrittenPart]] = {}
+        """The files that tasks have written, by dataset."""
         found = local_path(path)
         self._target: Target = HadoopTarget(spark, uri_of(path)) if found is None else LocalTarget(found)
         self._target.check_replaceable(kind)
@@ -92,6 +111,8 @@ class Output:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        for frame in self._kept:
+            frame.unpersist()
         self._target.discard()
 
     def write(self, name: str, frame: DataFrame, *, ordered: bool = False) -> int:
@@ -108,20 +129,106 @@ class Output:
             shaped.observe(seen, rows).write.mode("append").option(
                 "mapreduce.fileoutputcommitter.marksuccessfuljobs", "false"
             ).parquet(self._target.dataset_path(name))
-        return self.record_rows(name, self._rows.get(name, 0) + int(seen.get["rows"]))
+        return self._record_rows(name, self._rows.get(name, 0) + int(seen.get["rows"]))
 
-    def local_directory(self, name: str) -> Path | None:
-        """Return the directory where workers may write a dataset themselves; None unless all is on this machine."""
+    def write_results(
+        self,
+        run: RunTask,
+        task: Task,
+        datasets: Sequence[str],
+        *,
+        keep: bool = False,
+        ordered: bool = False,
+        files: int | None = None,
+    ) -> tuple[list[Any], DataFrame]:
+        """Run a task on a frame, write the rows of ``datasets`` that it yields, and return its other results.
+
+        ``run`` is the frame's ``mapInArrow``. Returned are the objects for the driver, and with ``keep`` a frame of
+        OBJECTS with those for the next stage, which is kept until the output is closed. Where Spark runs on this
+        machine and writes to a directory of it, the tasks write the files; elsewhere Spark does, ``ordered`` as in
+        ``write``, in at most ``files`` files. Half of all time of an audit was that rows went to Java's Parquet
+        writer (docs/audit-speed.md).
+        """
+        schemas = {name: arrow_schema_of(name) for name in datasets}
+        directory = self._workers_directory()
+        if directory is not None:
+            task = written_by_worker(task, directory, schemas, {} if ordered else SORTED_BY)
+            frame = run(as_objects(task), OBJECTS_DDL)
+        else:
+            columns = "".join(f", `{name}` {SCHEMAS[name].simpleString()}" for name in datasets)
+            frame = run(as_columns(task, schemas), OBJECTS_DDL + columns)
+        if keep or directory is None:
+            self.keep(frame)
+        chosen = frame.where("key IS NULL AND data IS NOT NULL") if keep or directory is None else frame
+        objects = [one.value for one in from_objects(chosen.select(*OBJECTS.names).toArrow().to_batches())]
+        parts = [one for one in objects if isinstance(one, WrittenPart)]
+        for name in datasets:
+            if directory is not None:
+                self._record_parts(directory, name, [part for part in parts if part.dataset == name])
+            else:
+                rows = frame.where(f"`{name}` IS NOT NULL").select(f"{name}.*")
+                self.write(name, rows if files is None else rows.coalesce(files), ordered=ordered)
+        others = [one for one in objects if not isinstance(one, WrittenPart)]
+        return others, frame.where("key IS NOT NULL").select(*OBJECTS.names)
+
+    def keep(self, frame: DataFrame) -> DataFrame:
+        """Persist a frame until the output is closed, and return it."""
+        self._kept.append(frame.persist())
+        return frame
+
+    def write_no_rows(self, name: str) -> None:
+        """Write a dataset without rows."""
+        directory = self._workers_directory()
+        if directory is not None:
+            self._record_parts(directory, name, [])
+        else:
+            self.write(name, self._spark.createDataFrame([], SCHEMAS[name]))
+
+    def add_parts(self, name: str, directory: Path, parts: Sequence[WrittenPart]) -> None:
+        """Add files in ``directory`` to a dataset that tasks have written, as hard links."""
+        for part in parts:
+            os.link(directory / part.file, self.staged_directory / name / part.file)
+        self._record_parts(self.staged_directory, name, [*self.parts[name], *parts])
+
+    @property
+    def tasks_write(self) -> bool:
+        """Whether tasks write datasets themselves: Spark runs on this machine, and the output is a directory of it."""
+        return self._workers_directory() is not None
+
+    @property
+    def staged_directory(self) -> Path:
+        """The directory in which an output on this machine is written."""
+        assert isinstance(self._target, LocalTarget)  # noqa: S101 -- for the type alone
+        return self._target.staged
+
+    def _workers_directory(self) -> Path | None:
+        """Return the directory where tasks may write datasets themselves; None unless all is on this machine."""
         connected = "connect" in type(self._spark).__module__  # to a Spark whose workers are anywhere
         if connected or not isinstance(self._target, LocalTarget):
             return None
-        return self._target.staged / name if is_local(self._spark.conf.get("spark.master", None)) else None
+        return self._target.staged if is_local(self._spark.conf.get("spark.master", None)) else None
 
-    def record_rows(self, name: str, rows: int) -> int:
+    def _record_parts(self, directory: Path, name: str, parts: Sequence[WrittenPart]) -> None:
+        """Take the files over that tasks have written; remove those of tasks that failed and were tried again."""
+        self.parts[name] = list(parts)
+        known = {part.file for part in parts}
+        for path in (directory / name).glob("*.parquet"):
+            if path.name not in known:
+                path.unlink()
+        if not parts:
+            write_empty_part(directory, name, arrow_schema_of(name))
+        self._record_rows(name, sum(part.rows for part in parts))
+
+    def _record_rows(self, name: str, rows: int) -> int:
         """Set and return the number of rows of a dataset whose files are there. Raises SparkProblem if rows lack."""
         self._rows[name] = rows
         self._target.check_rows(name, rows)
         return rows
+
+    @property
+    def rows(self) -> Mapping[str, int]:
+        """The numbers of rows that were written, by dataset."""
+        return self._rows
 
     def read_written(self, name: str) -> DataFrame:
         """Return a dataset as this run has written it, read from its files."""

@@ -1,158 +1,170 @@
-"""Judge the delivery of every event on Spark, which sorts journal records for the functions of ``audit.deliveries``."""
+"""Judge the delivery of every event on Spark, which sorts journal records for the functions of ``audit``."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-from pyspark import StorageLevel
-from pyspark.sql import functions as sf
-from pyspark.sql.pandas.types import from_arrow_schema
-
-from activemq_fleet.audit import delivery_rows
 from activemq_fleet.audit.deliveries import Judge
-from activemq_fleet.audit.journals import Epoch, EpochKey, EpochPart, JournalGap, epochs_of, without_journal
-from activemq_fleet.audit.reached_ranges import subscribers_of
-from activemq_fleet.audit.verdict_words import RECEIVING, UNREADABLE
-from activemq_fleet.spark.schemas import SCHEMAS
+from activemq_fleet.audit.delivery_rows import found_in_order, judged_events, merged_reach, placed_lines
+from activemq_fleet.audit.event_records import events_of
+from activemq_fleet.audit.finality import Horizons
+from activemq_fleet.audit.gaps import MOST_GAPS, gap_order
+from activemq_fleet.audit.journal_lines import (
+    LARGEST_JOURNAL_FILE,
+    JournalFileSummary,
+    epochs_of_files,
+    summarize_journal,
+    too_large_file,
+)
+from activemq_fleet.audit.journals import (
+    Epoch,
+    EpochKey,
+    Found,
+    JournalGap,
+    MissingRecords,
+    OrderedRecord,
+    SubscriptionChange,
+    without_journal,
+)
+from activemq_fleet.audit.picture import Silence
+from activemq_fleet.audit.reached_ranges import Reach, Subscriber, reached_ranges, subscribers_of
+from activemq_fleet.audit.report_figures import EventFigures, Foremost, TimeRange
+from activemq_fleet.spark.datasets import Output
+from activemq_fleet.spark.inputs import Inputs, read_binary_files
+from activemq_fleet.spark.task_results import OBJECTS_DDL, Batches, DatasetRows, Keyed, as_objects, by_key, from_objects
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
-
-_LINE = ("agent", "epoch", "jseq", "ts", "kind", "event_id", "rx_id", "topic", "came", "filters", "reason")
-_GAPS = "agent string, epoch string, jseq bigint, count bigint, what string"
+    from pyspark.sql import DataFrame, SparkSession
 
 
 @dataclass(frozen=True, slots=True)
-class DeliveryVerdicts:
-    """The datasets ``deliveries`` and ``messages`` of all events, with ``final`` true, and what journals lack.
+class ReadJournals:
+    """The journals of a fleet: ``contents`` has path and content of each file, ``files`` a summary.
 
-    ``gaps``: agent, epoch, jseq (the first missing), count, what. ``count`` is null where it cannot be known: an end
-    that is missing, or a publisher of whom others received events and who has no journal of that epoch.
-    ``coverage``: subscriber, received, handled, quarantined, of messages without an id, which no verdict covers.
+    ``connections`` are OBJECTS with lists of ConnectionRecord by pair. Both frames are None without journals.
     """
 
-    deliveries: DataFrame
-    messages: DataFrame
-    gaps: DataFrame
-    coverage: DataFrame
+    contents: DataFrame | None = None
+    connections: DataFrame | None = None
+    files: Sequence[JournalFileSummary] = ()
+
+    @property
+    def first(self) -> datetime | None:
+        """The earliest time of a record; None without one."""
+        return min((one.first for one in self.files if one.first is not None), default=None)
+
+    @property
+    def last(self) -> datetime | None:
+        """The latest time of a record; None without one."""
+        return max((one.last for one in self.files if one.last is not None), default=None)
 
 
-def judge_deliveries(records: DataFrame) -> DeliveryVerdicts:
-    """Return a verdict on every event and delivery of ``records``, which have the columns ``RECORDS_SCHEMA``.
+@dataclass(slots=True)
+class JudgedDeliveries:
+    """Figures of all events, the first gaps of journals, and the longest silences of each subscriber."""
 
-    Runs four small jobs before it returns.
+    events: EventFigures
+    gaps: list[JournalGap] = field(default_factory=list)
+    silences: list[Silence] = field(default_factory=list)
+
+
+def read_journals(spark: SparkSession, output: Output, inputs: Inputs) -> ReadJournals:
+    """Return what the files of journals hold. A file above LARGEST_JOURNAL_FILE is not read, which its summary says."""
+    journals = inputs.of_kind("journal")
+    large = [too_large_file(file.host, file.file) for file in journals if file.size > LARGEST_JOURNAL_FILE]
+    paths = [file.path for file in journals if file.size <= LARGEST_JOURNAL_FILE]
+    if not paths:
+        return ReadJournals(files=large)
+    pair_of = {name: host.pair or name for name, host in inputs.hosts.items()}
+    contents = read_binary_files(spark, paths).select("path", "content")
+    files, connections = output.write_results(contents.mapInArrow, partial(_summaries, pair_of=pair_of), [], keep=True)
+    return ReadJournals(contents, connections, [*large, *files])
+
+
+def judge_deliveries(
+    output: Output, journals: ReadJournals, times: TimeRange, horizons: Horizons | None
+) -> JudgedDeliveries:
+    """Write the datasets ``deliveries`` and ``messages``, and return what the report shows of them.
+
+    ``times`` is the report's time line; ``horizons``: until when the evidence goes, None where all rows are final.
     """
-    epochs, no_journals = _epochs(records)
-    found = _kept(_in_order(records, epochs))
-    changes, missing = delivery_rows.changes_and_missing(found.where("what IN ('change', 'missing')").toArrow())
-    subscribers = subscribers_of(changes)
-    by_event = _kept(
-        found.where("what = 'record'").drop("what").repartition("event_id").sortWithinPartitions("event_id")
-    )
-
-    def reach_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return delivery_rows.reach_rows(batches, subscribers, missing)
-
-    reach = delivery_rows.reach_from(by_event.mapInArrow(reach_rows, from_arrow_schema(delivery_rows.REACH)).toArrow())
-
-    def judged_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return delivery_rows.judged_rows(batches, lambda: Judge(subscribers, missing, reach))
-
-    judged = _kept(
-        by_event.mapInArrow(judged_rows, from_arrow_schema(delivery_rows.JUDGED)).withColumn("final", sf.lit(True))
-    )
-    return DeliveryVerdicts(
-        judged.where("subscriber IS NOT NULL").select(*SCHEMAS["deliveries"].fieldNames()),
-        judged.where("subscriber IS NULL").select(*SCHEMAS["messages"].fieldNames()),
-        _gaps(found, no_journals),
-        _coverage(found),
-    )
+    judged = JudgedDeliveries(EventFigures(times))
+    epochs, received = epochs_of_files(journals.files)
+    judged.gaps += without_journal(received, epochs)
+    if journals.contents is None:
+        for name in ("deliveries", "messages"):
+            output.write_no_rows(name)
+        return judged
+    lines = by_key(journals.contents.mapInArrow(as_objects(partial(_lines, epochs=epochs)), OBJECTS_DDL))
+    found, records = output.write_results(lines.mapInArrow, partial(_in_order, epochs=epochs), [], keep=True)
+    judged.gaps += [one for one in found if isinstance(one, JournalGap)]
+    judged.silences += [one for one in found if isinstance(one, Silence)]
+    missing = {one.agent: one.records for one in found if isinstance(one, MissingRecords)}
+    subscribers = subscribers_of(one for one in found if isinstance(one, SubscriptionChange))
+    by_event = output.keep(by_key(records))
+    parts, _ = output.write_results(by_event.mapInArrow, partial(_reach, subscribers=subscribers, missing=missing), [])
+    judge = Judge(subscribers, missing, merged_reach(parts))
+    task = partial(_judge, judge=judge, times=times, horizons=horizons)
+    figures, _ = output.write_results(by_event.mapInArrow, task, ["deliveries", "messages"])
+    for one in figures:
+        judged.events.merge(one)
+    return judged
 
 
-def _kept(frame: DataFrame) -> DataFrame:
-    """Return a frame that is computed once.
-
-    Spark gives the room back when the frame is gone. On a cluster there are two copies: one executor may die.
-    """
-    is_local = (frame.sparkSession.conf.get("spark.master", "") or "").startswith("local")
-    level = StorageLevel.MEMORY_AND_DISK if is_local else StorageLevel.MEMORY_AND_DISK_2
-    return frame.localCheckpoint(eager=False, storageLevel=level)
+def _files(batches: Batches) -> Iterator[tuple[str, str, memoryview]]:
+    """Yield host, file (``agent/NAME``) and content of files whose paths end with HOST/agent/NAME."""
+    for batch in batches:
+        for path, content in zip(batch.column("path"), batch.column("content"), strict=True):
+            host, directory, name = path.as_py().rsplit("/", 3)[1:]
+            yield host, f"{directory}/{name}", memoryview(content.as_buffer())
 
 
-def _epochs(records: DataFrame) -> tuple[dict[EpochKey, Epoch], list[JournalGap]]:
-    """Return the epochs of which there are journals, and a gap for each that events name and that has none."""
-    whole = sf.col("kind").isNotNull()
-    is_torn = sf.col("problem").isin(*UNREADABLE)
-    parts = (
-        records.where(sf.col("jseq").isNotNull() | (~whole & is_torn))
-        .groupBy("host", "file", "agent", "epoch")
-        .agg(
-            sf.max("jseq"),
-            sf.min(sf.when(whole, sf.col("ts"))),
-            sf.max(sf.when(whole, sf.col("line"))),
-            sf.max(sf.when(sf.col("jseq").isNull(), sf.col("line"))),
-        )
-        .toArrow()
-    )
-    of, epoch, seq = (_id_part(part) for part in (1, 2, 3))
-    is_own = (sf.col("agent") == of) & (sf.col("epoch") == epoch) & ((sf.col("kind") == "accepted") | _is_sent())
-    came = sf.col("kind").isin(*RECEIVING, "barrier") & ~is_own
-    named = (
-        records.where(sf.col("jseq").isNotNull() & whole & seq.isNotNull())
-        .groupBy(of.alias("agent"), epoch.alias("epoch"))
-        .agg(sf.coalesce(sf.max(sf.when(came, seq)), sf.lit(0)).alias("seq"))
-        .toArrow()
-        .to_pydict()
-    )
-    received = {(a, e): s for a, e, s in zip(*named.values(), strict=True)}
-    epochs = epochs_of((EpochPart(*row) for row in zip(*(c.to_pylist() for c in parts.columns), strict=True)), received)
-    return epochs, list(without_journal(received, epochs))
+def _summaries(batches: Batches, *, pair_of: Mapping[str, str]) -> Iterator[JournalFileSummary | Keyed]:
+    for host, file, content in _files(batches):
+        summary, connections = summarize_journal(host, file, content)
+        yield summary
+        if connections:
+            yield Keyed(pair_of[host], connections)
 
 
-def _in_order(records: DataFrame, epochs: dict[EpochKey, Epoch]) -> DataFrame:
-    """Return what records say, those of an agent in its order: a task sorts one agent's, which spills to the disk."""
-
-    def found_of(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return delivery_rows.found_of(batches, epochs)
-
-    ranks = [(agent, epoch, about.rank) for (agent, epoch), about in epochs.items()]
-    known = records.sparkSession.createDataFrame(ranks, "agent string, epoch string, rank bigint")
-    # Of two records of one number that differ it is always the same one, and one that can be read if there is one.
-    tie = (sf.col("kind").isNull(), "kind", "event_id", "ts", "host", "file", "line")
-    return (
-        records.where("jseq IS NOT NULL")
-        .withColumn("came", sf.col("broker").isNotNull() | sf.col("conn").isNotNull())
-        .join(sf.broadcast(known), ["agent", "epoch"])
-        .repartition("agent")
-        .sortWithinPartitions("agent", "rank", "jseq", *tie)
-        .select(*_LINE)
-        .mapInArrow(found_of, from_arrow_schema(delivery_rows.FOUND))
-    )
+def _lines(batches: Batches, *, epochs: Mapping[EpochKey, Epoch]) -> Iterator[Keyed]:
+    for one in _files(batches):
+        yield from (Keyed(line.agent, line, line.place) for line in placed_lines(*one, epochs))
 
 
-def _gaps(found: DataFrame, no_journals: list[JournalGap]) -> DataFrame:
-    gaps = found.where("what = 'gap'").select(
-        "agent", "epoch", sf.col("place").alias("jseq"), sf.col("hole").alias("count"), sf.col("reason").alias("what")
-    )
-    return gaps.unionByName(found.sparkSession.createDataFrame(no_journals, _GAPS))
+def _in_order(batches: Batches, *, epochs: Mapping[EpochKey, Epoch]) -> Iterator[Found | Silence | Keyed]:
+    """Yield records by event, and for the driver all else, of gaps the first."""
+    gaps = Foremost(MOST_GAPS, gap_order)
+    for one in found_in_order((one.value for one in from_objects(batches)), epochs):
+        if isinstance(one, OrderedRecord):
+            yield Keyed(one.event_id, one)
+        elif isinstance(one, JournalGap):
+            gaps.add(one)
+        else:
+            yield one
+    yield from gaps.in_order()
 
 
-def _coverage(found: DataFrame) -> DataFrame:
-    counted = [sf.count_if(sf.col("kind") == kind).alias(kind) for kind in ("received", "handled", "quarantined")]
-    return found.where("what = 'nameless'").groupBy(sf.col("agent").alias("subscriber")).agg(*counted)
+def _records(batches: Batches) -> Iterator[OrderedRecord]:
+    return (one.value for one in from_objects(batches))
 
 
-def _id_part(part: int) -> Column:
-    """AGENT (1), EPOCH (2) or SEQ (3) of an id that an agent made, else null: as ``journals.id_parts``."""
-    found = sf.nullif(sf.regexp_extract("event_id", r"^(.+):([^:]+):([1-9][0-9]{0,17})$", part), sf.lit(""))
-    return found.cast("long") if part == 3 else found
+def _reach(batches: Batches, *, subscribers: Mapping[str, Subscriber], missing: Mapping[str, int]) -> Iterator[Reach]:
+    yield dict(reached_ranges(events_of(_records(batches)), subscribers, missing))
 
 
-def _is_sent() -> Column:
-    """Whether a barrier was written by who sends it: one that came has a broker, and mostly another agent's id."""
-    came = sf.col("broker").isNotNull() | sf.col("conn").isNotNull()
-    starts = sf.col("event_id").startswith(sf.concat("agent", sf.lit(":")))
-    return sf.coalesce((sf.col("kind") == "barrier") & ~came & starts, sf.lit(False))
+def _judge(
+    batches: Batches, *, judge: Judge, times: TimeRange, horizons: Horizons | None
+) -> Iterator[DatasetRows | EventFigures]:
+    figures = EventFigures(times)
+    for event in judged_events(_records(batches), judge, figures, horizons):
+        for one in event.deliveries:
+            yield DatasetRows("deliveries", {**one._asdict(), "final": event.is_final})
+        if event.outcome:
+            row = {**event.outcome._asdict(), "by": event.outcome.handled_by, "final": event.is_final}
+            yield DatasetRows("messages", row)
+    yield figures.close()

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as sf
 
 from activemq_fleet.errors import InputError
+from activemq_fleet.planning.compute import DATASETS
 from activemq_fleet.render import ACTIVEMQ_XML
-from activemq_fleet.spark.datasets import read
+from activemq_fleet.spark.datasets import Output, read
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -41,24 +43,20 @@ class EarlierPlan:
         found = self._components.select("component", "fingerprint").distinct().toArrow()
         return dict(zip(found["component"].to_pylist(), found["fingerprint"].to_pylist(), strict=True))
 
-    def reuse_unchanged(self, computed: DataFrame) -> None:
-        """Choose the components whose rows are reused: those of ``computed`` whose column ``unchanged`` is true.
+    def add_reused_rows(self, output: Output, unchanged: Sequence[str]) -> None:
+        """Complete ``output``, which has the rows of all other components: those of ``unchanged``, and ``changes``.
 
-        Has to be called before ``with_reused_rows`` and ``changed_files``.
+        ``changes`` has host, path and op (``added``, ``removed``, ``changed``) of files that differ from the earlier
+        output.
         """
-        unchanged = computed.where("unchanged").select("component")
-        self._kept = self._components.join(unchanged, "component", "left_semi").select("host")
+        names = self._spark.createDataFrame([(name,) for name in unchanged], "component string")
+        self._kept = self._components.join(names, "component", "left_semi").select("host")
         self._groups = read(self._spark, self._since, "brokers").join(self._kept, "host", "left_semi").select("group")
+        output.write("changes", self._changed_files(output.read_written("files")))
+        for name in DATASETS if unchanged else ():
+            output.write(name, self._rows(name, "left_semi"), ordered=True)
 
-    def with_reused_rows(self, name: str, computed: DataFrame) -> DataFrame:
-        """Return the whole dataset ``name``: the computed rows, and those of reused components."""
-        return computed.unionByName(self._rows(name, "left_semi").select(*computed.columns))
-
-    def changed_files(self, computed: DataFrame) -> DataFrame:
-        """Return host, path and op (``added``, ``removed``, ``changed``) of files that differ from the earlier output.
-
-        ``computed`` are the rows of the dataset ``files`` of components that are not reused.
-        """
+    def _changed_files(self, computed: DataFrame) -> DataFrame:
         before, now = (
             frame.select("host", "path", sf.coalesce("host", sf.lit("")).alias("of"), sf.col("sha256").alias(which))
             for frame, which in ((self._rows("files", "left_anti"), "before"), (computed, "now"))

@@ -8,12 +8,14 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 from activemq_fleet import __version__
 from activemq_fleet.atomic_files import write_file
+from activemq_fleet.audit.log_summaries import LogFileSummary
 from activemq_fleet.spark.input_directory import open_inside, refuse_outside_links
 from activemq_fleet.spark.inputs import Host
+from activemq_fleet.spark.task_results import WrittenPart
 
 _END = 4096  # bytes at either end of a file that its digest is made of
 
@@ -74,6 +76,14 @@ def host_fingerprint(host: Host, marks: Mapping[str, FileFingerprint]) -> str:
     return hashlib.sha256(repr((__version__, host.release, host.timezone, logs)).encode()).hexdigest()
 
 
+class CachedHost(NamedTuple):
+    """The events of a host: Parquet files, and summaries of the log files that they are of."""
+
+    fingerprint: str
+    parts: list[WrittenPart]
+    files: list[LogFileSummary]
+
+
 class EventCache:
     """Parquet files with the events of hosts in ``directory``, and ledger.json there, which lists the files by host.
 
@@ -84,34 +94,39 @@ class EventCache:
         self.directory = directory
         directory.mkdir(parents=True, exist_ok=True)
         self._ledger = directory / "ledger.json"
-        self._hosts: dict[str, dict[str, Any]] = {}
+        self._hosts: dict[str, CachedHost] = {}
         try:
-            found = json.loads(self._ledger.read_text())
-            self._hosts = {
-                host: entry
-                for host, entry in found.items()
-                if all((directory / row["part"]).is_file() for row in entry["files"])
-            }
+            for host, (fingerprint, parts, files) in json.loads(self._ledger.read_text()).items():
+                found = [WrittenPart(*part) for part in parts]
+                if all((directory / part.file).is_file() for part in found):
+                    self._hosts[host] = CachedHost(fingerprint, found, [LogFileSummary.from_dict(one) for one in files])
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
-            pass  # what cannot be read is made again
+            self._hosts.clear()  # what cannot be read, such as an earlier program's ledger, is made again
 
-    def parts_of(self, host: str, fingerprint: str) -> list[dict[str, Any]] | None:
-        """Return a host's rows of ``write_events``, one a log file and Parquet part, or None if not cached."""
-        entry = self._hosts.get(host)
-        return entry["files"] if entry and entry["digest"] == fingerprint else None
+    def known_hosts(self, fingerprints: Mapping[str, str]) -> dict[str, CachedHost]:
+        """Return the hosts whose events are cached, of those whose fingerprints are given."""
+        return {host: one for host, one in self._hosts.items() if fingerprints.get(host) == one.fingerprint}
 
-    def replace(self, rows: Iterable[Mapping[str, Any]], fingerprints: Mapping[str, str]) -> None:
-        """Write the ledger anew with the hosts of ``fingerprints`` alone, and delete Parquet files not listed in it.
-
-        ``rows`` are those that ``write_events`` returns; their files lie in ``directory`` already.
-        """
-        self._hosts = {host: {"digest": fingerprint, "files": []} for host, fingerprint in fingerprints.items()}
-        for row in rows:
-            self._hosts[row["host"]]["files"].append(dict(row))
-        write_file(self._ledger, json.dumps(self._hosts).encode())
-        parts = {row["part"] for entry in self._hosts.values() for row in entry["files"]}
+    def replace(
+        self,
+        files: Iterable[LogFileSummary],
+        parts: Iterable[WrittenPart],
+        written: Path,
+        fingerprints: Mapping[str, str],
+    ) -> None:
+        """Cache the hosts of ``fingerprints`` alone, by hard links to their Parquet files in ``written``."""
+        self._hosts = {host: CachedHost(fingerprint, [], []) for host, fingerprint in fingerprints.items()}
+        for part in parts:
+            self._hosts[part.part].parts.append(part)
+            if not (self.directory / part.file).exists():
+                os.link(written / part.file, self.directory / part.file)
+        for one in files:
+            self._hosts[one.host].files.append(one)
+        ledger = {host: [*one[:2], [file.to_dict() for file in one.files]] for host, one in self._hosts.items()}
+        write_file(self._ledger, json.dumps(ledger).encode())
+        known = {part.file for one in self._hosts.values() for part in one.parts}
         for path in self.directory.glob("*.parquet"):
-            if path.name not in parts:
+            if path.name not in known:
                 path.unlink()
 
 

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 
 from activemq_fleet.audit.evidence import SKEW
 from activemq_fleet.errors import InputError
-from activemq_fleet.spark.audit import gaps_and_counts
-from activemq_fleet.spark.audit.job import read_logs, shuffle_settings, write_audit
+from activemq_fleet.spark.audit_job import read_logs, shuffle_settings, write_audit
 from activemq_fleet.spark.datasets import Output
 from activemq_fleet.spark.event_cache import (
     EventCache,
@@ -25,9 +24,7 @@ from activemq_fleet.spark.event_cache import (
     has_replaced_files,
     host_fingerprint,
 )
-from activemq_fleet.spark.inputs import Host, file_kind, list_inputs
-from activemq_fleet.spark.journals import journal_records
-from activemq_fleet.spark.output_with_final_column import OutputWithFinalColumn
+from activemq_fleet.spark.inputs import Host, file_kind, list_inputs, with_inventory_hosts
 from activemq_fleet.spark.paths import local_path
 from activemq_fleet.spark.settings import temporary_settings
 
@@ -132,26 +129,17 @@ def _audit_once(
 ) -> bool:
     """Audit, and return whether OUT was replaced: not where a log file was rolled meanwhile, and may be read twice."""
     try:
-        inputs, absent = gaps_and_counts.with_inventory_hosts(
-            list_inputs(spark, logs, inventory_hosts), inventory_hosts
-        )
-        records = journal_records(spark, inputs).persist()
-        try:
-            with (
-                OutputWithFinalColumn(spark, out, inputs, records) as output,
-                temporary_settings(spark, shuffle_settings(spark, inputs)),
-            ):
-                local = local_path(out)
-                cache = None if local is None else EventCache(local / STATE_DIRECTORY / EVENTS_DIRECTORY)
-                names = {file.host for file in inputs.of_kind("log")}
-                host_fingerprints = {name: host_fingerprint(inputs.hosts[name], fingerprints) for name in names}
-                read = read_logs(spark, output, inputs, cache, host_fingerprints)
-                write_audit(spark, output, inputs, read, records, absent=absent, skew=skew)
-                if has_replaced_files(fingerprints, file_fingerprints(root, fingerprints)):
-                    return False
-                output.commit()
-        finally:
-            records.unpersist()
+        inputs, absent = with_inventory_hosts(list_inputs(spark, logs, inventory_hosts), inventory_hosts)
+        with Output(spark, out) as output, temporary_settings(spark, shuffle_settings(spark, inputs)):
+            local = local_path(out) if output.tasks_write else None
+            cache = None if local is None else EventCache(local / STATE_DIRECTORY / EVENTS_DIRECTORY)
+            names = {file.host for file in inputs.of_kind("log")}
+            host_fingerprints = {name: host_fingerprint(inputs.hosts[name], fingerprints) for name in names}
+            read = read_logs(spark, output, inputs, cache, host_fingerprints)
+            write_audit(spark, output, inputs, read, absent=absent, skew=skew, is_growing=True)
+            if has_replaced_files(fingerprints, file_fingerprints(root, fingerprints)):
+                return False
+            output.commit()
     except Exception:
         # A file that Spark had listed and did not find when it opened it: another name for it is there now.
         if has_replaced_files(fingerprints, file_fingerprints(root, fingerprints)):

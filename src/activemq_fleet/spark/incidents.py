@@ -1,179 +1,221 @@
-"""Group evidence by host and by pair, and find bridges and incidents in each group with functions of ``audit``."""
+"""Find bridges and incidents on Spark: first by the logs of each pair, then with what others saw of it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from datetime import timedelta
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from functools import partial
+from itertools import chain, groupby
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 from pyspark.sql import functions as sf
-from pyspark.sql.types import ArrayType, StringType, StructType
 
-from activemq_fleet.audit import arrow_rows
-from activemq_fleet.audit.evidence import SKEW
+from activemq_fleet.audit.evidence import ConnectionLoss, Incident, LogEvidence, LoggedPeriod, PairNode
+from activemq_fleet.audit.finality import Horizons
 from activemq_fleet.audit.log_evidence import KINDS, TEXT
+from activemq_fleet.audit.log_summaries import LogFileSummary
+from activemq_fleet.audit.operation_records import Operation
+from activemq_fleet.audit.pair_findings import (
+    PairFindings,
+    evidence_of,
+    findings_of_logs,
+    incidents_of_pair,
+    logged_periods,
+    lost_pair,
+)
+from activemq_fleet.audit.picture import ShownBridge
+from activemq_fleet.audit.report_figures import (
+    MOST_INCIDENTS,
+    Foremost,
+    bridge_state,
+    incident_gravity,
+    shown_bridges,
+)
+from activemq_fleet.audit.state_spans import Span
+from activemq_fleet.spark.datasets import Output
+from activemq_fleet.spark.inputs import Inputs
 from activemq_fleet.spark.schemas import SCHEMAS
+from activemq_fleet.spark.task_results import OBJECTS_DDL, Batches, DatasetRows, Keyed, as_objects, by_key, from_objects
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from pyspark.sql import DataFrame
 
-    from pyspark.sql import Column, DataFrame
-
-    from activemq_fleet.spark.inputs import Inputs
-
-_EVIDENCE = (
-    "host string, sequence bigint, time timestamp, last timestamp, count bigint, kind string, "
-    "fields map<string,string>, text string, thread string"
-)
-_OF_HOSTS = (
-    StructType([*SCHEMAS["bridges"].fields]).add("seen_loss", "boolean").add("back", "timestamp").add("is", "string")
-)
-_INCIDENTS = StructType([*SCHEMAS["incidents"].fields]).add("peer", "string").add("names", ArrayType(StringType()))
+_ANY_PAIR = ""
+"""Key of losses of connections whose pair is not known yet."""
 
 
-def log_evidence(events: DataFrame, file_indexes: Mapping[tuple[str, str], int]) -> DataFrame:
-    """Return the log records that bridges and incidents are found by; frequent ones are one row a minute with a count.
+@dataclass(frozen=True, slots=True)
+class _Fleet:
+    """The hosts of an audit: ``pair_of`` each (else the host itself); by pair its hosts, brokers and planned work.
 
-    ``events`` is the dataset. ``file_indexes``: the position of each log file among its host's, by host and file name;
-    0 is the oldest.
+    ``horizons``: until when their logs go; None where all rows are final.
     """
 
-    def evidence(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return arrow_rows.log_evidence(batches, file_indexes)
+    pair_of: dict[str, str]
+    horizons: Horizons | None
+    hosts: dict[str, list[str]] = field(default_factory=dict)
+    nodes: dict[str, list[PairNode]] = field(default_factory=dict)
+    operations: dict[str, list[Operation]] = field(default_factory=dict)
 
-    return (
-        events.where(sf.col("kind").isin(sorted(KINDS)) & sf.col("time").isNotNull())
-        .select(
-            "host",
-            "file",
-            "line",
-            "time",
-            "kind",
-            "fields",
-            sf.substring(sf.concat_ws("\n", "message", "stack"), 1, TEXT).alias("text"),
-            "thread",
-        )
-        .mapInArrow(evidence, _EVIDENCE)
+    def is_final(self, ended: datetime | None, hosts: Sequence[str]) -> bool:
+        """Return whether a row that concerns hosts, and what it tells ended then, is final."""
+        return self.horizons is None or self.horizons.is_past(ended, hosts)
+
+
+@dataclass(slots=True)
+class _PairSummary:
+    """What the driver learns of a pair from its logs."""
+
+    names: dict[str, set[str]]
+    reporting_names: set[str]
+    spans: list[Span]
+    bridges: list[ShownBridge]
+    bridge_counts: Counter[str]
+
+
+@dataclass(slots=True)
+class FoundIncidents:
+    """Numbers of incidents by kind, of planned ones, and of bridges by state; and what the report may show of them.
+
+    ``shown`` are the gravest incidents, ``spans`` the states of all hosts, ``bridges`` all links.
+    """
+
+    counts: Counter[str] = field(default_factory=Counter)
+    planned: int = 0
+    shown: list[Incident] = field(default_factory=list)
+    spans: list[Span] = field(default_factory=list)
+    bridges: list[ShownBridge] = field(default_factory=list)
+    bridge_counts: Counter[str] = field(default_factory=Counter)
+
+
+def find_incidents(
+    output: Output,
+    inputs: Inputs,
+    logs: Sequence[LogFileSummary],
+    connections: DataFrame | None,
+    skew: timedelta,
+    horizons: Horizons | None,
+) -> FoundIncidents:
+    """Write the datasets ``bridges`` and ``incidents``, and return what there is. ``events`` has to be written.
+
+    ``logs``: the summaries of all log files; ``connections``: OBJECTS with agents' ConnectionRecords by pair; ``skew``:
+    by how much hosts' clocks may differ; ``horizons``: until when the evidence goes, None where all rows are final.
+    """
+    fleet = _fleet(inputs, horizons)
+    evidence = by_key(_evidence(output.read_written("events"), logs, fleet))
+    pairs, findings = output.write_results(
+        evidence.mapInArrow, partial(_find_in_logs, fleet=fleet), ["bridges"], keep=True
+    )
+    hosts_by_name: dict[str, set[str]] = {}
+    for pair in pairs:
+        for host, names in pair.names.items():
+            for name in names:
+                hosts_by_name.setdefault(name, set()).add(host)
+    address = partial(_address_losses, hosts_by_name=hosts_by_name, fleet=fleet)
+    witnessed = findings.mapInArrow(as_objects(address), OBJECTS_DDL)
+    if connections is not None:
+        witnessed = witnessed.unionByName(connections)
+    reporting = frozenset(name for pair in pairs for name in pair.reporting_names)
+    task = partial(_find_incidents, fleet=fleet, skew=skew, reporting=reporting)
+    found, _ = output.write_results(by_key(witnessed).mapInArrow, task, ["incidents"])
+    gravest = Foremost(MOST_INCIDENTS, incident_gravity)
+    gravest.add(*(incident for one in found for incident in one.shown))
+    return FoundIncidents(
+        counts=sum((one.counts for one in found), Counter()),
+        planned=sum(one.planned for one in found),
+        shown=gravest.in_order(),
+        spans=[span for pair in pairs for span in pair.spans],
+        bridges=[bridge for pair in pairs for bridge in pair.bridges],
+        bridge_counts=sum((pair.bridge_counts for pair in pairs), Counter()),
     )
 
 
-def bridges_and_states(evidence: DataFrame) -> DataFrame:
-    """Return the bridges, spans of broker states and broker names of each host's log; ``is`` says what a row is.
-
-    A row with ``bridge`` is one of the dataset ``bridges``, with ``seen_loss`` (whether the host saw the connection
-    break) and ``back`` (when it was there again). ``state``: from ``began`` to ``ended`` the broker was in ``state``.
-    ``name``: ``peer`` is a name that the broker of ``host`` has had. ``evidence`` is that of ``log_evidence``.
-    """
-    return evidence.groupBy("host").applyInArrow(arrow_rows.of_host, _OF_HOSTS)
-
-
-def incidents(
-    evidence: DataFrame,
-    found: DataFrame,
-    events: DataFrame,
-    records: DataFrame,
-    inputs: Inputs,
-    skew: timedelta = SKEW,
-) -> DataFrame:
-    """Return the incidents of all pairs: the columns of the dataset, and ``peer`` and ``names``.
-
-    Where a bridge was refused, ``peer`` is the name of the broker that refused it; where a broker itself reports
-    refusals, ``names`` are that broker's names.
-    ``evidence`` is that of ``log_evidence``, ``found`` that of ``bridges_and_states``, ``events`` the dataset,
-    ``records`` those of ``journal_records``. ``skew`` is by how much hosts' clocks may differ.
-    """
-    keys, known = _known(inputs)
-    key_of = events.sparkSession.createDataFrame(sorted(keys.items()), "host string, key string")
-    of_pairs = evidence.unionByName(_busy(events)).unionByName(_of_agents(records)).join(sf.broadcast(key_of), "host")
-    together = of_pairs.unionByName(_of_bridges(found, key_of))
-
-    def incidents_of_pair(key: tuple[pa.Scalar], table: pa.Table) -> pa.Table:
-        return arrow_rows.incidents([*table.to_pylist(), *known.get(key[0].as_py(), ())], skew)
-
-    return together.groupBy("key").applyInArrow(incidents_of_pair, _INCIDENTS)
-
-
-def without_duplicate_refusals(incidents: DataFrame) -> DataFrame:
-    """Return incidents less each bridge's refused connection that the refusing broker's own log reports too.
-
-    ``incidents`` has the columns ``peer`` and ``names`` of the function ``incidents``.
-    """
-    named = incidents.select(sf.explode("names").alias("named")).where("named <> ''").distinct()
-    return incidents.join(sf.broadcast(named), incidents["peer"] == named["named"], "left_anti")
-
-
-def _known(inputs: Inputs) -> tuple[dict[str, str], dict[str, list[dict[str, Any]]]]:
-    """Return the key (its pair, else itself) of every host, and by key the rows of its brokers and of planned work."""
+def _fleet(inputs: Inputs, horizons: Horizons | None) -> _Fleet:
     logs = {file.host for file in inputs.of_kind("log")}
     journals = {file.host for file in inputs.of_kind("journal")}
-    keys, known = {}, dict[str, list[dict[str, Any]]]()
+    fleet = _Fleet({name: host.pair or name for name, host in inputs.hosts.items()}, horizons)
     for name, host in inputs.hosts.items():
-        keys[name] = key = host.pair or name
-        if name in journals and name not in logs:
-            continue  # an agent's
-        rows = known.setdefault(key, [])
-        rows.append(arrow_rows.node_row(name, host.group, host.pair, host.store, is_complete=name in logs))
-        rows += [arrow_rows.operation_row(operation) for operation in host.operations]
-    return keys, known
+        pair = fleet.pair_of[name]
+        fleet.hosts.setdefault(pair, []).append(name)
+        if name in logs or name not in journals:  # else it is an agent's
+            node = PairNode(name, host.group, host.pair, host.store, complete=name in logs)
+            fleet.nodes.setdefault(pair, []).append(node)
+            fleet.operations.setdefault(pair, []).extend(host.operations)
+    return fleet
 
 
-def _busy(events: DataFrame) -> DataFrame:
-    """By host and minute, from when to when there were lines of whatever kind."""
-    return _evidence(
-        events.where(sf.col("time").isNotNull())
-        .groupBy("host", sf.date_trunc("minute", "time").alias("minute"))
-        .agg(sf.min("time").alias("time"), sf.max("time").alias("last")),
-        kind=sf.lit(arrow_rows.BUSY),
-    )
+def _evidence(events: DataFrame, logs: Sequence[LogFileSummary], fleet: _Fleet) -> DataFrame:
+    """Return evidence and logged periods in the dataset ``events`` as OBJECTS by pair."""
+    file_order = {(log.host, log.file): log.order for log in logs}
+    text = sf.substring(sf.concat_ws("\n", "message", "stack"), 1, TEXT).alias("text")
+    record = sf.struct("file", "line", "kind", "fields", text, "thread")
+    # Of other records only the time is handed over.
+    chosen = sf.when(sf.col("kind").isin(sorted(KINDS)), record).alias("record")
+    timed = events.where("time IS NOT NULL").select("host", "time", chosen)
+    return timed.mapInArrow(as_objects(partial(_evidence_by_pair, file_order=file_order, fleet=fleet)), OBJECTS_DDL)
 
 
-def _of_agents(records: DataFrame) -> DataFrame:
-    """Connections that agents lost and made, for the pair of the agent's host."""
-    names = ("agent", "epoch", "broker", "reason")
-    entries = [column for name in names for column in (sf.lit(name), sf.col(name))]
-    return _evidence(
-        records.where(sf.col("kind").isin("connected", "connection_lost")).dropDuplicates(["agent", "epoch", "jseq"]),
-        kind=sf.when(sf.col("kind") == "connected", arrow_rows.AGENT_UP).otherwise(arrow_rows.AGENT_LOST),
-        sequence=sf.col("jseq").cast("bigint"),
-        time=sf.col("ts"),
-        fields=sf.map_filter(sf.create_map(*entries), lambda _, value: value.isNotNull()),
-    )
+def _evidence_by_pair(batches: Batches, *, file_order: Mapping[tuple[str, str], int], fleet: _Fleet) -> Iterator[Keyed]:
+    for batch in batches:
+        rows = batch.filter(batch.column("record").is_valid()).to_pylist()
+        records = ({**row["record"], "host": row["host"], "time": row["time"]} for row in rows)
+        found: list[LogEvidence | LoggedPeriod] = [*evidence_of(records, file_order)]
+        found += logged_periods(batch.column("host"), batch.column("time"))
+        by_pair = sorted(found, key=lambda one: fleet.pair_of[one.host])
+        for pair, mine in groupby(by_pair, key=lambda one: fleet.pair_of[one.host]):
+            yield Keyed(pair, list(mine))
 
 
-def _of_bridges(found: DataFrame, key_of: DataFrame) -> DataFrame:
-    """Losses that bridges saw, for the pair that they lost: ``fields`` name its host where one alone has that name."""
-    names = (
-        found.where(sf.col("is") == "name")
-        .join(sf.broadcast(key_of), "host")
-        .groupBy("peer")
-        .agg(sf.collect_set("key").alias("keys"), sf.collect_set("host").alias("hosts"))
-        .where(sf.size("keys") == 1)
-        .select("peer", sf.col("keys")[0].alias("key"), "hosts")
-    )
-    lost = found.where((sf.col("is") == "bridge") & sf.col("seen_loss") & (sf.col("direction") == "out"))
-    return _evidence(
-        lost.join(sf.broadcast(names), "peer"),
-        "key",
-        kind=sf.lit(arrow_rows.BRIDGE_LOST),
-        time=sf.col("ended"),
-        last=sf.col("back"),
-        fields=sf.when(sf.size("hosts") == 1, sf.create_map(sf.lit("lost_host"), sf.col("hosts")[0])).otherwise(
-            sf.create_map().cast("map<string,string>")
-        ),
-    )
+def _find_in_logs(batches: Batches, *, fleet: _Fleet) -> Iterator[DatasetRows | _PairSummary | Keyed]:
+    """Yield bridges, what the driver has to know, and what the logs of a pair show for ``_find_incidents``."""
+    for pair, objects in groupby(from_objects(batches), key=lambda one: one.key):
+        found = findings_of_logs(fleet.nodes[pair], chain.from_iterable(one.value for one in objects))
+        for bridge in found.bridges:
+            row = _row("bridges", bridge) | {"final": fleet.is_final(bridge.ended, [bridge.host])}
+            yield DatasetRows("bridges", row)
+        counts = Counter(map(bridge_state, found.bridges))
+        bridges = list(shown_bridges(found.bridges))
+        yield _PairSummary(found.names, found.reporting_names, found.spans, bridges, counts)
+        yield from (Keyed(_ANY_PAIR, loss) for loss in found.losses)
+        yield Keyed(pair, replace(found, bridges=[], spans=[], names={}))
 
 
-def _evidence(frame: DataFrame, *more: str, **columns: Column) -> DataFrame:
-    """Return evidence of these columns, the others as they are for what is no record of a log."""
-    known: dict[str, Column] = {
-        "sequence": sf.lit(0).cast("bigint"),
-        "time": sf.col("time") if "time" in frame.columns else sf.lit(None).cast("timestamp"),
-        "last": sf.col("last") if "last" in frame.columns else sf.lit(None).cast("timestamp"),
-        "count": sf.lit(1).cast("bigint"),
-        "fields": sf.create_map().cast("map<string,string>"),
-        "text": sf.lit(""),
-        "thread": sf.lit(""),
-        **columns,
-    }
-    return frame.select("host", *(column.alias(name) for name, column in known.items()), *more)
+def _address_losses(batches: Batches, *, hosts_by_name: Mapping[str, set[str]], fleet: _Fleet) -> Iterator[Keyed]:
+    """Yield objects, losses of connections with the pair that was lost, where that is known."""
+    for one in from_objects(batches):
+        if one.key != _ANY_PAIR:
+            yield one
+        else:
+            name, loss = one.value
+            if lost := lost_pair(name, loss, hosts_by_name, fleet.pair_of):
+                yield Keyed(*lost)
+
+
+def _find_incidents(
+    batches: Batches, *, fleet: _Fleet, skew: timedelta, reporting: frozenset[str]
+) -> Iterator[DatasetRows | FoundIncidents]:
+    found, gravest = FoundIncidents(), Foremost(MOST_INCIDENTS, incident_gravity)
+    for pair, objects in groupby(from_objects(batches), key=lambda one: one.key):
+        findings, witnesses = findings_of_logs(fleet.nodes.get(pair, ()), ()), list[Any]()
+        for one in objects:
+            if isinstance(one.value, PairFindings):
+                findings = one.value
+            else:
+                witnesses += [one.value] if isinstance(one.value, ConnectionLoss) else one.value
+        operations = fleet.operations.get(pair, [])
+        for incident in incidents_of_pair(findings, witnesses, skew, operations, reporting):
+            is_final = fleet.is_final(incident.ended, fleet.hosts.get(incident.pair or incident.host, ()))
+            row = _row("incidents", incident) | {"incident": incident.id, "final": is_final}
+            yield DatasetRows("incidents", row)
+            found.counts[incident.kind] += 1
+            found.planned += incident.planned
+            gravest.add(incident)
+    found.shown = gravest.in_order()
+    yield found
+
+
+def _row(dataset: str, found: object) -> dict[str, Any]:
+    """Return a row of a dataset from an object with attributes of its columns' names; others are absent."""
+    return {name: getattr(found, name, None) for name in SCHEMAS[dataset].names}

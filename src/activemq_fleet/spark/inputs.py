@@ -13,10 +13,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from activemq_fleet.audit.operation_records import OPERATIONS_FILE, Operation, operations_of
+from activemq_fleet.audit.result import Gap, InputSummary
 from activemq_fleet.errors import InputError
 from activemq_fleet.logs.zones import zone_of
 from activemq_fleet.spark.input_directory import refuse_outside_links
-from activemq_fleet.spark.paths import local_path, uri_of
+from activemq_fleet.spark.paths import escaped_uri_of, local_path, path_below, uri_of
 from activemq_fleet.spark.settings import temporary_settings
 
 if TYPE_CHECKING:
@@ -29,9 +30,7 @@ _NAMES = f"{{activemq.log*,*.jsonl*,{HOST_FILE}}}"
 _HOST_FILES = f"{{{HOST_FILE},{OPERATIONS_FILE}}}"
 LARGEST_HOST_FILE = 1 << 24
 """Bytes of a host.json or operations.jsonl that is read."""
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?://[^/]*)?")
 _TASKS_FROM, _NEVER = "spark.sql.sources.parallelPartitionDiscovery.threshold", str((1 << 31) - 1)
-_GLOB = re.compile(r"([\[\]{}*?\\])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +55,7 @@ class Host:
 class InputFile:
     """One file: ``path`` is its URI, ``file`` its path below the host's directory, ``size`` its bytes on disk.
 
-    ``compressed``: whether its name ends with .gz. ``id`` is the xxhash64 of the path in Spark's
-    ``_metadata.file_path``.
+    ``compressed``: whether its name ends with .gz.
     """
 
     path: str
@@ -66,7 +64,6 @@ class InputFile:
     kind: FileKind
     size: int
     compressed: bool
-    id: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,9 +124,22 @@ def inputs_of(
     return Inputs(root, files, hosts, tuple(problems))
 
 
-def escaped_path(path: str) -> str:
-    """Return a path for a reader of Spark, with brackets, braces, stars, ``?`` and backslashes escaped."""
-    return _GLOB.sub(r"\\\1", path)
+def with_inventory_hosts(inputs: Inputs, inventory_hosts: Mapping[str, Host] | None) -> tuple[Inputs, list[Gap]]:
+    """Return the inputs with the hosts that only the inventory has, and a gap for each host without log and journal."""
+    known = dict(inputs.hosts)
+    absent = {name: host for name, host in sorted((inventory_hosts or {}).items()) if name not in known}
+    there = {file.host for file in inputs.files if file.kind in ("log", "journal")}
+    gaps = [Gap(name, "nothing was collected from it") for name in absent]
+    gaps += [Gap(name, "no log and no journal") for name in sorted(known) if name not in there]
+    return replace(inputs, hosts=known | absent), gaps
+
+
+def input_summary(inputs: Inputs) -> InputSummary:
+    """Return the numbers of hosts, logs and journals that an audit reads, and their size in bytes as stored."""
+    logs, journals = inputs.of_kind("log"), inputs.of_kind("journal")
+    hosts = {file.host for file in inputs.files}
+    size = sum(file.size for file in (*logs, *journals))
+    return InputSummary(inputs.root, len(hosts), len(logs), len(journals), size, inputs.problems)
 
 
 def read_binary_files(spark: SparkSession, paths: Sequence[str], **options: str) -> DataFrame:
@@ -137,7 +147,7 @@ def read_binary_files(spark: SparkSession, paths: Sequence[str], **options: str)
     # Spark gives each directory a task of its own where there are more than a few; here that takes longer.
     here = all(local_path(path) is not None for path in paths)
     with temporary_settings(spark, {_TASKS_FROM: _NEVER} if here else {}):
-        return spark.read.format("binaryFile").options(**options).load([escaped_path(path) for path in paths])
+        return spark.read.format("binaryFile").options(**options).load([escaped_uri_of(path) for path in paths])
 
 
 def _listed(spark: SparkSession, root: str, said: str) -> tuple[list[InputFile], dict[tuple[str, str], bytes]]:
@@ -146,24 +156,22 @@ def _listed(spark: SparkSession, root: str, said: str) -> tuple[list[InputFile],
 
     everywhere = {"recursiveFileLookup": "true", "pathGlobFilter": _NAMES}
     listed = read_binary_files(spark, [root], **everywhere).select(
-        "path", "length", sf.xxhash64("_metadata.file_path").alias("id"), sf.lit(None).cast("binary").alias("content")
+        "path", "length", sf.lit(None).cast("binary").alias("content")
     )
     host_files = (
         read_binary_files(spark, [root], **{**everywhere, "pathGlobFilter": _HOST_FILES})
         .where(f"length <= {LARGEST_HOST_FILE}")
-        .select("path", "length", sf.lit(0).cast("long").alias("id"), "content")
+        .select("path", "length", "content")
     )
-    base = _SCHEME.sub("", root).rstrip("/")
     files, contents = [], {}
     for row in listed.unionAll(host_files).toArrow().to_pylist():
-        inside = _SCHEME.sub("", row["path"]).removeprefix(f"{base}/")
-        host, _, file = inside.partition("/")
+        host, _, file = path_below(root, row["path"]).partition("/")
         if not file:
             if file_kind(host) == "log":
                 raise InputError(f"{said} is the directory of one host: name the one above it")
         elif row["content"] is None:
             kind = file_kind(file)
-            files.append(InputFile(row["path"], host, file, kind, row["length"], file.endswith(".gz"), row["id"]))
+            files.append(InputFile(row["path"], host, file, kind, row["length"], file.endswith(".gz")))
         elif file in (HOST_FILE, OPERATIONS_FILE):
             contents[host, file] = row["content"]
     return files, contents

@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import reduce
 from itertools import groupby
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import functions as sf
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from activemq_fleet.logs.chunks import pieces_of_lines
 from activemq_fleet.logs.event_batches import Source
-from activemq_fleet.logs.log_files import LINES, LogFile, events_of_file, events_of_host
+from activemq_fleet.logs.log_files import LogFile, events_of_file, events_of_host
 from activemq_fleet.logs.rolled_files import Beginning, Place, beginning_in, places_of
 from activemq_fleet.spark.file_partitions import partition_files
-from activemq_fleet.spark.inputs import InputFile, Inputs, escaped_path, read_binary_files
-from activemq_fleet.spark.parquet_writer import ParquetPartWriter, new_part_name
+from activemq_fleet.spark.inputs import InputFile, Inputs, read_binary_files
+from activemq_fleet.spark.paths import escaped_uri_of
 from activemq_fleet.spark.schemas import SCHEMAS
 from activemq_fleet.spark.settings import cores_of
+from activemq_fleet.spark.task_results import Batches
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -40,107 +38,20 @@ _WHOLE = 1 << 25  # bytes up to which a file is one row for Spark; a larger one 
 _WHOLE_PACKED = 1 << 26  # the same for gzip files
 _BEGINNINGS = (1 << 16, 1 << 25)  # bytes of a file in which its first record is looked for, at first and then
 _BEGINNING = "path string, head binary, first string, is_too_short boolean"
-_DISTINCT = ("line", "end_line", "time", "raw_time", "parsed")  # columns that a Parquet dictionary would not shrink
-_DIGITS = re.compile(r"\d+")
-_SUMMARY = pa.schema(
-    [
-        *((name, pa.string()) for name in ("part", "host", "file")),
-        *((name, pa.int64()) for name in ("file_index", "rows", "unknown", "unread")),
-        ("problems", pa.list_(pa.string())),
-    ]
-)
-_SUMMARY_TYPES = (
-    "part string, host string, file string, file_index bigint, rows bigint, unknown bigint, unread bigint, "
-    "problems array<string>"
-)
-
-Batches = Iterator[pa.RecordBatch]
 
 
-def events(spark: SparkSession, inputs: Inputs) -> DataFrame:
-    """Return every event of the logs, with the columns ``EVENTS_SCHEMA``.
-
-    A file is one row for Spark, and a task reads several; one above 32 MB is read as lines, by a task of its own: with
-    the settings ``ONE_PARTITION``. Each partition is in the order of host, file and line.
-    """
-    return _scanned(spark, inputs, inputs.of_kind("log"), lambda batches: batches, EVENTS_SCHEMA)
-
-
-def write_events(
-    spark: SparkSession,
-    inputs: Inputs,
-    files: Sequence[InputFile],
-    directory: Path,
-    schema: pa.Schema,
-    *,
-    by_host: bool,
-) -> list[dict[str, Any]]:
-    """Let the tasks that read ``files`` write their events as Parquet below ``directory``, on this machine.
-
-    Returns a row for each log file and part: ``part``, the name of the Parquet file below ``directory``; ``host`` and
-    ``file``; ``file_index``, the file's position among the host's, 0 the oldest; ``rows``, the number of events, and
-    how many of them are ``unknown`` or ``unread``; ``problems``, texts about their bytes with N for numbers.
-    ``by_host``: no part has rows of two hosts. ``schema`` is that of
-    ``arrow_schema_of("events")``. What an audit costs is mostly that events go back to
-    Java and into its Parquet writer (docs/audit-speed.md).
-    """
-    directory.mkdir(parents=True, exist_ok=True)
-
-    def write(batches: Batches) -> Batches:
-        rows = _write_parts(batches, directory, schema, by_host=by_host)
-        if rows:
-            yield pa.RecordBatch.from_pylist(rows, schema=_SUMMARY)
-
-    rows: list[dict[str, Any]] = _scanned(spark, inputs, files, write, _SUMMARY_TYPES).toArrow().to_pylist()
-    return rows
-
-
-def _write_parts(batches: Batches, directory: Path, schema: pa.Schema, *, by_host: bool) -> list[dict[str, Any]]:
-    summaries: dict[tuple[str, str], dict[str, Any]] = {}
-    part: ParquetPartWriter | None = None
-    name = host = ""
-    try:
-        for batch in batches:
-            if not batch.num_rows:
-                continue
-            of = batch.column("host")[0].as_py() if by_host else ""
-            if part and of != host:
-                part.close()
-                part = None
-            if part is None:
-                name, host = new_part_name(), of
-                part = ParquetPartWriter(directory / name, schema, _DISTINCT)
-            part.add(batch)
-            _summarize(summaries, name, batch)
-    finally:
-        if part:
-            part.close()
-    return [{**one, "problems": sorted(one["problems"])} for one in summaries.values()]
-
-
-def _summarize(summaries: dict[tuple[str, str], dict[str, Any]], part: str, batch: pa.RecordBatch) -> None:
-    """Add a batch, which is of one file, to the file's summary."""
-    host, file = batch.column("host")[0].as_py(), batch.column("file")[0].as_py()
-    file_index = batch.column("sequence")[0].as_py() // LINES
-    one = summaries.setdefault(
-        (host, file),
-        {"part": part, "host": host, "file": file, "file_index": file_index, "rows": 0, "unknown": 0, "unread": 0}
-        | {"problems": set()},
-    )
-    one["rows"] += batch.num_rows
-    one["unknown"] += pc.sum(pc.equal(batch.column("kind"), "UNKNOWN")).as_py() or 0
-    one["unread"] += batch.num_rows - batch.column("parsed").true_count
-    one["problems"] |= {_DIGITS.sub("N", problem) for problem in batch.column("problem").drop_null().to_pylist()}
-
-
-def _scanned(
+def scan_logs(
     spark: SparkSession,
     inputs: Inputs,
     files: Sequence[InputFile],
     through: Callable[[Batches], Batches],
     schema: StructType | str,
 ) -> DataFrame:
-    """Return what ``through`` makes of the events of each partition, in the worker that reads them."""
+    """Return what ``through`` makes of the events of each partition, in the worker that reads them, in ``schema``.
+
+    Events have the columns ``EVENTS_SCHEMA``, in the order of host, file and line. A file is one row for Spark, and a
+    task reads several; one above 32 MB is read as lines, by a task of its own: with the settings ``ONE_PARTITION``.
+    """
     # One core for a Spark elsewhere: how many tasks run there at a time is not known.
     partitions = partition_files(files, is_whole, cores_of(spark.conf.get("spark.master", None) or ""))
     places = _places(spark, inputs, [file for file in files if file.host not in partitions.whole_hosts])
@@ -203,7 +114,7 @@ def _of_lines(
     def scan(batches: Batches) -> Batches:
         return through(_in_schema(events_of_file(log, pieces_of_lines(batches, size))))
 
-    lines = spark.read.option("lineSep", "\n").text(escaped_path(file.path))
+    lines = spark.read.option("lineSep", "\n").text(escaped_uri_of(file.path))
     return lines.select(sf.col("value").cast("binary").alias("line")).mapInArrow(scan, schema)
 
 

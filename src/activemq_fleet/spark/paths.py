@@ -8,7 +8,7 @@ from pathlib import Path
 
 _FILE = re.compile(r"^file:(?://[^/]*)?")
 _GLOB = re.compile(r"([\[\]{}*?\\])")
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?://[^/]*)?")
 
 
 def local_path(path: str) -> Path | None:
@@ -33,3 +33,8 @@ def uri_of(path: str | Path) -> str:
 def escaped_uri_of(path: str | Path) -> str:
     """Return a path as a URI for a reader of Spark, with brackets, braces, stars, ``?`` and backslashes escaped."""
     return _GLOB.sub(r"\\\1", uri_of(path))
+
+
+def path_below(root: str, path: str) -> str:
+    """Return a path as Hadoop lists it, relative to the directory ``root``; both may have a scheme and an authority."""
+    return _SCHEME.sub("", path).removeprefix(f"{_SCHEME.sub('', root).rstrip('/')}/")

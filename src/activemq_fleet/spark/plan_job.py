@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import partial
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyspark.sql import functions as sf
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_type
-from pyspark.sql.types import ArrayType
 
 from activemq_fleet.artifacts import schema_for
 from activemq_fleet.errors import InputError
 from activemq_fleet.planning.components import Division, common_pattern, component_key, divide_into_components
-from activemq_fleet.planning.compute import DATASETS, ComponentHost, PlanContext, compute_component, row_chunks
+from activemq_fleet.planning.compute import DATASETS, ComponentHost, ComponentRows, PlanContext, compute_component
 from activemq_fleet.planning.host_facts import HostFacts, ProblemKind, host_facts
 from activemq_fleet.planning.line_numbers import with_line_number
 from activemq_fleet.planning.records import (
@@ -33,8 +30,8 @@ from activemq_fleet.printable import counted
 from activemq_fleet.releases import Release
 from activemq_fleet.spark.datasets import Output
 from activemq_fleet.spark.earlier_plan import EarlierPlan
-from activemq_fleet.spark.schemas import SCHEMAS
-from activemq_fleet.spark.settings import cores_of, temporary_settings
+from activemq_fleet.spark.settings import cores_of, is_local, temporary_settings
+from activemq_fleet.spark.task_results import OBJECTS, OBJECTS_DDL, Batches, DatasetRows, Keyed, by_key, from_objects
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -43,32 +40,7 @@ if TYPE_CHECKING:
 
 Report = Callable[[str], None]
 
-_TEXT, _BOOL, _TEXTS = pa.string(), pa.bool_(), pa.list_(pa.string())
-_FACTS = pa.schema(
-    [
-        *((name, _TEXT) for name in ("host", "pattern", "group", "pair", "unit", "release", "address", "store")),
-        *((name, _TEXT) for name in ("links", "waivers", "agent_group")),
-        *((name, _BOOL) for name in ("broker", "agent", "balancer", "by_hand", "nearly", "sets_store", "vip")),
-        *((name, _TEXTS) for name in ("dialled", "names", "problems")),
-        ("position", pa.int64()),
-        ("problem_kind", pa.int32()),
-        ("key", _TEXT),
-        ("text", _TEXT),  # the variables, as JSON
-    ]
-)
-_FACT_NAMES = tuple(column.name for column in fields(HostFacts))
-_COMPUTED = pa.schema(
-    [
-        ("component", _TEXT),
-        ("unchanged", _BOOL),
-        ("blocking", pa.int64()),
-        ("withheld", pa.int64()),
-        ("error", _TEXT),
-        *((name, to_arrow_type(ArrayType(SCHEMAS[name]))) for name in DATASETS),
-    ]
-)
 _BROKERS_A_TASK, _BROKERS_A_FILE = 1000, 20_000
-_ROWS_AT_ONCE = 1000  # files of some kilobytes each, which Spark holds as one row
 
 
 @dataclass(frozen=True)
@@ -104,31 +76,26 @@ def plan(
     ``render`` would refuse, and leaves ``out`` as it was.
     """
     with Output(spark, out, kind="plan") as output, temporary_settings(spark, _settings(options)):
-        facts, division = _read_facts(source, options.today)
-        try:
-            for warning in (*source.warnings, *division.warnings):
-                warn(warning)
-            tell(
-                f"{counted(division.brokers, 'broker')} in {counted(len(division.groups), 'group')}, "
-                f"{counted(len(division.releases), 'release')}"
-            )
-            earlier = EarlierPlan(spark, options.since) if options.since else None
-            context = PlanContext(
-                division=division,
-                schemas={
-                    text: zlib.compress(schema_for(Release.of(text), progress=tell)) for text in division.releases
-                },
-                content=options.content,
-                largest=options.largest,
-                earlier=earlier.fingerprints() if earlier else {},
-            )
-            cores = cores_of(spark.conf.get("spark.master", None) or "")
-            tasks, files = (max(cores, -(-division.brokers // many)) for many in (_BROKERS_A_TASK, _BROKERS_A_FILE))
-            hosts = _by_component(facts, division, tasks)
-            computed = hosts.mapInArrow(partial(_compute, context=context), from_arrow_schema(_COMPUTED))
-            return _write(computed, files, output, earlier, tell)
-        finally:
-            facts.unpersist()
+        hosts, division = _read_hosts(output, source, options.today)
+        for warning in (*source.warnings, *division.warnings):
+            warn(warning)
+        tell(
+            f"{counted(division.brokers, 'broker')} in {counted(len(division.groups), 'group')}, "
+            f"{counted(len(division.releases), 'release')}"
+        )
+        earlier = EarlierPlan(spark, options.since) if options.since else None
+        context = PlanContext(
+            division=division,
+            schemas={text: zlib.compress(schema_for(Release.of(text), progress=tell)) for text in division.releases},
+            content=options.content,
+            largest=options.largest,
+            earlier=earlier.fingerprints() if earlier else {},
+        )
+        components = hosts.mapInArrow(partial(_with_components, division=division), OBJECTS_DDL)
+        by_component = by_key(components, _tasks(spark, division.brokers))
+        task, files = partial(_compute, context=context), -(-division.brokers // _BROKERS_A_FILE)
+        totals, _ = output.write_results(by_component.mapInArrow, task, DATASETS, ordered=True, files=files)
+        return _finish(output, totals, earlier, tell)
 
 
 def _settings(options: PlanOptions) -> dict[str, str]:
@@ -136,47 +103,40 @@ def _settings(options: PlanOptions) -> dict[str, str]:
     return {} if options.since else {"spark.sql.adaptive.enabled": "false"}
 
 
-def _read_facts(source: HostRecords, today: date) -> tuple[DataFrame, Division]:
-    """Return the facts of all hosts, persisted, and their division. Raises what is wrong with hosts' variables."""
-    frame, facts = _collect_facts(source, None)
+def _read_hosts(output: Output, source: HostRecords, today: date) -> tuple[DataFrame, Division]:
+    """Return OBJECTS with hosts by ``component_key``, and their division. Raises what is wrong with variables."""
     try:
+        facts, hosts = _collect_facts(output, source, None)
         pattern = common_pattern(facts)
         if pattern is not None:
-            frame.unpersist()
-            frame, facts = _collect_facts(source, pattern)
-        return frame, divide_into_components(facts, today)
+            facts, hosts = _collect_facts(output, source, pattern)
+        return hosts, divide_into_components(facts, today)
     except InputError as error:
-        frame.unpersist()
         raise with_line_number(source.lines, error) from None
-    except Exception:
-        frame.unpersist()
-        raise
 
 
-def _collect_facts(source: HostRecords, pattern: str | None) -> tuple[DataFrame, list[HostFacts]]:
-    read = partial(_facts, form=source.form, pattern=pattern)
-    frame = source.frame.mapInArrow(read, from_arrow_schema(_FACTS)).persist()
-    batches = frame.drop("key", "text").toArrow().to_batches()
-    return frame, [HostFacts(**row) for batch in batches for row in batch.to_pylist()]
+def _collect_facts(output: Output, source: HostRecords, pattern: str | None) -> tuple[list[HostFacts], DataFrame]:
+    task = partial(_facts_and_hosts, form=source.form, pattern=pattern)
+    return output.write_results(source.frame.mapInArrow, task, [], keep=True)
 
 
-def _facts(batches: Iterable[pa.RecordBatch], *, form: str, pattern: str | None) -> Iterator[pa.RecordBatch]:
-    """Rows of the input -> rows of ``_FACTS``."""
-    for batch in batches:
-        rows = []
-        for row in batch.to_pylist():
-            text = row["text"]
-            if text is None or not text.strip():
-                continue
-            try:
-                record = _record(form, text, row.get("host") or "", row.get("groups") or ())
-                facts, variables = host_facts(record, row.get("position") or 0, pattern)
-            except InputError as error:
-                host, variables = row.get("host") or "", None
-                facts = HostFacts(host, problem_kind=ProblemKind.INPUT, problems=(str(error),))
-            row_of_facts = {name: getattr(facts, name) for name in _FACT_NAMES}
-            rows.append({**row_of_facts, "key": component_key(facts), "text": variables})
-        yield _batch(rows, _FACTS)
+def _facts_and_hosts(batches: Batches, *, form: str, pattern: str | None) -> Iterator[HostFacts | Keyed]:
+    """Yield the facts of each host in rows of the input, and with a role the host by its ``component_key``."""
+    for row in (row for batch in batches for row in batch.to_pylist()):
+        text = row["text"]
+        if text is None or not text.strip():
+            continue
+        try:
+            record = _record(form, text, row.get("host") or "", row.get("groups") or ())
+            facts, variables = host_facts(record, row.get("position") or 0, pattern)
+        except InputError as error:
+            host, variables = row.get("host") or "", None
+            facts = HostFacts(host, problem_kind=ProblemKind.INPUT, problems=(str(error),))
+        facts = replace(facts, host=printable_text(facts.host))
+        yield facts
+        if key := component_key(facts):
+            roles = facts.broker, facts.agent, facts.balancer, facts.by_hand
+            yield Keyed(key, ComponentHost(facts.host, variables, facts.position, *roles))
 
 
 def _record(form: str, text: str, host: str, groups: Iterable[str]) -> Record:
@@ -187,68 +147,40 @@ def _record(form: str, text: str, host: str, groups: Iterable[str]) -> Record:
     return read_record(text, cells=form == "table")
 
 
-def _by_component(facts: DataFrame, division: Division, tasks: int) -> DataFrame:
-    """Return the hosts that have a role with their component, sorted, those of a component in one partition."""
-    keys = pa.table({"key": [*division.component_of], "component": [*division.component_of.values()]})
-    components = facts.sparkSession.createDataFrame(keys.cast(pa.schema([("key", _TEXT), ("component", _TEXT)])))
-    hosts = facts.join(sf.broadcast(components), "key").select("component", *ComponentHost._fields)
-    return hosts.repartition(tasks, "component").sortWithinPartitions("component", "host", "position")
+def _with_components(batches: Batches, *, division: Division) -> Batches:
+    """Yield OBJECTS with the component in place of the ``component_key``."""
+    for batch in batches:
+        components = [division.component_of[key] for key in batch.column("key").to_pylist()]
+        yield batch.set_column(0, OBJECTS.field("key"), pa.array(components, pa.string()))
 
 
-def _compute(batches: Iterable[pa.RecordBatch], *, context: PlanContext) -> Iterator[pa.RecordBatch]:
-    """Hosts in order of component -> rows of ``_COMPUTED``, one a component or several for a large one."""
-    hosts = (row for batch in batches for row in batch.to_pylist())
-    for component, rows in groupby(hosts, key=lambda row: row.pop("component")):
-        computed = compute_component(component, [ComponentHost(**row) for row in rows], context)
-        totals: dict[str, Any] = {
-            "component": component,
-            "unchanged": computed.unchanged,
-            "blocking": computed.blocking,
-            "withheld": computed.withheld,
-            "error": computed.error,
-        }
-        for chunk in row_chunks(computed, _ROWS_AT_ONCE):
-            yield _batch([totals | chunk], _COMPUTED)
-            totals = {"component": component}
+def _tasks(spark: SparkSession, brokers: int) -> int:
+    """Return the number of tasks: on this machine, where each writes files, a multiple of the cores."""
+    master = spark.conf.get("spark.master", None) or ""
+    cores = cores_of(master)
+    files = cores * max(1, -(-brokers // (_BROKERS_A_FILE * cores)))
+    return files if is_local(master) else max(files, -(-brokers // _BROKERS_A_TASK))
 
 
-def _write(computed: DataFrame, files: int, output: Output, earlier: EarlierPlan | None, tell: Report) -> PlanResult:
-    """Write every dataset from rows of ``_COMPUTED``, those that were computed in at most ``files`` files each."""
-    computed.persist()
-    try:
-        totals = computed.agg(
-            sf.min("error").alias("error"),
-            *(sf.coalesce(sf.sum(name), sf.lit(0)).alias(name) for name in ("blocking", "withheld")),
-        ).collect()[0]
-        if totals["error"] is not None:
-            raise InputError(totals["error"])
-        if earlier:
-            earlier.reuse_unchanged(computed)
-        rows = {}
-        for name in DATASETS:
-            frame = computed.coalesce(files).select(sf.inline(name))
-            rows[name] = output.write(name, earlier.with_reused_rows(name, frame) if earlier else frame, ordered=True)
-            tell(f"{name}: {rows[name]} rows")
-        if earlier:
-            rows["changes"] = output.write("changes", earlier.changed_files(computed.select(sf.inline("files"))))
-            tell(f"changes: {rows['changes']} rows")
-        output.commit()
-        blocking, withheld = totals["blocking"], totals["withheld"]
-        return PlanResult(rows, *(earlier.blocking_and_withheld(output.path) if earlier else (blocking, withheld)))
-    finally:
-        computed.unpersist()
+def _compute(batches: Batches, *, context: PlanContext) -> Iterator[DatasetRows | ComponentRows]:
+    """Yield the rows of components, and each component without its rows; hosts come by component."""
+    for component, hosts in groupby(from_objects(batches), key=lambda one: one.key):
+        in_order = sorted((one.value for one in hosts), key=lambda host: (host.host, host.position))
+        computed = compute_component(component, in_order, context)
+        yield replace(computed, rows={})
+        for name, found in computed.rows.items():
+            yield from (DatasetRows(name, row) for row in found)
 
 
-def _batch(rows: list[dict[str, Any]], schema: pa.Schema) -> pa.RecordBatch:
-    try:
-        return pa.RecordBatch.from_pylist(rows, schema)
-    except UnicodeEncodeError:
-        return pa.RecordBatch.from_pylist([_printable(row) for row in rows], schema)
-
-
-def _printable(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _printable(inside) for name, inside in value.items()}
-    if isinstance(value, list | tuple):
-        return [_printable(inside) for inside in value]
-    return printable_text(value) if isinstance(value, str) else value
+def _finish(output: Output, totals: list[ComponentRows], earlier: EarlierPlan | None, tell: Report) -> PlanResult:
+    """Add the rows of an earlier output, and commit. Raises InputError for the first error of any component."""
+    if errors := [one.error for one in totals if one.error is not None]:
+        raise InputError(min(errors))
+    if earlier:
+        earlier.add_reused_rows(output, [one.component for one in totals if one.unchanged])
+    for name, rows in output.rows.items():
+        tell(f"{name}: {rows} rows")
+    output.commit()
+    if earlier:
+        return PlanResult(dict(output.rows), *earlier.blocking_and_withheld(output.path))
+    return PlanResult(dict(output.rows), sum(one.blocking for one in totals), sum(one.withheld for one in totals))

@@ -10,9 +10,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
-from itertools import count
 from typing import TYPE_CHECKING, Any, TextIO
 
 from activemq_fleet.printable import printable
@@ -45,39 +44,35 @@ class Progress:
     enabled: bool
     is_terminal: bool
     clock: Callable[[], float] = time.monotonic
-    _phases: dict[int, tuple[str, float]] = field(default_factory=dict)
-    _numbers: Iterator[int] = field(default_factory=count)
+    _phase: tuple[str, float] | None = None
     _idle_since: float | None = None
     _complained: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def begin_phase(self, phase: str) -> int:
-        """Begin a phase, which may lie inside another, and return its number for ``end_phase``."""
-        with self._lock:
-            number = next(self._numbers)
-            self._phases[number] = printable(phase), self.clock()
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Show a phase for the length of the block; its seconds are written at the end, unless it failed."""
+        began = self.clock()
+        self._phase = printable(name), began
         self.update(TaskCounts())
-        return number
-
-    def end_phase(self, number: int, *, whole: bool) -> None:
-        """End the phase of this number; ``whole`` is False where it failed, and then its seconds are not written."""
-        with self._lock:
-            phase, began = self._phases.pop(number)
-            if self.enabled and whole:
-                clear = _CLEAR if self.is_terminal else ""
-                self._write(f"{clear}{phase}: {self.clock() - began:.1f} s\n")
-            elif self.is_terminal and self.enabled:
-                self._write(_CLEAR)
+        clear, told = _CLEAR if self.is_terminal else "", ""
+        try:
+            yield
+            told = f"{printable(name)}: {self.clock() - began:.1f} s\n"
+        finally:
+            with self._lock:
+                self._phase = None
+                if self.enabled:
+                    self._write(clear + told)
 
     def update(self, tasks: TaskCounts) -> None:
         """Write the current phase, its seconds and the tasks done."""
         with self._lock:
             self._complain(tasks)
-            if not (self.enabled and self.is_terminal and self._phases):
-                return
-            phase, began = next(reversed(self._phases.values()))
-            count = f", {tasks.done} of {tasks.all} tasks" if tasks.all else ""
-            self._write(f"{_CLEAR}{phase}: {self.clock() - began:.0f} s{count}")
+            if self.enabled and self.is_terminal and self._phase:
+                phase, began = self._phase
+                count = f", {tasks.done} of {tasks.all} tasks" if tasks.all else ""
+                self._write(f"{_CLEAR}{phase}: {self.clock() - began:.0f} s{count}")
 
     def _complain(self, tasks: TaskCounts) -> None:
         waits = tasks.all > 0 and not (tasks.done or tasks.running)
@@ -104,17 +99,8 @@ _current: Progress | None = None
 @contextmanager
 def phase(name: str) -> Iterator[None]:
     """Show the phase ``name`` for the length of the block; outside ``show_progress`` do nothing."""
-    progress = _current
-    if progress is None:
+    with _current.phase(name) if _current else nullcontext():
         yield
-        return
-    number = progress.begin_phase(name)
-    whole = False
-    try:
-        yield
-        whole = True
-    finally:
-        progress.end_phase(number, whole=whole)
 
 
 @contextmanager

@@ -1,10 +1,12 @@
-"""The schema of every dataset, and the columns that its files are sorted by."""
+"""The schema of every dataset, for Spark and for Arrow, and the columns that its files are sorted by."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
 
+import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     ArrayType,
     BooleanType,
@@ -25,6 +27,7 @@ SCHEMA_VERSION = 1
 COLUMN_METADATA = MappingProxyType({"schema_version": SCHEMA_VERSION})
 """Metadata of every column, which Spark writes into Parquet footers."""
 
+_ROW_METADATA = "org.apache.spark.sql.parquet.row.metadata"
 _TEXT = StringType()
 _TEXTS = ArrayType(StringType())
 _TIME = TimestampType()  # microseconds, UTC
@@ -87,3 +90,11 @@ def _schema(columns: str) -> StructType:
 
 
 SCHEMAS: Mapping[str, StructType] = MappingProxyType({name: _schema(columns) for name, columns in _COLUMNS.items()})
+
+
+def arrow_schema_of(name: str) -> pa.Schema:
+    """Return the Arrow schema of a dataset by its name; its metadata holds Spark's schema with SCHEMA_VERSION."""
+    with_metadata = StructType(
+        [StructField(field.name, field.dataType, metadata=dict(COLUMN_METADATA)) for field in SCHEMAS[name]]
+    )
+    return to_arrow_schema(SCHEMAS[name], timezone="UTC").with_metadata({_ROW_METADATA: with_metadata.json()})

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
-from activemq_fleet.audit import arrow_rows
-from activemq_fleet.audit.evidence import Incident, LogEvidence
+from activemq_fleet.audit.evidence import ConnectionLoss, Incident, LogEvidence, LoggedPeriod, PairNode
+from activemq_fleet.audit.journal_lines import ConnectionRecord
 from activemq_fleet.audit.log_evidence import KINDS, evidence_in
+from activemq_fleet.audit.operation_records import Operation
+from activemq_fleet.audit.pair_findings import findings_of_logs, incidents_of_pair
 from activemq_fleet.logs import Record, classify
 from tests.log_reading import logger_of
 
@@ -103,47 +105,44 @@ def log(host: str, *lines: str | tuple[str, str], clock: float = 0.0) -> list[Lo
     return found
 
 
-def busy(host: str, first: str, last: str, clock: float = 0.0) -> dict[str, object]:
+def busy(host: str, first: str, last: str, clock: float = 0.0) -> LoggedPeriod:
     """Lines without meaning from one moment to another."""
-    return _row(arrow_rows.BUSY, host, _at(first, clock), _at(last, clock))
+    return LoggedPeriod(host, _at(first, clock), _at(last, clock))
 
 
-def operation(host: str, first: str, last: str, clock: float = 0.0) -> dict[str, object]:
+def operation(host: str, first: str, last: str, clock: float = 0.0) -> Operation:
     """A playbook at work on a host, as the host has written it down."""
-    about = {"operation": "restart", "by": "ops@controller"}
-    return _row(arrow_rows.OPERATION, host, _at(first, clock), _at(last, clock), about)
+    return Operation(host, "restart", "ops@controller", _at(first, clock), _at(last, clock))
 
 
-def agent(lost: str, back: str | None, *, broker: str = A, to: str = B, clock: float = 0.0) -> list[dict[str, object]]:
+def agent(lost: str, back: str | None, *, broker: str = A, to: str = B, clock: float = 0.0) -> list[ConnectionRecord]:
     """An agent that loses its connection and gets another."""
-    about = {"agent": "shop", "epoch": "e"}
-    host = "shop01.example.com"
-    gone = {**about, "broker": f"{broker}:1883", "reason": "the connection was closed"}
-    found = [_row(arrow_rows.AGENT_LOST, host, _at(lost, clock), None, gone, 1)]
+    about, closed = ("shop01.example.com", "shop", "e"), "the connection was closed"
+    found = [ConnectionRecord(*about, 1, _at(lost, clock), is_up=False, broker=f"{broker}:1883", reason=closed)]
     if back is not None:
-        found.append(_row(arrow_rows.AGENT_UP, host, _at(back, clock), None, {**about, "broker": f"{to}:1883"}, 2))
+        found.append(ConnectionRecord(*about, 2, _at(back, clock), is_up=True, broker=f"{to}:1883", reason=None))
     return found
 
 
-def bridge_loss(lost: str, back: str | None, clock: float = 0.0) -> dict[str, object]:
+def bridge_loss(lost: str, back: str | None, clock: float = 0.0) -> ConnectionLoss:
     """What a bridge of another host saw."""
-    return _row(
-        arrow_rows.BRIDGE_LOST, C, _at(lost, clock), None if back is None else _at(back, clock), {"source": "bridge"}
-    )
+    return ConnectionLoss("bridge", C, _at(lost, clock), back=None if back is None else _at(back, clock))
 
 
 def audit_pair(
-    *logs: list[LogEvidence], more: list[dict[str, object]] | None = None, store: str | None = STORE, lacking: str = ""
+    *logs: list[LogEvidence],
+    more: Sequence[object] = (),
+    store: str | None = STORE,
+    lacking: str = "",
 ) -> list[Incident]:
     """The incidents of the pair A and B, from everything at once and in no order. ``lacking``: a host without a log."""
-    about = {"group": "orders", "pair": PAIR, **({"store": store} if store else {})}
-    evidence = [
-        _row(arrow_rows.NODE, host, None, None, {**about, "complete": "false" if host == lacking else "true"})
-        for host in (A, B)
-    ]
-    evidence += [_of(sign) for mine in logs for sign in evidence_in(mine)]
-    evidence += more or []
-    return arrow_rows.incidents_of(list(reversed(evidence)))
+    nodes = [PairNode(host, "orders", PAIR, store, complete=host != lacking) for host in (A, B)]
+    evidence = [sign for mine in logs for sign in evidence_in(mine)]
+    periods = [one for one in more if isinstance(one, LoggedPeriod)]
+    operations = [one for one in more if isinstance(one, Operation)]
+    witnesses = [one for one in more if isinstance(one, ConnectionRecord | ConnectionLoss)]
+    findings = findings_of_logs(nodes, reversed([*evidence, *periods]))
+    return incidents_of_pair(findings, reversed(witnesses), operations=operations)
 
 
 def kinds(incidents: list[Incident]) -> list[str]:
@@ -154,29 +153,3 @@ def kinds(incidents: list[Incident]) -> list[str]:
 def _at(text: str, clock: float) -> datetime:
     minutes, _, seconds = text.rpartition(":")
     return NOON + timedelta(minutes=int(minutes or 0), seconds=float(seconds) + clock)
-
-
-def _of(seen: LogEvidence) -> dict[str, object]:
-    row = _row(seen.kind, seen.host, seen.at, seen.last, dict(seen.fields), seen.sequence)
-    return {**row, "text": seen.text, "thread": seen.thread, "count": seen.count}
-
-
-def _row(
-    kind: str,
-    host: str,
-    at: datetime | None,
-    last: datetime | None,
-    fields: Mapping[str, str] | None = None,
-    sequence: int = 0,
-) -> dict[str, object]:
-    return {
-        "kind": kind,
-        "host": host,
-        "time": at,
-        "last": last,
-        "fields": list((fields or {}).items()),
-        "sequence": sequence,
-        "count": 1,
-        "text": "",
-        "thread": "",
-    }

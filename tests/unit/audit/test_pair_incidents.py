@@ -42,7 +42,7 @@ def test_an_agent_tells_when_a_killed_master_was_lost() -> None:
 
 def test_an_agent_that_ended_by_itself_saw_no_loss() -> None:
     stopped = agent("1:08.5", "1:14")
-    stopped[0]["fields"] = [*stopped[0]["fields"], ("reason", "stopped")]  # type: ignore[misc]
+    stopped[0] = stopped[0]._replace(reason="stopped")
 
     found = only(audit_pair(log(A, *MASTER), log(B, *STANDS_BY, *TAKES_OVER), more=stopped))
 

@@ -7,15 +7,15 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from activemq_fleet.audit.deliveries import Outcome
+from activemq_fleet.audit.evidence import Incident
 from activemq_fleet.audit.picture import (
     DeliverySlice,
     Latency,
     LineCounts,
     Picture,
     ShownBridge,
-    ShownEvent,
     ShownHost,
-    ShownIncident,
     Silence,
     latency_of,
 )
@@ -31,9 +31,9 @@ def after(seconds: float) -> datetime:
     return NOON + timedelta(seconds=seconds)
 
 
-def incident(number: int = 1, kind: str = "takeover", text: str = "a was killed", **more: object) -> ShownIncident:
+def incident(number: int = 1, kind: str = "takeover", text: str = "a was killed", **more: object) -> Incident:
     known: dict[str, object] = {
-        "id": f"i{number}",
+        "told": after(number),
         "kind": kind,
         "host": "orders-mq01-b.example.com",
         "pair": "orders-mq01",
@@ -47,7 +47,7 @@ def incident(number: int = 1, kind: str = "takeover", text: str = "a was killed"
         "rules": ("L022",),
         **more,
     }
-    return ShownIncident(**known)  # type: ignore[arg-type]
+    return Incident(**known)  # type: ignore[arg-type]
 
 
 def picture(text: str = "x", hosts: int = 1, incidents: int = 1) -> Picture:
@@ -64,7 +64,7 @@ def picture(text: str = "x", hosts: int = 1, incidents: int = 1) -> Picture:
         slices=[DeliverySlice(after(1), 100, 0.01, 0.2)],
         latency=Latency({3: 100, 12: 1}, 0.01, 0.2, 4.2, 1),
         silences=[Silence(f"s-{text}", after(40), 4.2)],
-        events=[ShownEvent(f"e-{text}", f"t-{text}", "lost", text)],
+        events=[Outcome(f"e-{text}", f"t-{text}", "lost", text, None, None, [])],
     )
 
 

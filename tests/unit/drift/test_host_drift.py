@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import pytest
 
@@ -19,12 +18,8 @@ def found(path: str, content: object) -> list[FileRecord]:
     return list(collected_file(f"h/configuration/{path}", text.encode()))
 
 
-def dictionaries(*records: FileRecord) -> list[dict[str, Any]]:
-    return [record._asdict() for record in records]
-
-
 def drift(*records: FileRecord) -> dict[str | None, Row]:
-    return {row["path"]: row for row in drift_of_host(dictionaries(*records))}
+    return {row["path"]: row for row in drift_of_host(records)}
 
 
 @pytest.mark.parametrize(
@@ -38,7 +33,7 @@ def drift(*records: FileRecord) -> dict[str | None, Row]:
     ],
 )
 def test_a_host_is_on_the_sides_that_tell_of_it(records: tuple[FileRecord, ...], side: str | None) -> None:
-    assert side_of(dictionaries(*records)) == side
+    assert side_of(records) == side
 
 
 def test_records_of_one_file_are_put_together() -> None:

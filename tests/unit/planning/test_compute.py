@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from activemq_fleet.planning.compute import DATASETS, PlanContext, compute_component, fingerprint, row_chunks
+from activemq_fleet.planning.compute import PlanContext, compute_component, fingerprint
 from tests.unit.planning.components import computed, context_of, hosts_by_component, rows_of
 from tests.unit.planning.planned import AGENT, Hosts, in_order, pairs, tangled, whole
 
@@ -174,12 +174,3 @@ def test_a_component_with_the_earlier_fingerprint_is_not_computed_again(context:
     assert (found["a"].unchanged, any(found["a"].rows.values())) == (True, False)
     assert {row["fingerprint"] for row in found["b"].rows["components"]} == {marks["b"]}
     assert found["b"].rows["files"]
-
-
-def test_chunks_hold_every_row_once(context: PlanContext) -> None:
-    found = computed(HOSTS, context)["b"]
-
-    chunks = [*row_chunks(found, 7)]
-
-    assert all(len(rows) <= 7 for chunk in chunks for rows in chunk.values())
-    assert {name: [row for chunk in chunks for row in chunk[name]] for name in DATASETS} == found.rows

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from activemq_fleet.spark.audit.job import shuffle_settings
+from activemq_fleet.spark.audit_job import shuffle_settings
 from activemq_fleet.spark.inputs import InputFile, Inputs
 
 MEGABYTE = 1 << 20

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from activemq_fleet.audit.log_summaries import LogFileSummary
+from activemq_fleet.audit.samples import Sample
 from activemq_fleet.spark.event_cache import EventCache, file_fingerprints, has_replaced_files, host_fingerprint
 from activemq_fleet.spark.inputs import Host
+from activemq_fleet.spark.task_results import WrittenPart
 
 HOST = Host("a", "UTC", "5.18.3")
+SUMMARY = LogFileSummary("a", "activemq.log", 0, rows=1, last=7, problems={"N invalid bytes"}, times=[Sample(1, (7,))])
 
 
 @pytest.fixture
@@ -23,9 +26,14 @@ def logs(tmp_path: Path) -> Path:
     return tmp_path / "logs"
 
 
-def summary(part: str, host: str = "a") -> dict[str, Any]:
-    return {"part": part, "host": host, "file": "activemq.log", "turn": 0, "rows": 1, "unknown": 0, "unread": 0,
-            "problems": []}  # fmt: skip
+def cached(directory: Path, *files: str, hosts: dict[str, str]) -> EventCache:
+    """A cache of Parquet files with events of the host a."""
+    cache, written = EventCache(directory / "events"), directory / "written"
+    written.mkdir(exist_ok=True)
+    for file in files:
+        (written / file).write_bytes(b"rows")
+    cache.replace([SUMMARY], [WrittenPart("events", file, 1, "a") for file in files], written, hosts)
+    return cache
 
 
 def test_only_what_events_follow_from_changes_the_digest_of_a_host(logs: Path) -> None:
@@ -61,28 +69,24 @@ def test_a_file_that_grew_supersedes_nothing_and_one_that_was_rolled_or_cut_does
 
 
 def test_events_are_kept_for_as_long_as_the_digest_is_the_same(tmp_path: Path) -> None:
-    cache = EventCache(tmp_path / "events")
-    for name in ("one.parquet", "gone.parquet"):
-        (cache.directory / name).write_bytes(b"rows")
-    cache.replace([summary("one.parquet")], {"a": "digest", "b": "without a log line"})
-    assert sorted(path.name for path in cache.directory.iterdir()) == ["ledger.json", "one.parquet"]
-    again = EventCache(tmp_path / "events")
-    assert again.parts_of("a", "digest") == [summary("one.parquet")]
-    assert again.parts_of("b", "without a log line") == []
-    assert again.parts_of("a", "another") is None
-    assert again.parts_of("c", "digest") is None
+    hosts = {"a": "digest", "b": "without a log line"}
+    cached(tmp_path, "gone.parquet", hosts=hosts)
+    directory = cached(tmp_path, "one.parquet", hosts=hosts).directory
+    assert sorted(path.name for path in directory.iterdir()) == ["ledger.json", "one.parquet"]
+    again = EventCache(directory)
+    assert again.known_hosts(hosts)["a"][1:] == ([WrittenPart("events", "one.parquet", 1, "a")], [SUMMARY])
+    assert again.known_hosts(hosts)["b"][1:] == ([], [])
+    assert again.known_hosts({"a": "another", "c": "digest"}) == {}
 
 
 @pytest.mark.parametrize("harm", ["", "{", "[]", '{"a": {}}', '{"a": {"digest": "digest", "files": [{}]}}'])
 def test_a_ledger_that_cannot_be_read_is_none(tmp_path: Path, harm: str) -> None:
     cache = EventCache(tmp_path / "events")
     (cache.directory / "ledger.json").write_text(harm)
-    assert EventCache(cache.directory).parts_of("a", "digest") is None
+    assert EventCache(cache.directory).known_hosts({"a": "digest"}) == {}
 
 
 def test_a_host_whose_file_is_gone_is_read_anew(tmp_path: Path) -> None:
-    cache = EventCache(tmp_path / "events")
-    (cache.directory / "one.parquet").write_bytes(b"rows")
-    cache.replace([summary("one.parquet")], {"a": "digest"})
+    cache = cached(tmp_path, "one.parquet", hosts={"a": "digest"})
     (cache.directory / "one.parquet").unlink()
-    assert EventCache(cache.directory).parts_of("a", "digest") is None
+    assert EventCache(cache.directory).known_hosts({"a": "digest"}) == {}

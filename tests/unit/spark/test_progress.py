@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 from dataclasses import dataclass
 
+import pytest
+
 from activemq_fleet.spark.progress import Progress, TaskCounts, phase
 
 
@@ -23,47 +25,33 @@ def _progress(*, shown: bool, lively: bool) -> tuple[Progress, io.StringIO, _Clo
 
 def test_on_a_terminal_the_tasks_are_counted_on_one_line() -> None:
     progress, stream, clock = _progress(shown=True, lively=True)
-    progress.begin_phase("reading logs")
-    clock.now = 3.0
-    progress.update(TaskCounts(done=2, running=2, all=8))
-    assert "\n" not in stream.getvalue()
-    assert stream.getvalue().endswith("reading logs: 3 s, 2 of 8 tasks")
+    with progress.phase("reading logs"):
+        clock.now = 3.0
+        progress.update(TaskCounts(done=2, running=2, all=8))
+        assert "\n" not in stream.getvalue()
+        assert stream.getvalue().endswith("reading logs: 3 s, 2 of 8 tasks")
 
 
 def test_elsewhere_a_phase_is_one_line() -> None:
     progress, stream, clock = _progress(shown=True, lively=False)
-    number = progress.begin_phase("reading logs")
-    clock.now = 3.25
-    progress.update(TaskCounts(done=2, running=2, all=8))
-    progress.end_phase(number, whole=True)
+    with progress.phase("reading logs"):
+        clock.now = 3.25
+        progress.update(TaskCounts(done=2, running=2, all=8))
     assert stream.getvalue() == "reading logs: 3.2 s\n"
 
 
 def test_nothing_is_said_where_nothing_was_asked_for() -> None:
     progress, stream, _ = _progress(shown=False, lively=False)
-    number = progress.begin_phase("reading logs")
-    progress.update(TaskCounts(done=2, running=2, all=8))
-    progress.end_phase(number, whole=True)
+    with progress.phase("reading logs"):
+        progress.update(TaskCounts(done=2, running=2, all=8))
     assert stream.getvalue() == ""
 
 
 def test_a_phase_that_failed_is_not_told_as_done() -> None:
     progress, stream, _ = _progress(shown=True, lively=False)
-    number = progress.begin_phase("reading logs")
-    progress.end_phase(number, whole=False)
+    with pytest.raises(ValueError, match="no logs"), progress.phase("reading logs"):
+        raise ValueError("no logs")
     assert stream.getvalue() == ""
-
-
-def test_phases_beside_each_other_are_each_told_at_their_end() -> None:
-    progress, stream, clock = _progress(shown=True, lively=False)
-    logs = progress.begin_phase("reading logs")
-    clock.now = 1.0
-    events = progress.begin_phase("settling events")
-    clock.now = 3.0
-    progress.end_phase(logs, whole=True)
-    clock.now = 4.5
-    progress.end_phase(events, whole=True)
-    assert stream.getvalue() == "reading logs: 3.0 s\nsettling events: 3.5 s\n"
 
 
 def test_tasks_that_nobody_takes_up_are_told_once_even_when_nothing_is_shown() -> None:

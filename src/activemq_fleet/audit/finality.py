@@ -1,0 +1,39 @@
+"""Tell which rows no later evidence is expected to change, while logs are followed.
+
+Times are those of the evidence, never of this machine: the same files give the same answers whenever they are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+FINAL_AFTER = timedelta(minutes=15)
+"""An incident is final when the logs of all its hosts go on for so long after it: clocks may be five minutes apart, and
+three take-overs in ten minutes make another incident of it."""
+FINAL_AFTER_FOR_FLEET = timedelta(days=1)
+"""An incident is final too when any log of the fleet goes on for so long after it, whatever its own hosts do."""
+JOURNAL_RETENTION = timedelta(days=7)
+"""Agents keep journals, and ids of handled events, for so long: an event is final when its last record is older."""
+
+
+@dataclass(frozen=True, slots=True)
+class Horizons:
+    """Until when the evidence goes: each host's log, and all journals; None where there is none."""
+
+    of_logs: Mapping[str, datetime | None]
+    of_journals: datetime | None
+
+    def is_past(self, ended: datetime | None, hosts: Sequence[str]) -> bool:
+        """Return whether something that ended is final by the logs of the hosts that it concerns."""
+        if ended is None:
+            return False
+        own = [self.of_logs.get(host) for host in hosts]
+        newest = max((at for at in self.of_logs.values() if at is not None), default=ended)
+        is_own = bool(own) and all(at is not None and at >= ended + FINAL_AFTER for at in own)
+        return is_own or newest >= ended + FINAL_AFTER_FOR_FLEET
+
+    def is_event_past(self, last: datetime | None) -> bool:
+        """Return whether an event is final whose last record in any journal has this time."""
+        return last is not None and self.of_journals is not None and self.of_journals >= last + JOURNAL_RETENTION

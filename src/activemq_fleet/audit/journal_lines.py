@@ -1,0 +1,230 @@
+"""Read the files of agents' journals: a record a line, with a problem where the line is none."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from sys import intern
+from typing import Any, NamedTuple
+
+from activemq_fleet.audit import verdict_words as words
+from activemq_fleet.audit.journals import Epoch, EpochKey, EpochPart, JournalLine, epochs_of, id_parts
+from activemq_fleet.logs.chunks import inflated
+
+LARGEST_JOURNAL_FILE = 1 << 30
+"""Bytes of a file that is read: it is one value in Spark. Agents begin a new one at 16 MiB."""
+_AT_ONCE = 4 << 20  # bytes that are decoded at once
+_GZIP = b"\x1f\x8b"  # its first bytes; no line of a journal begins so, whatever the file is called
+_LARGEST = 1 << 43  # records of an epoch that places have room for: at 10,000 a second, 27 years
+# As an agent writes a record's beginning: of a torn line it is what can still be read.
+_HEAD = re.compile(r'\{"v":[0-9]+,"agent":"([^"\\]+)","epoch":"([^"\\]+)","jseq":([0-9]{1,13}),')
+_GLUED = '}{"v":'  # no string of JSON can hold this: its quotes would be escaped
+_DECODER = json.JSONDecoder()
+_KINDS = frozenset(words.KINDS)
+_RECEIVED = frozenset((*words.RECEIVING, "barrier"))
+
+
+class ParsedLine(NamedTuple):
+    """A line of a journal: its record, as far as it can be read, and what is wrong with the line.
+
+    ``record`` is None where agent, epoch or number are not known, and its kind where the rest cannot be read.
+    ``broker`` is the one that the record names.
+    """
+
+    number: int
+    record: JournalLine | None
+    problem: str | None
+    broker: str | None = None
+
+
+class ConnectionRecord(NamedTuple):
+    """A record of an agent on ``host`` that its connection to ``broker`` was made (``is_up``) or lost."""
+
+    host: str
+    agent: str
+    epoch: str
+    jseq: int
+    at: datetime | None
+    is_up: bool
+    broker: str | None
+    reason: str | None
+
+
+def journal_lines(content: memoryview) -> Iterator[tuple[int, str | None, str | None]]:
+    """Yield number, text and problem of each line of a file, unpacked; text is None behind the end of damaged gzip."""
+    number, rest = 0, b""
+    problem: str | None = None
+    for piece, problem in _pieces(content.cast("B")):  # noqa: B007 -- the last one's is told behind all lines
+        # A line ends with LF alone; what stands before it may be anything.
+        *whole, rest = (rest + piece).split(b"\n")
+        for line in whole:
+            number += 1
+            yield number, line.decode(errors="backslashreplace"), None
+    if rest:
+        number += 1
+        yield number, rest.decode(errors="backslashreplace"), None
+    if problem is not None:
+        yield number + 1, None, problem
+
+
+def _pieces(content: memoryview) -> Iterator[tuple[bytes, str | None]]:
+    """Yield a file's bytes in pieces, unpacked; the last piece of a gzip file says whether it ends too soon."""
+    if content[:2] == _GZIP:
+        yield from ((piece, words.CUT_OFF if problem else None) for piece, _, problem in inflated(content))
+    else:
+        yield from ((bytes(content[at : at + _AT_ONCE]), None) for at in range(0, len(content), _AT_ONCE))
+
+
+def parsed_lines(content: memoryview) -> Iterator[ParsedLine]:
+    """Yield every line of a file of a journal."""
+    for number, text, problem in journal_lines(content):
+        yield ParsedLine(number, None, problem) if text is None else parse_line(number, text)
+
+
+def parse_line(number: int, text: str) -> ParsedLine:
+    """Return what a line of a journal says. A line that is no record has its number, if it begins like one."""
+    try:
+        found, _ = _DECODER.raw_decode(text.lstrip(" "))
+    except (ValueError, RecursionError):
+        found = None
+        is_json = False
+    else:
+        is_json = True
+    is_whole = is_json and text.rstrip().endswith("}") and _GLUED not in text
+    if is_whole and isinstance(found, dict) and (line := _record(found)) is not None:
+        if found.get("v") in (1, None):
+            problem = None if line.kind in _KINDS else words.UNKNOWN_KIND
+            return ParsedLine(number, line, problem, _text(found.get("broker")))
+        return ParsedLine(number, _torn_record(text), words.UNKNOWN_VERSION)
+    begins_like_one = text.lstrip(" ").startswith("{") and not is_json
+    if begins_like_one or "\0" in text or _GLUED in text:
+        return ParsedLine(number, _torn_record(text), words.TORN)
+    return ParsedLine(number, None, words.FOREIGN)
+
+
+def _record(found: Mapping[str, Any]) -> JournalLine | None:
+    """Return the record of a line's object; None where it does not say which agent's it is, or of what kind."""
+    agent, epoch, kind = (_text(found.get(name)) for name in ("agent", "epoch", "kind"))
+    jseq, filters = found.get("jseq"), found.get("filters")
+    if not (agent and epoch and kind and type(jseq) is int and 1 <= jseq <= _LARGEST):
+        return None
+    return JournalLine(
+        agent=intern(agent),
+        epoch=intern(epoch),
+        jseq=jseq,
+        ts=_moment(found.get("ts")),
+        kind=intern(kind),
+        event_id=_text(found.get("event_id")) or None,
+        rx_id=_text(found.get("rx_id")) or None,
+        topic=_text(found.get("topic")) or None,
+        came=found.get("broker") is not None or type(found.get("conn")) is int,
+        filters=[str(_text(one)) for one in filters] if isinstance(filters, list) else None,
+        reason=_text(found.get("reason")),
+    )
+
+
+def _torn_record(text: str) -> JournalLine | None:
+    head = _HEAD.match(text)
+    if head is None:
+        return None
+    return JournalLine(
+        head[1], head[2], int(head[3]), ts=None, kind=None, event_id=None, rx_id=None, topic=None, came=False,
+        filters=None, reason=None,
+    )  # fmt: skip
+
+
+def _text(value: Any) -> str | None:
+    return value if value is None or isinstance(value, str) else json.dumps(value)
+
+
+def _moment(value: Any) -> datetime | None:
+    try:
+        found = datetime.fromisoformat(value)
+        return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+@dataclass(slots=True)
+class JournalFileSummary:
+    """What one file of a journal tells about epochs, and what is wrong with it.
+
+    ``parts``: what it holds of each agent's epoch, and at (None, None) of nobody knows whose. ``received``: the highest
+    SEQ that another agent received, by the agent and epoch in events' ids, 0 for none. ``problems``: the number of
+    lines with each problem, and the first of them. ``first`` and ``last`` are times.
+    """
+
+    host: str
+    file: str
+    parts: dict[tuple[str | None, str | None], EpochPart] = field(default_factory=dict)
+    received: dict[EpochKey, int] = field(default_factory=dict)
+    problems: dict[str, tuple[int, int]] = field(default_factory=dict)
+    first: datetime | None = None
+    last: datetime | None = None
+
+    def add(self, line: ParsedLine) -> None:
+        """Take a line into account; lines come in their order."""
+        record, number, problem = line.record, line.number, line.problem
+        if problem is not None:
+            count, first = self.problems.get(problem, (0, number))
+            self.problems[problem] = count + 1, first
+        agent, epoch = key = (record.agent, record.epoch) if record else (None, None)
+        part = self.parts.get(key) or EpochPart(self.host, self.file, agent, epoch, None, None, None, None)
+        if record is None:
+            if problem in words.UNREADABLE:
+                self.parts[key] = part._replace(torn=number)
+            return
+        is_whole = record.kind is not None
+        self.parts[key] = part._replace(
+            known=max(part.known or 0, record.jseq),
+            began=_first_of(part.began, record.ts),
+            line=number if is_whole else part.line,
+        )
+        self.first = _first_of(self.first, record.ts)
+        self.last = max((at for at in (self.last, record.ts) if at is not None), default=None)
+        if is_whole and (parts := id_parts(record.event_id or "")):
+            is_own = parts[:2] == key and (record.kind == "accepted" or is_sent(record))
+            came = parts[2] if record.kind in _RECEIVED and not is_own else 0
+            self.received[parts[:2]] = max(self.received.get(parts[:2], 0), came)
+
+
+def too_large_file(host: str, file: str) -> JournalFileSummary:
+    """Return the summary of a file that is not read: its records may be any agent's."""
+    summary = JournalFileSummary(host, file)
+    summary.add(ParsedLine(1, None, words.TOO_LARGE))
+    return summary
+
+
+def summarize_journal(host: str, file: str, content: memoryview) -> tuple[JournalFileSummary, list[ConnectionRecord]]:
+    """Return the summary of a file of a journal, and its records of connections that were made and lost."""
+    summary, connections = JournalFileSummary(host, file), list[ConnectionRecord]()
+    for line in parsed_lines(content):
+        summary.add(line)
+        record = line.record
+        if record is not None and record.kind in ("connected", "connection_lost"):
+            is_up = record.kind == "connected"
+            at = record.agent, record.epoch, record.jseq, record.ts
+            connections.append(ConnectionRecord(host, *at, is_up, line.broker, record.reason))
+    return summary, connections
+
+
+def epochs_of_files(files: Sequence[JournalFileSummary]) -> tuple[dict[EpochKey, Epoch], dict[EpochKey, int]]:
+    """Return every epoch that has a journal, and what was received of each that events' ids name, 0 for nothing."""
+    received: dict[EpochKey, int] = {}
+    for file in files:
+        for key, seq in file.received.items():
+            received[key] = max(seq, received.get(key, 0))
+    return epochs_of((part for file in files for part in file.parts.values()), received), received
+
+
+def is_sent(line: JournalLine) -> bool:
+    """Return whether a barrier was written by who sends it: one that came has a broker, and mostly another's id."""
+    own = line.event_id is not None and line.event_id.startswith(f"{line.agent}:")
+    return line.kind == "barrier" and not line.came and own
+
+
+def _first_of(one: datetime | None, other: datetime | None) -> datetime | None:
+    return min((at for at in (one, other) if at is not None), default=None)

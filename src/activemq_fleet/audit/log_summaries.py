@@ -1,0 +1,67 @@
+"""Sum up the events of each log file as they are read: what a report and its gaps need, without the events."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from activemq_fleet.audit.samples import Sample, sample_of
+from activemq_fleet.logs.log_files import LINES
+
+_DIGITS = re.compile(r"\d+")
+
+
+@dataclass(slots=True)
+class LogFileSummary:
+    """Numbers of the events of one log file.
+
+    ``order``: the file's position among its host's, 0 the oldest. ``rows``: events, of which ``unknown`` are of no
+    known kind and ``unread`` could not be parsed, the first at line ``first_unread``. ``problems``: texts about the
+    bytes, with N for numbers. ``last``: the latest time, in microseconds since 1970; ``times``: samples of all times.
+    """
+
+    host: str
+    file: str
+    order: int
+    rows: int = 0
+    unknown: int = 0
+    unread: int = 0
+    first_unread: int | None = None
+    last: int | None = None
+    problems: set[str] = field(default_factory=set)
+    times: list[Sample] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, batch: pa.RecordBatch) -> LogFileSummary:
+        """Return an empty summary of the file that a batch of events is of."""
+        host, file, sequence = (batch.column(name)[0].as_py() for name in ("host", "file", "sequence"))
+        return cls(host, file, sequence // LINES)
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Add events of this file, with the columns of ``log_files.events_of_host``."""
+        self.rows += batch.num_rows
+        self.unknown += pc.sum(pc.equal(batch.column("kind"), "UNKNOWN")).as_py() or 0
+        unread = batch.num_rows - batch.column("parsed").true_count
+        if unread and self.first_unread is None:
+            self.first_unread = batch.column("line").filter(pc.invert(batch.column("parsed")))[0].as_py()
+        self.unread += unread
+        self.problems |= {_DIGITS.sub("N", text) for text in batch.column("problem").drop_null().to_pylist()}
+        times = batch.column("time").drop_null().cast(pa.int64())
+        if len(times):
+            self.last = max(self.last or 0, pc.max(times).as_py())
+            self.times.append(sample_of(times.to_numpy().tolist()))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the summary as an object for JSON."""
+        return {**asdict(self), "problems": sorted(self.problems)}
+
+    @classmethod
+    def from_dict(cls, known: Mapping[str, Any]) -> LogFileSummary:
+        """Return the summary of which ``to_dict`` made an object. Raises TypeError for another object."""
+        times = [Sample(seen, tuple(values)) for seen, values in known["times"]]
+        return cls(**{**known, "problems": set(known["problems"]), "times": times})

@@ -1,0 +1,241 @@
+"""The Spark job ``audit``: read logs and journals, write every dataset, audit.json and report.html."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from activemq_fleet.audit.evidence import SKEW
+from activemq_fleet.audit.finality import Horizons
+from activemq_fleet.audit.gaps import journal_gaps, log_gaps
+from activemq_fleet.audit.log_summaries import LogFileSummary
+from activemq_fleet.audit.picture import Picture
+from activemq_fleet.audit.report_figures import (
+    MOST_BRIDGES,
+    MOST_SILENCES,
+    EventFigures,
+    Foremost,
+    TimeRange,
+    bridge_badness,
+    count_lines,
+    line_counts,
+    shown_hosts,
+    shown_incidents,
+    silence_length,
+    time_range,
+)
+from activemq_fleet.audit.result import Counts, Gap, Result, audit_outcome
+from activemq_fleet.reports import audit_report
+from activemq_fleet.spark.datasets import Output, read_text
+from activemq_fleet.spark.deliveries import JudgedDeliveries, judge_deliveries, read_journals
+from activemq_fleet.spark.event_cache import EventCache
+from activemq_fleet.spark.incidents import FoundIncidents, find_incidents
+from activemq_fleet.spark.inputs import Host, Inputs, input_summary, list_inputs, with_inventory_hosts
+from activemq_fleet.spark.log_events import ONE_PARTITION, scan_logs
+from activemq_fleet.spark.progress import phase
+from activemq_fleet.spark.settings import is_local, temporary_settings
+from activemq_fleet.spark.task_results import Batches, DatasetRows
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_SPARKS_OWN = "200"
+# A file comes to its worker by itself: a batch of several is copied each time that it grows. Bytes.
+_READING = {"spark.sql.execution.arrow.maxBytesPerBatch": str(1 << 22), **ONE_PARTITION}
+_FEWEST, _EACH = 4, 16 << 20  # partitions, and bytes of input for each further one
+_PACKED = 15  # how many times as large logs are when they are unpacked
+
+
+def audit(
+    spark: SparkSession,
+    logs: str,
+    out: str,
+    *,
+    inventory_hosts: Mapping[str, Host] | None = None,
+    skew: timedelta = SKEW,
+) -> Result:
+    """Audit logs and journals below ``logs``, write datasets, audit.json and report.html to ``out``, return the result.
+
+    ``logs`` is a directory as the playbook collect writes it; ``out`` is replaced in one step, or stays as it was.
+    ``inventory_hosts`` stand in for hosts without host.json; a broker of it of which nothing was collected makes the
+    audit incomplete. ``skew`` is by how much hosts' clocks may differ. Raises InputError where there are neither logs
+    nor journals, and where ``out`` holds anything but an earlier audit.
+    """
+    with Output(spark, out, "audit") as output:
+        with phase("looking at the files"):
+            inputs, absent = with_inventory_hosts(list_inputs(spark, logs, inventory_hosts), inventory_hosts)
+        with temporary_settings(spark, shuffle_settings(spark, inputs)):
+            result = write_audit(
+                spark, output, inputs, read_logs(spark, output, inputs), absent=absent, skew=skew, is_growing=False
+            )
+        output.commit()
+    return result
+
+
+def read_audit_json(spark: SparkSession, out: str) -> dict[str, Any]:
+    """Return the object in audit.json below ``out``, an audit's output. Raises InputError when there is none."""
+    found: dict[str, Any] = json.loads(read_text(spark, out, "audit.json"))
+    return found
+
+
+def read_logs(
+    spark: SparkSession,
+    output: Output,
+    inputs: Inputs,
+    cache: EventCache | None = None,
+    fingerprints: Mapping[str, str] = {},
+) -> list[LogFileSummary]:
+    """Parse all logs of ``inputs``, write the dataset ``events`` to ``output``, and return a summary of each file.
+
+    ``cache`` holds events of an earlier run, which are reused for hosts whose fingerprint in ``fingerprints`` (by host)
+    is unchanged.
+    """
+    with phase("reading logs"), temporary_settings(spark, _READING):
+        known = cache.known_hosts(fingerprints) if cache else {}
+        files = [file for file in inputs.of_kind("log") if file.host not in known]
+        run, task = partial(scan_logs, spark, inputs, files), partial(_events_and_summaries, by_host=cache is not None)
+        found, _ = output.write_results(run, task, ["events"], ordered=True)
+        if cache:
+            parts = [part for host in known.values() for part in host.parts]
+            output.add_parts("events", cache.directory, parts)
+            found += [summary for host in known.values() for summary in host.files]
+            cache.replace(found, output.parts["events"], output.staged_directory / "events", fingerprints)
+    return found
+
+
+def _events_and_summaries(batches: Batches, *, by_host: bool) -> Iterator[DatasetRows | LogFileSummary]:
+    """Yield events, with ``by_host`` in a part for each host, and then a summary of each file."""
+    summaries: dict[tuple[str, str], LogFileSummary] = {}
+    for batch in batches:
+        if batch.num_rows:
+            empty = LogFileSummary.of(batch)
+            summaries.setdefault((empty.host, empty.file), empty).add(batch)
+            yield DatasetRows("events", batch, part=empty.host if by_host else "")
+    yield from summaries.values()
+
+
+def write_audit(
+    spark: SparkSession,
+    output: Output,
+    inputs: Inputs,
+    logs: Sequence[LogFileSummary],
+    *,
+    absent: Sequence[Gap],
+    skew: timedelta,
+    is_growing: bool,
+) -> Result:
+    """Write every dataset but ``events``, audit.json and report.html, and return the audit's result.
+
+    Does not commit ``output``. ``logs`` are what ``read_logs`` returned, ``absent`` the gaps that are known already
+    (hosts without files), ``skew`` is by how much hosts' clocks may differ. ``is_growing``: rows are final only where
+    no later evidence is expected. The caller sets ``shuffle_settings``.
+    """
+    with phase("finding incidents"):
+        journals = read_journals(spark, output, inputs)
+        horizons = _horizons(inputs, logs, journals.last) if is_growing else None
+        incidents = find_incidents(output, inputs, logs, journals.connections, skew, horizons)
+    moments = [at for one in incidents.shown for at in (one.began, one.ended)]
+    times = time_range([one for log in logs for one in log.times], [*moments, journals.first, journals.last])
+    with phase("settling events"):
+        deliveries = judge_deliveries(output, journals, times, horizons)
+    with phase("writing the report"):
+        names: dict[str, list[str]] = {}
+        for file in inputs.of_kind("log"):
+            names.setdefault(file.host, []).append(file.file)
+        gaps = [*absent, *log_gaps(logs, names), *journal_gaps(deliveries.gaps, journals.files)]
+        counts = _counts(output, logs, incidents, deliveries.events)
+        result = Result(audit_outcome(gaps, counts), input_summary(inputs), tuple(gaps), counts, output.path)
+        picture = _picture(output, inputs, times, incidents, deliveries)
+        output.write_text("audit.json", json.dumps(result.to_dict(), indent=2, ensure_ascii=False) + "\n")
+        output.write_text("report.html", audit_report(result, picture))
+    return result
+
+
+def _horizons(inputs: Inputs, logs: Sequence[LogFileSummary], of_journals: datetime | None) -> Horizons:
+    last: dict[str, datetime | None] = dict.fromkeys(inputs.hosts)
+    for one in logs:
+        if one.last is not None:
+            at = datetime.fromtimestamp(0, UTC) + timedelta(microseconds=one.last)
+            last[one.host] = max(at, last[one.host] or at)
+    return Horizons(last, of_journals)
+
+
+def _counts(output: Output, logs: Sequence[LogFileSummary], incidents: FoundIncidents, events: EventFigures) -> Counts:
+    def by_name(counter: Mapping[str, int]) -> dict[str, int]:
+        return dict(sorted(counter.items()))
+
+    return Counts(
+        events=output.rows["events"],
+        unknown=sum(log.unknown for log in logs),
+        unread=sum(log.unread for log in logs),
+        incidents=by_name(incidents.counts),
+        planned=incidents.planned,
+        bridges=by_name(incidents.bridge_counts),
+        messages=by_name(events.messages),
+        deliveries=by_name(events.deliveries),
+    )
+
+
+def _picture(
+    output: Output, inputs: Inputs, times: TimeRange, incidents: FoundIncidents, deliveries: JudgedDeliveries
+) -> Picture:
+    """Return what the report shows: little, whatever the fleet's size."""
+    logs = {file.host for file in inputs.of_kind("log")}
+    hosts, hosts_left = shown_hosts(
+        {name: inputs.hosts[name].pair for name in logs},
+        {name: inputs.hosts[name].group for name in logs},
+        incidents.spans,
+        incidents.shown,
+    )
+    bridges = Foremost(MOST_BRIDGES + 1, bridge_badness)
+    bridges.add(*incidents.bridges)
+    silences = Foremost(MOST_SILENCES, silence_length)
+    silences.add(*deliveries.silences)
+    return Picture(
+        began=times.began,
+        ended=times.ended,
+        incidents=shown_incidents(incidents.shown),
+        incidents_left=incidents.counts.total() - len(incidents.shown),
+        hosts=hosts,
+        hosts_left=hosts_left,
+        bridges=bridges.in_order()[:MOST_BRIDGES],
+        more_bridges=len(incidents.bridges) > MOST_BRIDGES,
+        lines=line_counts(_lines(output, times), times),
+        slices=deliveries.events.slices,
+        latency=deliveries.events.latency,
+        silences=silences.in_order() if deliveries.events.messages else [],
+        events=deliveries.events.worst.in_order(),
+    )
+
+
+def _lines(output: Output, times: TimeRange) -> Counter[tuple[int, str]]:
+    """Return the numbers of log lines by slice of time and level."""
+
+    def count(batches: Batches) -> Iterator[Counter[tuple[int, str]]]:
+        counts: Counter[tuple[int, str]] = Counter()
+        for batch in batches:
+            counts += count_lines(batch.column("time"), batch.column("level"), times)
+        yield counts
+
+    lines = output.read_written("events").where("time IS NOT NULL").select("time", "level")
+    found, _ = output.write_results(lines.mapInArrow, count, [])
+    return sum(found, Counter())
+
+
+def shuffle_settings(spark: SparkSession, inputs: Inputs) -> dict[str, str]:
+    """Return settings that fit the number of shuffle partitions to the input: 4, and one more for each 16 MiB.
+
+    Empty when ``spark.sql.shuffle.partitions`` is set already. Spark does not coalesce partitions of cached data.
+    With at most 16 MiB on local Spark there is one partition, and adaptive execution, which makes a job of each stage,
+    is off.
+    """
+    if spark.conf.get("spark.sql.shuffle.partitions", _SPARKS_OWN) != _SPARKS_OWN:
+        return {}
+    size = sum(file.size * (_PACKED if file.compressed else 1) for file in inputs.files)
+    if size <= _EACH and is_local(spark.conf.get("spark.master", None)):
+        return {"spark.sql.shuffle.partitions": "1", "spark.sql.adaptive.enabled": "false"}
+    return {"spark.sql.shuffle.partitions": str(min(int(_SPARKS_OWN), _FEWEST + size // _EACH))}

@@ -1,0 +1,231 @@
+"""Carry what tasks find: rows of datasets, objects for the driver, and objects for the tasks of the next stage.
+
+A task is a Python function over Arrow batches that yields ``DatasetRows``, ``Keyed`` and any other objects, which go to
+the driver. Objects travel as rows of OBJECTS, pickled; only workers of this session write and read them.
+"""
+
+from __future__ import annotations
+
+import pickle
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pyarrow as pa
+
+from activemq_fleet.planning.records import printable_text
+
+if TYPE_CHECKING:
+    from pyarrow.parquet import ParquetWriter
+    from pyspark.sql import DataFrame
+
+Batches = Iterator[pa.RecordBatch]
+Task = Callable[[Batches], Iterator[Any]]
+
+OBJECTS = pa.schema([("key", pa.string()), ("place", pa.int64()), ("data", pa.binary())])
+"""A pickled object a row; ``key`` is null for the driver, else that of the group that the object belongs to in the next
+stage, and ``place`` its order there."""
+OBJECTS_DDL = "key string, place bigint, data binary"
+
+ROW_GROUP_BYTES = 64 << 20
+"""Bytes of rows in memory (Arrow) that make one Parquet row group."""
+_ROWS_AT_ONCE = 1000  # files of some kilobytes each, and objects of some hundred bytes
+# Columns of ``events`` whose values hardly repeat, or are as short as a dictionary's index, which would cost more.
+_WITHOUT_DICTIONARY = frozenset({"line", "end_line", "time", "raw_time", "parsed"})
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetRows:
+    """A row of a dataset as a mapping, or a batch of rows; rows of another ``part`` go into another file."""
+
+    dataset: str
+    rows: pa.RecordBatch | Mapping[str, Any]
+    part: str = ""
+
+
+class Keyed(NamedTuple):
+    """An object for the task of the next stage that gets all objects of ``key``, by their ``place``."""
+
+    key: str
+    value: Any
+    place: int = 0
+
+
+class WrittenPart(NamedTuple):
+    """A Parquet file that a task has written: its dataset, file name, number of rows, and ``part`` of its rows."""
+
+    dataset: str
+    file: str
+    rows: int
+    part: str
+
+
+def as_objects(task: Task) -> Callable[[Batches], Batches]:
+    """Return a function whose batches have what a task yields, as rows of OBJECTS."""
+    return lambda batches: to_objects(task(batches))
+
+
+def to_objects(results: Iterable[Any]) -> Batches:
+    """Yield objects as batches of OBJECTS."""
+    results = iter(results)
+    while some := list(islice(results, _ROWS_AT_ONCE)):
+        rows = [(one.key, one.place, one.value) if isinstance(one, Keyed) else (None, None, one) for one in some]
+        keys, places, values = zip(*rows, strict=True)
+        columns = keys, places, [pickle.dumps(value) for value in values]
+        yield pa.RecordBatch.from_arrays(
+            [pa.array(*one) for one in zip(columns, OBJECTS.types, strict=True)], schema=OBJECTS
+        )
+
+
+def from_objects(batches: Iterable[pa.RecordBatch]) -> Iterator[Keyed]:
+    """Yield the objects of batches of OBJECTS in their order."""
+    for batch in batches:
+        for key, data in zip(batch.column("key"), batch.column("data"), strict=True):
+            yield Keyed(key.as_py(), pickle.loads(data.as_buffer()))  # noqa: S301 -- written by to_objects
+
+
+def by_key(objects: DataFrame, partitions: int | None = None) -> DataFrame:
+    """Return a frame of OBJECTS with those of a key in one partition, sorted by key and place."""
+    numbered = objects.repartition("key") if partitions is None else objects.repartition(partitions, "key")
+    return numbered.sortWithinPartitions("key", "place")
+
+
+def written_by_worker(
+    task: Task, directory: Path, schemas: Mapping[str, pa.Schema], order: Mapping[str, Sequence[str]]
+) -> Task:
+    """Return a task that writes the datasets' rows to ``directory/DATASET`` and yields a WrittenPart for each file.
+
+    ``order`` has the columns that each row group is sorted by; without them rows stay in the order of the task.
+    """
+
+    def write(batches: Batches) -> Iterator[Any]:
+        parts: dict[str, _Part] = {}
+        try:
+            for dataset, batch, label in _batches(task(batches), schemas):
+                if dataset is None:
+                    yield batch
+                    continue
+                part = parts.get(dataset)
+                if part is None or part.label != label:
+                    if part is not None:
+                        yield part.close()
+                    part = parts[dataset] = _Part(directory, dataset, schemas[dataset], order.get(dataset, ()), label)
+                part.add(batch)
+        except BaseException:
+            for part in parts.values():
+                part.abandon()
+            raise
+        for part in parts.values():
+            yield part.close()
+
+    return write
+
+
+def as_columns(task: Task, schemas: Mapping[str, pa.Schema]) -> Callable[[Batches], Batches]:
+    """Return a function whose batches have OBJECTS and a struct column for each dataset, for Spark to write."""
+    fields = [*OBJECTS, *(pa.field(name, pa.struct(list(schema))) for name, schema in schemas.items())]
+    whole = pa.schema(fields)
+
+    def rows(batches: Batches) -> Batches:
+        for dataset, batch, _ in _batches(task(batches), schemas):
+            given = next(to_objects([batch])) if dataset is None else batch
+            columns = {field.name: pa.nulls(given.num_rows, field.type) for field in whole}
+            if dataset is None:
+                columns |= dict(zip(OBJECTS.names, given.columns, strict=True))
+            else:
+                columns[dataset] = pa.StructArray.from_arrays(given.columns, fields=list(schemas[dataset]))
+            yield pa.RecordBatch.from_arrays(list(columns.values()), schema=whole)
+
+    return rows
+
+
+def _batches(results: Iterator[Any], schemas: Mapping[str, pa.Schema]) -> Iterator[tuple[str | None, Any, str]]:
+    """Yield dataset, batch in its schema, and part of a task's rows, and (None, object, "") for other objects."""
+    waiting: dict[str, list[Mapping[str, Any]]] = {}
+    for one in results:
+        if not isinstance(one, DatasetRows):
+            yield None, one, ""
+        elif isinstance(one.rows, pa.RecordBatch):
+            schema = schemas[one.dataset]
+            yield one.dataset, one.rows.select(schema.names).cast(schema), one.part
+        else:
+            rows = waiting.setdefault(one.dataset, [])
+            rows.append(one.rows)
+            if len(rows) == _ROWS_AT_ONCE:
+                yield one.dataset, record_batch(waiting.pop(one.dataset), schemas[one.dataset]), ""
+    for dataset, rows in waiting.items():
+        yield dataset, record_batch(rows, schemas[dataset]), ""
+
+
+def record_batch(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.RecordBatch:
+    """Return rows as a batch; lone surrogates in texts, which Arrow does not take, become ``\\udXXX``."""
+    try:
+        return pa.RecordBatch.from_pylist(rows, schema)
+    except UnicodeEncodeError:
+        return pa.RecordBatch.from_pylist([_encodable(row) for row in rows], schema)
+
+
+def _encodable(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _encodable(inside) for name, inside in value.items()}
+    if isinstance(value, list | tuple):
+        return [_encodable(inside) for inside in value]
+    return printable_text(value) if isinstance(value, str) else value
+
+
+class _Part:
+    """A Parquet file of a dataset while it is written, zstd, in row groups of ROW_GROUP_BYTES."""
+
+    def __init__(self, directory: Path, dataset: str, schema: pa.Schema, order: Sequence[str], label: str) -> None:
+        from pyarrow.parquet import ParquetWriter
+
+        self.label = label
+        self._dataset, self._schema, self._order = dataset, schema, order
+        self._path = directory / dataset / f"part-{uuid.uuid4()}.zstd.parquet"
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        # The limit: a row group's dictionary holds all its texts, of which most stand in several rows.
+        self._writer: ParquetWriter = ParquetWriter(
+            self._path,
+            schema,
+            compression="zstd",
+            use_dictionary=[name for name in schema.names if name not in _WITHOUT_DICTIONARY],
+            dictionary_pagesize_limit=ROW_GROUP_BYTES,
+            store_schema=False,
+        )
+        self._waiting: list[pa.RecordBatch] = []
+        self._size = self._rows = 0
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Append the rows of a batch in the dataset's schema."""
+        self._waiting.append(batch)
+        self._size += batch.nbytes
+        self._rows += batch.num_rows
+        if self._size >= ROW_GROUP_BYTES:
+            self._flush()
+
+    def close(self) -> WrittenPart:
+        """Write the last row group and the footer."""
+        self._flush()
+        self.abandon()
+        return WrittenPart(self._dataset, self._path.name, self._rows, self.label)
+
+    def abandon(self) -> None:
+        """Close the file with the row groups that it has."""
+        self._writer.add_key_value_metadata(self._schema.metadata or {})
+        self._writer.close()
+
+    def _flush(self) -> None:
+        if self._waiting:
+            table = pa.Table.from_batches(self._waiting)
+            if self._order:
+                table = table.sort_by([(name, "ascending") for name in self._order])
+            self._writer.write_table(table, row_group_size=max(1, table.num_rows))
+            self._waiting, self._size = [], 0
+
+
+def write_empty_part(directory: Path, dataset: str, schema: pa.Schema) -> None:
+    """Write a Parquet file without rows to ``directory/DATASET``."""
+    _Part(directory, dataset, schema, (), "").close()

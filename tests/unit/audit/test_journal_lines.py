@@ -1,0 +1,123 @@
+"""Files of journals -> lines and their records, whatever has happened to the files."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+from typing import Any
+
+import pytest
+
+from activemq_fleet.audit import journal_lines as reading
+from activemq_fleet.audit import verdict_words as words
+from activemq_fleet.audit.journal_lines import journal_lines, parse_line, summarize_journal
+
+
+def values(content: bytes) -> list[str | None]:
+    return [text for _, text, _ in journal_lines(memoryview(content))]
+
+
+def test_lines_are_numbered_from_1() -> None:
+    assert list(journal_lines(memoryview(b"one\ntwo\n"))) == [(1, "one", None), (2, "two", None)]
+
+
+def test_what_has_no_end_of_line_is_a_line_too() -> None:
+    assert values(b'{"v":1}\n{"v"') == ['{"v":1}', '{"v"']
+
+
+def test_empty_lines_are_counted() -> None:
+    assert values(b"\n\none\n") == ["", "", "one"]
+
+
+def test_only_a_line_feed_ends_a_line() -> None:
+    assert values("a\u2028b\rc\x0bd\n".encode()) == ["a\u2028b\rc\x0bd"]
+
+
+def test_bytes_that_are_no_text_are_written_out() -> None:
+    assert values(b"a\xff\xfeb\n") == ["a\\xff\\xfeb"]
+
+
+def test_gzip_is_told_by_its_first_bytes_and_may_have_several_members() -> None:
+    assert values(gzip.compress(b"one\ntw") + gzip.compress(b"o\nthree\n") + b"\0" * 512) == ["one", "two", "three"]
+
+
+@pytest.mark.parametrize("size", [3, 11, 300, 4000])
+def test_a_gzip_file_that_is_cut_off_gives_what_it_has_and_says_so(size: int) -> None:
+    text = "".join(f"{random.Random(number).random()}\n" for number in range(1000)).encode()
+
+    found = list(journal_lines(memoryview(gzip.compress(text)[:size])))
+
+    assert found[-1][1:] == (None, words.CUT_OFF)
+    assert text.decode().startswith("\n".join(str(text) for _, text, _ in found[:-1]))
+    assert len(found) > size // 20
+
+
+def test_damage_inside_a_gzip_file_ends_it() -> None:
+    packed = bytearray(gzip.compress(random.Random(1).randbytes(5000)))
+    packed[len(packed) // 2 :] = b"\xff" * (len(packed) - len(packed) // 2)
+
+    assert list(journal_lines(memoryview(bytes(packed))))[-1][2] == words.CUT_OFF
+
+
+def test_a_large_file_comes_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "_AT_ONCE", 1000)
+    text = b"".join(b"%d:%s\n" % (number, b"x" * (number % 97)) for number in range(500))
+
+    for content in (text, gzip.compress(text)):
+        assert [str(value).encode() + b"\n" for value in values(content)] == text.splitlines(keepends=True)
+
+
+def test_an_empty_file_has_no_lines() -> None:
+    assert values(b"") == []
+
+
+def line(**more: Any) -> str:
+    about = {"v": 1, "agent": "shop", "epoch": "e", "jseq": 7, "ts": "2026-03-01T12:00:00.5Z", "kind": "accepted"}
+    return json.dumps({**about, **more}, separators=(",", ":"))
+
+
+@pytest.mark.parametrize(
+    ("text", "problem", "is_numbered"),
+    [
+        (line(), None, True),
+        (f" {line()} \r", None, True),
+        (line(kind="dreamt"), words.UNKNOWN_KIND, True),
+        (line(v=2), words.UNKNOWN_VERSION, True),
+        (line()[:60], words.TORN, True),
+        (f"{line()[:60]}{line()}", words.TORN, True),
+        ("{", words.TORN, False),
+        ("\0\0", words.TORN, False),
+        (line(jseq="7"), words.FOREIGN, False),
+        (line(jseq=0), words.FOREIGN, False),
+        (line(agent=""), words.FOREIGN, False),
+        ("[1]", words.FOREIGN, False),
+        ("", words.FOREIGN, False),
+    ],
+)
+def test_a_line_is_a_record_or_has_a_problem(text: str, problem: str | None, is_numbered: bool) -> None:
+    found = parse_line(1, text)
+
+    assert (found.problem, found.record is not None) == (problem, is_numbered)
+
+
+def test_a_record_has_the_values_that_its_line_names() -> None:
+    record = parse_line(1, line(event_id="", topic="a/b", conn=3, filters=["a/#", 1])).record
+
+    assert record is not None
+    assert (record.event_id, record.topic, record.came, record.filters) == (None, "a/b", True, ["a/#", "1"])
+    assert record.ts is not None
+    assert record.ts.isoformat() == "2026-03-01T12:00:00.500000+00:00"
+    assert parse_line(1, line(ts="yesterday")).record == record._replace(ts=None, topic=None, came=False, filters=None)
+
+
+def test_a_file_tells_what_it_has_of_each_epoch_and_what_is_wrong_with_it() -> None:
+    lines = [line(), line(jseq=9, ts="2026-03-01T11:00:00Z"), "?", line(jseq=11)[:60], "{"]
+
+    found, _ = summarize_journal("h", "agent/a.jsonl", memoryview("\n".join(lines).encode()))
+
+    (known, torn) = found.parts.values()
+    assert (known.agent, known.epoch, known.known, known.line) == ("shop", "e", 11, 2)
+    assert (torn.agent, torn.torn) == (None, 5)
+    assert found.problems == {words.FOREIGN: (1, 3), words.TORN: (2, 4)}
+    assert (found.first, found.last) == (known.began, found.last)
