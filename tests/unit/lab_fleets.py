@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from activemq_fleet.lab.layout import Layout
-from activemq_fleet.lab.loopback_overlay import LabEnvironment, Software, assign_addresses
+from activemq_fleet.lab.loopback_overlay import Software, assign_addresses
+from activemq_fleet.lab.state import LabState
 from activemq_fleet.topology import Fleet, build_fleet
 
 BLOCK = 77
@@ -28,13 +29,8 @@ def fleet_of(hosts: dict[str, dict[str, Any]], **groups: list[str]) -> Fleet:
     return build_fleet(hosts, groups)
 
 
-def surroundings(fleet: Fleet, directory: str | Path = "/lab", *, whole: bool = False) -> LabEnvironment:
-    return LabEnvironment(
-        layout=Layout(Path(directory)),
-        block=BLOCK,
-        addresses=assign_addresses(fleet, BLOCK),
-        software={broker.release.text: Software("/software", whole) for broker in fleet.brokers},
-        user="someone",
-        java_home="/java",
-        seed="seed",
-    )
+def surroundings(fleet: Fleet, directory: str | Path = "/lab", *, whole: bool = False) -> tuple[Layout, LabState]:
+    """Where a lab of the fleet lies, and its state before it has variables."""
+    software = {broker.release.text: Software("/software", whole) for broker in fleet.brokers}
+    addresses = assign_addresses(fleet, BLOCK)
+    return Layout(Path(directory)), LabState(BLOCK, "seed", "/java/bin/java", addresses, software, {}, {})

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,8 @@ import pytest
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab import processes
 from activemq_fleet.lab.hosts import Hosts
-from activemq_fleet.lab.layout import Layout
 from activemq_fleet.lab.loopback_overlay import apply_overlay, overlay
-from activemq_fleet.lab.state import LabState, make_store
+from activemq_fleet.lab.state import make_store
 from activemq_fleet.render.service import environment_path, files, unit_path
 from tests.unit.lab_fleets import PAIR, fleet_of, surroundings, variables
 
@@ -21,12 +21,8 @@ A, B = PAIR
 def hosts_in(tmp_path: Path, *, whole: bool = False, **values: Any) -> Hosts:
     hosts = variables(**values)
     fleet = fleet_of(hosts)
-    here = surroundings(fleet, tmp_path / "lab", whole=whole)
-    state = LabState(
-        here.block, here.seed, "/java/bin/java", dict(here.addresses), dict(here.software), {},
-        apply_overlay(hosts, overlay(fleet, hosts, here)),
-    )  # fmt: skip
-    return Hosts(Layout(tmp_path / "lab"), state)
+    layout, state = surroundings(fleet, tmp_path / "lab", whole=whole)
+    return Hosts(layout, replace(state, hosts=apply_overlay(hosts, overlay(fleet, hosts, layout, state))))
 
 
 def command_of(hosts: Hosts, host: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:

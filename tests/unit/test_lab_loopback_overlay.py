@@ -28,7 +28,7 @@ def overlaid(
     hosts: dict[str, dict[str, Any]], *, whole: bool = False, **groups: list[str]
 ) -> dict[str, dict[str, Any]]:
     fleet = fleet_of(hosts, **groups)
-    return overlay(fleet, hosts, surroundings(fleet, whole=whole))
+    return overlay(fleet, hosts, *surroundings(fleet, whole=whole))
 
 
 def test_pair_and_node_show_in_the_address() -> None:

@@ -8,6 +8,7 @@ brokers behave as those of the real fleet. Names stay names: the JVMs resolve th
 
 from __future__ import annotations
 
+import getpass
 import hashlib
 import hmac
 import ipaddress
@@ -15,13 +16,17 @@ import re
 import socket
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab.layout import Layout
 from activemq_fleet.settings.broker import PREFIX
 from activemq_fleet.settings.encrypted import EncryptedValue
 from activemq_fleet.topology import Agent, Broker, Fleet
+
+if TYPE_CHECKING:
+    from activemq_fleet.lab.state import LabState
 
 HEAP = "256m"
 _MEMORY_LIMIT = "179 mb"  # 70 % of the heap, as without the variable
@@ -61,22 +66,6 @@ class Software:
 
 
 @dataclass(frozen=True, slots=True)
-class LabEnvironment:
-    """The directories, software, user and Java that a lab gives its brokers. ``addresses`` are by host.
-
-    ``seed`` is the text that the lab's own secrets are derived from.
-    """
-
-    layout: Layout
-    block: int
-    addresses: Mapping[str, str]
-    software: Mapping[str, Software]
-    user: str
-    java_home: str
-    seed: str
-
-
-@dataclass(frozen=True, slots=True)
 class Substitution:
     """One variable of one host that the lab replaces; ``before`` is None where the inventory leaves the default."""
 
@@ -111,24 +100,24 @@ def assign_addresses(fleet: Fleet, block: int, known: Mapping[str, str] | None =
     return {broker.host: by_address[broker.address] for broker in fleet.brokers}
 
 
-def overlay(fleet: Fleet, hosts: Variables, here: LabEnvironment) -> dict[str, dict[str, Any]]:
+def overlay(fleet: Fleet, hosts: Variables, layout: Layout, state: LabState) -> dict[str, dict[str, Any]]:
     """Return the variables that a lab sets in place of the inventory's, by host of each broker and agent.
 
     Raises LabError for settings that a lab cannot run, such as a database lease.
     """
-    ports = _multicast_ports(fleet, here.block)
-    found = {broker.host: _broker(broker, hosts[broker.host], here, ports) for broker in fleet.brokers}
+    ports = _multicast_ports(fleet, state.block)
+    found = {broker.host: _broker(broker, hosts[broker.host], layout, state, ports) for broker in fleet.brokers}
     for agent in fleet.agents:
-        found[agent.host] = found.get(agent.host, {}) | _agent(agent, here)
+        found[agent.host] = found.get(agent.host, {}) | _agent(agent, layout)
     for host, own in found.items():
         secrets = {
-            name: _replace_encrypted(value, name, here.seed)
+            name: _replace_encrypted(value, name, state.seed)
             for name, value in hosts[host].items()
             if name.startswith(PREFIX) and name not in own and _has_encrypted_value(value)
         }
         own.update(secrets)
         if hosts[host].get("activemq_acl"):
-            own |= _lab_user({**hosts[host], **own}, here.seed)
+            own |= _lab_user({**hosts[host], **own}, state.seed)
     return found
 
 
@@ -185,31 +174,31 @@ def fleet_for_clients(fleet: Fleet, addresses: Mapping[str, str]) -> Fleet:
 
 
 def _broker(
-    broker: Broker, variables: Mapping[str, Any], here: LabEnvironment, ports: Mapping[str, int]
+    broker: Broker, variables: Mapping[str, Any], layout: Layout, state: LabState, ports: Mapping[str, int]
 ) -> dict[str, Any]:
-    settings, address = broker.settings, here.addresses[broker.host]
-    instance = here.layout.base(broker.host) / settings.instance
+    settings, address = broker.settings, state.addresses[broker.host]
+    instance = layout.base(broker.host) / settings.instance
     if broker.profile.has_database_lease:
         raise LabError(
             f"{broker.host}: activemq_ha is {settings.ha}, and a lab has no database: "
             "try the fleet with -e activemq_ha=shared-file"
         )
-    software = here.software[broker.release.text]
+    software = state.software[broker.release.text]
     own: dict[str, Any] = {
         "activemq_bind": address,
         "activemq_console_bind": address,
         "activemq_install": "none",
         "activemq_service": "none",
-        "activemq_user": here.user,
+        "activemq_user": getpass.getuser(),
         "activemq_home": software.home,
-        "activemq_base": str(here.layout.base(broker.host)),
+        "activemq_base": str(layout.base(broker.host)),
         "activemq_heap": HEAP,
         "activemq_java_options": [
             *filter(_OWN_PROPERTIES.fullmatch, settings.java_options),
             *_JVM,
-            f"-Djdk.net.hosts.file={here.layout.names}",
+            f"-Djdk.net.hosts.file={layout.names}",
             f"-Djava.io.tmpdir={instance}/data/tmp",
-            f"{MARK}{here.layout.directory}",
+            f"{MARK}{layout.directory}",
         ],
         # It is there to be tried: the playbook `drill` may inject faults into its brokers.
         "activemq_drill_allowed": True,
@@ -221,7 +210,7 @@ def _broker(
     if settings.runtime_configuration and not software.whole:
         own["activemq_runtime_configuration"] = False
     if broker.shared_directory:
-        own["activemq_store_directory"] = str(here.layout.stores / broker.pair)
+        own["activemq_store_directory"] = str(layout.stores / broker.pair)
     elif settings.store_directory:
         own["activemq_store_directory"] = str(instance / "data" / "kahadb")
     if any(link.kind == "multicast" for link in broker.links) or any(c.discovery_uri for c in broker.connectors):
@@ -231,16 +220,16 @@ def _broker(
     if settings.memory_limit:
         own["activemq_memory_limit"] = _MEMORY_LIMIT
     if settings.java_home:
-        own["activemq_java_home"] = here.java_home
+        own["activemq_java_home"] = str(Path(state.java).resolve().parents[1])
     # An account's ids belong to the hosts; here everything is the user's own.
     own |= {name: None for name in ("activemq_uid", "activemq_gid") if variables.get(name) is not None}
     return own
 
 
-def _agent(agent: Agent, here: LabEnvironment) -> dict[str, Any]:
-    base = here.layout.base(agent.host)
+def _agent(agent: Agent, layout: Layout) -> dict[str, Any]:
+    base = layout.base(agent.host)
     return {
-        "activemq_agent_user": here.user,
+        "activemq_agent_user": getpass.getuser(),
         "activemq_agent_home": str(base / "agent"),
         "activemq_agent_state": str(base / "agent-state"),
         "activemq_agent_config": str(base / "agent-config"),

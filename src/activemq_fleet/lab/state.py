@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import getpass
 import json
 import secrets
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from activemq_fleet.errors import FleetError, LabError
 from activemq_fleet.inventory import InventoryData
 from activemq_fleet.lab import loopback_overlay as over
 from activemq_fleet.lab.layout import Layout, write_file
-from activemq_fleet.lab.loopback_overlay import LabEnvironment, Software, Substitution
+from activemq_fleet.lab.loopback_overlay import Software, Substitution
 from activemq_fleet.lab.port_reservation import PortReservations
 from activemq_fleet.releases import Release
 from activemq_fleet.render.activemq_xml import activemq_xml
@@ -33,8 +32,9 @@ _JAVA = 17  # the oldest on which every release was run; 9 brought -Djdk.net.hos
 class LabState:
     """The addresses, software, groups and variables of a lab; it holds secrets.
 
-    ``hosts`` are the variables of each host with the overlay on top. ``sources`` are the inventories that the lab was
-    made from, empty where that is unknown.
+    ``block`` is the number of its block of addresses, ``seed`` the text that its own secrets are derived from, ``java``
+    the path of java. ``addresses`` are by host, ``software`` by release. ``hosts`` are the variables of each host with
+    the overlay on top. ``sources`` are the inventories that the lab was made from, empty where that is unknown.
     """
 
     block: int
@@ -94,18 +94,9 @@ def prepare(
     block = claims.reserve(layout.directory, before.block if before else None)
     seed = before.seed if before else secrets.token_hex(16)
     addresses = over.assign_addresses(fleet, block, before.addresses if before else None)
-    here = LabEnvironment(
-        layout=layout,
-        block=block,
-        addresses=addresses,
-        software=software,
-        user=getpass.getuser(),
-        java_home=str(executable.resolve().parents[1]),
-        seed=seed,
-    )
-    own = over.overlay(fleet, data.hosts, here)
-    hosts = over.apply_overlay(data.hosts, own)
-    state = LabState(block, seed, str(executable), addresses, software, dict(data.groups), hosts, list(sources))
+    state = LabState(block, seed, str(executable), addresses, software, dict(data.groups), {}, list(sources))
+    own = over.overlay(fleet, data.hosts, layout, state)
+    state = replace(state, hosts=over.apply_overlay(data.hosts, own))
     _write(layout, state, own)
     return state, over.list_substitutions(data.hosts, own)
 
