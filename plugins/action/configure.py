@@ -16,7 +16,6 @@ from ansible_collections.activemq.fleet.plugins.module_utils.install.configure i
 class ActionModule(ActionBase):
     """Runs ``configure`` on the controller for a local connection without become, else as a module on the host."""
 
-    TRANSFERS_FILES = True
     _supports_check_mode = True
     _supports_async = False
 

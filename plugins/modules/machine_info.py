@@ -124,63 +124,12 @@ boot:
   returned: always
 """
 
-import os
-import pwd
-from typing import Any
-
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.activemq.fleet.plugins.module_utils.host import machine
-from ansible_collections.activemq.fleet.plugins.module_utils.host.health import running_release
-from ansible_collections.activemq.fleet.plugins.module_utils.host.process import boot_id, find_broker
-from ansible_collections.activemq.fleet.plugins.module_utils.install.jars import processes_in
-from ansible_collections.activemq.fleet.plugins.module_utils.install.release_tree import releases_of
-
-
-def gather_machine_facts(parameters: dict[str, Any]) -> dict[str, Any]:
-    directory = parameters["directory"]
-    with open("/proc/self/mounts", encoding="utf-8", errors="replace") as file:
-        mount = machine.mount_of(directory, file.read()) if directory else None
-    process = find_broker(parameters["base"])
-    return {
-        "java": machine.java_version(parameters["java"]),
-        "store_filesystem": mount.kind if mount else None,
-        "store_mount_options": list(mount.options) if mount else [],
-        "store_capacity": machine.capacity(directory) if directory else None,
-        # only what a rule asks for: an option may hold anything, a password too
-        "java_options": [word for word in process.command if "FileLock" in word] if process else [],
-        "settings_files": machine.settings_files(parameters["home"], parameters["user"]),
-        "clock_synchronised": machine.clock_synchronised(),
-        "user": _owner(process.pid) if process else None,
-        "release": running_release(process) if process else None,
-        "pid": process.pid if process else None,
-        "home_exists": os.path.lexists(parameters["home"]),
-        "home_releases": releases_of(parameters["home"]),
-        "home_processes": processes_in(parameters["home"]),
-        "interfaces": machine.interfaces(),
-        "cloud": machine.cloud(),
-        # some containers are shown an id of their own, and may share a disk all the same
-        "boot": None if machine.is_container() else boot_id() or None,
-    }
-
-
-def _owner(pid: int) -> str | None:
-    try:
-        return pwd.getpwuid(os.stat(f"/proc/{pid}").st_uid).pw_name
-    except (OSError, KeyError):
-        return None
+from ansible_collections.activemq.fleet.plugins.module_utils.host.machine import ARGUMENTS, gather_machine_facts
 
 
 def main() -> None:
-    module = AnsibleModule(
-        argument_spec={
-            "java": {"type": "path", "default": "/usr/bin/java"},
-            "directory": {"type": "path"},
-            "home": {"type": "path", "required": True},
-            "base": {"type": "path", "required": True},
-            "user": {"type": "str", "default": "activemq"},
-        },
-        supports_check_mode=True,
-    )
+    module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
     try:
         module.exit_json(changed=False, **gather_machine_facts(module.params))
     except OSError as error:

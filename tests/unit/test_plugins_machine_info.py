@@ -45,6 +45,8 @@ def test_options_are_told_apart() -> None:
         ('openjdk version "17.0.15" 2025-04-15', 17),
         ('java version "1.8.0_392"', 8),
         ('openjdk version "25" 2025-09-16', 25),
+        ("OpenJDK 64-Bit Server VM (17.0.15+6) for linux-amd64 JRE (17.0.15+6), built on May  1 2025", 17),
+        ("OpenJDK 64-Bit Server VM (25.392-b08) for linux-amd64 JRE (1.8.0_392-b08), built on Oct 17 2023", 8),
         ("no such thing", None),
     ],
 )
@@ -53,6 +55,13 @@ def test_java_says_its_feature_release(tmp_path: Path, said: str, version: int |
     java.write_text(f"#!/bin/sh\necho '{said}' >&2\n")
     java.chmod(0o755)
     assert machine.java_version(str(java)) == version
+
+
+def test_a_java_that_has_no_internal_version_is_asked_for_the_plain_one(tmp_path: Path) -> None:
+    java = tmp_path / "java"
+    java.write_text("#!/bin/sh\n[ $1 = -version ] && echo 'openjdk version \"21.0.2\"' >&2\n")
+    java.chmod(0o755)
+    assert machine.java_version(str(java)) == 21
 
 
 def test_a_java_that_is_not_there_has_no_version(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import re
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 _JAR = re.compile(r"/(?:activemq|run|activemq-[^/]+)\.jar(?: \(deleted\))?$")
@@ -73,10 +73,11 @@ def find_broker(base: str, unit: str | None = None) -> Process | None:
     wanted = f"-Dactivemq.base={base}"
     unit = unit or f"{os.path.basename(base)}.service"
     accounts = {0, account_of_broker(base)} - {None}
+    roots = _systemd_roots()
     inside, outside = [], []
     for pid in sorted(int(name) for name in os.listdir("/proc") if name.isdigit()):
         # Who runs it comes first: to read a command line is to read the memory of that process.
-        is_inside = is_in_unit(pid, unit)
+        is_inside = _is_below(roots, pid, unit)
         if not is_inside and account_of(pid) not in accounts:
             continue
         process = read_process(pid)
@@ -145,11 +146,18 @@ def is_in_unit(pid: int, unit: str) -> bool:
 
     Only systemd puts a process below slices alone: an account's own units lie below its user@UID.service.
     """
-    below = {kind: path.partition("/init.scope")[0] for kind, path in _cgroups(1) if path.endswith("/init.scope")}
+    return _is_below(_systemd_roots(), pid, unit)
+
+
+def _systemd_roots() -> dict[str, str]:
+    """Return, by hierarchy, the cgroup below which the system's own systemd, process 1, has its slices."""
+    return {kind: path.partition("/init.scope")[0] for kind, path in _cgroups(1) if path.endswith("/init.scope")}
+
+
+def _is_below(roots: Mapping[str, str], pid: int, unit: str) -> bool:
     slices = r"(?:/[^/]+\.slice)*/"
     for kind, path in _cgroups(pid):
-        root = below.get(kind, "")
-        if re.fullmatch(re.escape(root) + slices + re.escape(unit) + r"(?:/.*)?", path):
+        if re.fullmatch(re.escape(roots.get(kind, "")) + slices + re.escape(unit) + r"(?:/.*)?", path):
             return True
     return False
 

@@ -1,0 +1,29 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""The controller's half of ``activemq.fleet.machine_info``: answers for a local connection itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+from ansible_collections.activemq.fleet.plugins.module_utils.host.machine import ARGUMENTS, gather_machine_facts
+
+
+class ActionModule(ActionBase):
+    """Gathers the facts on the controller for a local connection without become, else as a module on the host."""
+
+    _supports_check_mode = True
+    _supports_async = False
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        super().run(tmp, task_vars)
+        if self._connection.transport != "local" or self._play_context.become:
+            result: dict[str, Any] = self._execute_module(task_vars=task_vars)
+            return result
+        arguments = self.validate_argument_spec(ARGUMENTS)[1]
+        try:
+            return {"changed": False, **gather_machine_facts(arguments)}
+        except OSError as error:
+            raise AnsibleActionFail(f"this machine cannot be looked at: {error}") from None
