@@ -10,15 +10,22 @@ import os
 import platform
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from secrets import token_hex
 from typing import Any
 
 from ansible import constants
-from ansible.errors import AnsibleActionFail
+from ansible.errors import AnsibleActionFail, AnsibleError
 from ansible.plugins.action import ActionBase
 from ansible_collections.activemq.fleet.plugins.module_utils.host.broker_configuration import persistence_of
 from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import File, pack
+from ansible_collections.activemq.fleet.plugins.modules.compile import DOCUMENTATION
+from ansible_collections.activemq.fleet.plugins.plugin_utils.documented_options import argument_spec
 from ansible_collections.activemq.fleet.plugins.plugin_utils.library import library
+
+# As in ``decide``, which needs the same: imported once, in the process from which workers are forked.
+with suppress(AnsibleError):
+    library("operations")
 
 
 class ActionModule(ActionBase):
@@ -31,9 +38,7 @@ class ActionModule(ActionBase):
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
-        spec: dict[str, Any] = {name: {"type": "bool", "default": True} for name in ("archives", "checked")}
-        spec["installs"] = {"type": "bool", "default": False}
-        arguments = self.validate_argument_spec(spec)[1]
+        arguments = self.validate_argument_spec(argument_spec(DOCUMENTATION))[1]
         try:
             return self._compile(task_vars or {}, **arguments)
         except library("errors").FleetError as error:

@@ -17,10 +17,9 @@ description:
   - V(site) says the next start or restart. One node of a pair at a time, the one that serves last.
     Pure pairs are started only when neither store was ever used, and never restarted.
   - V(collect) says which brokers and agents C(activemq_target) means.
-  - V(preflight) asks the rules about hosts, and fails for an error that no waiver lets pass.
-  - V(lines) fails for a broker that runs a release of another line than the inventory says.
-  - V(releases) fails for a release's directory on a host, or an archive on the controller, that holds another release
-    than the inventory says.
+  - V(preflight) asks the rules about hosts, and fails for an error that no waiver lets pass. Before, it fails for a
+    broker that runs a release of another line than the inventory says, and for a release's directory on a host, or an
+    archive on the controller, that holds another release than the inventory says.
   - V(outcome) says what C(site) has done to each broker.
   - V(target) says which pairs C(activemq_target) and C(activemq_to) mean.
   - V(stores) says which shared stores are new and may be marked as a pair's own, and fails for one that is
@@ -138,23 +137,3 @@ hosts:
   elements: str
   returned: for V(stores), V(roll) and V(collect)
 """
-
-from ansible.module_utils.basic import AnsibleModule
-
-
-def main() -> None:
-    spec = {
-        "operation": {"type": "str", "required": True},
-        "brokers": {"type": "dict", "required": True},
-        "evidence": {"type": "dict", "default": {}},
-        "configured": {"type": "dict", "default": {}},
-        "waivers": {"type": "list", "elements": "dict", "default": []},
-        "target": {"type": "dict", "default": {}},
-        "options": {"type": "dict", "default": {}},
-    }
-    module = AnsibleModule(argument_spec=spec, supports_check_mode=True)
-    module.fail_json(msg="activemq.fleet.decide runs on the controller: the collection's action plugin was not found")
-
-
-if __name__ == "__main__":
-    main()

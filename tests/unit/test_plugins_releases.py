@@ -1,4 +1,4 @@
-"""The operation ``releases``: from what hosts and the controller show to the refusal."""
+"""Releases that are refused before anything is installed: from what hosts and the controller show to the refusal."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from ansible_collections.activemq.fleet.plugins.modules import machine_info
 from ansible_collections.activemq.fleet.plugins.plugin_utils.release_archives import inspect_release_archive
 
 from activemq_fleet.deployment import broker_facts
-from activemq_fleet.operations import RefusalError, Request, decide
+from activemq_fleet.operations import RefusalError, Request
+from activemq_fleet.operations.preflight import refuse_other_releases
 from tests.unit.fleets import fleet
 from tests.unit.release_jars import jar, lay_out, pack
 
@@ -43,7 +44,7 @@ def ask(
         options={"upgrades": upgrades},
         inspect_release_archive=lambda path, install: inspect_release_archive(path, install, find),
     )
-    assert decide("releases", request) == {}
+    refuse_other_releases(request)
 
 
 def refusal(*words: Any, **more: Any) -> str:
@@ -86,7 +87,7 @@ def test_a_path_of_the_home_directory_is_looked_for() -> None:
 
 def found_from(playbook: Path, name: str) -> str | None:
     """What the action finds for a relative path in a task of a playbook."""
-    playbook.write_text("- hosts: localhost\n  tasks: [{activemq.fleet.decide: {operation: releases, brokers: {}}}]\n")
+    playbook.write_text("- hosts: localhost\n  tasks: [{activemq.fleet.decide: {operation: preflight, brokers: {}}}]\n")
     loader = DataLoader()
     loader.set_basedir(str(playbook.parent))
     (task,) = Playbook.load(str(playbook), loader=loader).get_plays()[0].get_tasks()[0]

@@ -19,7 +19,15 @@ from activemq_fleet.validation import preflight
 
 @operation("preflight")
 def decide_preflight(request: Request) -> Decision:
-    """Return the findings about the machines in ``evidence``. Raises RefusalError for an error that is not waived."""
+    """Return the findings about the machines in ``evidence``.
+
+    ``options``: ``upgrades``, whether the run may change release lines and replace directories from which brokers run.
+    Raises RefusalError for a change of the release line, for a directory or an archive that holds another release than
+    it should, and for an error that is not waived.
+    """
+    if not request.options.get("upgrades"):
+        refuse_line_changes(request)
+    refuse_other_releases(request)
     findings = preflight(request.brokers, request.evidence, request.waivers)
     if blocking := [finding.to_line() for finding in findings if finding.blocks]:
         raise RefusalError("nothing was changed, because of what the hosts show:", blocking)
@@ -29,9 +37,8 @@ def decide_preflight(request: Request) -> Decision:
     return {"findings": [finding.to_dict() for finding in findings]}
 
 
-@operation("lines")
-def decide_lines(request: Request) -> Decision:
-    """Return nothing. Raises RefusalError for brokers that run a release of another line than the inventory says."""
+def refuse_line_changes(request: Request) -> None:
+    """Raise RefusalError for brokers that run a release of another line than the inventory says."""
     brokers = request.brokers
     # The release of a system's package is the business of whoever installs that.
     running = {
@@ -41,7 +48,6 @@ def decide_lines(request: Request) -> Decision:
     }
     if changes := line_changes(running, {host: brokers[host]["release"] for host in running}):
         raise RefusalError("nothing was changed:", changes)
-    return {}
 
 
 def line_changes(running: Mapping[str, str | None], wanted: Mapping[str, str]) -> list[str]:
@@ -173,9 +179,8 @@ def _holds(found: tuple[str, ...]) -> str:
     return f"holds {' and '.join(found)}" if found else "holds no broker's jars"
 
 
-@operation("releases")
-def decide_releases(request: Request) -> Decision:
-    """Return nothing. Raises RefusalError for a directory or an archive that holds another release than it should.
+def refuse_other_releases(request: Request) -> None:
+    """Raise RefusalError for a directory or an archive that holds another release than it should.
 
     ``options``: ``upgrades``, whether directories are replaced from which brokers run.
     """
@@ -187,4 +192,3 @@ def decide_releases(request: Request) -> Decision:
     sums = {host: broker["archive_sha512"] for host, broker in brokers.items()}
     if problems := wrong_releases(homes, archives, sums, upgrades=bool(request.options.get("upgrades"))):
         raise RefusalError("nothing was changed:", problems)
-    return {}
