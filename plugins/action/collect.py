@@ -11,20 +11,12 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
+from ansible_collections.activemq.fleet.plugins.modules.collect import DOCUMENTATION
 from ansible_collections.activemq.fleet.plugins.plugin_utils import collected
+from ansible_collections.activemq.fleet.plugins.plugin_utils.documented_options import argument_spec
 
-_ARGUMENTS = {
-    "to": {"type": "path", "required": True},
-    "state": {"type": "str", "choices": ["opened", "collected"], "default": "collected"},
-    "about": {"type": "dict", "default": {}},
-    "broker": {"type": "dict"},
-    "agent": {"type": "dict"},
-    "megabytes": {"type": "int", "default": 200},
-    "seconds": {"type": "int", "default": 600},
-    "days": {"type": "int", "default": 7},
-    "dumps": {"type": "str", "choices": ["hung", "always", "never"], "default": "hung"},
-}
-_ON_HOST = ("broker", "agent", "megabytes", "seconds", "days", "dumps")
+_ARGUMENTS = argument_spec(DOCUMENTATION)
+_ON_CONTROLLER = ("to", "state", "about")
 _ASKED = 3
 
 
@@ -60,7 +52,7 @@ class ActionModule(ActionBase):
         self._make_tmp_path()
         remote = self._connection._shell.join_path(self._connection._shell.tmpdir, "evidence.tar.gz")
         clock = self._clock()
-        given = {name: arguments[name] for name in _ON_HOST if arguments[name] is not None}
+        given = {name: value for name, value in arguments.items() if value is not None and name not in _ON_CONTROLLER}
         result: dict[str, Any] = self._execute_module(
             "activemq.fleet.collect", module_args={**given, "archive": remote}, task_vars=task_vars
         )

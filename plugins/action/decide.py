@@ -9,6 +9,8 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail, AnsibleError
 from ansible.plugins.action import ActionBase
+from ansible_collections.activemq.fleet.plugins.modules.decide import DOCUMENTATION
+from ansible_collections.activemq.fleet.plugins.plugin_utils.documented_options import argument_spec
 from ansible_collections.activemq.fleet.plugins.plugin_utils.library import library
 from ansible_collections.activemq.fleet.plugins.plugin_utils.release_archives import inspect_release_archive
 
@@ -17,15 +19,7 @@ from ansible_collections.activemq.fleet.plugins.plugin_utils.release_archives im
 with suppress(AnsibleError):
     library("operations")
 
-_ARGUMENTS = {
-    "operation": {"type": "str", "required": True},
-    "brokers": {"type": "dict", "required": True},
-    "evidence": {"type": "dict", "default": {}},
-    "configured": {"type": "dict", "default": {}},
-    "waivers": {"type": "list", "elements": "dict", "default": []},
-    "target": {"type": "dict", "default": {}},
-    "options": {"type": "dict", "default": {}},
-}
+_ARGUMENTS = argument_spec(DOCUMENTATION)
 
 
 class ActionModule(ActionBase):

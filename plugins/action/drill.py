@@ -11,17 +11,11 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
+from ansible_collections.activemq.fleet.plugins.modules.drill import DOCUMENTATION
+from ansible_collections.activemq.fleet.plugins.plugin_utils.documented_options import argument_spec
 from ansible_collections.activemq.fleet.plugins.plugin_utils.library import library
 
-_ARGUMENTS = {
-    "step": {"type": "str", "required": True, "choices": ["begin", "status", "wait", "record", "end"]},
-    "directory": {"type": "path"},
-    "pairs": {"type": "list", "elements": "str", "default": []},
-    "options": {"type": "dict", "default": {}},
-    "evidence": {"type": "dict", "default": {}},
-    "fault": {"type": "dict", "default": {}},
-    "report": {"type": "path"},
-}
+_ARGUMENTS = argument_spec(DOCUMENTATION)
 _ALLOWED = "activemq_drill_allowed"
 
 

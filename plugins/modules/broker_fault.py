@@ -66,40 +66,36 @@ pid:
   returned: for a fault
 """
 
-from ansible.module_utils.basic import AnsibleModule
+from typing import Any
+
 from ansible_collections.activemq.fleet.plugins.module_utils.host import fault_injection
-from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.run_module import run_module
+
+
+def act(parameters: dict[str, Any], _check: bool) -> dict[str, Any]:
+    """Do what ``act`` says with the broker, a fault or what ends one; return the module's result."""
+    base, unit, what = (parameters[name] for name in ("base", "unit", "act"))
+    result: dict[str, Any] = {"changed": what in ("kill", "pause", "stop")}
+    if what == "started":
+        result |= fault_injection.started(base, parameters["wait"])
+    elif what == "resume":
+        result |= fault_injection.resume(base, unit)
+    elif what != "stay":
+        result |= fault_injection.inject(base, unit, what, parameters["again"])
+    elif unit:
+        fault_injection.cancel_return_timer(unit)
+    return result
 
 
 def main() -> None:
-    module = AnsibleModule(
-        argument_spec={
-            "base": {"type": "path", "required": True},
-            "unit": {"type": "str"},
-            "act": {
-                "type": "str",
-                "choices": ["kill", "pause", "stop", "resume", "stay", "started"],
-                "required": True,
-            },
-            "again": {"type": "int", "default": 300},
-            "wait": {"type": "int", "default": 120},
-        },
-    )
-    base, unit, act = (module.params[name] for name in ("base", "unit", "act"))
-    result: dict[str, object] = {"changed": act in ("kill", "pause", "stop")}
-    try:
-        if act == "started":
-            result |= fault_injection.started(base, module.params["wait"])
-        elif act == "resume":
-            result |= fault_injection.resume(base, unit)
-        elif act == "stay":
-            if unit:
-                fault_injection.cancel_return_timer(unit)
-        else:
-            result |= fault_injection.inject(base, unit, act, module.params["again"])
-    except (InstallError, OSError) as error:
-        module.fail_json(msg=str(error))
-    module.exit_json(**result)
+    spec = {
+        "base": {"type": "path", "required": True},
+        "unit": {"type": "str"},
+        "act": {"type": "str", "choices": ["kill", "pause", "stop", "resume", "stay", "started"], "required": True},
+        "again": {"type": "int", "default": 300},
+        "wait": {"type": "int", "default": 120},
+    }
+    run_module(spec, act, supports_check_mode=False)
 
 
 if __name__ == "__main__":

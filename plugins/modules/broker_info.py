@@ -195,35 +195,36 @@ free:
   returned: always
 """
 
-from ansible.module_utils.basic import AnsibleModule
+from typing import Any
+
 from ansible_collections.activemq.fleet.plugins.module_utils.host.state import gather_broker_state, missing
-from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.run_module import run_module
+
+
+def act(parameters: dict[str, Any], _check: bool) -> dict[str, Any]:
+    """Return the broker's state; with ``required`` a failure where that is not what the parameters ask for."""
+    states = parameters["states"]
+    wanted = tuple(states) if parameters["wait"] else ()
+    result: dict[str, Any] = gather_broker_state(parameters["base"], parameters["unit"], parameters["wait"], wanted)
+    if parameters["required"]:
+        why = missing(result, states, parameters["replaces"], parameters["release"])
+        if why:
+            return {"failed": True, "msg": why, "state": result["state"]}
+    return result
 
 
 def main() -> None:
     states = ["active", "standby", "starting", "stopped", "hung"]
-    module = AnsibleModule(
-        argument_spec={
-            "base": {"type": "path", "required": True},
-            "unit": {"type": "str"},
-            "wait": {"type": "int", "default": 0},
-            "states": {"type": "list", "elements": "str", "choices": states, "default": ["active", "standby"]},
-            "required": {"type": "bool", "default": False},
-            "replaces": {"type": "int"},
-            "release": {"type": "str"},
-        },
-        supports_check_mode=True,
-    )
-    wanted = tuple(module.params["states"]) if module.params["wait"] else ()
-    try:
-        result = gather_broker_state(module.params["base"], module.params["unit"], module.params["wait"], wanted)
-    except (InstallError, OSError) as error:
-        module.fail_json(msg=str(error))
-    if module.params["required"]:
-        why = missing(result, module.params["states"], module.params["replaces"], module.params["release"])
-        if why:
-            module.fail_json(msg=why, state=result["state"])
-    module.exit_json(**result)
+    spec = {
+        "base": {"type": "path", "required": True},
+        "unit": {"type": "str"},
+        "wait": {"type": "int", "default": 0},
+        "states": {"type": "list", "elements": "str", "choices": states, "default": ["active", "standby"]},
+        "required": {"type": "bool", "default": False},
+        "replaces": {"type": "int"},
+        "release": {"type": "str"},
+    }
+    run_module(spec, act)
 
 
 if __name__ == "__main__":

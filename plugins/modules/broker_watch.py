@@ -89,29 +89,28 @@ last:
   returned: always
 """
 
-from ansible.module_utils.basic import AnsibleModule
+from typing import Any
+
 from ansible_collections.activemq.fleet.plugins.module_utils.host.round_trips import watch
-from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.run_module import run_module
+
+
+def act(parameters: dict[str, Any], check: bool) -> dict[str, Any]:
+    """Watch the addresses, in check mode without the file ``flag``; return the module's result."""
+    result: dict[str, Any] = watch(**{**parameters, "flag": None if check else parameters["flag"]})
+    return result
 
 
 def main() -> None:
-    module = AnsibleModule(
-        argument_spec={
-            "addresses": {"type": "list", "elements": "str", "required": True},
-            "base": {"type": "path"},
-            "seconds": {"type": "int", "default": 600},
-            "interval": {"type": "float", "default": 0.1},
-            "timeout": {"type": "float", "default": 2.0},
-            "flag": {"type": "path"},
-        },
-        supports_check_mode=True,
-    )
-    flag = None if module.check_mode else module.params["flag"]
-    try:
-        result = watch(**{**module.params, "flag": flag})
-    except (InstallError, OSError) as error:
-        module.fail_json(msg=str(error))
-    module.exit_json(changed=False, **result)
+    spec = {
+        "addresses": {"type": "list", "elements": "str", "required": True},
+        "base": {"type": "path"},
+        "seconds": {"type": "int", "default": 600},
+        "interval": {"type": "float", "default": 0.1},
+        "timeout": {"type": "float", "default": 2.0},
+        "flag": {"type": "path"},
+    }
+    run_module(spec, act)
 
 
 if __name__ == "__main__":

@@ -107,17 +107,12 @@ notes:
   returned: for V(collected)
 """
 
-from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.activemq.fleet.plugins.module_utils.collect.host_collection import ARGUMENTS, collect
-from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.run_module import run_module
 
 
 def main() -> None:
-    module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=False)
-    try:
-        module.exit_json(**collect(module.params))
-    except (InstallError, OSError) as error:
-        module.fail_json(msg=str(error))
+    run_module(ARGUMENTS, lambda parameters, _check: collect(parameters), supports_check_mode=False)
 
 
 if __name__ == "__main__":

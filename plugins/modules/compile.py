@@ -106,15 +106,3 @@ directory:
   type: str
   returned: when O(archives) is true
 """
-
-from ansible.module_utils.basic import AnsibleModule
-
-
-def main() -> None:
-    spec = {name: {"type": "bool", "default": True} for name in ("archives", "checked")}
-    module = AnsibleModule(argument_spec=spec, supports_check_mode=True)
-    module.fail_json(msg="activemq.fleet.compile runs on the controller: the collection's action plugin was not found")
-
-
-if __name__ == "__main__":
-    main()

@@ -133,23 +133,13 @@ restart_reasons:
   returned: always
 """
 
-from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
 from ansible_collections.activemq.fleet.plugins.module_utils.install.configure import ARGUMENTS, configure
+from ansible_collections.activemq.fleet.plugins.module_utils.run_module import run_module
 
 
 def main() -> None:
-    module = AnsibleModule(
-        argument_spec=ARGUMENTS,
-        supports_check_mode=True,
-        required_one_of=[["archive", "version"]],
-        mutually_exclusive=[["archive", "version"]],
-    )
-    try:
-        result = configure(module.params, module.check_mode)
-    except InstallError as error:
-        module.fail_json(msg=str(error))
-    module.exit_json(**result)
+    choice = [["archive", "version"]]
+    run_module(ARGUMENTS, configure, required_one_of=choice, mutually_exclusive=choice)
 
 
 if __name__ == "__main__":

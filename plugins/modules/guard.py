@@ -53,30 +53,27 @@ path:
 
 import os
 import sys
+from typing import Any
 
-from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.activemq.fleet.plugins.module_utils.fence.program import install, program, remove
+from ansible_collections.activemq.fleet.plugins.module_utils.run_module import run_module
+
+
+def act(parameters: dict[str, Any], check: bool) -> dict[str, Any]:
+    """Install or remove the guard's program; return the module's result."""
+    path = os.path.join(parameters["directory"], f"{parameters['instance']}-guard")
+    is_wanted = parameters["state"] == "present"
+    changed = install(path, program(sys.executable), check=check) if is_wanted else remove(path, check=check)
+    return {"changed": changed, "path": path}
 
 
 def main() -> None:
-    module = AnsibleModule(
-        argument_spec={
-            "instance": {"type": "str", "required": True},
-            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-            "directory": {"type": "path", "default": "/usr/local/sbin"},
-        },
-        supports_check_mode=True,
-    )
-    parameters = module.params
-    path = os.path.join(parameters["directory"], f"{parameters['instance']}-guard")
-    try:
-        if parameters["state"] == "present":
-            changed = install(path, program(sys.executable), check=module.check_mode)
-        else:
-            changed = remove(path, check=module.check_mode)
-    except OSError as error:
-        module.fail_json(msg=f"the guard of {parameters['instance']}: {error}")
-    module.exit_json(changed=changed, path=path)
+    spec = {
+        "instance": {"type": "str", "required": True},
+        "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+        "directory": {"type": "path", "default": "/usr/local/sbin"},
+    }
+    run_module(spec, act, "the guard of {instance}: {error}")
 
 
 if __name__ == "__main__":

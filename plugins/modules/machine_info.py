@@ -124,16 +124,13 @@ boot:
   returned: always
 """
 
-from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.activemq.fleet.plugins.module_utils.host.machine import ARGUMENTS, gather_machine_facts
+from ansible_collections.activemq.fleet.plugins.module_utils.run_module import run_module
 
 
 def main() -> None:
-    module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
-    try:
-        module.exit_json(changed=False, **gather_machine_facts(module.params))
-    except OSError as error:
-        module.fail_json(msg=f"this machine cannot be looked at: {error}")
+    failure = "this machine cannot be looked at: {error}"
+    run_module(ARGUMENTS, lambda parameters, _check: gather_machine_facts(parameters), failure)
 
 
 if __name__ == "__main__":

@@ -67,31 +67,35 @@ why:
   returned: when it could not be written
 """
 
-from ansible.module_utils.basic import AnsibleModule
+from typing import Any
+
+from ansible.module_utils.common.warnings import warn
 from ansible_collections.activemq.fleet.plugins.module_utils.host.operation_record import DIRECTORY, append
 from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.run_module import run_module
+
+
+def act(parameters: dict[str, Any], check: bool) -> dict[str, Any]:
+    """Append the record; return the module's result, never as a change: the record is of a change, and none itself."""
+    if check:
+        return {"recorded": False}
+    try:
+        append({name: parameters[name] for name in ("kind", "operation", "run", "by")}, parameters["directory"])
+    except (InstallError, OSError) as error:
+        warn(f"this work is not written down, and audit will not know it as planned: {error}")
+        return {"recorded": False, "why": str(error)}
+    return {"recorded": True}
 
 
 def main() -> None:
-    module = AnsibleModule(
-        argument_spec={
-            "kind": {"type": "str", "choices": ["begin", "end"], "required": True},
-            "operation": {"type": "str", "required": True},
-            "run": {"type": "str", "required": True},
-            "by": {"type": "str", "required": True},
-            "directory": {"type": "path", "default": DIRECTORY},
-        },
-        supports_check_mode=True,
-    )
-    if module.check_mode:
-        module.exit_json(changed=False, recorded=False)
-    try:
-        append({name: module.params[name] for name in ("kind", "operation", "run", "by")}, module.params["directory"])
-    except (InstallError, OSError) as error:
-        module.warn(f"this work is not written down, and audit will not know it as planned: {error}")
-        module.exit_json(changed=False, recorded=False, why=str(error))
-    # It is a record of the change, and none itself: a run that finds nothing to do has changed nothing.
-    module.exit_json(changed=False, recorded=True)
+    spec = {
+        "kind": {"type": "str", "choices": ["begin", "end"], "required": True},
+        "operation": {"type": "str", "required": True},
+        "run": {"type": "str", "required": True},
+        "by": {"type": "str", "required": True},
+        "directory": {"type": "path", "default": DIRECTORY},
+    }
+    run_module(spec, act)
 
 
 if __name__ == "__main__":

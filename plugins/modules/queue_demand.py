@@ -58,29 +58,27 @@ seconds:
   returned: always
 """
 
-from xml.etree.ElementTree import ParseError
+from typing import Any
 
-from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.activemq.fleet.plugins.module_utils.host.queue_demand import hold
-from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.run_module import run_module
+
+
+def act(parameters: dict[str, Any], check: bool) -> dict[str, Any]:
+    """Subscribe to the queues for a while; return the module's result."""
+    if check:
+        return {"queues": sorted(parameters["queues"]), "seconds": 0}
+    result: dict[str, Any] = hold(parameters["base"], parameters["queues"], parameters["seconds"])
+    return result
 
 
 def main() -> None:
-    module = AnsibleModule(
-        argument_spec={
-            "base": {"type": "path", "required": True},
-            "queues": {"type": "list", "elements": "str", "required": True},
-            "seconds": {"type": "float", "default": 20},
-        },
-        supports_check_mode=True,
-    )
-    if module.check_mode:
-        module.exit_json(changed=False, queues=sorted(module.params["queues"]), seconds=0)
-    try:
-        result = hold(module.params["base"], module.params["queues"], module.params["seconds"])
-    except (InstallError, OSError, ParseError) as error:
-        module.fail_json(msg=str(error))
-    module.exit_json(**result)
+    spec = {
+        "base": {"type": "path", "required": True},
+        "queues": {"type": "list", "elements": "str", "required": True},
+        "seconds": {"type": "float", "default": 20},
+    }
+    run_module(spec, act)
 
 
 if __name__ == "__main__":

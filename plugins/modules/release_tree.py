@@ -69,41 +69,39 @@ waits:
 from collections.abc import Callable
 from typing import Any
 
-from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.activemq.fleet.plugins.module_utils.install import release_tree
 from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.run_module import run_module
 
-STATES: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
-    "placed": lambda parameters: release_tree.place(parameters["home"], parameters["release"], parameters["source"]),
-    "exchanged": lambda parameters: release_tree.replace_running(
-        parameters["home"], parameters["release"], parameters["unit"]
-    ),
-    "restored": lambda parameters: release_tree.roll_back(
-        parameters["home"], parameters["release"], parameters["unit"]
-    ),
-    "recovered": lambda parameters: release_tree.recover(parameters["home"], parameters["unit"]),
-    "cleared": lambda parameters: release_tree.clear(parameters["home"], parameters["release"]),
+STATES: dict[str, tuple[Callable[..., dict[str, Any]], tuple[str, ...]]] = {
+    "placed": (release_tree.place, ("home", "release", "source")),
+    "exchanged": (release_tree.replace_running, ("home", "release", "unit")),
+    "restored": (release_tree.roll_back, ("home", "release", "unit")),
+    "recovered": (release_tree.recover, ("home", "unit")),
+    "cleared": (release_tree.clear, ("home", "release")),
 }
+"""By state the function that reaches it, and the parameters that the function takes."""
+
+
+def act(parameters: dict[str, Any], _check: bool) -> dict[str, Any]:
+    """Bring the release's directory into the state; return the module's result. Raises InstallError."""
+    function, names = STATES[parameters["state"]]
+    try:
+        return function(*(parameters[name] for name in names))
+    except OSError as error:
+        raise InstallError(f"{error.filename or parameters['home']}: {error.strerror}") from None
 
 
 def main() -> None:
-    module = AnsibleModule(
-        argument_spec={
-            "home": {"type": "path", "required": True},
-            "release": {"type": "str", "required": True},
-            "state": {"type": "str", "choices": list(STATES), "default": "placed"},
-            "source": {"type": "str", "default": "what was unpacked"},
-            "unit": {"type": "str"},
-        },
-        required_if=[("state", state, ["unit"]) for state in ("exchanged", "restored", "recovered")],
-    )
-    try:
-        result = STATES[module.params["state"]](module.params)
-    except InstallError as error:
-        module.fail_json(msg=str(error))
-    except OSError as error:
-        module.fail_json(msg=f"{error.filename or module.params['home']}: {error.strerror}")
-    module.exit_json(**result)
+    spec = {
+        "home": {"type": "path", "required": True},
+        "release": {"type": "str", "required": True},
+        "state": {"type": "str", "choices": list(STATES), "default": "placed"},
+        "source": {"type": "str", "default": "what was unpacked"},
+        "unit": {"type": "str"},
+    }
+    needs_unit = [("state", state, ["unit"]) for state, (_, names) in STATES.items() if "unit" in names]
+    run_module(spec, act, supports_check_mode=False, required_if=needs_unit)
 
 
 if __name__ == "__main__":

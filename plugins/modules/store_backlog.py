@@ -85,23 +85,13 @@ messages:
   returned: always
 """
 
-from xml.etree.ElementTree import ParseError
-
-from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
 from ansible_collections.activemq.fleet.plugins.module_utils.kahadb.backlog import count_backlog
+from ansible_collections.activemq.fleet.plugins.module_utils.run_module import run_module
 
 
 def main() -> None:
-    module = AnsibleModule(
-        argument_spec={"base": {"type": "path", "required": True}, "user": {"type": "str"}},
-        supports_check_mode=True,
-    )
-    try:
-        result = count_backlog(module.params["base"], module.params["user"])
-    except (InstallError, OSError, ParseError) as error:
-        module.fail_json(msg=str(error))
-    module.exit_json(**result)
+    spec = {"base": {"type": "path", "required": True}, "user": {"type": "str"}}
+    run_module(spec, lambda parameters, _check: count_backlog(parameters["base"], parameters["user"]))
 
 
 if __name__ == "__main__":

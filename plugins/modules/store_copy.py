@@ -119,17 +119,18 @@ backup:
 
 from typing import Any
 
-from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
 from ansible_collections.activemq.fleet.plugins.module_utils.kahadb import store_copy
+from ansible_collections.activemq.fleet.plugins.module_utils.run_module import run_module
 
 
 def act(wanted: dict[str, Any], check: bool) -> dict[str, Any]:
     """Do one step of copying a store; return the module's result. Raises InstallError, OSError."""
     state, directory, files, user = (wanted[name] for name in ("state", "directory", "files", "user"))
+    if state in ("fetched", "placed"):
+        raise InstallError("this state is the controller's: call the module as a task")
     if state == "manifest":
-        if store_copy.is_locked(directory, user):
-            raise InstallError(f"the lock of {directory} is held: a broker runs on it")
+        store_copy.refuse_locked(directory, user)
         found = store_copy.manifest(directory, user)
         return {"changed": False, "files": found, "identity": store_copy.identity(found)}
     if state == "read":
@@ -149,30 +150,20 @@ def act(wanted: dict[str, Any], check: bool) -> dict[str, Any]:
 
 def main() -> None:
     states = ["manifest", "staged", "fetched", "placed", "switched", "finished", "read", "written"]
-    module = AnsibleModule(
-        argument_spec={
-            "state": {"type": "str", "choices": states, "required": True},
-            "directory": {"type": "path", "required": True},
-            "files": {"type": "dict", "default": {}},
-            "missing": {"type": "dict", "default": {}},
-            "spool": {"type": "str"},
-            "user": {"type": "str"},
-            "source": {"type": "str", "default": ""},
-            "name": {"type": "str"},
-            "offset": {"type": "int", "default": 0},
-            # Messages: they are to appear in no log.
-            "data": {"type": "str", "no_log": True},
-        },
-        required_if=[("state", "read", ["name"]), ("state", "written", ["name", "data"])],
-        supports_check_mode=True,
-    )
-    if module.params["state"] in ("fetched", "placed"):
-        module.fail_json(msg="this state is the controller's: call the module as a task")
-    try:
-        result = act(module.params, module.check_mode)
-    except (InstallError, OSError) as error:
-        module.fail_json(msg=str(error))
-    module.exit_json(**result)
+    spec = {
+        "state": {"type": "str", "choices": states, "required": True},
+        "directory": {"type": "path", "required": True},
+        "files": {"type": "dict", "default": {}},
+        "missing": {"type": "dict", "default": {}},
+        "spool": {"type": "str"},
+        "user": {"type": "str"},
+        "source": {"type": "str", "default": ""},
+        "name": {"type": "str"},
+        "offset": {"type": "int", "default": 0},
+        # Messages: they are to appear in no log.
+        "data": {"type": "str", "no_log": True},
+    }
+    run_module(spec, act, required_if=[("state", "read", ["name"]), ("state", "written", ["name", "data"])])
 
 
 if __name__ == "__main__":

@@ -138,13 +138,13 @@ import shutil
 from contextlib import suppress
 from typing import Any
 
-from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.activemq.fleet.plugins.module_utils.host import pure_log
 from ansible_collections.activemq.fleet.plugins.module_utils.host.process import boot_id, find_broker
 from ansible_collections.activemq.fleet.plugins.module_utils.host.system_accounts import account_for, run_as
 from ansible_collections.activemq.fleet.plugins.module_utils.host.untrusted_paths import open_directory
 from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
 from ansible_collections.activemq.fleet.plugins.module_utils.kahadb import messages, store_copy, store_files
+from ansible_collections.activemq.fleet.plugins.module_utils.run_module import run_module
 
 
 def gather_store_evidence(base: str, directory: str, read: bool, user: str | None = None) -> dict[str, Any]:
@@ -176,22 +176,20 @@ def _look_into(directory: str, read: bool) -> dict[str, Any]:
     }
 
 
+def act(parameters: dict[str, Any], _check: bool) -> dict[str, Any]:
+    """Return ``gather_store_evidence`` of the module's parameters."""
+    names = ("base", "directory", "contents", "user")
+    return gather_store_evidence(*(parameters[name] for name in names))
+
+
 def main() -> None:
-    module = AnsibleModule(
-        argument_spec={
-            "base": {"type": "path", "required": True},
-            "directory": {"type": "path", "required": True},
-            "contents": {"type": "bool", "default": True},
-            "user": {"type": "str"},
-        },
-        supports_check_mode=True,
-    )
-    wanted = module.params
-    try:
-        result = gather_store_evidence(wanted["base"], wanted["directory"], wanted["contents"], wanted["user"])
-    except (InstallError, OSError) as error:
-        module.fail_json(msg=f"the store {wanted['directory']} cannot be read: {error}")
-    module.exit_json(**result)
+    spec = {
+        "base": {"type": "path", "required": True},
+        "directory": {"type": "path", "required": True},
+        "contents": {"type": "bool", "default": True},
+        "user": {"type": "str"},
+    }
+    run_module(spec, act, "the store {directory} cannot be read: {error}")
 
 
 if __name__ == "__main__":

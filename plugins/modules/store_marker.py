@@ -83,9 +83,9 @@ marked:
 
 from typing import Any
 
-from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
 from ansible_collections.activemq.fleet.plugins.module_utils.kahadb import store_marker
+from ansible_collections.activemq.fleet.plugins.module_utils.run_module import run_module
 
 
 def act(parameters: dict[str, Any], check: bool) -> dict[str, Any]:
@@ -111,22 +111,15 @@ def act(parameters: dict[str, Any], check: bool) -> dict[str, Any]:
 
 
 def main() -> None:
-    module = AnsibleModule(
-        argument_spec={
-            "directory": {"type": "path", "required": True},
-            "pair": {"type": "str", "required": True},
-            "state": {"type": "str", "choices": ["look", "claimed", "confirmed", "withdrawn"], "default": "look"},
-            "word": {"type": "str"},
-            "user": {"type": "str"},
-        },
-        supports_check_mode=True,
-        required_if=[("state", state, ["word"]) for state in ("claimed", "confirmed", "withdrawn")],
-    )
-    try:
-        result = act(module.params, module.check_mode)
-    except (InstallError, OSError) as error:
-        module.fail_json(msg=f"the store of {module.params['pair']}: {error}")
-    module.exit_json(**result)
+    spec = {
+        "directory": {"type": "path", "required": True},
+        "pair": {"type": "str", "required": True},
+        "state": {"type": "str", "choices": ["look", "claimed", "confirmed", "withdrawn"], "default": "look"},
+        "word": {"type": "str"},
+        "user": {"type": "str"},
+    }
+    needs_word = [("state", state, ["word"]) for state in ("claimed", "confirmed", "withdrawn")]
+    run_module(spec, act, "the store of {pair}: {error}", required_if=needs_word)
 
 
 if __name__ == "__main__":

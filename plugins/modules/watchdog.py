@@ -63,33 +63,31 @@ done:
 """
 
 import sys
+from typing import Any
 
-from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.run_module import run_module
 from ansible_collections.activemq.fleet.plugins.module_utils.watchdog.installation import WatchdogPaths, install, remove
 from ansible_collections.activemq.fleet.plugins.module_utils.watchdog.program import program
 
 
+def act(parameters: dict[str, Any], check: bool) -> dict[str, Any]:
+    """Install or remove the watchdog; return the module's result."""
+    paths = WatchdogPaths(parameters["instance"], parameters["directory"], parameters["units"], check)
+    is_wanted = parameters["state"] == "present"
+    done = install(paths, program(sys.executable), parameters["unit"]) if is_wanted else remove(paths)
+    return {"changed": bool(done), "done": done}
+
+
 def main() -> None:
-    module = AnsibleModule(
-        argument_spec={
-            "instance": {"type": "str", "required": True},
-            "unit": {"type": "path"},
-            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-            "directory": {"type": "path", "default": "/usr/local/sbin"},
-            "units": {"type": "path", "default": "/etc/systemd/system"},
-        },
-        supports_check_mode=True,
-        required_if=[("state", "present", ["unit"])],
-    )
-    parameters = module.params
-    place = WatchdogPaths(parameters["instance"], parameters["directory"], parameters["units"], module.check_mode)
-    try:
-        is_wanted = parameters["state"] == "present"
-        done = install(place, program(sys.executable), parameters["unit"]) if is_wanted else remove(place)
-    except (InstallError, OSError) as error:
-        module.fail_json(msg=f"the watchdog of {parameters['instance']}: {error}")
-    module.exit_json(changed=bool(done), done=done)
+    spec = {
+        "instance": {"type": "str", "required": True},
+        "unit": {"type": "path"},
+        "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+        "directory": {"type": "path", "default": "/usr/local/sbin"},
+        "units": {"type": "path", "default": "/etc/systemd/system"},
+    }
+    failure = "the watchdog of {instance}: {error}"
+    run_module(spec, act, failure, required_if=[("state", "present", ["unit"])])
 
 
 if __name__ == "__main__":
