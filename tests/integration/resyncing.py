@@ -75,7 +75,7 @@ class Controller:
         with _time_zone(self.lab.fleet.broker(host).settings.java_options):
             broker = _utility("host.state").gather_broker_state(self.base(host), None)
         store = found(self.base(host), self.store(host), read=True)
-        needed = _utility("kahadb.store_copy").allocated(self.store(peer))
+        needed = _utility("kahadb.store_files").allocated_bytes(self.store(peer))
         return PureNode.of(Store.of(host, role, store), broker, store, needed)
 
     def step(self, chosen: str = "") -> ResyncStep:

@@ -19,6 +19,7 @@ from types import SimpleNamespace
 import pytest
 from ansible_collections.activemq.fleet.plugins.module_utils.host import broker_configuration, broker_log, probe, state
 from ansible_collections.activemq.fleet.plugins.module_utils.host.process import Process, find_broker, uptime
+from ansible_collections.activemq.fleet.plugins.module_utils.host.versions import Layout
 
 from activemq_fleet.logs import BrokerRun, parse
 from activemq_fleet.render import render
@@ -348,10 +349,10 @@ def unused_port() -> int:
 def lay(base: Path, **variables: object) -> broker_configuration.Deployed:
     broker = fleet("orders-mq01", **variables).broker("orders-mq01-a.example.com")
     for path, content in render(broker, reveal=True).items():
-        target = base / "v" / path
+        target = base / "versions" / "v" / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(content)
-    return broker_configuration.read_deployed(str(base / "v"), str(base))
+    return broker_configuration.read_deployed(Layout(str(base)), "v")
 
 
 def test_a_connector_that_refuses_clients_without_a_certificate_is_known(tmp_path: Path) -> None:
@@ -390,7 +391,7 @@ def test_a_store_below_the_data_directory_is_found_by_its_property(tmp_path: Pat
     (tmp_path / "conf").mkdir()
     xml = '<beans><broker><kahaDB directory="${activemq.data}/kahadb"/></broker></beans>'
     (tmp_path / "conf" / "activemq.xml").write_text(xml)
-    assert broker_configuration.read_deployed(str(tmp_path), "/base").store == "/base/data/kahadb"
+    assert broker_configuration.read_deployed(Layout("/base"), str(tmp_path)).store == "/base/data/kahadb"
 
 
 def test_a_store_is_used_once_it_has_a_journal(tmp_path: Path) -> None:

@@ -191,8 +191,8 @@ def test_a_unit_of_an_account_that_is_named_like_the_brokers_is_not_the_brokers(
     monkeypatch: pytest.MonkeyPatch, own: str, is_broker: bool
 ) -> None:
     texts = {1: "0::/init.scope\n9:name=systemd:/init.scope", 42: own}
-    monkeypatch.setattr(process, "_contents", lambda pid, _name: texts[pid].encode())
+    monkeypatch.setattr(process, "proc_text", lambda pid, _name: texts[pid])
     assert process.is_in_unit(42, "orders.service") is is_broker
     nested = {1: "0::/docker/0a/init.scope", 42: own.replace(":/", ":/docker/0a/", 1)}
-    monkeypatch.setattr(process, "_contents", lambda pid, _name: nested[pid].encode())
+    monkeypatch.setattr(process, "proc_text", lambda pid, _name: nested[pid])
     assert process.is_in_unit(42, "orders.service") is (is_broker and own.startswith("0:"))

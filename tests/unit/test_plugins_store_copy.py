@@ -14,7 +14,7 @@ import pytest
 from ansible_collections.activemq.fleet.plugins.module_utils.host.untrusted_paths import Directory
 from ansible_collections.activemq.fleet.plugins.module_utils.install import disk
 from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
-from ansible_collections.activemq.fleet.plugins.module_utils.kahadb import store_copy
+from ansible_collections.activemq.fleet.plugins.module_utils.kahadb import store_copy, store_files
 
 
 @pytest.fixture
@@ -136,13 +136,13 @@ def test_a_store_whose_lock_is_held_is_not_touched(stores: tuple[str, str]) -> N
     try:
         assert holder.stdout is not None
         assert holder.stdout.readline() == b"held\n"
-        assert store_copy.is_locked(target)
+        assert store_files.is_locked(target)
         with pytest.raises(InstallError, match="is held: a broker runs on it"):
             store_copy.stage(target, store_copy.manifest(source))
     finally:
         holder.kill()
         holder.wait()
-    assert not store_copy.is_locked(target)
+    assert not store_files.is_locked(target)
 
 
 def test_the_reserved_end_of_a_journal_file_stays_a_hole(

@@ -10,6 +10,7 @@ from ansible_collections.activemq.fleet.plugins.module_utils.host.broker_configu
     persistence_of,
     read_deployed,
 )
+from ansible_collections.activemq.fleet.plugins.module_utils.host.versions import Layout
 
 from activemq_fleet.deployment import broker_facts
 from activemq_fleet.operations import RefusalError, Request, decide
@@ -128,7 +129,7 @@ def test_the_inventory_and_the_host_name_one_directory(tmp_path: Any, variables:
     facts = broker_facts(broker)
     (tmp_path / "conf").mkdir()
     (tmp_path / "conf" / "activemq.xml").write_bytes(render(broker)["conf/activemq.xml"])
-    assert read_deployed(str(tmp_path), facts["base"]).store == facts["directory"]
+    assert read_deployed(Layout(facts["base"]), str(tmp_path)).store == facts["directory"]
 
 
 @pytest.mark.parametrize("kind", ["levelDB", "amqPersistenceAdapter", "mKahaDB"])

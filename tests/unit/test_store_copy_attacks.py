@@ -330,7 +330,7 @@ def test_a_link_anywhere_on_the_way_to_the_store_is_refused(host: Host, what: st
     for act in (
         host.stage,
         lambda: store_copy.manifest(str(host.store)),
-        lambda: store_copy.is_locked(str(host.store)),
+        lambda: store_copy.refuse_locked(str(host.store)),
     ):
         with pytest.raises(UntrustedPathError, match=f"{path} is a link that account 61616 could have made"):
             act()
@@ -351,7 +351,7 @@ def test_what_is_planted_as_a_file_of_the_store_stops_nobody_for_ever(host: Host
     do_as(BROKER, plant)
     began = time.monotonic()
     with contextlib.suppress(InstallError):
-        store_copy.is_locked(str(host.store))
+        store_copy.refuse_locked(str(host.store))
     if name != "lock":
         with pytest.raises(InstallError, match="neither a file nor a directory"):
             store_copy.manifest(str(host.store))

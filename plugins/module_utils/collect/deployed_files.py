@@ -12,11 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .. import masking
-from ..host.untrusted_paths import (
-    Directory,
-    UntrustedPathError,
-    open_directory,
-)
+from ..host.untrusted_paths import Directory, UntrustedPathError, open_directory
 from ..host.versions import PRIVATE, Version, read_version
 from ..masking import Known, Secret
 from .bundle import TIME_IS_OVER, Bundle, open_regular

@@ -21,14 +21,7 @@ from typing import Any
 
 from .. import masking
 from ..host import machine, operation_record, thread_dumps
-from ..host.process import (
-    Process,
-    account_of_broker,
-    boot_id,
-    find_broker,
-    read_process,
-    uptime,
-)
+from ..host.process import Process, account_of_broker, boot_id, find_broker, proc_text, read_process, text_of, uptime
 from ..host.state import gather_broker_state
 from ..host.versions import Layout, Version, read_version
 from ..install.configuration_archive import InstallError
@@ -152,9 +145,7 @@ class _Work:
         return broker_state
 
     def _process(self, process: Process, state: str | None) -> None:
-        status = thread_dumps.contents(f"/proc/{process.pid}/status") + thread_dumps.contents(
-            f"/proc/{process.pid}/limits"
-        )
+        status = proc_text(process.pid, "status") + proc_text(process.pid, "limits")
         command = masking.mask_words(process.command, self.known)
         self._text("process.txt", "\n".join([*command, "", status]))
         if self.dumps == "never" or (self.dumps == "hung" and state != "hung"):
@@ -218,11 +209,11 @@ def timezone(process: Process | None, etc: str = "/etc") -> str:
     for word in process.command if process else ():
         if word.startswith("-Duser.timezone="):
             return str(word.partition("=")[2])
-    environment = thread_dumps.contents(f"/proc/{process.pid}/environ").split("\0") if process else []
+    environment = proc_text(process.pid, "environ").split("\0") if process else []
     for entry in environment:
         if entry.startswith("TZ=") and entry[3:].lstrip(":"):
             return str(entry[3:].lstrip(":"))
-    name = thread_dumps.contents(f"{etc}/timezone").strip()
+    name = text_of(f"{etc}/timezone").strip()
     target = os.path.realpath(f"{etc}/localtime")
     if "/zoneinfo/" in target:
         return target.partition("/zoneinfo/")[2]

@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 
 from .probe import Login
 from .untrusted_paths import open_directory
+from .versions import Layout
 
 _URI = re.compile(r"(?P<scheme>[a-z0-9+]+)://(?P<host>\[[0-9A-Fa-f:]+\]|[^:/?]*):(?P<port>\d+)(?=[/?#\s]|\Z)")
 _CLIENT_AUTH = re.compile(r"[?&](transport\.)?needClientAuth=true(?![^&])")
@@ -50,16 +51,21 @@ class Deployed:
     persistence: dict[str, Any] = field(default_factory=dict)
 
 
-def read_deployed(version: str, base: str) -> Deployed:
-    """Return the configuration in ``VERSION/conf``. Raises OSError or ElementTree.ParseError when it cannot be read."""
-    conf = os.path.join(version, "conf")
+def read_deployed(layout: Layout, name: str | None) -> Deployed:
+    """Return the configuration in the version ``name``; where that is None, one without connectors and store.
+
+    Raises OSError or ElementTree.ParseError when it cannot be read.
+    """
+    if name is None:
+        return Deployed()
+    base, conf = layout.base, os.path.join(layout.directory(name), "conf")
     root = ElementTree.parse(os.path.join(conf, "activemq.xml")).getroot()  # noqa: S314 -- root's own file
-    places = {"activemq.base": base, "activemq.data": os.path.join(base, "data"), "activemq.conf": conf}
-    stores = [element.get("directory", "") for element in _all(root, "kahaDB")]
+    paths = {"activemq.base": base, "activemq.data": os.path.join(base, "data"), "activemq.conf": conf}
+    stores = [element.get("directory", "") for element in elements(root, "kahaDB")]
     return Deployed(
         listeners=tuple(_listeners(root)),
         login=_login(root, conf),
-        store=_REFERENCE.sub(lambda found: places.get(found[1], found[0]), stores[0]) if stores else "",
+        store=_REFERENCE.sub(lambda found: paths.get(found[1], found[0]), stores[0]) if stores else "",
         pure=_is_pure(root),
         persistence=_persistence(root),
     )
@@ -75,9 +81,9 @@ def persistence_of(document: bytes) -> dict[str, Any]:
 
 
 def _persistence(root: ElementTree.Element) -> dict[str, Any]:
-    brokers = _all(root, "broker")
+    brokers = elements(root, "broker")
     openwire = brokers[0].get("storeOpenWireVersion") if brokers else None
-    kinds = [child for name in _HOLDERS for element in _all(root, name) for child in element]
+    kinds = [child for name in _HOLDERS for element in elements(root, name) for child in element]
     return {
         "kind": kinds[0].tag.rpartition("}")[2] if kinds else None,
         "openwire": int(openwire) if openwire and openwire.isdecimal() else None,
@@ -86,8 +92,8 @@ def _persistence(root: ElementTree.Element) -> dict[str, Any]:
 
 
 def _is_pure(root: ElementTree.Element) -> bool:
-    waits = any(broker.get("waitForSlave") == "true" for broker in _all(root, "broker"))
-    return waits or bool(_all(root, "masterConnector"))
+    waits = any(broker.get("waitForSlave") == "true" for broker in elements(root, "broker"))
+    return waits or bool(elements(root, "masterConnector"))
 
 
 def has_messages(store: str, root: int | None = None) -> bool:
@@ -103,13 +109,14 @@ def has_messages(store: str, root: int | None = None) -> bool:
         return False
 
 
-def _all(root: ElementTree.Element, name: str) -> list[ElementTree.Element]:
+def elements(root: ElementTree.Element, name: str) -> list[ElementTree.Element]:
+    """Return all elements of this name below and including ``root``, whatever their namespace."""
     return [element for element in root.iter() if element.tag.rpartition("}")[2] == name]
 
 
 def _listeners(root: ElementTree.Element) -> list[Listener]:
     found = []
-    for element in _all(root, "transportConnector"):
+    for element in elements(root, "transportConnector"):
         uri = element.get("uri", "")
         parts = read_address(uri)
         if parts:
@@ -137,7 +144,7 @@ def _login(root: ElementTree.Element, conf: str) -> Login:
             entries = dict(read_properties(file.read()))
     except OSError:
         return Login()
-    users = _all(root, "authenticationUser")
+    users = elements(root, "authenticationUser")
     users.sort(key=lambda user: "activemq.network.password" not in user.get("password", ""))
     for user in users:
         reference = _REFERENCE.fullmatch(user.get("password", ""))

@@ -17,11 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ..root_cause import CAUSE, root_cause
-from .untrusted_paths import (
-    UntrustedPathError,
-    open_directory,
-    open_owned_file,
-)
+from .untrusted_paths import UntrustedPathError, open_directory, open_owned_file
 
 _HEAD = re.compile(r"(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),(?P<ms>\d{3}) \| +(?P<level>[A-Z]+) +\| (?P<rest>.*)")
 _END = re.compile(r"(.*) \| ([^\s|]+) \| (.*)")
@@ -202,11 +198,16 @@ def _is_of(record: Record, since: float) -> bool:
 
     The log has whole seconds: 1.5 s of slack.
     """
+    written = seconds_of(record.time)
+    return written is not None and since - _SLACK <= written <= time.time() + _SLACK
+
+
+def seconds_of(local_time: str) -> float | None:
+    """Return a time of the log in seconds since the epoch; None for a time that no calendar has."""
     try:
-        written = time.mktime(time.strptime(record.time, "%Y-%m-%d %H:%M:%S"))
+        return time.mktime(time.strptime(local_time, "%Y-%m-%d %H:%M:%S"))
     except (ValueError, OverflowError):
-        return False
-    return since - _SLACK <= written <= time.time() + _SLACK
+        return None
 
 
 def follow(records: Iterable[Record]) -> Phase:

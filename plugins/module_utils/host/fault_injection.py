@@ -15,13 +15,7 @@ from xml.etree.ElementTree import ParseError
 from ..install.configuration_archive import InstallError
 from . import broker_log, held_by_process
 from .broker_configuration import read_deployed
-from .process import (
-    Process,
-    find_broker,
-    is_same,
-    process_handle,
-    send_signal,
-)
+from .process import Process, find_broker, is_same, process_handle, send_signal
 from .versions import Layout
 
 _POLL = 0.2
@@ -78,7 +72,8 @@ def started(base: str, wait: float) -> dict[str, Any]:
         process = find_broker(layout.base)
         phase = broker_log.read_phase(layout.data, process.since) if process else broker_log.UNKNOWN
         if phase.name == "started":
-            return {"at": _moment(phase) or time.time()}
+            at = broker_log.seconds_of(phase.time)
+            return {"at": time.time() if at is None else at + phase.milliseconds / 1000}
         if time.monotonic() > deadline:
             return {"at": None}
         time.sleep(_POLL)
@@ -96,20 +91,11 @@ def _active(layout: Layout, unit: str | None) -> Process:
 
 
 def _is_listening(layout: Layout, process: Process) -> bool:
-    name = layout.current_name()
     try:
-        listeners = read_deployed(layout.directory(name), layout.base).listeners if name else ()
+        listeners = read_deployed(layout, layout.current_name()).listeners
     except (OSError, ParseError):
         return False
     return bool(held_by_process.is_listening(process.pid, [listener.address for listener in listeners]))
-
-
-def _moment(phase: broker_log.Phase) -> float | None:
-    """Return the record's time in seconds since the epoch; None for a time that no calendar has."""
-    try:
-        return time.mktime(time.strptime(phase.time, "%Y-%m-%d %H:%M:%S")) + phase.milliseconds / 1000
-    except (ValueError, OverflowError):
-        return None
 
 
 def _send(process: Process, number: signal.Signals) -> None:

@@ -10,10 +10,7 @@ lock logs the same as one that waits (every failure to lock reads as a lock that
 from __future__ import annotations
 
 import contextlib
-import json
 import os
-import select
-import signal
 import time
 from typing import Any
 
@@ -24,7 +21,8 @@ from ..install.disk import Owner
 from ..install.pending_restart import PendingRestart
 from ..kahadb.store_marker import read_marker
 from .broker_configuration import FENCED, has_messages
-from .process import Process, uptime
+from .process import Process, open_files, status_field, uptime
+from .system_accounts import Account, AccountError, own_account, run_as
 from .untrusted_paths import Directory, open_directory
 from .versions import Layout, Version, read_version
 
@@ -39,7 +37,7 @@ def gather(layout: Layout, process: Process | None, owed: PendingRestart | None,
     """
     name = layout.current_name()
     current = read_version(layout.directory(name)) if name else None
-    shown = _asked_in_child(store, process) if store else {}
+    shown = _seen_by_process(store, process) if store else {}
     free = {layout.base: _free(layout.base)}
     if store:
         free[store] = shown.get("free")
@@ -72,20 +70,18 @@ def release_seen(process: Process) -> tuple[str | None, str]:
     """Return the release that a process runs and "", or None and the reason why no release could be seen."""
     place = f"/proc/{process.pid}/fd"
     try:
-        numbers = os.listdir(place)
+        files = list(open_files(process.pid))
     except OSError as error:
         return None, f"{place} cannot be read: {os.strerror(error.errno or 0).lower()}"
     silent = ""
-    for number in numbers:
-        with contextlib.suppress(OSError):
-            link = os.path.join(place, number)
-            name = os.path.basename(os.readlink(link)).removesuffix(" (deleted)")
-            if jars.is_broker_jar(name):
-                release = jars.release_of_jar_at(link, name)
-                if release:
-                    return release, ""
-                silent = f"{name} says no release, neither inside nor by its name"
-    return None, silent or f"none of its {len(numbers)} open files is activemq-broker, -core or -all"
+    for number, path in files:
+        name = os.path.basename(path).removesuffix(" (deleted)")
+        if jars.is_broker_jar(name):
+            release = jars.release_of_jar_at(f"{place}/{number}", name)
+            if release:
+                return release, ""
+            silent = f"{name} says no release, neither inside nor by its name"
+    return None, silent or f"none of its {len(files)} open files is activemq-broker, -core or -all"
 
 
 def _home(process: Process) -> str | None:
@@ -115,66 +111,24 @@ def _free(path: str) -> int | None:
     return room.f_bavail * room.f_frsize
 
 
-def _asked_in_child(store: str, process: Process | None) -> dict[str, Any]:
+def _seen_by_process(store: str, process: Process | None) -> dict[str, Any]:
     """Return ``access``, ``marker``, ``used`` and ``free`` of a store as the broker's process sees it."""
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        _answer(store, process, writing)
-    os.close(writing)
     try:
-        data = _read(reading, _PATIENCE)
-    finally:
-        os.close(reading)
-        with contextlib.suppress(OSError):
-            os.kill(child, signal.SIGKILL)
-            # Who waits for a share cannot even be killed: it is left to end when the share comes back.
-            os.waitpid(child, 0 if data else os.WNOHANG)
-    if not data:
-        return {"access": f"{store} does not answer within {_PATIENCE:g} s"}
-    found: dict[str, Any] = json.loads(data)
-    return found
-
-
-def _read(descriptor: int, patience: float) -> bytes:
-    data, end = b"", time.monotonic() + patience
-    while True:
-        ready = select.select([descriptor], [], [], max(0.0, end - time.monotonic()))[0]
-        part = os.read(descriptor, 1 << 16) if ready else b""
-        if not part:
-            return data if ready else b""
-        data += part
-
-
-def _answer(store: str, process: Process | None, writing: int) -> None:
-    """The child process: inspects the store, writes the result as JSON to ``writing``, and never returns."""
-    try:
-        nowhere = os.open(os.devnull, os.O_RDWR)
-        for descriptor in (0, 1, 2):
-            os.dup2(nowhere, descriptor)
-        root = _become(process) if process else None
+        account, root = own_account(), None
+        if process and os.geteuid() == 0:
+            # Opened as root: who may look at a process is another question than who may open a file.
+            root = os.open(f"/proc/{process.pid}/root", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+            uid, gid = (int(status_field(process.pid, name)[1]) for name in ("Uid", "Gid"))
+            account = Account(uid, gid, tuple(map(int, status_field(process.pid, "Groups"))))
         try:
-            found = _look_at(store, root)
-        except InstallError as error:
-            found = {"access": str(error)}
-        os.write(writing, json.dumps(found).encode())
-    finally:
-        os._exit(0)
-
-
-def _become(process: Process) -> int | None:
-    """Take the account of the process; return a descriptor of the root directory that it sees, None if not root."""
-    if os.geteuid() != 0:
-        return None
-    with open(f"/proc/{process.pid}/status") as file:
-        status = dict(line.split(":", 1) for line in file if ":" in line)
-    # Opened as root: who may look at a process is another question than who may open a file.
-    root = os.open(f"/proc/{process.pid}/root", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-    uid, gid = int(status["Uid"].split()[1]), int(status["Gid"].split()[1])
-    os.setgroups([int(word) for word in status["Groups"].split()])
-    os.setresgid(gid, gid, gid)
-    os.setresuid(uid, uid, uid)
-    return root
+            return run_as(account, _look_at, store, root, patience=_PATIENCE, in_child=True)
+        finally:
+            if root is not None:
+                os.close(root)
+    except (AccountError, OSError, IndexError):
+        return {"access": f"{store} does not answer within {_PATIENCE:g} s"}
+    except InstallError as error:
+        return {"access": str(error)}
 
 
 def _look_at(store: str, root: int | None) -> dict[str, Any]:

@@ -12,7 +12,9 @@ import ipaddress
 import os
 from collections.abc import Collection, Iterator
 
-_LISTENING = "0A"
+from .process import open_files, proc_text
+
+_LISTENING, _ESTABLISHED = "0A", "01"
 _TABLES = ("tcp", "tcp6")
 
 
@@ -34,37 +36,35 @@ def is_listening(pid: int, addresses: Collection[tuple[str, int]]) -> bool:
 
 def holds_lock(pid: int, store: str) -> bool:
     """Return whether the process holds the lock of a kahaDB store; False also where its descriptors cannot be read."""
-    place = f"/proc/{pid}/fd"
-    try:
-        numbers = os.listdir(place)
-    except OSError:
-        return False
     with contextlib.suppress(OSError):
         store = os.readlink(store)  # behind a guard a link to the generation in force
     wanted = [os.path.basename(os.path.normpath(store)), "lock"]
-    for number in numbers:
-        with contextlib.suppress(OSError):
-            # Neither asks the file system, which may be a share whose server is away.
-            if os.readlink(f"{place}/{number}").split("/")[-2:] == wanted:
-                with open(f"/proc/{pid}/fdinfo/{number}", encoding="ascii") as file:
-                    if any(line.startswith("lock:") and " WRITE " in line for line in file):
-                        return True
-    return False
+    try:
+        # This asks no file system, which may be a share whose server is away.
+        numbers = [number for number, path in open_files(pid) if path.split("/")[-2:] == wanted]
+    except OSError:
+        return False
+    lines = [line for number in numbers for line in proc_text(pid, f"fdinfo/{number}").splitlines()]
+    return any(line.startswith("lock:") and " WRITE " in line for line in lines)
 
 
 def _listeners(pid: int) -> Iterator[tuple[int, str, int]]:
     """Yield uid, address and port of every listening socket in the network that the process sees."""
+    for words in _sockets(pid):
+        if words[3] == _LISTENING:
+            host, _, port = words[1].partition(":")
+            yield int(words[7]), _address(host), int(port, 16)
+
+
+def is_connected(port: int) -> bool:
+    """Return whether somebody is connected to a port of this machine."""
+    return any(words[1].endswith(f":{port:04X}") and words[3] == _ESTABLISHED for words in _sockets(os.getpid()))
+
+
+def _sockets(pid: int) -> Iterator[list[str]]:
+    """Yield the words of /proc/PID/net/tcp for each socket, by position: 1 local address, 3 state, 7 uid."""
     for table in _TABLES:
-        try:
-            with open(f"/proc/{pid}/net/{table}", encoding="ascii") as file:
-                lines = file.read().splitlines()[1:]
-        except OSError:
-            continue
-        # local address, remote address, state, queues, timer, retransmits, account
-        for words in map(str.split, lines):
-            if words[3] == _LISTENING:
-                host, _, port = words[1].partition(":")
-                yield int(words[7]), _address(host), int(port, 16)
+        yield from map(str.split, proc_text(pid, f"net/{table}").splitlines()[1:])
 
 
 def _address(text: str) -> str:

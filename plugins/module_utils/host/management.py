@@ -19,13 +19,7 @@ import time
 from collections.abc import Iterator
 
 from ..install.configuration_archive import InstallError
-from .process import (
-    Process,
-    account_of,
-    group_of,
-    process_handle,
-    send_signal,
-)
+from .process import Process, account_of, group_of, process_handle, send_signal, status_field
 
 _WAIT = 10.0
 _POLL = 0.05
@@ -113,7 +107,7 @@ def _ask(process: Process, *words: str) -> str:
     Raises InstallError if the JVM does not answer or refuses.
     """
     pid = process.pid
-    inside = _pid_inside(pid)
+    inside = (status_field(pid, "NSpid") or [str(pid)])[-1]
     path = f"/proc/{pid}/root/tmp/.java_pid{inside}"
     uid, gid = _account(process)
     data = b"".join(word.encode() + b"\0" for word in ("1", *words, *[""] * (4 - len(words))))
@@ -167,11 +161,6 @@ def _account(process: Process) -> tuple[int, int]:
     if uid is None or gid is None:
         raise InstallError(f"process {process.pid} is gone, or runs with more than one account: it is not asked")
     return uid, gid
-
-
-def _pid_inside(pid: int) -> str:
-    with open(f"/proc/{pid}/status") as file:
-        return next((line.split()[-1] for line in file if line.startswith("NSpid:")), str(pid))
 
 
 @contextlib.contextmanager

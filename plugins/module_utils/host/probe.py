@@ -17,11 +17,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from ..protocols import (
-    is_encrypted,
-    protocol_of,
-    supports_round_trip,
-)
+from ..protocols import is_encrypted, protocol_of, supports_round_trip
 from .timeouts import PROBE
 
 TOPIC = "activemq.fleet.probe"
@@ -82,7 +78,7 @@ def ask(
     is_agreed = False
     speak: Callable[[socket.socket, Login], str] | None = _PROTOCOLS.get(protocol_of(scheme))
     try:
-        with _connect(address, is_encrypted(scheme), timeout) as connection:
+        with connect(scheme, address, timeout) as connection:
             is_agreed = True
             if speak is None:
                 return Answer(True, None, "accepts connections")
@@ -113,9 +109,10 @@ def speaks(scheme: str) -> bool:
     return protocol_of(scheme) in _PROTOCOLS
 
 
-def _connect(address: tuple[str, int], encrypted: bool, timeout: float) -> socket.socket:
+def connect(scheme: str, address: tuple[str, int], timeout: float) -> socket.socket:
+    """Return a connection to a connector of this machine's broker, over TLS where the scheme has it. Raises OSError."""
     connection = socket.create_connection(address, timeout)
-    if not encrypted:
+    if not is_encrypted(scheme):
         return connection
     # It asks this machine's own broker whether it lives; whose certificate it shows is not the question.
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -166,21 +163,26 @@ def _openwire(connection: socket.socket, _login: Login) -> str:
 
 def _stomp(connection: socket.socket, login: Login) -> str:
     token = os.urandom(8).hex()
-    headers = {"login": login.username, "passcode": login.password} if login.username else {}
-    _send_frame(connection, "CONNECT", headers)
+    send_frame(connection, "CONNECT", stomp_account(login))
     _expect_frame(connection, "CONNECTED")
     destination = f"/topic/{TOPIC}"
     with _greeted("CONNECTED over STOMP"):
-        _send_frame(connection, "SUBSCRIBE", {"destination": destination, "receipt": "s"})
+        send_frame(connection, "SUBSCRIBE", {"destination": destination, "receipt": "s"})
         _expect_frame(connection, "RECEIPT")
-        _send_frame(connection, "SEND", {"destination": destination, "persistent": "false"}, token)
+        send_frame(connection, "SEND", {"destination": destination, "persistent": "false"}, token)
         while token not in _expect_frame(connection, "MESSAGE"):
             pass
-    _send_frame(connection, "DISCONNECT", {})
+    send_frame(connection, "DISCONNECT", {})
     return "CONNECTED, and gave a message back over STOMP"
 
 
-def _send_frame(connection: socket.socket, command: str, headers: dict[str, str], body: str = "") -> None:
+def stomp_account(login: Login) -> dict[str, str]:
+    """Return the headers of STOMP's CONNECT frame that name an account; none where everybody is let in."""
+    return {"login": login.username, "passcode": login.password} if login.username else {}
+
+
+def send_frame(connection: socket.socket, command: str, headers: dict[str, str], body: str = "") -> None:
+    """Send one frame of STOMP 1.0."""
     lines = "".join(f"{name}:{value}\n" for name, value in headers.items())
     connection.sendall(f"{command}\n{lines}\n{body}\0".encode())
 

@@ -58,11 +58,23 @@ def boot_id() -> str:
 
 def read_process(pid: int) -> Process | None:
     """Return the process with a pid; None when it is gone, dead or a thread of the kernel."""
-    command = tuple(part.decode(errors="replace") for part in _contents(pid, "cmdline").split(b"\0")[:-1])
-    fields = _contents(pid, "stat").rpartition(b")")[2].split()
-    if not command or not fields or fields[0] in (b"Z", b"X"):
+    command = tuple(proc_text(pid, "cmdline").split("\0")[:-1])
+    fields = _stat_fields(pid)
+    if not command or not fields or fields[0] in ("Z", "X"):
         return None
-    return Process(pid, int(fields[19]) / os.sysconf("SC_CLK_TCK"), fields[0].decode(), command)
+    return Process(pid, int(fields[19]) / os.sysconf("SC_CLK_TCK"), fields[0], command)
+
+
+def process_ids() -> list[int]:
+    """Return the pids of all processes that this one sees, sorted."""
+    return sorted(int(name) for name in os.listdir("/proc") if name.isdigit())
+
+
+def open_files(pid: int) -> Iterator[tuple[str, str]]:
+    """Yield the number of each open descriptor of a process, and the path it leads to. Raises OSError if hidden."""
+    for number in os.listdir(f"/proc/{pid}/fd"):
+        with contextlib.suppress(OSError):
+            yield number, os.readlink(f"/proc/{pid}/fd/{number}")
 
 
 def find_broker(base: str, unit: str | None = None) -> Process | None:
@@ -73,11 +85,11 @@ def find_broker(base: str, unit: str | None = None) -> Process | None:
     wanted = f"-Dactivemq.base={base}"
     unit = unit or f"{os.path.basename(base)}.service"
     accounts = {0, account_of_broker(base)} - {None}
-    roots = _systemd_roots()
+    patterns = _unit_patterns(unit)
     inside, outside = [], []
-    for pid in sorted(int(name) for name in os.listdir("/proc") if name.isdigit()):
+    for pid in process_ids():
         # Who runs it comes first: to read a command line is to read the memory of that process.
-        is_inside = _is_below(roots, pid, unit)
+        is_inside = _is_below(pid, patterns)
         if not is_inside and account_of(pid) not in accounts:
             continue
         process = read_process(pid)
@@ -87,7 +99,7 @@ def find_broker(base: str, unit: str | None = None) -> Process | None:
         if is_inside:
             inside.append(process)
         else:
-            outside.append((_open_files(pid, base), process))
+            outside.append((_holds_files(pid, base), process))
     if len(inside) > 1:
         main = _main_pid(unit)
         inside = [process for process in inside if process.pid == main] or inside
@@ -104,7 +116,7 @@ def _is_guard(process: Process) -> bool:
 
 def guard_of(broker: Process) -> int | None:
     """Return the pid of the guard that started a broker; None where no guard did."""
-    fields = _contents(broker.pid, "stat").rpartition(b")")[2].split()
+    fields = _stat_fields(broker.pid)
     parent = read_process(int(fields[1])) if fields else None
     is_guarded = parent is not None and _is_guard(parent) and parent.command[-len(broker.command) :] == broker.command
     return parent.pid if parent and is_guarded else None
@@ -125,20 +137,23 @@ def account_of(pid: int) -> int | None:
     The owner of /proc/PID would be the effective uid alone, the owner of a file there root for a process that
     hides its memory.
     """
-    return _id_in_status(pid, b"Uid:")
+    return _id_in_status(pid, "Uid")
 
 
 def group_of(pid: int) -> int | None:
     """Return the gid that a process runs as; None when it is gone, or when it has more than one."""
-    return _id_in_status(pid, b"Gid:")
+    return _id_in_status(pid, "Gid")
 
 
-def _id_in_status(pid: int, field: bytes) -> int | None:
-    for line in _contents(pid, "status").splitlines():
-        if line.startswith(field):
-            real_effective_saved = set(line.split()[1:4])
-            return int(real_effective_saved.pop()) if len(real_effective_saved) == 1 else None
-    return None
+def _id_in_status(pid: int, field: str) -> int | None:
+    real_effective_saved = set(status_field(pid, field)[:3])
+    return int(real_effective_saved.pop()) if len(real_effective_saved) == 1 else None
+
+
+def status_field(pid: int, field: str) -> list[str]:
+    """Return the words of a field of /proc/PID/status, such as ``Uid``; none when the process is gone or hidden."""
+    lines = (line.partition(":") for line in proc_text(pid, "status").splitlines())
+    return next((text.split() for name, _, text in lines if name == field), [])
 
 
 def is_in_unit(pid: int, unit: str) -> bool:
@@ -146,43 +161,35 @@ def is_in_unit(pid: int, unit: str) -> bool:
 
     Only systemd puts a process below slices alone: an account's own units lie below its user@UID.service.
     """
-    return _is_below(_systemd_roots(), pid, unit)
+    return _is_below(pid, _unit_patterns(unit))
 
 
-def _systemd_roots() -> dict[str, str]:
-    """Return, by hierarchy, the cgroup below which the system's own systemd, process 1, has its slices."""
-    return {kind: path.partition("/init.scope")[0] for kind, path in _cgroups(1) if path.endswith("/init.scope")}
+def _unit_patterns(unit: str) -> dict[str, re.Pattern[str]]:
+    """Return, by hierarchy, what matches the cgroups of a unit of the system's own systemd, process 1."""
+    roots = {kind: path.partition("/init.scope")[0] for kind, path in _cgroups(1) if path.endswith("/init.scope")}
+    below = r"(?:/[^/]+\.slice)*/" + re.escape(unit) + r"(?:/.*)?"
+    return {kind: re.compile(re.escape(roots.get(kind, "")) + below) for kind in _HIERARCHIES}
 
 
-def _is_below(roots: Mapping[str, str], pid: int, unit: str) -> bool:
-    slices = r"(?:/[^/]+\.slice)*/"
-    for kind, path in _cgroups(pid):
-        if re.fullmatch(re.escape(roots.get(kind, "")) + slices + re.escape(unit) + r"(?:/.*)?", path):
-            return True
-    return False
+def _is_below(pid: int, patterns: Mapping[str, re.Pattern[str]]) -> bool:
+    return any(patterns[kind].fullmatch(path) for kind, path in _cgroups(pid))
 
 
 def _cgroups(pid: int) -> Iterator[tuple[str, str]]:
     """Yield each cgroup hierarchy that systemd uses, with the process's path in it (cgroups(7))."""
-    for line in _contents(pid, "cgroup").decode(errors="replace").splitlines():
+    for line in proc_text(pid, "cgroup").splitlines():
         _, kind, path = line.split(":", 2)
         if kind in _HIERARCHIES:
             yield kind, path
 
 
-def _open_files(pid: int, base: str) -> int:
+def _holds_files(pid: int, base: str) -> int:
     """Return 2 if a process has files below ``base`` or a broker's jars open, 0 if not, 1 if that cannot be seen."""
-    directory = f"/proc/{pid}/fd"
     try:
-        numbers = os.listdir(directory)
+        is_holder = any(path.startswith(f"{base}/") or _JAR.search(path) for _, path in open_files(pid))
     except OSError:
         return 1
-    for number in numbers:
-        with contextlib.suppress(OSError):
-            target = os.readlink(f"{directory}/{number}")
-            if target.startswith(f"{base}/") or _JAR.search(target):
-                return 2
-    return 0
+    return 2 if is_holder else 0
 
 
 def _main_pid(unit: str) -> int | None:
@@ -194,13 +201,23 @@ def _main_pid(unit: str) -> int | None:
         return None
 
 
-def _contents(pid: int, name: str) -> bytes:
-    """Return the content of a file in /proc/PID; empty when the process is gone or hidden."""
+def _stat_fields(pid: int) -> list[str]:
+    """Return the fields of /proc/PID/stat after the program's name, which may hold anything; none without one."""
+    return proc_text(pid, "stat").rpartition(")")[2].split()
+
+
+def proc_text(pid: int, name: str) -> str:
+    """Return the text of a file in /proc/PID; empty when the process is gone or hidden."""
+    return text_of(f"/proc/{pid}/{name}")
+
+
+def text_of(path: str) -> str:
+    """Return the text of a small file of the system's; empty where it cannot be read."""
     try:
-        with open(f"/proc/{pid}/{name}", "rb") as file:
-            return file.read()
+        with open(path, "rb") as file:
+            return file.read().decode(errors="replace")
     except OSError:
-        return b""
+        return ""
 
 
 def is_same(process: Process) -> bool:

@@ -12,15 +12,14 @@ from __future__ import annotations
 import os
 import select
 import socket
-import ssl
 import time
 from collections.abc import Iterable
 from typing import Any
 
 from ..install.configuration_archive import InstallError
 from ..protocols import protocol_of
-from .broker_configuration import Listener, read_deployed
-from .probe import Login
+from .broker_configuration import read_deployed
+from .probe import Login, connect, send_frame, stomp_account
 from .versions import Layout
 
 _TIMEOUT = 30.0
@@ -38,13 +37,13 @@ def hold(base: str, queues: Iterable[str], seconds: float) -> dict[str, Any]:
     name = layout.current_name()
     if name is None:
         raise InstallError(f"{layout.current} is not there: no broker is configured")
-    deployed = read_deployed(layout.directory(name), layout.base)
+    deployed = read_deployed(layout, name)
     listener = next((one for one in deployed.listeners if protocol_of(one.scheme) == "stomp"), None)
     if listener is None:
         raise InstallError("this broker has no STOMP connector: add one to activemq_connectors while you migrate")
     wanted = sorted(set(queues))
     try:
-        with _connect(listener) as connection:
+        with connect(listener.scheme, listener.address, _TIMEOUT) as connection:
             for number, queue in enumerate(wanted):
                 _subscribe(connection, deployed.login if number == 0 else None, queue, number)
             _wait(connection, seconds)
@@ -53,30 +52,13 @@ def hold(base: str, queues: Iterable[str], seconds: float) -> dict[str, Any]:
     return {"changed": False, "queues": wanted, "seconds": seconds}
 
 
-def _connect(listener: Listener) -> socket.socket:
-    connection = socket.create_connection(listener.address, _TIMEOUT)
-    if not listener.scheme.endswith("ssl"):
-        return connection
-    # This machine's own broker; whose certificate it shows is not the question.
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    return context.wrap_socket(connection)
-
-
 def _subscribe(connection: socket.socket, login: Login | None, queue: str, number: int) -> None:
     if login is not None:
-        account = {"login": login.username, "passcode": login.password} if login.username else {}
-        _send(connection, "CONNECT", account)
+        send_frame(connection, "CONNECT", stomp_account(login))
         _expect(connection, "CONNECTED")
     headers = {"destination": f"/queue/{queue}", "id": str(number), "ack": "client", "selector": _NOTHING}
-    _send(connection, "SUBSCRIBE", {**headers, "receipt": str(number)})
+    send_frame(connection, "SUBSCRIBE", {**headers, "receipt": str(number)})
     _expect(connection, "RECEIPT")
-
-
-def _send(connection: socket.socket, command: str, headers: dict[str, str]) -> None:
-    lines = "".join(f"{name}:{value}\n" for name, value in headers.items())
-    connection.sendall(f"{command}\n{lines}\n\0".encode())
 
 
 def _expect(connection: socket.socket, command: str) -> None:

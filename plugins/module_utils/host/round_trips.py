@@ -62,9 +62,8 @@ def _place(text: str) -> tuple[str, tuple[str, int]]:
 
 def _login(base: str) -> probe.Login:
     layout = Layout(os.path.abspath(base))
-    name = layout.current_name()
     try:
-        return read_deployed(layout.directory(name), layout.base).login if name else probe.Login()
+        return read_deployed(layout, layout.current_name()).login
     except (OSError, ParseError) as error:
         raise InstallError(f"{layout.base}: the configuration cannot be read: {error}") from None
 

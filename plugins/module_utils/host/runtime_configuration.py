@@ -20,7 +20,7 @@ from xml.etree import ElementTree
 
 from ..install import pending_restart
 from ..install.configuration_archive import File
-from .broker_configuration import read_properties
+from .broker_configuration import elements, read_properties
 from .process import find_broker
 from .untrusted_paths import UntrustedPathError, open_file
 from .versions import Layout, Version
@@ -112,24 +112,16 @@ class _Document:
         self.links: list[str] = []
         self.accounts: list[str] = []
         self.period = 0.0
-        for plugin in _all(root, "runtimeConfigurationPlugin"):
+        for plugin in elements(root, "runtimeConfigurationPlugin"):
             self.period = int(plugin.get("checkPeriod", "0")) / 1000
-        for broker in _all(root, "broker"):
-            for group in [child for child in broker if _name(child) == "networkConnectors"]:
+        for broker in elements(root, "broker"):
+            for group in [child for child in broker if child.tag.rpartition("}")[2] == "networkConnectors"]:
                 self.links += [_text(link) for link in group]
                 broker.remove(group)
-        for plugin in [*_all(root, "simpleAuthenticationPlugin"), *_all(root, "authorizationEntries")]:
+        for plugin in [*elements(root, "simpleAuthenticationPlugin"), *elements(root, "authorizationEntries")]:
             self.accounts.append(_text(plugin))
             plugin.clear()
         self.rest = _text(root)
-
-
-def _all(root: ElementTree.Element, name: str) -> list[ElementTree.Element]:
-    return [element for element in root.iter() if isinstance(element.tag, str) and _name(element) == name]
-
-
-def _name(element: ElementTree.Element) -> str:
-    return str(element.tag).rpartition("}")[2]
 
 
 def _text(element: ElementTree.Element) -> str:

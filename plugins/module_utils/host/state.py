@@ -123,12 +123,10 @@ def _look_once(layout: Layout, unit: str | None, recent: float) -> tuple[dict[st
 
 
 def _deployed(layout: Layout, name: str | None) -> Deployed:
-    if name is None:
-        return Deployed()
     try:
-        return read_deployed(layout.directory(name), layout.base)
+        return read_deployed(layout, name)
     except (OSError, ParseError) as error:
-        raise InstallError(f"{layout.directory(name)}/conf/activemq.xml cannot be read: {error}") from None
+        raise InstallError(f"{layout.directory(name or '')}/conf/activemq.xml cannot be read: {error}") from None
 
 
 def _ask(deployed: Deployed) -> dict[str, probe.Answer]:

@@ -25,12 +25,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from ..install.configuration_archive import InstallError
-from .untrusted_paths import (
-    UntrustedPathError,
-    account_name,
-    foreign_owner,
-    open_directory,
-)
+from .untrusted_paths import UntrustedPathError, account_name, foreign_owner, open_directory
 
 _T = TypeVar("_T")
 PATIENCE = 4 * 3600.0
@@ -140,10 +135,12 @@ def run_as(
     errors: Sequence[type[Exception]] = (),
     patience: float = PATIENCE,
     memory: int | None = None,
+    in_child: bool = False,
 ) -> _T:
     """Return what ``function(*arguments)`` returns when it runs as ``account``; it must be JSON (tuples become lists).
 
-    Where this process is that account already the function is called here, without a child and without limits.
+    Where this process is that account already the function is called here, without a child and without limits, unless
+    ``in_child`` wants the limits all the same.
     ``patience``: seconds after which the child is killed. ``memory``: bytes that the function may
     take; None: no limit. What it prints is discarded.
 
@@ -151,11 +148,11 @@ def run_as(
     exception of no known kind; InstallError, UntrustedPathError, OSError and the classes in ``errors`` (made from the
     message) as the function raised them.
     """
-    if account.is_own:
+    if account.is_own and not in_child:
         return function(*arguments)
-    if os.geteuid() != 0:
+    if os.geteuid() != 0 and not account.is_own:
         raise AccountError(f"only root or {account.name} itself can do this: use become")
-    if account.uid == 0:
+    if account.uid == 0 and not account.is_own:
         raise AccountError("a child that is to give up root cannot stay root")
     reading, writing = os.pipe()
     child = os.fork()
@@ -190,7 +187,8 @@ def _run_in_child(account: Account, function: Callable[[], Any], writing: int, m
         os.umask(0o077)
         _set_limits(memory)
         try:
-            _give_up_root(account)
+            if not account.is_own:
+                _give_up_root(account)
             text = json.dumps({"result": function()})
         except MemoryError:
             text = json.dumps({"error": "AccountError", "message": f"it takes more than {(memory or 0) >> 20} MiB"})

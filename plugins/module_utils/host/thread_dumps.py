@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from .process import Process, process_handle, send_signal
+from .process import Process, proc_text, process_handle, send_signal, status_field
 
 COUNT = 3
 PAUSE = 5.0
@@ -85,21 +85,18 @@ def kernel_view(pid: int) -> str:
     except OSError:
         return ""
     for thread in threads:
-        directory = f"/proc/{pid}/task/{thread}"
-        fields = contents(f"{directory}/stat").rpartition(")")[2].split()
+        fields = proc_text(pid, f"task/{thread}/stat").rpartition(")")[2].split()
         state = fields[0] if fields else "?"
         ticks = sum(map(int, fields[11:13])) if len(fields) > 12 else 0
-        name, wait = contents(f"{directory}/comm").strip(), contents(f"{directory}/wchan").strip() or "-"
-        lines.append(f"{thread:>8} {state} cpu={ticks / os.sysconf('SC_CLK_TCK'):.2f}s {wait} {name}")
+        name, wait = (proc_text(pid, f"task/{thread}/{file}").strip() for file in ("comm", "wchan"))
+        lines.append(f"{thread:>8} {state} cpu={ticks / os.sysconf('SC_CLK_TCK'):.2f}s {wait or '-'} {name}")
     return "\n".join(lines) + "\n"
 
 
 def catches_quit(pid: int) -> bool:
     """Return whether the process has a handler of its own for SIGQUIT."""
-    for line in contents(f"/proc/{pid}/status").splitlines():
-        if line.startswith("SigCgt:"):
-            return bool(int(line.split()[1], 16) & (1 << (signal.SIGQUIT - 1)))
-    return False
+    caught = status_field(pid, "SigCgt")
+    return bool(caught) and bool(int(caught[0], 16) & (1 << (signal.SIGQUIT - 1)))
 
 
 def _wait(read: Callable[[], str]) -> str:
@@ -161,12 +158,3 @@ def _of_journal(pid: int) -> Callable[[], str]:
         return more.decode(errors="replace")
 
     return read
-
-
-def contents(path: str) -> str:
-    """Return the text of a file of /proc or /etc; empty where there is none."""
-    try:
-        with open(path, "rb") as file:
-            return file.read().decode(errors="replace")
-    except OSError:
-        return ""

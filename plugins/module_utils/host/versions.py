@@ -18,11 +18,7 @@ from dataclasses import dataclass
 
 from ..install.configuration_archive import File, InstallError
 from ..install.disk import Owner
-from .untrusted_paths import (
-    UntrustedPathError,
-    open_directory,
-    open_file,
-)
+from .untrusted_paths import UntrustedPathError, open_directory, open_file
 
 MANIFEST = ".fleet-manifest.json"
 RECORD = ".fleet-install.json"

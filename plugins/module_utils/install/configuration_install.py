@@ -16,20 +16,10 @@ from dataclasses import dataclass, field
 
 from ..host import runtime_configuration
 from ..host.untrusted_paths import account_name, foreign_owner
-from ..host.versions import (
-    DIRECTORY_MODE,
-    Layout,
-    manifest_and_record,
-    read_version,
-    tree_id,
-)
+from ..host.versions import DIRECTORY_MODE, Layout, manifest_and_record, read_version, tree_id
 from . import disk, pending_restart
 from .configuration_archive import File, InstallError
-from .difference import (
-    changed_contents,
-    changed_files,
-    differences,
-)
+from .difference import changed_contents, changed_files, differences
 from .disk import Owner
 
 KEEP = 5

@@ -20,18 +20,8 @@ from typing import Any
 from ..host.process import find_broker
 from ..host.versions import Layout
 from . import pending_restart
-from .configuration_archive import (
-    File,
-    InstallError,
-    unpack,
-)
-from .configuration_install import (
-    KEEP,
-    Outcome,
-    Owners,
-    install,
-    put_back,
-)
+from .configuration_archive import File, InstallError, unpack
+from .configuration_install import KEEP, Outcome, Owners, install, put_back
 from .difference import blot
 from .vendor_files import vendor_files
 

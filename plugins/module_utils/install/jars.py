@@ -13,6 +13,7 @@ import tarfile
 import zipfile
 from typing import IO
 
+from ..host.process import open_files, process_ids
 from .configuration_archive import InstallError
 
 _BROKER_JAR = re.compile(r"(activemq-(?:broker|core|all))(?:-(\d[^/]*))?\.jar")
@@ -124,16 +125,8 @@ def processes_in(home: str) -> list[int]:
     """
     inside = os.path.realpath(home) + "/"
     found = []
-    for pid in sorted(int(name) for name in os.listdir("/proc") if name.isdigit()):
+    for pid in process_ids():
         with contextlib.suppress(OSError):
-            if any(_leads_into(inside, f"/proc/{pid}/fd/{number}") for number in os.listdir(f"/proc/{pid}/fd")):
+            if any(path.startswith(inside) and not path.endswith(" (deleted)") for _, path in open_files(pid)):
                 found.append(pid)
     return found
-
-
-def _leads_into(inside: str, link: str) -> bool:
-    try:
-        target = os.readlink(link)
-    except OSError:
-        return False
-    return target.startswith(inside) and not target.endswith(" (deleted)")

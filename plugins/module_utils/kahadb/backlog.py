@@ -46,8 +46,7 @@ def count_backlog(base: str, user: str | None = None) -> dict[str, Any]:
     cannot be counted.
     """
     layout = Layout(os.path.abspath(base))
-    name = layout.current_name()
-    store = read_deployed(layout.directory(name), layout.base).store if name else ""
+    store = read_deployed(layout, layout.current_name()).store
     if not store:
         raise InstallError(f"{layout.current} names no kahaDB store: only that can be counted")
     process = find_broker(layout.base)

@@ -26,17 +26,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from ..host.system_accounts import (
-    Account,
-    account_for,
-    account_to_rename_as,
-    run_as,
-)
-from ..host.untrusted_paths import (
-    Directory,
-    UntrustedPathError,
-    open_directory,
-)
+from ..host.system_accounts import Account, account_for, account_to_rename_as, run_as
+from ..host.untrusted_paths import Directory, UntrustedPathError, open_directory
 from ..install.configuration_archive import InstallError
 from . import resync_plans, store_files
 from .resync_plans import ResyncPlan
@@ -84,14 +75,9 @@ def manifest(store: str, user: str | None = None) -> dict[str, dict[str, Any]]:
     return found
 
 
-def is_locked(store: str, user: str | None = None) -> bool:
-    """Return whether a broker holds the lock of the store. Raises InstallError, OSError."""
-    return bool(run_as(account_for(store, user), store_files.is_locked, store))
-
-
-def allocated(store: str, user: str | None = None) -> int:
-    """Return the bytes that a store takes of its disk. Raises InstallError, OSError."""
-    return int(run_as(account_for(store, user), store_files.allocated_bytes, store))
+def refuse_locked(store: str, user: str | None = None) -> None:
+    """Raise InstallError where a broker holds the lock of the store; OSError."""
+    run_as(account_for(store, user), store_files.refuse_locked, store)
 
 
 def obstacle(store: str, needed: int = 0, user: str | None = None) -> str:

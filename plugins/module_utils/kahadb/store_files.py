@@ -17,11 +17,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from ..host.untrusted_paths import (
-    Directory,
-    UntrustedPathError,
-    open_directory,
-)
+from ..host.untrusted_paths import Directory, UntrustedPathError, open_directory
 from ..install.configuration_archive import InstallError
 
 LOCK = "lock"

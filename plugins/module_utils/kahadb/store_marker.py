@@ -9,14 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 from ..host.broker_configuration import FENCED, has_messages
-from ..host.system_accounts import (
-    Account,
-    account_for,
-    account_to_rename_as,
-    is_account,
-    own_account,
-    run_as,
-)
+from ..host.system_accounts import Account, account_for, account_to_rename_as, is_account, own_account, run_as
 from ..host.untrusted_paths import Directory, open_directory
 from ..install.configuration_archive import InstallError
 

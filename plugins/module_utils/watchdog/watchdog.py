@@ -22,22 +22,9 @@ from dataclasses import replace
 from xml.etree.ElementTree import ParseError
 
 from ..host import broker_log, held_by_process, probe
-from ..host.broker_configuration import (
-    Deployed,
-    Listener,
-    read_deployed,
-)
+from ..host.broker_configuration import Deployed, Listener, read_deployed
 from ..host.judge import Evidence
-from ..host.process import (
-    Process,
-    find_broker,
-    is_in_unit,
-    is_same,
-    process_handle,
-    read_process,
-    send_signal,
-    uptime,
-)
+from ..host.process import Process, find_broker, is_in_unit, is_same, process_handle, read_process, send_signal, uptime
 from ..host.timeouts import PROBE, WATCH_INTERVAL
 from ..host.versions import Layout
 from ..install import pending_restart
@@ -62,7 +49,7 @@ class Watchdog:
         self._process: Process | None = None
         self._known: tuple[int, float] | None = None
         self._count = hang_detection.Count()
-        self._read: tuple[str, Deployed] | None = None
+        self._read: tuple[str | None, Deployed] | None = None
 
     def turn(self) -> None:
         """Observe the broker once, and warn or kill if the classification has lasted."""
@@ -116,10 +103,8 @@ class Watchdog:
         owed = pending_restart.read(self._layout)
         is_owed = owed is not None and not owed.is_settled_by(process)
         name = owed.previous if owed and is_owed and owed.previous else self._layout.current_name()
-        if name is None:
-            return Deployed()
         if self._read is None or self._read[0] != name:
-            self._read = (name, read_deployed(self._layout.directory(name), self._layout.base))
+            self._read = (name, read_deployed(self._layout, name))
         return self._read[1]
 
     def _ask(self, deployed: Deployed) -> dict[str, probe.Answer]:
@@ -204,19 +189,7 @@ def kill(process: Process) -> bool:
 
 def has_peer(listener: Listener | None) -> bool:
     """Return whether somebody is connected to a listener's port on this machine: of a master, its slave."""
-    if listener is None:
-        return False
-    wanted = f":{listener.address[1]:04X}"
-    for name in ("/proc/net/tcp", "/proc/net/tcp6"):
-        try:
-            with open(name, encoding="ascii") as file:
-                lines = file.read().splitlines()[1:]
-        except OSError:
-            continue
-        # local address, remote address, state: 01 is established
-        if any(words[1].endswith(wanted) and words[3] == "01" for words in map(str.split, lines)):
-            return True
-    return False
+    return listener is not None and held_by_process.is_connected(listener.address[1])
 
 
 def read_kills(path: str | None) -> list[float]:
