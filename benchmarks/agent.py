@@ -17,7 +17,8 @@ from typing import Any
 
 import structlog
 
-from activemq_agent.config import Broker, Config, Secret
+from activemq_agent.config import Config
+from activemq_agent.config_values import Broker, Secret
 from activemq_agent.publishing import Publisher
 from activemq_agent.store import Store
 from activemq_fleet.addresses import Address

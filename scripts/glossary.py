@@ -76,7 +76,7 @@ CHAPTERS: dict[str, tuple[Word, ...]] = {
     "Events": (
         Word("event", "a message of an agent, with an identity of its own", "audit.event_records:Event"),
         Word("journal", "an agent's record of what it accepted, published and handled", "audit.journals:*"),
-        Word("outbox", "the events of an agent that no broker has acknowledged", f"{_AGENT}publishing:Outbox"),
+        Word("outbox", "the events of an agent that no broker has acknowledged", f"{_AGENT}store.outbox:*"),
         Word(
             "transaction",
             "the writes to an agent's store that one commit makes durable",

@@ -9,13 +9,15 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from random import Random
-from typing import Any
+from typing import Any, cast
 
-from activemq_agent.config import Broker, Config
+from activemq_agent.config import Config
+from activemq_agent.config_values import Broker
+from activemq_agent.connection_events import SessionEvent, TransportUp
 from activemq_agent.identity import id_in
 from activemq_agent.packet_limits import MOST_ANSWERS, ReceiveBudget
-from activemq_agent.session import PassedOver, Session, SessionEvent, TransportUp, _client
-from activemq_agent.store import Receipt
+from activemq_agent.session import Session
+from activemq_agent.store import Receipt, Store
 from activemq_agent.subscribing import Subscriber
 from activemq_fleet.render.checks import remaining_length
 
@@ -89,13 +91,15 @@ class _Run:
         self.ours, self.theirs = socket.socketpair()
         self.theirs.setblocking(False)
         self.client: Any = None
-        config = Config(urls=(Broker("b", 1),), client_id="h", topics=("a/#",), packet_bytes=LARGEST)
-        self.subscriber = Subscriber(config, _Store(), log=_Log(), open_session=self.open)
+        self.config = Config(urls=(Broker("b", 1),), client_id="h", topics=("a/#",), packet_bytes=LARGEST)
+        self.subscriber = Subscriber(self.config, cast(Store, _Store()), log=_Log(), open_session=self.open)
         self.subscriber.link.start()
 
     def open(self, _broker: int, conn: int, put: Callable[[SessionEvent], None]) -> Session:
-        self.client = _client("h", False, LARGEST, self.intake, lambda: put(PassedOver(conn)))
-        session = Session(self.client, conn, ("b", 1), 10, put, self.intake)
+        session = Session(
+            Broker("b", 1), self.config, client_id="h", clean=False, on_event=put, conn=conn, intake=self.intake
+        )
+        self.client = session._client
         self.ours.setblocking(False)
         self.client._sock = self.ours
         put(TransportUp(conn))

@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from threading import Thread
 
-from activemq_agent.store import Store
+from activemq_agent.store import Sent, Store
 
 CALLERS = 4
 
@@ -36,15 +36,16 @@ def send(store: Store) -> None:
         events = store.outgoing(20, after)
         if events:
             after = events[-1].seq
-            store.sent([(event.seq, 1, event.seq % 65535, "b") for event in events])
-            store.acknowledged([event.seq for event in events[::2]], proved=True)
+            wire = [Sent(event.seq, 1, event.seq % 65535, "b") for event in events]
+            store.sent_later(wire).result()
+            store.acknowledged_later(wire[::2], proved=True).result()
 
 
 def handle(store: Store) -> None:
     """As a subscriber does, with ids that no earlier run has used."""
     run = os.getpid()
     for number in itertools.count():
-        receipt = store.received("in", b'{"eventId":"%d-%d"}' % (run, number), broker="b", conn=1)
+        receipt = store.received_later("in", b'{"eventId":"%d-%d"}' % (run, number), broker="b", conn=1).result()
         store.handling(receipt.rx)
         store.handled(receipt.rx)
         say(f"handled {receipt.event_id}")

@@ -20,10 +20,11 @@ import pytest
 import structlog
 
 from activemq_agent import publishing
-from activemq_agent.config import Broker, Config, Secret
+from activemq_agent.config import Config
+from activemq_agent.config_values import Broker, Secret
 from activemq_agent.connecting import Policy
+from activemq_agent.connection_events import Gone
 from activemq_agent.publishing import Publisher
-from activemq_agent.session import Gone
 from activemq_agent.store import Store
 from activemq_agent.subscribing import Subscriber
 from activemq_fleet.agent_topics import is_barrier
@@ -92,7 +93,7 @@ class Agent:
 
     def journal(self) -> list[dict[str, Any]]:
         """Every record so far."""
-        return [json.loads(line) for record in self.store.journal_after(0, 10**9) for line in record.line.splitlines()]
+        return [json.loads(line) for record in self.store.journal(10**9) for line in record.line.splitlines()]
 
     def ids(self, kind: str) -> list[str]:
         """Event ids of the records of a kind, barriers left out."""

@@ -21,7 +21,7 @@ from threading import Timer
 
 import pytest
 
-from activemq_agent.store import Store
+from activemq_agent.store import Sent, Store
 
 LOAD = Path(__file__).with_name("agent_store_load.py")
 SOURCE = Path(__file__).resolve().parents[2] / "src"
@@ -156,7 +156,7 @@ def test_nothing_that_was_accepted_is_lost_by_kill_9(tmp_path: Path, capsys: pyt
             assert store.damage is None
             assert store.epoch == epoch
             outgoing = store.outgoing(10**6)
-            records = [json.loads(record.line) for record in store.journal_after(0, 10**6)]
+            records = [json.loads(record.line) for record in store.journal(10**6)]
             # Every record of the journal there is, one after the other.
             assert [record["jseq"] for record in records] == list(range(jseq + 1, jseq + len(records) + 1))
             accepted = [record["event_id"] for record in records if record["kind"] == "accepted"]
@@ -165,11 +165,11 @@ def test_nothing_that_was_accepted_is_lost_by_kill_9(tmp_path: Path, capsys: pyt
             assert set(returned) <= set(accepted)
             assert set(accepted) - gone == {event.event_id for event in outgoing}
             assert handled <= {record["event_id"] for record in records if record["kind"] == "handled"}
-            assert not handled & {message.event_id for message in store.pending("#", 10**6)}
+            assert not handled & {message.event_id for message in store.pending("in", 10**6)}
             jseq, seq, promised = jseq + len(records), seq + len(accepted), promised + len(returned)
             kinds += [record["kind"] for record in records]
-            store.acknowledged([event.seq for event in outgoing], proved=True)
-            last = store.journal_after(0, 10**6)[-1]
+            store.acknowledged_later([Sent(event.seq, 1, 1, "b") for event in outgoing], proved=True).result()
+            last = store.journal(10**6)[-1]
             jseq = json.loads(last.line)["jseq"]
             store.journal_exported(last.position)
     if missing := {"accepted", "sent", "acknowledged", "received", "handling", "handled"} - set(kinds):

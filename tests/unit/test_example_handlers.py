@@ -129,12 +129,10 @@ def test_a_count_is_committed_with_its_event(tmp_path: Path) -> None:
     store = Store.open(tmp_path, agent="kiosk", limits=Limits(filters=("#",)))
     try:
         for handler in (handlers.count_member, handlers.count_member, handlers.discount_member):
-            receipt = store.received("topology/x", b'{"clusterId": "web"}', broker="b:1883", conn=1)
+            receipt = store.received_later("topology/x", b'{"clusterId": "web"}', broker="b:1883", conn=1).result()
             event = Event(None, "r", "topology/x", b'{"clusterId": "web"}', 1)
             handler(event)
-            with store.transaction(receipt.rx) as statements:
-                for sql, values in event.statements:
-                    statements.execute(sql, values)
+            store.handled_later(receipt.rx, event.statements).result()
     finally:
         store.close()
 

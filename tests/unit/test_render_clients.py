@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from activemq_agent.config import Config
-from activemq_agent.config_keys import KEYS
+from activemq_agent.config import KEYS, Config
 from activemq_agent.config_parser import read_config
 from activemq_fleet.errors import SettingsError
 from activemq_fleet.render import mode_of, render_agent, render_clients

@@ -11,19 +11,12 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from activemq_agent.agent_topics import canary_topic
-from activemq_agent.config import DAY, Broker, Config
-from activemq_agent.config_keys import KEYS, format_value, value_of
+from activemq_agent.config import DAY, KEYS, Config, format_value
+from activemq_agent.config_values import Broker
+from activemq_agent.connection_events import Connack, Gone, Message, SessionEvent, Suback, TransportUp
 from activemq_agent.errors import AgentError, ConfigError
 from activemq_agent.programs import unsafe_handlers
-from activemq_agent.session import (
-    Connack,
-    Gone,
-    Message,
-    Session,
-    SessionEvent,
-    Suback,
-    TransportUp,
-)
+from activemq_agent.session import Session
 from activemq_agent.tls import speaks_tls, tls_context
 
 E = TypeVar("E")
@@ -51,8 +44,7 @@ class Trial:
 
 def effective_lines(config: Config) -> list[str]:
     """Return the configuration as lines ``key = value`` of agent.conf, defaults included, secrets masked."""
-    lines = ((key.name, format_value(value_of(config, key))) for key in KEYS)
-    return [f"{name} = {text}".rstrip() for name, text in lines]
+    return [f"{key.name} = {format_value(key.value_in(config))}".rstrip() for key in KEYS]
 
 
 def refuse_short_memory(config: Config) -> None:
@@ -95,10 +87,11 @@ class _Attempt:
         self._steps: list[tuple[str, float]] = []
 
     def run(self, tls: ssl.SSLContext | None) -> Trial:
-        session = Session.open(
+        session = Session(
             self._broker, self._config, client_id=self._name, clean=True,
             on_event=self._events.put, conn=self._number, tls=tls,
         )  # fmt: skip
+        session.start()
         try:
             self._connect()
             self._round_trip(session)
@@ -110,16 +103,14 @@ class _Attempt:
 
     def _connect(self) -> None:
         began, limit = time.monotonic(), self._config.policy.connack_timeout
-        what = (
-            "answer the TLS handshake in {:g} s: it hangs, or this is no TLS port"
-            if self._broker.tls
-            else "answer in {:g} s"
-        )
-        self._wait(TransportUp, began + limit, f"does not {what.format(limit)}")
+        what = "answer in {:g} s"
+        if self._broker.tls:
+            what = "answer the TLS handshake in {:g} s: it hangs, or this is no TLS port"
+        wait_for_event(self._events, TransportUp, began + limit, f"does not {what.format(limit)}")
         self._steps.append(("TLS" if self._broker.tls else "TCP", time.monotonic() - began))
         began = time.monotonic()
         silent = f"takes connections, but sends no CONNACK in {limit:g} s: it hangs, or speaks something else"
-        answer = self._wait(Connack, began + limit, silent)
+        answer = wait_for_event(self._events, Connack, began + limit, silent)
         if answer.refused is not None:
             hint = ": look at mb.username and mb.password" if answer.bad_credentials else ""
             raise AgentError(answer.refused + hint)
@@ -128,26 +119,14 @@ class _Attempt:
     def _round_trip(self, session: Session) -> None:
         began, limit = time.monotonic(), self._config.policy.canary_timeout
         session.subscribe(self._topic, 0)
-        if self._wait(Suback, began + limit, f"does not answer SUBSCRIBE in {limit:g} s").refused:
+        if wait_for_event(self._events, Suback, began + limit, f"does not answer SUBSCRIBE in {limit:g} s").refused:
             raise AgentError(f"refuses topic {self._topic}: its ACL must let this user read and write there")
         body = uuid.uuid4().hex.encode()
         session.publish(self._topic, body)
         lost = f"takes a message on {self._topic} and does not give it back in {limit:g} s: look at its ACL and store"
-        while self._wait(Message, began + limit, lost).payload != body:
+        while wait_for_event(self._events, Message, began + limit, lost).payload != body:
             pass
         self._steps.append(("round trip", time.monotonic() - began))
-
-    def _wait(self, kind: type[E], deadline: float, otherwise: str) -> E:
-        """Return the next event of class ``kind``. Raises AgentError when the connection ends, or at the deadline."""
-        while True:
-            try:
-                event = self._events.get(timeout=max(0.001, deadline - time.monotonic()))
-            except queue.Empty:
-                raise AgentError(otherwise) from None
-            if isinstance(event, Gone):
-                raise AgentError(event.reason)
-            if isinstance(event, kind):
-                return event
 
     def _explained(self, problem: str) -> str:
         """Return the problem, or advice to write ``ssl://`` where a plain connection got no answer from a TLS port."""
@@ -156,3 +135,19 @@ class _Attempt:
         if kept_silent and is_plain and speaks_tls((self._broker.host, self._broker.port), 2.0):
             return f"speaks TLS: write ssl://{self._broker} in mb.urls"
         return problem
+
+
+def wait_for_event(events: queue.SimpleQueue[SessionEvent], kind: type[E], deadline: float, otherwise: str) -> E:
+    """Return the next event of class ``kind``; ``deadline`` is by the monotonic clock.
+
+    Raises AgentError with the reason when the connection ends, and with ``otherwise`` at the deadline.
+    """
+    while True:
+        try:
+            event = events.get(timeout=max(0.001, deadline - time.monotonic()))
+        except queue.Empty:
+            raise AgentError(otherwise) from None
+        if isinstance(event, Gone):
+            raise AgentError(event.reason)
+        if isinstance(event, kind):
+            return event

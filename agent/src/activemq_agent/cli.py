@@ -139,15 +139,20 @@ def _rows(found: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
     for name, value in found.items():
         if isinstance(value, dict):
             yield from _rows(value, f"{prefix}{name}.")
-        elif isinstance(value, list):
-            yield f"{prefix}{name}", ", ".join(map(str, value)) or "-"
-        elif isinstance(value, float):
-            yield f"{prefix}{name}", f"{value:.3f}"
         else:
-            yield (
-                f"{prefix}{name}",
-                "-" if value is None else str(value).lower() if value in (True, False) else str(value),
-            )
+            yield f"{prefix}{name}", _cell(value)
+
+
+def _cell(value: Any) -> str:
+    """Return a value of the status as text: ``-`` for what there is none of."""
+    match value:
+        case bool():
+            return str(value).lower()
+        case float():
+            return f"{value:.3f}"
+        case list():
+            return ", ".join(map(str, value)) or "-"
+    return "-" if value is None else str(value)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

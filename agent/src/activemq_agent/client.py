@@ -9,7 +9,6 @@ import json
 import socket
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from activemq_agent.errors import AgentError, Full, Refused
@@ -24,7 +23,7 @@ BYTES_AT_ONCE = 1 << 18
 socket's buffer.
 The agent answers with one write what it has read at once, a few KiB at least, and some 280 writes fit."""
 
-_ERRORS: dict[str, type[AgentError]] = {"full": Full, "refused": Refused, "bad": Refused}
+_ERRORS: dict[str, type[AgentError]] = {Full.code: Full, Refused.code: Refused, "bad": Refused}
 
 
 class Client:
@@ -73,19 +72,19 @@ class Client:
 
     def requeue(self, ids: Sequence[str] | None = None) -> int:
         """Send expired events again: those named, or all if ``ids`` is None. Return the number of events re-queued."""
-        return int(
-            _result(self.call({"op": "requeue", **({"all": True} if ids is None else {"ids": list(ids)})}))["requeued"]
-        )
+        wanted = {"all": True} if ids is None else {"ids": list(ids)}
+        return int(_result(self.call({"op": "requeue", **wanted}))["requeued"])
 
     def call(self, request: dict[str, Any]) -> dict[str, Any]:
         """Send one request and return the agent's answer. A refusal is an answer with ``error`` and ``code``."""
         return self._exchange([_line(request)])[0]
 
     def _exchange(self, requests: Sequence[bytes]) -> list[dict[str, Any]]:
-        with self._explained():
+        """Send request lines and return their answers. Raises AgentError if one gets none."""
+        answers: list[dict[str, Any]] = []
+        try:
             with contextlib.suppress(BrokenPipeError, ConnectionResetError):
                 self._socket.sendall(b"".join(requests))  # an agent with too many callers says so, and does not listen
-            answers: list[dict[str, Any]] = []
             for _ in requests:
                 line = self._answers.readline()
                 if not line.endswith(b"\n"):
@@ -93,17 +92,12 @@ class Client:
                 answers.append(dict(json.loads(line)))
                 if answers[-1].get("code") == "busy":
                     return [answers[-1]] * len(requests)
-            return answers
-
-    @contextlib.contextmanager
-    def _explained(self) -> Iterator[None]:
-        try:
-            yield
         except (OSError, ValueError) as error:
             raise AgentError(
                 f"{self._path}: the agent gave no answer ({getattr(error, 'strerror', None) or error}): whether the "
                 "request was carried out is not known; publish again with the same --id"
             ) from error
+        return answers
 
     def close(self) -> None:
         """Close the connection to the agent's socket."""
@@ -113,9 +107,7 @@ class Client:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

@@ -1,47 +1,42 @@
-"""The agent's configuration as data classes; ``config_parser`` makes them from agent.conf."""
+"""The agent's configuration as data classes, each field with its key of agent.conf; ``config_parser`` reads the file.
+
+agent.conf is an INI file with the section ``[agent]``, keys in lower case with dots. A relative path counts from the
+directory of the file; a key without a value has its default.
+"""
+
+# ruff: noqa: RUF009 -- _key returns a field, as dataclasses.field does
 
 from __future__ import annotations
 
+import dataclasses
 import socket
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from activemq_agent.addresses import join
+from activemq_agent import config_values as values
+from activemq_agent.addresses import join, parse_listening
+from activemq_agent.config_values import Broker, CertificateName, Secret
 from activemq_agent.connecting import Policy
 from activemq_agent.store import Limits
 
 DAY = 86_400.0
+YEAR = 31_536_000
+
+_LIMITS = Limits()
+_SECONDS = values.number(YEAR, above=0)
+_ROWS = values.whole_number(1, 1 << 40)
 
 
-@dataclass(frozen=True, slots=True)
-class Broker:
-    """One broker of ``mb.urls``: host, port, and whether it is reached by TLS. ``str()`` gives the entry's text."""
+def _key(name: str, parse: Callable[[str], Any], default: Any = None, **options: Any) -> Any:
+    """Return a data class's field with the key of agent.conf that sets it.
 
-    host: str
-    port: int
-    tls: bool = False
-
-    def __str__(self) -> str:
-        return ("ssl://" if self.tls else "") + join(self.host, self.port)
-
-
-@dataclass(frozen=True, slots=True)
-class CertificateName:
-    """One entry of ``tls.certificate.names``: the name that the certificate of a host of ``mb.urls`` must hold."""
-
-    host: str
-    name: str
-
-    def __str__(self) -> str:
-        return f"{self.host}={self.name}"
-
-
-@dataclass(frozen=True, slots=True)
-class Secret:
-    """A password or other secret text; ``repr()`` does not show it."""
-
-    text: str = field(repr=False)
+    ``parse`` turns the key's text into the value, or raises ValueError with the reason.
+    """
+    if "default_factory" not in options:
+        options["default"] = default
+    return field(**options, metadata={"key": name, "parse": parse})
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,53 +46,50 @@ class Tls:
     Host names are always checked, and nothing below TLS 1.2 is spoken.
     """
 
-    ca: Path | None = None
-    certificate: Path | None = None
-    key: Path | None = None
-    names: tuple[CertificateName, ...] = ()
-
-
-_LIMITS = Limits()
+    ca: Path | None = _key("tls.ca", Path)
+    certificate: Path | None = _key("tls.certificate", Path)
+    key: Path | None = _key("tls.key", Path)
+    names: tuple[CertificateName, ...] = _key("tls.certificate.names", values.certificate_names, ())
 
 
 @dataclass(frozen=True, slots=True)
 class Config:
     """The agent's configuration. Times are in seconds, sizes in bytes of topics and payloads."""
 
-    urls: tuple[Broker, ...]
-    username: str | None = None
-    password: Secret | None = None
-    password_file: Path | None = None
-    publisher_timeout: float = 900.0
-    publisher_window: int = 100
-    publisher_envelope: bool = False
-    drop_expired: bool = False
-    barrier: bool = False
-    topics: tuple[str, ...] = ()
-    client_id: str = field(default_factory=socket.gethostname)
-    agent: str = ""
+    urls: tuple[Broker, ...] = _key("mb.urls", values.brokers, ())
+    username: str | None = _key("mb.username", str)
+    password: Secret | None = _key("mb.password", Secret)
+    password_file: Path | None = _key("mb.password.file", Path)
+    publisher_timeout: float = _key("mb.publisher.timeout", _SECONDS, 900.0)
+    publisher_window: int = _key("mb.publisher.window", values.whole_number(1, 10_000), 100)
+    publisher_envelope: bool = _key("publisher.envelope", values.truth, False)
+    drop_expired: bool = _key("publisher.drop.expired", values.truth, False)
+    barrier: bool = _key("publisher.barrier", values.truth, False)
+    topics: tuple[str, ...] = _key("topics", values.topic_filters, ())
+    client_id: str = _key("client.id", values.name, default_factory=socket.gethostname)
+    agent: str = _key("agent.name", values.name, "")
     """The agent's name in event ids and in the journal; ``client_id`` if empty."""
-    state_directory: Path = Path("/var/lib/activemq-agent")
-    socket: Path = Path()
+    state_directory: Path = _key("state.directory", Path, Path("/var/lib/activemq-agent"))
+    socket: Path = _key("socket", Path, Path())
     """The agent's UNIX socket; ``agent.sock`` in ``state_directory`` if not set."""
+    outbox_rows: int = _key("outbox.rows", _ROWS, _LIMITS.outbox_rows)
+    outbox_bytes: int = _key("outbox.bytes", _ROWS, _LIMITS.outbox_bytes)
+    inbox_rows: int = _key("inbox.rows", _ROWS, _LIMITS.inbox_rows)
+    inbox_bytes: int = _key("inbox.bytes", _ROWS, _LIMITS.inbox_bytes)
+    topic_rows: int = _key("topic.rows", _ROWS, _LIMITS.topic_rows)
+    packet_bytes: int = _key("packet.bytes", values.whole_number(4096, 268_435_455), 1 << 20)
+    handlers: Path | None = _key("handlers", Path)
+    handler_timeout: float = _key("handler.timeout", _SECONDS, 60.0)
+    handler_attempts: int = _key("handler.attempts", values.whole_number(1, 1000), 6)
+    handler_pause: float = _key("handler.pause", _SECONDS, 1.0)
+    dedupe_days: float = _key("dedupe.days", values.number(3650, above=0), 7.0)
+    offline_limit: float = _key("subscription.offline.limit", _SECONDS, 6 * DAY)
+    drain_seconds: float = _key("drain.seconds", values.number(3600), 20.0)
+    ready: Literal["outbox", "subscription"] = _key("ready.when", values.one_of("outbox", "subscription"), "outbox")
+    metrics_address: tuple[str, int] | None = _key("metrics.address", parse_listening)
+    log_level: str = _key("log.level", values.one_of("debug", "info", "warning", "error"), "info")
+    log_format: str = _key("log.format", values.one_of("json", "text"), "json")
     tls: Tls = Tls()
-    outbox_rows: int = _LIMITS.outbox_rows
-    outbox_bytes: int = _LIMITS.outbox_bytes
-    inbox_rows: int = _LIMITS.inbox_rows
-    inbox_bytes: int = _LIMITS.inbox_bytes
-    topic_rows: int = _LIMITS.topic_rows
-    packet_bytes: int = 1 << 20
-    handlers: Path | None = None
-    handler_timeout: float = 60.0
-    handler_attempts: int = 6
-    handler_pause: float = 1.0
-    dedupe_days: float = 7.0
-    offline_limit: float = 6 * DAY
-    drain_seconds: float = 20.0
-    ready: Literal["outbox", "subscription"] = "outbox"
-    metrics_address: tuple[str, int] | None = None
-    log_level: Literal["debug", "info", "warning", "error"] = "info"
-    log_format: Literal["json", "text"] = "json"
     policy: Policy = field(default_factory=Policy)
 
     def __post_init__(self) -> None:
@@ -120,3 +112,77 @@ class Config:
             drop_expired=self.drop_expired,
             remember=self.dedupe_days * DAY,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigKey:
+    """One key of agent.conf. ``parse`` turns its text into the value, or raises ValueError with the reason.
+
+    ``part`` is the attribute of ``Config`` that has the ``field``: ``tls`` or ``policy``, empty for its own fields.
+    ``default`` is None if there is no default, and a text if the default follows from something else.
+    """
+
+    name: str
+    part: str
+    field: str
+    parse: Callable[[str], Any]
+    default: Any
+
+    def value_in(self, config: Config) -> Any:
+        """Return the value that the key has in a configuration."""
+        return getattr(getattr(config, self.part) if self.part else config, self.field)
+
+
+_DERIVED_DEFAULTS = {
+    "mb.urls": None,
+    "client.id": "the host's name",
+    "agent.name": "client.id",
+    "socket": "agent.sock in state.directory",
+}
+
+
+def _keys_of(part: str, kind: type[Config | Tls]) -> list[ConfigKey]:
+    """Return the keys of the fields of a data class that have one."""
+    return [
+        ConfigKey(name, part, one.name, one.metadata["parse"], _DERIVED_DEFAULTS.get(name, one.default))
+        for one in dataclasses.fields(kind)
+        if (name := one.metadata.get("key"))
+    ]
+
+
+def _policy_keys() -> list[ConfigKey]:
+    """Return the keys ``connecting.*``, one for each field of ``Policy``."""
+    return [
+        ConfigKey(f"connecting.{name.replace('_', '.')}", "policy", name, values.duration(default), default)
+        for name, default in ((one.name, one.default) for one in dataclasses.fields(Policy))
+    ]
+
+
+KEYS = (*_keys_of("", Config), *_keys_of("tls", Tls), *_policy_keys())
+"""Every key of agent.conf, in the order of the manual."""
+
+
+def parse_tls(texts: Mapping[str, str]) -> Tls:
+    """Return the TLS settings that the ``tls.*`` keys among ``texts`` give; relative paths stay relative.
+
+    Raises ValueError with the reason for a value that cannot be used.
+    """
+    return Tls(**{key.field: key.parse(texts[key.name]) for key in KEYS if key.part == "tls" and texts.get(key.name)})
+
+
+def format_value(value: Any) -> str:
+    """Return a configuration value as agent.conf spells it: secrets as asterisks, None as the empty string."""
+    match value:
+        case None:
+            return ""
+        case bool():
+            return "true" if value else "false"
+        case float():
+            return f"{value:g}"
+        case Secret():
+            return "********"
+        case (str() as host, int() as port):
+            return join(host, port)
+        case tuple():
+            return ",".join(map(format_value, value))
+    return str(value)

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from activemq_agent.config import Config, Secret, Tls
-from activemq_agent.config_keys import KEYS
+from activemq_agent.config import KEYS, Config, Tls
+from activemq_agent.config_values import Secret
 from activemq_agent.connecting import Policy
 from activemq_agent.errors import ConfigError
 from activemq_agent.ini import Ini, read_ini
@@ -20,12 +20,13 @@ CREDENTIALS = "CREDENTIALS_DIRECTORY"
 
 _BY_NAME = {key.name: key for key in KEYS}
 _LISTS = {"mb.urls", "topics", "tls.certificate.names"}
-_TOGETHER = (
-    ("mb.password", ("mb.username",)),
-    ("mb.password.file", ("mb.username",)),
-    ("tls.certificate", ("tls.key",)),
-    ("tls.key", ("tls.certificate",)),
-)
+_NEEDED = {
+    "mb.password": "mb.username",
+    "mb.password.file": "mb.username",
+    "tls.certificate": "tls.key",
+    "tls.key": "tls.certificate",
+}
+"""Key -> key without which it means nothing."""
 _LARGEST_PASSWORD = 65535  # bytes, MQTT 3.1.1, section 3.1.3.5
 
 
@@ -44,9 +45,9 @@ def read_config(path: Path, environment: Mapping[str, str] | None = None) -> Con
     for key in [key for key, text in texts.items() if "\n" in text and key not in _LISTS]:
         found.add(key, "goes on over several lines: write it on one")
         del texts[key]
-    for key, needed in _TOGETHER:
-        if key in texts and not any(other in texts for other in needed):
-            found.add(key, f"needs {' or '.join(needed)} too")
+    for key, needed in _NEEDED.items():
+        if key in texts and needed not in texts:
+            found.add(key, f"needs {needed} too")
     _check_tls(texts, found)
     values = _parsed(path, texts, found)
     _add_password(path, values, environment, found)
@@ -99,10 +100,9 @@ def _parsed(path: Path, texts: Mapping[str, str], found: _Problems) -> dict[str,
     return values
 
 
-def _fields(values: Mapping[str, Any], *part: str) -> dict[str, Any]:
+def _fields(values: Mapping[str, Any], part: str = "") -> dict[str, Any]:
     """Return field name -> value for ``Config`` itself (no ``part``) or for its part ``policy`` or ``tls``."""
-    paths = {_BY_NAME[key].path: value for key, value in values.items()}
-    return {path[-1]: value for path, value in paths.items() if path[:-1] == part}
+    return {_BY_NAME[name].field: value for name, value in values.items() if _BY_NAME[name].part == part}
 
 
 def _add_password(path: Path, values: dict[str, Any], environment: Mapping[str, str], found: _Problems) -> None:

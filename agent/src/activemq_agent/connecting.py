@@ -46,6 +46,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
+from activemq_agent.connection_events import Connack, Gone, TransportUp
+
 _NEVER = float("-inf")
 
 
@@ -81,45 +83,6 @@ class Started:
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
-    """Event: the transport (TCP, TLS) of connection ``conn`` stands; the broker has not answered CONNECT yet."""
-
-    conn: int
-
-
-@dataclass(frozen=True, slots=True)
-class Accepted:
-    """Event: the broker answered CONNECT with CONNACK code 0."""
-
-    conn: int
-
-
-@dataclass(frozen=True, slots=True)
-class Denied:
-    """Event: CONNACK refused the credentials (codes 4 and 5)."""
-
-    conn: int
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Failed:
-    """Event: the connection attempt failed: nobody listens, TLS refused, CONNACK with another code, an early end."""
-
-    conn: int
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Lost:
-    """Event: the connection ended, or its user gives it up. ``unanswered``: because the broker kept silent."""
-
-    conn: int
-    reason: str
-    unanswered: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class CanaryCameBack:
     """Event: the canary (a message of the agent to itself) with this ``number`` came back on connection ``conn``."""
 
@@ -137,7 +100,8 @@ class Stopped:
     """Event: the state machine is to close its connection for good."""
 
 
-Event = Started | Opened | Accepted | Denied | Failed | Lost | CanaryCameBack | Tick | Stopped
+Event = Started | TransportUp | Connack | Gone | CanaryCameBack | Tick | Stopped
+"""What the machine is told; the events of a connection are those of ``connection_events``."""
 
 
 # -- what is to be done ---------------------------------------------------------------------------
@@ -248,11 +212,6 @@ class Machine:
             return None
         return self._connection.due if self._connection else self._resume_at
 
-    @property
-    def conn(self) -> int | None:
-        """The number of the connection that is up, else None."""
-        return self._connection.conn if self._connection and self._connection.up_at is not None else None
-
     def step(self, event: Event, now: float) -> tuple[Action, ...]:
         """Process one event at time ``now`` (seconds, never going back); return the actions to carry out, in order."""
         match event:
@@ -272,21 +231,21 @@ class Machine:
         return self._connection_event(event, connection, now)
 
     def _connection_event(
-        self, event: Opened | Accepted | Denied | Failed | Lost | CanaryCameBack, connection: _Connection, now: float
+        self, event: TransportUp | Connack | Gone | CanaryCameBack, connection: _Connection, now: float
     ) -> tuple[Action, ...]:
         is_up = connection.up_at is not None
         match event:
-            case Opened():
+            case TransportUp():
                 connection.opened = True
-            case Accepted() if not is_up:
+            case Connack(refused=None) if not is_up:
                 return self._accepted(connection, now)
-            case Denied() if not is_up:
+            case Connack(refused=str(reason), bad_credentials=True) if not is_up:
                 self._resume_at = now + self.policy.refused_pause
-                return (*self._close(event.reason), Alarm(event.reason))
-            case Failed() | Lost() if not is_up:
-                return (*self._close(event.reason), *self._next_attempt(now))
-            case Lost():
-                return self._lost(connection, event.reason, event.unanswered, now)
+                return (*self._close(reason), Alarm(reason))
+            case Connack(refused=str(reason)) | Gone(reason=reason) if not is_up:
+                return (*self._close(reason), *self._next_attempt(now))
+            case Gone(reason=reason):
+                return self._lost(connection, reason, event.silent or event.hostile, now)
             case CanaryCameBack() if is_up and 0 < event.number <= connection.number:
                 connection.answers, connection.misses, connection.answer_by = True, 0, None
         return ()

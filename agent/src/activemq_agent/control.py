@@ -25,12 +25,13 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from activemq_agent.errors import AgentError, Full, Refused
 
 if TYPE_CHECKING:
     from activemq_agent.link import Log
+    from activemq_agent.store import Store
 
 CALLERS = 128
 """Connections that may be open at once; a further one is answered with ``busy``."""
@@ -42,17 +43,16 @@ SLOW = 30.0
 _LONGEST_PATH = 107  # sun_path of unix(7), without its end
 
 
-class Accepting(Protocol):
-    """The methods of a ``Store`` that the control socket calls."""
-
-    def accept_later(
-        self, topic: str, payload: bytes, *, event_id: str | None = None, timeout: float | None = None
-    ) -> Future[str]: ...
-    def requeue(self, event_ids: list[str] | None = None) -> int: ...
-
-
 class _Bad(Refused):
     """A request with a bad form or with values of the wrong type."""
+
+    code = "bad"
+
+
+class _Stopping(AgentError):
+    """An event that came while the agent was stopping."""
+
+    code = "stopping"
 
 
 class Control:
@@ -65,7 +65,7 @@ class Control:
     def __init__(
         self,
         path: Path,
-        store: Accepting,
+        store: Store,
         status: Callable[[], dict[str, Any]],
         *,
         log: Log,
@@ -173,9 +173,9 @@ class Control:
         except Exception as error:  # noqa: BLE001 -- every request gets an answer
             return self._failure(error)
 
-    def _publish(self, request: dict[str, Any]) -> Future[str] | dict[str, Any]:
+    def _publish(self, request: dict[str, Any]) -> Future[str]:
         if self.stopping:
-            return {"error": "the agent is stopping and takes no more events: try again soon", "code": "stopping"}
+            raise _Stopping("the agent is stopping and takes no more events: try again soon")
         topic, event_id, timeout = request.get("topic"), request.get("id"), request.get("timeout")
         if not isinstance(topic, str) or not isinstance(event_id, str | None):
             raise _Bad("topic and id must be text")
@@ -194,20 +194,12 @@ class Control:
             return self._failure(error)
 
     def _failure(self, error: Exception) -> dict[str, Any]:
-        match error:
-            case Full():
-                self.refused += 1
-                code = "full"
-            case _Bad():
-                code = "bad"
-            case Refused():
-                code = "refused"
-            case AgentError():
-                code = "failed"
-            case _:
-                self._log.error("a request failed", reason=repr(error))
-                return {"error": f"{type(error).__name__}: {error} (this is a bug)", "code": "failed"}
-        return {"error": str(error), "code": code}
+        """Return the answer to a request that failed."""
+        if not isinstance(error, AgentError):
+            self._log.error("a request failed", reason=repr(error))
+            return {"error": f"{type(error).__name__}: {error} (this is a bug)", "code": AgentError.code}
+        self.refused += isinstance(error, Full)
+        return {"error": str(error), "code": error.code}
 
 
 def _listen(path: Path) -> socket.socket:

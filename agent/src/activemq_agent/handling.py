@@ -12,29 +12,24 @@ and the watchdog starts the agent again; the attempts of the event are remembere
 
 from __future__ import annotations
 
-import sqlite3
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from activemq_agent.errors import AgentError, Refused
 from activemq_agent.programs import Programs, event_name, find_program
 from activemq_agent.store import Incoming
-from activemq_agent.store.inbox import lane_of
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future
-    from contextlib import AbstractContextManager
-    from pathlib import Path
-
     from activemq_agent.config import Config
     from activemq_agent.link import Log
-    from activemq_agent.store import Counts, Statements
+    from activemq_agent.store import Store
 
 GROUP = "activemq_fleet.agent.handlers"
 IDLE = 1.0
@@ -79,21 +74,6 @@ Event = HandlerEvent
 Handler = Callable[[HandlerEvent], object]
 
 
-class Inbox(Protocol):
-    """The methods of a ``Store`` that handling calls."""
-
-    def pending(
-        self, topic_filter: str, limit: int = 100, after: int = 0, most_bytes: int | None = None
-    ) -> list[Incoming]: ...
-    def handling(self, rx: int) -> int: ...
-    def handled(self, rx: int) -> None: ...
-    def handled_later(self, rx: int) -> Future[None]: ...
-    def failed(self, rx: int, reason: str) -> None: ...
-    def quarantine(self, rx: int, reason: str) -> None: ...
-    def transaction(self, rx: int) -> AbstractContextManager[Statements]: ...
-    def counts(self) -> Counts: ...
-
-
 class Handlers:
     """Runs the handlers of stored messages: one worker thread per topic filter, from ``start`` to ``close``.
 
@@ -104,7 +84,7 @@ class Handlers:
     def __init__(
         self,
         config: Config,
-        store: Inbox,
+        store: Store,
         *,
         log: Log,
         installed: Mapping[str, Sequence[Handler]] | None = None,
@@ -215,124 +195,101 @@ class Worker:
 
     def _work(self) -> None:
         """Handle the messages of the worker's filters until none is left or the agent stops."""
-        while not self._all.stop.is_set():
-            message = self._next()
-            if message is None:
-                return
-            if self._is_nobodys(message):
-                self._pass(message)
-                continue
+        while not self._all.stop.is_set() and (message := self._next()) is not None:
             with suppress(Refused):  # not there any more
                 self._see_through(message)
-
-    def _is_nobodys(self, message: Incoming) -> bool:
-        """Return whether a message has no handler and was never given to one."""
-        name = event_name(message.topic)
-        return not message.attempts and not self._all.installed.get(name) and self._program(name) == (None, None)
-
-    def _pass(self, first: Incoming) -> None:
-        """Record an event without a handler as handled, with those directly behind it: they share a commit."""
-        nobodys = [first]
-        while self._page and self._is_nobodys(self._page[0]):
-            nobodys.append(self._page.popleft())
-        for recorded in [self._all.store.handled_later(message.rx) for message in nobodys]:
-            with suppress(Refused):  # not there any more
-                recorded.result()
-                self._all.without_handler += 1
-        self._turned = self._all.clock()
 
     def _next(self) -> Incoming | None:
         """Return the oldest message of the worker's filters, or None.
 
         Pages are read ahead: no other thread takes messages of these filters.
         """
-        topics = self._all.config.topics
         for lane in self.lanes:
-            after = 0
-            while not self._page:
-                rows = self._all.store.pending(lane, PAGE, after, PAGE_BYTES)
-                if not rows:
-                    break
-                after = rows[-1].rx
-                # A filter also matches lanes of other filters, which have their own threads.
-                self._page.extend(row for row in rows if lane_of(row.topic, topics) == lane)
+            if not self._page:
+                self._page.extend(self._all.store.pending(lane, PAGE, most_bytes=PAGE_BYTES))
         return self._page.popleft() if self._page else None
 
     def _see_through(self, message: Incoming) -> None:
         """Run a message's handlers until it is handled, in quarantine, or the agent stops."""
-        config, store = self._all.config, self._all.store
-        name = event_name(message.topic)
+        config, store, log = self._all.config, self._all.store, self._all.log
         attempt = message.attempts
         reason = f"its handler ended with the agent {attempt} times"
         while not self._all.stop.is_set():
             self._turned = self._all.clock()
             if attempt >= config.handler_attempts:
                 store.quarantine(message.rx, reason)
-                self._all.log.error("event quarantined", topic=message.topic, event_id=_id(message), reason=reason)
+                log.error("event quarantined", topic=message.topic, event_id=_id(message), reason=reason)
                 return
-            installed = self._all.installed.get(name, ())
-            program, unusable = self._program(name)
-            if not installed and program is None and unusable is None:
-                store.handled(message.rx)  # its handler was taken away between two tries
-                self._all.without_handler += 1
+            handlers = self._handlers_of(message)
+            if not handlers:
+                self._pass(message)
                 return
             attempt = store.handling(message.rx)
             event = HandlerEvent(message.event_id, message.rx_id, message.topic, message.payload, attempt)
             try:
-                if unusable is not None:
-                    raise _Failure(unusable)
-                self._run_all(installed, program, event, message)
+                self._run_all(handlers, event)
                 self._record(message, event)
             except _Failure as failure:
                 reason = str(failure)
             else:
                 self._all.handled += 1
                 return
-            if not self._all.stop.is_set():  # a run that ended with the agent is not the handler's failure
-                self._failed(message, attempt, reason)
+            if self._all.stop.is_set():
+                return  # a run that ended with the agent is not the handler's failure
+            self._all.failures += 1
+            log.warning("handler failed", topic=message.topic, event_id=_id(message), attempt=attempt, reason=reason)
+            if attempt < config.handler_attempts:
+                pause = min(LONGEST_PAUSE, config.handler_pause * 2.0 ** (attempt - 1))
+                with self._busy(pause):
+                    self._all.stop.wait(pause)
 
-    def _program(self, name: str) -> tuple[Path | None, str | None]:
-        """Return the executable for an event, or None and why it must not run.
+    def _handlers_of(self, message: Incoming) -> list[Handler]:
+        """Return the handlers of a message in the order in which they run.
 
-        (None, None) if there is no such file.
+        In place of an executable that must not run there is, in front of all, a function that raises AgentError.
         """
+        name, config = event_name(message.topic), self._all.config
+        found = list(self._all.installed.get(name, ()))
         try:
-            return find_program(self._all.config.handlers, name), None
+            program = find_program(config.handlers, name)
         except AgentError as error:
-            return None, str(error)
+            return [partial(_refuse, str(error)), *found]
+        if program is not None:
+            found.append(partial(self.programs.run, program, config.handler_timeout))
+        return found
 
-    def _failed(self, message: Incoming, attempt: int, reason: str) -> None:
-        self._all.failures += 1
-        self._all.store.failed(message.rx, reason)
-        self._all.log.warning(
-            "handler failed", topic=message.topic, event_id=_id(message), attempt=attempt, reason=reason
-        )
-        if attempt < self._all.config.handler_attempts:
-            self._pause(min(LONGEST_PAUSE, self._all.config.handler_pause * 2.0 ** (attempt - 1)))
+    def _pass(self, first: Incoming) -> None:
+        """Record a message without a handler as handled, with those directly behind it: they share a commit."""
+        passed = [first]
+        while self._page and not self._page[0].attempts and not self._handlers_of(self._page[0]):
+            passed.append(self._page.popleft())
+        for recorded in [self._all.store.handled_later(message.rx) for message in passed]:
+            with suppress(Refused):  # not there any more
+                recorded.result()
+                self._all.without_handler += 1
+        self._turned = self._all.clock()
 
-    def _pause(self, seconds: float) -> None:
+    @contextmanager
+    def _busy(self, seconds: float) -> Iterator[None]:
+        """Count as turning in the block for as long as it may take: ``seconds`` and some slack."""
         self._busy_until = self._all.clock() + seconds + SLACK
-        self._all.stop.wait(seconds)
-        self._turned, self._busy_until = self._all.clock(), None
-
-    def _run_all(
-        self, installed: Sequence[Handler], program: Path | None, event: HandlerEvent, message: Incoming
-    ) -> None:
-        """Run all handlers of an event. Raises _Failure for the first handler that fails."""
-        config, began = self._all.config, self._all.clock()
-        runs = len(installed) + (program is not None)
-        self._busy_until = began + runs * config.handler_timeout + SLACK
         try:
-            for handler in installed:
-                handler(event)
-            if program is not None:
-                self.programs.run(program, message, event.attempt, config.handler_timeout)
+            yield
+        finally:
+            self._turned, self._busy_until = self._all.clock(), None
+
+    def _run_all(self, handlers: Sequence[Handler], event: HandlerEvent) -> None:
+        """Run all handlers of an event. Raises _Failure for the first handler that fails."""
+        began = self._all.clock()
+        try:
+            with self._busy(len(handlers) * self._all.config.handler_timeout):
+                for handler in handlers:
+                    handler(event)
         except AgentError as error:
             raise _Failure(str(error)) from error
         except Exception as error:  # a handler is anybody's code
             raise _Failure(f"{type(error).__name__}: {error}") from error
         finally:
-            self._turned, self._busy_until = self._all.clock(), None
             self._all.observe(event_name(event.topic), self._turned - began)
 
     def _record(self, message: Incoming, event: HandlerEvent) -> None:
@@ -340,24 +297,22 @@ class Worker:
 
         Raises _Failure if the statements that its handlers added fail.
         """
-        if event.statements:
-            try:
-                with self._all.store.transaction(message.rx) as statements:
-                    for sql, values in event.statements:
-                        statements.execute(sql, values)
-            except (AgentError, sqlite3.Error) as error:
-                raise _Failure(f"its statements had no effect: {error}") from error
-            return
         while True:
             try:
-                self._all.store.handled(message.rx)
+                self._all.store.handled_later(message.rx, event.statements).result()
                 return
             except Refused:
                 raise
             except AgentError as error:
+                if event.statements:
+                    raise _Failure(f"its statements had no effect: {error}") from error
                 self._all.log.error("what was handled cannot be recorded", event_id=_id(message), reason=str(error))
                 if self._all.stop.wait(IDLE):
                     raise
+
+
+def _refuse(reason: str, _event: HandlerEvent) -> None:
+    raise AgentError(reason)
 
 
 class _Failure(Exception):

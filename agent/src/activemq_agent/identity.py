@@ -9,8 +9,6 @@ from __future__ import annotations
 import base64
 import json
 import re
-import uuid
-from dataclasses import dataclass
 from typing import Any
 
 from activemq_agent.errors import Refused
@@ -20,34 +18,6 @@ LONGEST = 512
 """Characters an event id may have: it is remembered for days."""
 
 _OPENING = re.compile(rb"[ \t\r\n]*\{[ \t\r\n]*")
-
-
-@dataclass(frozen=True, slots=True)
-class EventId:
-    """An event id that an agent made. ``str()`` gives ``AGENT:EPOCH:SEQ``; AGENT may hold colons, the rest may not."""
-
-    agent: str
-    epoch: uuid.UUID
-    seq: int
-
-    def __str__(self) -> str:
-        return f"{self.agent}:{self.epoch}:{self.seq}"
-
-    @classmethod
-    def parse(cls, text: str) -> EventId:
-        """Return the event id that ``text`` spells.
-
-        Raises ValueError unless the text is exactly as an agent writes it.
-        """
-        agent, _, rest = text.rpartition(":")
-        agent, _, epoch = agent.rpartition(":")
-        try:
-            found = cls(agent, uuid.UUID(epoch), int(rest))
-        except ValueError:
-            found = cls("", uuid.UUID(int=0), 0)
-        if str(found) != text or not agent or found.seq < 1:
-            raise ValueError(f"{text!r} is not AGENT:EPOCH:SEQ as an agent writes it")
-        return found
 
 
 def check_id(text: str) -> str:
@@ -93,19 +63,17 @@ def with_id(payload: bytes, event_id: str, envelope: bool) -> bytes:
 
 
 def _json_object(payload: bytes) -> dict[str, Any] | None:
-    """Return the JSON object in a payload (UTF-8), its numbers unread; None for anything else."""
+    """Return the JSON object in a payload (UTF-8); None for anything else.
+
+    In place of each number stands the length of its text, which may be too long to convert.
+    """
     if not payload.lstrip(b" \t\r\n").startswith(b"{"):
         return None
     try:
-        found = json.loads(payload.decode(), parse_int=_unread, parse_float=_unread, parse_constant=_no_constant)
+        found = json.loads(payload.decode(), parse_int=len, parse_float=len, parse_constant=_no_constant)
     except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
-
-
-def _unread(number: str) -> int:
-    """Return an integer in place of a JSON number, which may be too long to convert; its value is not used."""
-    return len(number)
 
 
 def _no_constant(name: str) -> None:

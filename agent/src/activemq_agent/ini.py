@@ -1,13 +1,11 @@
-"""Reads the agent's INI file into texts by key, each with its line number, using configparser."""
+"""Reads the agent's INI file into texts by key, each with its line number, as configparser does without numbers."""
 
 from __future__ import annotations
 
-import configparser
 import io
-from collections.abc import Iterator
+import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from activemq_agent.errors import ConfigError
 
@@ -45,63 +43,46 @@ def read_ini(path: Path) -> Ini:
     return parse_ini(text)
 
 
-class _Lines:
-    """Lines of a text that note at which line configparser stores a section or a key, while it reads that line."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self.now: int | None = None
-        self.seen: list[tuple[str, int]] = []
-
-    def __iter__(self) -> Iterator[str]:
-        for number, line in enumerate(io.StringIO(self._text), 1):
-            self.now = number
-            yield line
-        self.now = None
-
-    def mapping(self) -> type[dict[str, Any]]:
-        """Return a class of dictionaries that note each stored key with the current line."""
-        notes = self
-
-        class Noting(dict[str, Any]):
-            def __setitem__(self, key: str, value: Any) -> None:
-                if notes.now is not None:
-                    notes.seen.append((key, notes.now))
-                super().__setitem__(key, value)
-
-        return Noting
-
-
 def parse_ini(text: str) -> Ini:
-    """Return the content of section ``[agent]`` of a text, with the problems of its form."""
-    lines = _Lines(text)
-    parser = configparser.RawConfigParser(
-        dict_type=lines.mapping(), strict=False, default_section="", empty_lines_in_values=False
-    )
+    """Return the content of section ``[agent]`` of a text, with the problems of its form.
+
+    Keys are in lower case, whatever the file has. A line that is indented deeper than its key's continues the value.
+    """
+    values: dict[str, str] = {}
+    lines: dict[str, int] = {}
     problems: list[tuple[int, str]] = []
-    try:
-        parser.read_file(lines)
-    except configparser.MissingSectionHeaderError as error:
-        return Ini({}, {}, ((error.lineno, f"the first line must be [{SECTION}]"),))
-    except configparser.ParsingError as error:
-        problems += [(number, "is neither 'key = value' nor a comment") for number, _ in error.errors]
-    for section in parser.sections():
-        if section != SECTION:
-            hint = f"; write [{SECTION}]" if section.lower() == SECTION else ""
-            problems.append((_line(lines, section), f"section [{section}] is not known: all keys are in [agent]{hint}"))
-    if not parser.has_section(SECTION):
+    sections: set[str] = set()
+    section = key = ""
+    indent = 0
+    for number, line in enumerate(io.StringIO(text), 1):
+        content = line.strip()
+        if not content or content[0] in "#;":
+            key = ""
+            continue
+        depth = len(line) - len(line.lstrip())
+        if key and depth > indent:
+            if section == SECTION:
+                values[key] += f"\n{content}"
+            continue
+        indent = depth
+        if header := re.match(r"\[(.+)\]", content):
+            section, key = header[1], ""
+            if section not in {SECTION, *sections}:
+                hint = f"; write [{SECTION}]" if section.lower() == SECTION else ""
+                problems.append((number, f"section [{section}] is not known: all keys are in [agent]{hint}"))
+            sections.add(section)
+        elif not section:
+            return Ini({}, {}, ((number, f"the first line must be [{SECTION}]"),))
+        elif not (pair := re.match(r"([^=:]+)[=:](.*)", content)):
+            problems.append((number, "is neither 'key = value' nor a comment"))
+        else:
+            key = pair[1].strip().lower()
+            if section != SECTION:
+                continue
+            values[key] = pair[2].strip()
+            if key in lines:
+                problems.append((number, f"{key}: stands here again, after line {lines[key]}: keep one"))
+            lines.setdefault(key, number)
+    if SECTION not in sections:
         problems.append((0, f"section [{SECTION}] is missing"))
-        return Ini({}, {}, tuple(problems))
-    found: dict[str, int] = {}
-    inside = {key for key in parser[SECTION] if key != "__name__"}
-    for key, number in lines.seen:
-        if key in inside and key in found:
-            problems.append((number, f"{key}: stands here again, after line {found[key]}: keep one"))
-        elif key in inside:
-            found[key] = number
-    values = {key: value for key, value in parser[SECTION].items() if key in inside and isinstance(value, str)}
-    return Ini(values, found, tuple(sorted(problems)))
-
-
-def _line(lines: _Lines, name: str) -> int:
-    return next((number for key, number in lines.seen if key == name), 0)
+    return Ini(values, lines, tuple(sorted(problems)))

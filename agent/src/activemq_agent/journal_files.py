@@ -11,7 +11,8 @@ import re
 from pathlib import Path
 
 from activemq_agent.errors import AgentError
-from activemq_agent.store import Clock, Store, SystemClock
+from activemq_agent.store import Clock, Store
+from activemq_agent.store.files import sync
 
 DIRECTORY = "agent"
 """Name of the journal's directory below the state directory."""
@@ -37,7 +38,7 @@ class JournalFiles:
         self._directory = directory
         self._size = size
         self._keep = keep
-        self._clock = clock or SystemClock()
+        self._clock = clock or Clock()
         self._mended = False
 
     def export(self) -> int:
@@ -47,7 +48,7 @@ class JournalFiles:
         """
         written = 0
         try:
-            while records := self._store.journal_after(0, AT_ONCE):
+            while records := self._store.journal(AT_ONCE):
                 self._append("\n".join([*(record.line for record in records), ""]).encode())
                 self._store.journal_exported(records[-1].position)
                 written += len(records)
@@ -62,19 +63,18 @@ class JournalFiles:
 
     def _append(self, lines: bytes) -> None:
         path, is_new = self._current()
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o640)
-        try:
-            before = os.fstat(descriptor).st_size
+        with open(path, "ab", buffering=0, opener=_open_for_group) as file:
+            before = file.tell()
             try:
-                _write_all(descriptor, lines)
-                os.fsync(descriptor)
+                view = memoryview(lines)
+                while view:
+                    view = view[file.write(view) :]
+                os.fsync(file.fileno())
             except OSError:
-                os.ftruncate(descriptor, before)  # half a line would hide the next one
+                file.truncate(before)  # half a line would hide the next one
                 raise
-        finally:
-            os.close(descriptor)
         if is_new:
-            _sync_directory(self._directory)
+            sync(self._directory)
 
     def _current(self) -> tuple[Path, bool]:
         """Return the file to append to, and whether that file has yet to be created."""
@@ -98,32 +98,13 @@ class JournalFiles:
             path.unlink()
 
 
-def _write_all(descriptor: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(descriptor, view) :]
+def _open_for_group(path: str, flags: int) -> int:
+    """Open a file that only its owner may write, and only the group may read beside."""
+    return os.open(path, flags, 0o640)
 
 
 def _drop_half_line(path: Path) -> None:
     """Cut off an incomplete last line that a crash left; its record is still in the store."""
-    with path.open("rb+") as file:
-        size = file.seek(0, os.SEEK_END)
-        end, step = size, 1 << 16
-        while end:
-            start = max(0, end - step)
-            file.seek(start)
-            found = file.read(end - start).rfind(b"\n")
-            if found >= 0:
-                end = start + found + 1
-                break
-            end = start
-        if end != size:
-            file.truncate(end)
-
-
-def _sync_directory(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    content = path.read_bytes()
+    if not content.endswith(b"\n"):
+        os.truncate(path, content.rfind(b"\n") + 1)

@@ -7,56 +7,56 @@ queue, and ``turn`` hands on those that are not the link's own.
 
 from __future__ import annotations
 
+import itertools
 import queue
+import random
 import secrets
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict, Unpack
 
+from activemq_agent.addresses import join
 from activemq_agent.agent_topics import LARGEST_CANARY, canary_topic
 from activemq_agent.connecting import (
-    Accepted,
     Action,
     Alarm,
     CanaryCameBack,
     Close,
-    Denied,
     Dial,
     Down,
     Event,
-    Failed,
-    Lost,
     Machine,
-    Opened,
     SendCanary,
     Started,
     Stopped,
     Tick,
     Up,
 )
-from activemq_agent.dropped_messages import DroppedMessages
-from activemq_agent.session import (
+from activemq_agent.connection_events import (
     Connack,
-    Connection,
     Gone,
     Message,
     PassedOver,
     Puback,
-    Session,
     SessionEvent,
     Suback,
     TransportUp,
 )
+from activemq_agent.dropped_messages import DroppedMessages
+from activemq_agent.packet_limits import ReceiveBudget
+from activemq_agent.session import Session
 from activemq_agent.tls import tls_context
 
 if TYPE_CHECKING:
     from activemq_agent.config import Config
+    from activemq_agent.store import Store
 
 MOST_EVENTS = 500
 """Events that one turn takes at most, so that its caller gets to its other work."""
 MOST_CANARIES = 8
 """Canaries that may come back late and still count: a connection has missed two when it ends."""
+PUBLISHERS_PACKET = 1 << 17
+"""Bytes of a packet that a publisher receives: canaries, with topics of 65,535 bytes."""
 FRUITLESS = 2
 """Connections in a row without a canary coming back after which the PUBACK of a canary counts instead."""
 
@@ -69,21 +69,26 @@ class Log(Protocol):
     def error(self, event: str, **fields: Any) -> Any: ...
 
 
-class Journal(Protocol):
-    """The method of a ``Store`` with which a link writes journal records."""
-
-    def note_later(self, kind: str, **fields: Any) -> Future[None]: ...
-
-
-Open = Callable[[int, int, Callable[[Any], None]], Connection]
+Open = Callable[[int, int, Callable[[Any], None]], Session]
 """(index of the broker in the list, number of the connection, callback of events) -> a connection being opened."""
+
+
+class LinkOptions(TypedDict, total=False):
+    """Options of a link: ``draw`` returns random numbers in [0, 1), ``numbers`` yields the numbers of connections.
+
+    The links of an agent share ``numbers``, as they write one journal. ``open_session`` takes the network's place.
+    """
+
+    draw: Callable[[], float]
+    numbers: Iterator[int]
+    open_session: Open
 
 
 class Link:
     """One MQTT connection of the agent, kept up across brokers and tested by canaries (messages to itself).
 
-    ``session`` is the current connection, None between two. ``names``: the brokers as ``host:port``, in order;
-    ``canary_qos``: QoS of the subscription to the canary topic.
+    ``session`` is the current connection, None between two. ``names``: the brokers as ``host:port``, in order.
+    Raises ConfigError for TLS files that cannot be used.
 
     A canary counts as back when its message is received. Where the canary topic is refused, or two connections
     in a row have acknowledged canaries and given none back (a right to read or write is missing), the PUBACK counts
@@ -92,18 +97,16 @@ class Link:
 
     def __init__(
         self,
-        machine: Machine,
-        names: tuple[str, ...],
-        open_session: Open,
+        config: Config,
+        role: Literal["publisher", "subscriber"],
         *,
-        agent: str,
-        canary_qos: int,
-        journal: Journal,
+        store: Store,
         log: Log,
         clock: Callable[[], float] = time.monotonic,
+        **options: Unpack[LinkOptions],
     ) -> None:
-        self.names = names
-        self.session: Connection | None = None
+        self.names = tuple(join(url.host, url.port) for url in config.urls)
+        self.session: Session | None = None
         self.conn = 0
         self.broker: str | None = None
         """The broker that is connected, as ``host:port``; None while there is none."""
@@ -119,11 +122,13 @@ class Link:
         """Seconds of the last canary's round trip; None before the first."""
         self.dropped = DroppedMessages(log, clock)
         """Messages that brokers sent and that were thrown away, by reason."""
-        self._machine = machine
-        self._open_session = open_session
-        self._canary_topic = canary_topic("", agent)
-        self._canary_qos = canary_qos
-        self._journal = journal
+        draw, numbers = options.get("draw", random.random), options.get("numbers") or itertools.count(1)
+        self._machine = Machine(len(config.urls), config.policy, draw, numbers)
+        self._open_session = options.get("open_session") or _sessions(config, role)
+        self._canary_topic = canary_topic("", f"{config.agent}-{role}")
+        # Of a durable session, QoS 1 would make it a durable subscription, which outlives the agent.
+        self._canary_qos = 0 if role == "subscriber" else 1
+        self._store = store
         self._log = log
         self._clock = clock
         self._queue: queue.SimpleQueue[Any] = queue.SimpleQueue()
@@ -150,11 +155,16 @@ class Link:
 
     def give_up(self, reason: str) -> None:
         """End a connection on which the broker does not answer; the next broker of the list is dialled first."""
-        self._step(Lost(self.conn, reason, unanswered=True))
+        self._step(Gone(self.conn, reason, silent=True))
 
     def renew(self, reason: str) -> None:
         """End a working connection and dial the first broker: messages not acknowledged are then delivered again."""
-        self._step(Lost(self.conn, reason))
+        self._step(Gone(self.conn, reason))
+
+    def acknowledge(self, message: Message) -> None:
+        """Acknowledge a message of the current connection; nothing happens at QoS 0, or between two connections."""
+        if message.qos and self.session is not None:
+            self.session.ack(message.mid)
 
     def turn(self, wait: float) -> Iterator[Any]:
         """Wait at most ``wait`` seconds for events.
@@ -209,7 +219,7 @@ class Link:
                 self.dropped.note("larger than packet.bytes", broker=self.broker)
             case TransportUp() | Connack() | Gone():
                 self._note_failure(item)
-                self._step(_for_machine(item))
+                self._step(item)
                 yield from self._state_changes()
             case _:
                 yield item
@@ -233,8 +243,7 @@ class Link:
         if isinstance(item, Message):
             if item.topic != self._canary_topic:
                 return False
-            if item.qos and self.session is not None:
-                self.session.ack(item.mid)
+            self.acknowledge(item)
             number = self._canaries.get(item.payload) if len(item.payload) <= LARGEST_CANARY else None
             if number is None:
                 self.dropped.note("not a canary of ours", topic=item.topic)
@@ -307,7 +316,7 @@ class Link:
         self._sent_at.clear()
         self._canaries.clear()
         self._log.info("connected", broker=self.broker, conn=action.conn)
-        self._journal.note_later("connected", broker=self.broker, conn=action.conn)
+        self._store.note_later("connected", broker=self.broker, conn=action.conn)
         if self.session is not None:
             self._canary_mid = self.session.subscribe(self._canary_topic, self._canary_qos)
         self._tell.append(action)
@@ -317,7 +326,7 @@ class Link:
             self._fruitless += 1
         self.losses[action.reason] = self.losses.get(action.reason, 0) + 1
         self._log.warning("connection lost", broker=self.broker, conn=action.conn, reason=action.reason)
-        self._journal.note_later("connection_lost", broker=self.broker, conn=action.conn, reason=action.reason)
+        self._store.note_later("connection_lost", broker=self.broker, conn=action.conn, reason=action.reason)
         self.broker = None
         self._tell.append(action)
 
@@ -335,32 +344,22 @@ class Link:
             self._sent[mid] = action.number
 
 
-def _for_machine(item: TransportUp | Connack | Gone) -> Event:
-    match item:
-        case TransportUp():
-            return Opened(item.conn)
-        case Connack(conn, None, _):
-            return Accepted(conn)
-        case Connack(conn, refused, bad_credentials):
-            return Denied(conn, str(refused)) if bad_credentials else Failed(conn, str(refused))
-        case Gone():
-            return Lost(item.conn, item.reason, item.silent or item.hostile)
+def _sessions(config: Config, role: Literal["publisher", "subscriber"]) -> Open:
+    """Return a function that starts sessions to the configuration's brokers; all sessions share one bound of memory.
 
-
-def sessions(config: Config, *, client_id: str, clean: bool, largest: int | None = None) -> Open:
-    """Return a function that opens sessions to the configuration's brokers; all sessions share one bound of memory.
-
-    ``largest``: bytes that a received packet may have. Raises ConfigError for TLS files that cannot be used.
+    The subscriber's are durable. The publisher receives only canaries, in packets that are bounded accordingly.
     """
-    from activemq_agent.packet_limits import MOST_RECEIVED, ReceiveBudget
-
-    intake = ReceiveBudget(MOST_RECEIVED)
+    intake = ReceiveBudget()
     tls = tls_context(config.tls) if any(url.tls for url in config.urls) else None
+    is_publisher = role == "publisher"
+    client_id = f"{config.client_id}-publisher" if is_publisher else config.client_id
 
-    def open_session(broker: int, conn: int, on_event: Callable[[SessionEvent], None]) -> Connection:
-        return Session.open(
-            config.urls[broker], config, client_id=client_id, clean=clean, on_event=on_event, conn=conn, tls=tls,
-            intake=intake, largest=largest,
+    def open_session(broker: int, conn: int, on_event: Callable[[SessionEvent], None]) -> Session:
+        session = Session(
+            config.urls[broker], config, client_id=client_id, clean=is_publisher, on_event=on_event, conn=conn, tls=tls,
+            intake=intake, largest=PUBLISHERS_PACKET if is_publisher else None,
         )  # fmt: skip
+        session.start()
+        return session
 
     return open_session

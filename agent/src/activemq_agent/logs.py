@@ -4,27 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterator, MutableMapping
+from collections.abc import MutableMapping
 from typing import Any, TextIO
 
+import structlog
+
 from activemq_agent.config import Config
-
-
-@contextlib.contextmanager
-def _absent(name: str) -> Iterator[None]:
-    """Make imports of a package fail inside the block, as if it were not installed; a package already loaded stays."""
-    is_loaded = name in sys.modules
-    if not is_loaded:
-        sys.modules[name] = None  # type: ignore[assignment]  # the documented way to make an import fail
-    try:
-        yield
-    finally:
-        if not is_loaded:
-            del sys.modules[name]
-
-
-with _absent("rich"):  # structlog takes it for tracebacks in colour, which the agent never prints: 6 MB
-    import structlog
 
 
 class _Lines:

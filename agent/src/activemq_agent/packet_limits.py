@@ -12,10 +12,9 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import Any
 
-from paho.mqtt.client import Client
-from paho.mqtt.enums import MQTTErrorCode
+from paho.mqtt.client import Client, MQTTv311
+from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode
 
 CONNACK, PUBLISH, PUBACK, SUBACK, UNSUBACK, PINGRESP = 0x20, 0x30, 0x40, 0x90, 0xB0, 0xD0
 _LENGTHS = {CONNACK: (2, 2), PUBACK: (2, 2), SUBACK: (3, 3), UNSUBACK: (2, 2), PINGRESP: (0, 0)}
@@ -49,7 +48,7 @@ class ReceiveBudget:
     object goes, its bytes no longer count.
     """
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int = MOST_RECEIVED) -> None:
         self._limit = limit
         self._used = 0
         self._lock = threading.Lock()  # of connections' threads: an old one may still read while a new one begins
@@ -157,9 +156,14 @@ class BoundedClient(Client):
     """paho's client behind a ``PacketFilter``; ``violation`` says why the filter ended a connection, else None."""
 
     def __init__(
-        self, *arguments: Any, limit: int, intake: ReceiveBudget, passed_over: Callable[[], None], **options: Any
+        self, client_id: str, *, clean: bool, limit: int, intake: ReceiveBudget, passed_over: Callable[[], None]
     ) -> None:
-        super().__init__(*arguments, **options)
+        super().__init__(
+            CallbackAPIVersion.VERSION2, client_id=client_id, clean_session=clean, protocol=MQTTv311,
+            reconnect_on_failure=False, manual_ack=True,
+        )  # fmt: skip
+        self.max_inflight_messages_set(0)  # the publisher's window is the limit
+        self.suppress_exceptions = False
         self.violation: str | None = None
         self.closing = False
         """Set when the connection is given up: data that waits in the socket is then read whatever the limits."""

@@ -12,15 +12,19 @@ import re
 import signal
 import stat
 import subprocess
-import sys
 import threading
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from activemq_agent.errors import AgentError
-from activemq_agent.store import Incoming
+
+if TYPE_CHECKING:
+    from activemq_agent.handling import HandlerEvent
 
 MOST_LINKS = 40
+STDERR = 2
+"""The file descriptor of the agent's standard error, to which executables write all their output."""
 GRACE = 2.0
 """Seconds between SIGTERM and SIGKILL for a handler that takes too long."""
 
@@ -115,8 +119,8 @@ class Programs:
         self._lock = threading.Lock()
         self._killed = False
 
-    def run(self, path: Path, message: Incoming, attempt: int, timeout: float) -> None:
-        """Run an executable with a message as JSON on its standard input.
+    def run(self, path: Path, timeout: float, event: HandlerEvent) -> None:
+        """Run an executable with an event as JSON on its standard input.
 
         Its output goes to the agent's standard error. Raises AgentError if it ends with an error, or does not end
         within ``timeout`` seconds and is killed.
@@ -126,13 +130,13 @@ class Programs:
                 if self._killed:
                     raise AgentError("the agent is stopping")
                 self._process = process = subprocess.Popen(
-                    [path], stdin=subprocess.PIPE, stdout=_output(), stderr=_output(), cwd="/",
-                    env=_environment(message, attempt), start_new_session=True,
+                    [path], stdin=subprocess.PIPE, stdout=STDERR, cwd="/",
+                    env=_environment(event), start_new_session=True,
                 )  # fmt: skip
         except OSError as error:
             raise AgentError(f"{path.name} cannot be run: {error.strerror}") from error
         try:
-            process.communicate(as_json(message, attempt), timeout=timeout)
+            process.communicate(as_json(event), timeout=timeout)
         except subprocess.TimeoutExpired:
             _end_group(process)
             raise AgentError(f"{path.name} did not end in {timeout:g} s and was killed") from None
@@ -151,30 +155,23 @@ class Programs:
                 _signal_group(self._process, signal.SIGKILL)
 
 
-def as_json(message: Incoming, attempt: int) -> bytes:
-    """Return a message as an executable handler reads it: one JSON object on one line."""
+def as_json(event: HandlerEvent) -> bytes:
+    """Return an event as an executable handler reads it: one JSON object on one line."""
     content: dict[str, object] = {
-        "event_id": message.event_id, "rx_id": message.rx_id, "topic": message.topic, "attempt": attempt,
+        "event_id": event.event_id, "rx_id": event.rx_id, "topic": event.topic, "attempt": event.attempt,
     }  # fmt: skip
     try:
-        content["payload"] = message.payload.decode()
+        content["payload"] = event.payload.decode()
     except UnicodeDecodeError:
-        content["payload_base64"] = base64.b64encode(message.payload).decode()
+        content["payload_base64"] = base64.b64encode(event.payload).decode()
     return json.dumps(content).encode() + b"\n"
 
 
-def _environment(message: Incoming, attempt: int) -> dict[str, str]:
+def _environment(event: HandlerEvent) -> dict[str, str]:
     """Return the environment of a handler: the agent's, without systemd's variables, plus the event's ids and topic."""
     kept = {name: value for name, value in os.environ.items() if not _OWN.fullmatch(name)}
-    own = {"ATTEMPT": str(attempt), "EVENT_ID": message.event_id or "", "RX_ID": message.rx_id, "TOPIC": message.topic}
+    own = {"ATTEMPT": str(event.attempt), "EVENT_ID": event.event_id or "", "RX_ID": event.rx_id, "TOPIC": event.topic}
     return kept | {name: value for name, value in own.items() if "\0" not in value}
-
-
-def _output() -> int:
-    try:
-        return sys.__stderr__.fileno() if sys.__stderr__ else subprocess.DEVNULL
-    except (OSError, ValueError):
-        return subprocess.DEVNULL
 
 
 def _end_group(process: subprocess.Popen[bytes]) -> None:

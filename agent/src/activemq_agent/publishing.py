@@ -9,28 +9,26 @@ the outbox; when it does not come back, they are kept apart as unconfirmed.
 from __future__ import annotations
 
 import contextlib
-import itertools
-import random
 import secrets
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple, Unpack
 
-from activemq_agent.addresses import join
 from activemq_agent.agent_topics import LARGEST_CANARY, barrier_topic, canary_topic, prefix_of
-from activemq_agent.connecting import Down, Machine, Policy, Up
+from activemq_agent.connecting import Down, Up
+from activemq_agent.connection_events import Message, Puback, Suback
 from activemq_agent.errors import AgentError
 from activemq_agent.identity import with_id
-from activemq_agent.link import Journal, Link, Log, Open, sessions
-from activemq_agent.session import Message, Puback, Suback
-from activemq_agent.store import Outgoing
+from activemq_agent.link import Link, LinkOptions, Log
+from activemq_agent.store import Outgoing, Sent
 
 if TYPE_CHECKING:
     from activemq_agent.config import Config
+    from activemq_agent.store import Store
 
 POLL = 0.25
 """Seconds after which an idle publisher looks into the outbox though nobody woke it."""
@@ -48,23 +46,11 @@ BARRIER_EVERY = 60.0
 DELETE_BATCH = 500
 """Acknowledged events that may wait for the disk to forget them: copies after a crash, beside the window's."""
 
-LARGEST_PACKET = 1 << 17
-"""Bytes of a packet that a publisher receives: canaries, with topics of 65,535 bytes."""
-
 _WAKE = object()
 
 
-class Outbox(Journal, Protocol):
-    """The methods of a ``Store`` that the publisher calls."""
-
-    on_outgoing: Callable[[], None]
-
-    def outgoing(self, limit: int, after: int = 0) -> list[Outgoing]: ...
-    def sent_later(self, events: Iterable[tuple[int, int, int, str]]) -> Future[None]: ...
-    def acknowledged_later(self, seqs: Iterable[int], proved: bool) -> Future[None]: ...
-    def prove(self, prefix: str, conn: int | None = None) -> int: ...
-    def accept(self, topic: str, payload: bytes) -> str: ...
-    def note(self, kind: str, **fields: Any) -> None: ...
+_Fate = Literal["sent", "proved", "unproved"]
+"""What became of an event: it was sent, or acknowledged on a topic prefix that is proved or is not."""
 
 
 @dataclass(slots=True)
@@ -77,13 +63,13 @@ class _Prefix:
     state: Literal["asked", "proved", "unproved"]
     asked_at: float
     canary: bytes = field(default_factory=lambda: secrets.token_hex(16).encode())
-    held: list[int] = field(default_factory=list)
+    held: list[Sent] = field(default_factory=list)
 
 
 class _Flying(NamedTuple):
     """An event sent at time ``at`` whose PUBACK has not come."""
 
-    seq: int
+    sent: Sent
     prefix: _Prefix
     at: float
 
@@ -99,14 +85,11 @@ class Publisher:
     def __init__(
         self,
         config: Config,
-        store: Outbox,
+        store: Store,
         *,
         log: Log,
-        policy: Policy | None = None,
-        open_session: Open | None = None,
         clock: Callable[[], float] = time.monotonic,
-        draw: Callable[[], float] = random.random,
-        numbers: Iterator[int] | None = None,
+        **options: Unpack[LinkOptions],
     ) -> None:
         self.acknowledged = 0
         """Events that brokers have acknowledged since the start."""
@@ -115,29 +98,15 @@ class Publisher:
         self.tick = clock()
         """Time of the loop's last turn, by ``clock``."""
         self._config, self._store, self._log, self._clock = config, store, log, clock
-        self._policy = policy or config.policy
-        numbers = numbers if numbers is not None else itertools.count(1)
-        self.link = Link(
-            Machine(len(config.urls), self._policy, draw, numbers),
-            tuple(join(url.host, url.port) for url in config.urls),
-            open_session
-            or sessions(config, client_id=f"{config.client_id}-publisher", clean=True, largest=LARGEST_PACKET),
-            agent=f"{config.agent}-publisher",
-            canary_qos=1,
-            journal=store,
-            log=log,
-            clock=clock,
-        )
+        self.link = Link(config, "publisher", store=store, log=log, clock=clock, **options)
         self._used: dict[str, None] = {}  # prefixes since the start, for barriers
         self._woken = False
         self._up = False
         self._reset()
-        # Acknowledged and not yet recorded, by proved.
-        self._unrecorded: dict[bool, list[int]] = {True: [], False: []}
-        self._wire: list[tuple[int, int, int, str]] = []  # sent and not yet recorded
-        self._since = 0.0  # when the first of both came
-        self._recording: deque[tuple[Future[None], list[int], bool]] = deque()
-        self._disk_since: float | None = None
+        self._unrecorded: dict[_Fate, list[Sent]] = {"sent": [], "proved": [], "unproved": []}
+        self._since = 0.0  # when the first of these came
+        self._recording: deque[tuple[Future[None], _Fate, list[Sent]]] = deque()  # what the store is asked to record
+        self._disk_since: float | None = None  # when the disk refused last, until it has taken something
         self._barrier_at = clock() + BARRIER_EVERY
         self._asked_at = clock()
 
@@ -185,13 +154,11 @@ class Publisher:
         while not stop.is_set():
             self.turn()
         self.link.stop()
-        self._record(force=True)
-        self._record_acknowledged(0)
+        self._wait_recorded()
 
     def turn(self) -> None:
         """Go through the loop once: process events, send what the window allows, record what was sent."""
-        waiting = bool(self._wire or self._unrecorded[True] or self._unrecorded[False])
-        for event in self.link.turn(FLUSH if waiting else POLL):
+        for event in self.link.turn(FLUSH if any(self._unrecorded.values()) else POLL):
             self.link.contain(event, self._handle)
         now = self.tick = self._clock()
         if self._up and self._is_answered(now):
@@ -216,8 +183,7 @@ class Publisher:
                 if prefix is not None and event.refused:
                     self._give_up_on(prefix, "the broker refuses the subscription to its canary")
             case Up():
-                self._record(force=True)
-                self._record_acknowledged(0)  # what is acknowledged must be gone before the outbox is read again
+                self._wait_recorded()  # what is acknowledged must be gone before the outbox is read again
                 self._reset()
                 self._up = True
             case Down():
@@ -233,15 +199,14 @@ class Publisher:
         self.acknowledged += 1
         prefix = flying.prefix
         if prefix.state == "asked":
-            prefix.held.append(flying.seq)
+            prefix.held.append(flying.sent)
             self._held += 1
         else:
-            self._finish([flying.seq], proved=prefix.state == "proved")
+            self._note(prefix.state, [flying.sent])
 
     def _came(self, message: Message) -> None:
         """Process a received message: a canary of this publisher proves its prefix; anything else is dropped."""
-        if message.qos and self.link.session is not None:
-            self.link.session.ack(message.mid)
+        self.link.acknowledge(message)
         name = self._prefix_of_canary.get(message.topic)
         prefix = self._prefixes.get(name) if name is not None else None
         if name is None or prefix is None:
@@ -253,33 +218,29 @@ class Publisher:
         if prefix.state == "unproved":
             self._record(force=True)
             self._store.prove(name, self.link.conn)
-        prefix.state = "proved"
-        self._release(prefix)
+        self._decide(prefix, "proved")
 
     def _give_up_on(self, name: str, reason: str) -> None:
         prefix = self._prefixes.get(name)
         if prefix is None or prefix.state != "asked":
             return
-        prefix.state = "unproved"
         self._log.warning("prefix not proved", prefix=name, broker=self.link.broker, reason=reason)
-        self._release(prefix)
+        self._decide(prefix, "unproved")
 
-    def _release(self, prefix: _Prefix) -> None:
-        held, prefix.held = prefix.held, []
-        self._held -= len(held)
-        self._finish(held, proved=prefix.state == "proved")
-
-    def _finish(self, seqs: list[int], *, proved: bool) -> None:
-        self._mark()
-        self._unrecorded[proved] += seqs
+    def _decide(self, prefix: _Prefix, state: Literal["proved", "unproved"]) -> None:
+        """Set the state of a prefix, and have the acknowledged events recorded that waited for its canary."""
+        prefix.state = state
+        self._held -= len(prefix.held)
+        self._note(state, prefix.held)
+        prefix.held = []
 
     def _is_answered(self, now: float) -> bool:
         """Return whether PUBACKs come within ``puback_timeout``; give up the connection if not."""
         oldest = next(iter(self._flying.values()), None)
-        if oldest is None or now - oldest.at < self._policy.puback_timeout:
+        if oldest is None or now - oldest.at < self._config.policy.puback_timeout:
             return True
         self._up = False
-        self.link.give_up(f"no PUBACK in {self._policy.puback_timeout:g} s")
+        self.link.give_up(f"no PUBACK in {self._config.policy.puback_timeout:g} s")
         return False
 
     # -- prefixes ---------------------------------------------------------------------------------
@@ -330,8 +291,8 @@ class Publisher:
         session, broker = self.link.session, self.link.broker
         if session is None or broker is None:
             return
-        unrecorded = sum(len(seqs) for _, seqs, _ in self._recording)
-        if unrecorded + len(self._unrecorded[True]) + len(self._unrecorded[False]) > DELETE_BATCH:
+        recording = sum(len(events) for _, fate, events in self._recording if fate != "sent")
+        if recording + self._unrecorded_acknowledgements() > DELETE_BATCH:
             self._record(force=False)
             if self._recording:
                 self._recording[0][0].add_done_callback(lambda _: self.wake())
@@ -344,10 +305,10 @@ class Publisher:
             if mid is None:
                 return  # the connection is going: its end is in the queue
             self._buffer.popleft()
-            self._flying[mid] = _Flying(row.seq, prefix, now)
+            sent = Sent(row.seq, self.link.conn, mid, broker)
+            self._flying[mid] = _Flying(sent, prefix, now)
             self.sent += 1
-            self._mark()
-            self._wire.append((row.seq, self.link.conn, mid, broker))
+            self._note("sent", [sent])
 
     def _has_rows(self, now: float) -> bool:
         """Return whether the buffer holds events read within ``FRESH`` seconds; reads the outbox if need be."""
@@ -367,33 +328,37 @@ class Publisher:
 
     # -- what is to be recorded -------------------------------------------------------------------
 
-    def _mark(self) -> None:
-        if not (self._wire or self._unrecorded[True] or self._unrecorded[False]):
+    def _note(self, fate: _Fate, events: list[Sent]) -> None:
+        """Remember what became of events until the next batch is recorded."""
+        if not any(self._unrecorded.values()):
             self._since = self._clock()
+        self._unrecorded[fate] += events
+
+    def _unrecorded_acknowledgements(self) -> int:
+        return len(self._unrecorded["proved"]) + len(self._unrecorded["unproved"])
 
     def _record(self, *, force: bool) -> None:
-        """Hand what was sent and acknowledged to the store, in batches unless ``force``."""
+        """Hand what was sent and acknowledged to the store, in batches unless ``force``.
+
+        Nothing is handed over for a second after the disk has refused, unless ``force``.
+        """
         while self._recording and self._recording[0][0].done():
             self._recorded(*self._recording.popleft())
-        many = len(self._unrecorded[True]) + len(self._unrecorded[False]) >= DELETE_BATCH // 2
-        if not (force or many or self._clock() - self._since >= FLUSH) or self._disk_is_full(force):
+        now, many = self._clock(), self._unrecorded_acknowledgements() >= DELETE_BATCH // 2
+        refused_lately = self._disk_since is not None and now - self._disk_since < 1.0
+        if not force and (refused_lately or not (many or now - self._since >= FLUSH)):
             return
-        if self._wire:
-            wire, self._wire = self._wire, []
-            self._recording.append((self._store.sent_later(wire), [], True))
-        for proved, seqs in self._unrecorded.items():
-            if seqs:
-                self._unrecorded[proved] = []
-                self._recording.append((self._store.acknowledged_later(seqs, proved), seqs, proved))
+        for fate, events in self._unrecorded.items():
+            if events:
+                self._unrecorded[fate] = []
+                store = self._store
+                future = (
+                    store.sent_later(events) if fate == "sent" else store.acknowledged_later(events, fate == "proved")
+                )
+                self._recording.append((future, fate, events))
 
-    def _disk_is_full(self, force: bool) -> bool:
-        """Return whether the next write has to wait, because the last one failed less than a second ago.
-
-        Returns False if ``force``.
-        """
-        return self._disk_since is not None and not force and self._clock() - self._disk_since < 1.0
-
-    def _recorded(self, future: Future[None], seqs: list[int], proved: bool) -> None:
+    def _recorded(self, future: Future[None], fate: _Fate, events: list[Sent]) -> None:
+        """Process the store's answer; acknowledgements that the disk refused are recorded later."""
         try:
             future.result()
             self._disk_since = None
@@ -401,9 +366,11 @@ class Publisher:
             if self._disk_since is None:
                 self._log.error("what brokers acknowledged cannot be recorded", reason=str(error))
             self._disk_since = self._clock()
-            self._unrecorded[proved] = seqs + self._unrecorded[proved]
+            if fate != "sent":
+                self._unrecorded[fate] = events + self._unrecorded[fate]
 
-    def _record_acknowledged(self, most: int) -> None:
-        """Wait until at most ``most`` requests are with the store."""
-        while len(self._recording) > most:
+    def _wait_recorded(self) -> None:
+        """Hand everything to the store, and wait until it has answered."""
+        self._record(force=True)
+        while self._recording:
             self._recorded(*self._recording.popleft())

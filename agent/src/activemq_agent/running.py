@@ -18,9 +18,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from activemq_agent.check import wait_for_event
 from activemq_agent.config_parser import read_config
+from activemq_agent.connection_events import Connack, SessionEvent
 from activemq_agent.errors import AgentError
-from activemq_agent.session import Connack, Gone, Session
+from activemq_agent.session import Session
 from activemq_agent.tls import tls_context
 
 DRAIN = 60
@@ -107,10 +109,9 @@ class AgentProcess:
         if topics:
             own["topics"] = ",".join(topics)
         directory.mkdir(mode=0o700, parents=True)
+        self.config.touch(mode=0o600, exist_ok=False)
         text = "".join(f"{key} = {value}\n" for key, value in (dict(keys) | own).items())
-        descriptor = os.open(self.config, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(f"[agent]\n{text}")
+        self.config.write_text(f"[agent]\n{text}", encoding="utf-8")
 
     def start(self) -> None:
         """Start the agent's process without waiting for it.
@@ -175,13 +176,16 @@ class AgentProcess:
         """
         config = read_config(self.config)
         for broker in config.urls:
-            events: queue.Queue[Any] = queue.Queue()
+            events: queue.SimpleQueue[SessionEvent] = queue.SimpleQueue()
             tls = tls_context(config.tls) if broker.tls else None
-            session = Session.open(broker, config, client_id=config.client_id, clean=True, on_event=events.put, tls=tls)
-            if _is_accepted(events):
-                session.close(orderly=True)
+            session = Session(broker, config, client_id=config.client_id, clean=True, on_event=events.put, tls=tls)
+            session.start()
+            is_accepted = False
+            with suppress(AgentError):
+                is_accepted = wait_for_event(events, Connack, time.monotonic() + 6, "no CONNACK").refused is None
+            session.close(orderly=is_accepted)
+            if is_accepted:
                 return
-            session.close()
 
     @property
     def last_line(self) -> str:
@@ -203,15 +207,3 @@ def _plain(line: str) -> str:
         return line
     told = [str(record[key]) for key in ("event", "broker", "reason", "error") if record.get(key)]
     return ": ".join(told) or line
-
-
-def _is_accepted(events: queue.Queue[Any]) -> bool:
-    deadline = time.monotonic() + 6
-    while time.monotonic() < deadline:
-        with suppress(queue.Empty):
-            event = events.get(timeout=1)
-            if isinstance(event, Gone):
-                return False
-            if isinstance(event, Connack):
-                return event.refused is None
-    return False

@@ -92,8 +92,8 @@ class Service:
             log.error("the store was damaged", reason=str(self.store.damage))
         numbers = itertools.count(1)  # one journal, so one count of connections
         self.publisher = Publisher(config, self.store, log=log, numbers=numbers)
-        self.metrics = Metrics(self.store.counts, publisher=self.publisher)
-        self.handlers = Handlers(config, self.store, log=log, observe=self.metrics.observe)
+        metrics = Metrics(lambda: status_of(self))
+        self.handlers = Handlers(config, self.store, log=log, observe=metrics.observe)
         self.subscriber = (
             Subscriber(config, self.store, log=log, numbers=numbers, on_stored=self.handlers.wake)
             if config.topics
@@ -103,11 +103,9 @@ class Service:
             config.socket, self.store, lambda: status_of(self), log=log, on_accepted=self.publisher.wake
         )
         ends.callback(self.control.close)
-        self.metrics.subscriber, self.metrics.handlers = self.subscriber, self.handlers
-        self.metrics.control = self.control
         if config.metrics_address:
-            self.metrics.serve(config.metrics_address)
-            ends.callback(self.metrics.close)
+            metrics.serve(config.metrics_address)
+            ends.callback(metrics.close)
         self._journal = JournalFiles(self.store, config.state_directory / DIRECTORY)
 
     def _start(self) -> None:

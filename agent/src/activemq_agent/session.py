@@ -18,15 +18,26 @@ import socket
 import ssl
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any
 
 from activemq_agent.addresses import join
+from activemq_agent.connection_events import (
+    Connack,
+    Gone,
+    Message,
+    PassedOver,
+    Puback,
+    SessionEvent,
+    Suback,
+    TransportUp,
+)
 from activemq_agent.errors import AgentError
+from activemq_agent.packet_limits import OVERHEAD, TOPIC_COPIES, BoundedClient, ReceiveBudget, ViolationError
 from activemq_agent.tls import explain_failure
 
 if TYPE_CHECKING:
-    from activemq_agent.config import Broker, Config
-    from activemq_agent.packet_limits import ReceiveBudget
+    from activemq_agent.config import Config
+    from activemq_agent.config_values import Broker
 
 CONNECT_TIMEOUT = 4.5
 """Seconds for TCP and TLS: below the machine's 5 s for CONNACK, so that a late CONNECT cannot evict a newer one."""
@@ -37,133 +48,16 @@ _BAD_CREDENTIALS = {134, 135}  # paho's names for CONNACK 4 and 5
 _KEEPALIVE_TIMEOUT = 141
 
 
-class TransportUp(NamedTuple):
-    """Event: TCP, and TLS where the broker is reached by TLS, stand on connection ``conn``."""
-
-    conn: int
-
-
-class Connack(NamedTuple):
-    """Event: the broker answered CONNECT. ``refused`` is why it refuses the login, None if it accepts."""
-
-    conn: int
-    refused: str | None
-    bad_credentials: bool
-
-
-class Suback(NamedTuple):
-    """Event: the broker answered the SUBSCRIBE with packet id ``mid``."""
-
-    conn: int
-    mid: int
-    refused: bool
-
-
-class Puback(NamedTuple):
-    """Event: the broker acknowledged the PUBLISH with packet id ``mid``.
-
-    ActiveMQ acknowledges what it refuses as well.
-    """
-
-    conn: int
-    mid: int
-
-
-class Message(NamedTuple):
-    """Event: a message was received; at QoS 1 it waits for ``Session.ack(mid)``.
-
-    ``held`` counts the memory of the message in a ``ReceiveBudget``.
-    """
-
-    conn: int
-    topic: str
-    payload: bytes
-    qos: int
-    mid: int
-    held: object = None
-
-
-class PassedOver(NamedTuple):
-    """Event: a message larger than packets may be was received; it was thrown away and is not acknowledged."""
-
-    conn: int
-
-
-class Gone(NamedTuple):
-    """Event: the connection ended, or could not be made.
-
-    ``silent``: the broker did not answer for two keep-alives. ``hostile``: it sent what no broker sends.
-    """
-
-    conn: int
-    reason: str
-    silent: bool = False
-    hostile: bool = False
-
-
-SessionEvent = TransportUp | Connack | Suback | Puback | Message | PassedOver | Gone
-
-
-class Connection(Protocol):
-    """The methods of a ``Session`` that publisher and subscriber call.
-
-    Tests have an implementation without a network.
-    """
-
-    def publish(self, topic: str, payload: bytes, qos: int = 1) -> int | None:
-        """Send a message; return the packet id, or None if the connection is gone."""
-        ...
-
-    def subscribe(self, topic_filter: str, qos: int = 1) -> int | None:
-        """Subscribe to one filter; return the packet id of the SUBSCRIBE, or None if the connection is gone."""
-        ...
-
-    def unsubscribe(self, topic_filter: str) -> None:
-        """Unsubscribe from a topic filter."""
-        ...
-
-    def ack(self, mid: int) -> None:
-        """Acknowledge the message of QoS 1 with packet id ``mid``."""
-        ...
-
-    def close(self, *, orderly: bool = False) -> None:
-        """End the connection soon; the caller ignores events that still come from it."""
-        ...
-
-
 class Session:
-    """One MQTT connection to a broker. Made by ``open``, which returns at once; its methods are for one thread."""
+    """One MQTT connection to a broker, which begins with ``start``. Its methods are for one thread.
+
+    ``on_event`` is called by other threads: give it a queue's ``put``. ``tls``: what ``tls_context`` returned, for a
+    broker that is to be reached by TLS. ``intake`` bounds received bytes that are still in memory, ``largest`` the
+    bytes of a packet (by default ``packet.bytes`` of the configuration).
+    """
 
     def __init__(
         self,
-        client: Any,
-        conn: int,
-        address: tuple[str, int],
-        keepalive: int,
-        put: Callable[[SessionEvent], None],
-        intake: ReceiveBudget,
-    ) -> None:
-        self._client: Any = client  # None once it is over: its sockets go with the last reference
-        self._intake = intake
-        self._unanswered_subscribes = 0  # SUBSCRIBEs that are not answered
-        self._conn = conn
-        self._address = address
-        self._keepalive = keepalive
-        self._put = put
-        self._closed = False
-        self._tls = False
-        self._answered = False
-        self._gone = threading.Event()
-        client.on_socket_open = self._on_socket_open
-        client.on_connect = self._on_connect
-        client.on_disconnect = self._on_disconnect
-        client.on_subscribe = self._on_subscribe
-        client.on_publish = self._on_publish
-        client.on_message = self._on_message
-
-    @classmethod
-    def open(
-        cls,
         broker: Broker,
         config: Config,
         *,
@@ -174,29 +68,34 @@ class Session:
         tls: ssl.SSLContext | None = None,
         intake: ReceiveBudget | None = None,
         largest: int | None = None,
-    ) -> Session:
-        """Return a session whose connection is being made in a thread of its own.
-
-        ``on_event`` is called by other threads: give it a queue's ``put``. ``tls``: what ``tls_context`` returned, for
-        a broker that is to be reached by TLS. ``intake`` bounds received bytes that are still in memory, ``largest``
-        the bytes of a packet (by default ``packet.bytes`` of the configuration). Raises AgentError for a TLS broker
-        without a context.
-        """
-        from activemq_agent.packet_limits import MOST_RECEIVED, ReceiveBudget
-
-        intake = intake or ReceiveBudget(MOST_RECEIVED)
-        largest = config.packet_bytes if largest is None else largest
-        client = _client(client_id, clean, largest, intake, lambda: on_event(PassedOver(conn)))
+    ) -> None:
+        self._intake = intake or ReceiveBudget()
+        self._conn, self._put = conn, on_event
+        self._address, self._tls = (broker.host, broker.port), broker.tls
+        self._keepalive = config.policy.keepalive
+        self._unanswered_subscribes = 0
+        self._closed = self._answered = False
+        self._gone = threading.Event()
+        client: Any = BoundedClient(
+            client_id, clean=clean, limit=largest or config.packet_bytes, intake=self._intake,
+            passed_over=lambda: on_event(PassedOver(conn)),
+        )  # fmt: skip
+        self._client = client  # None once it is over: its sockets go with the last reference
+        client.connect_timeout = CONNECT_TIMEOUT
         if config.username:
             client.username_pw_set(config.username, config.password.text if config.password else None)
         if broker.tls:
-            if tls is None:
-                raise AgentError(f"{join(broker.host, broker.port)} is to be reached by TLS: set tls.ca")
             client.tls_set_context(tls)
-        session = cls(client, conn, (broker.host, broker.port), config.policy.keepalive, on_event, intake)
-        session._tls = broker.tls
-        threading.Thread(target=session._connect, name=f"mqtt-dial-{conn}", daemon=True).start()
-        return session
+        client.on_socket_open = self._on_socket_open
+        client.on_connect = self._on_connect
+        client.on_disconnect = self._on_disconnect
+        client.on_subscribe = self._on_subscribe
+        client.on_publish = self._on_publish
+        client.on_message = self._on_message
+
+    def start(self) -> None:
+        """Begin to connect, in a thread of its own."""
+        threading.Thread(target=self._connect, name=f"mqtt-dial-{self._conn}", daemon=True).start()
 
     def publish(self, topic: str, payload: bytes, qos: int = 1) -> int | None:
         """Send a message; return the packet id, or None if the connection is gone.
@@ -287,8 +186,6 @@ class Session:
 
     def _on_subscribe(self, _client: Any, _data: Any, mid: int, reasons: Any, _properties: Any) -> None:
         if self._unanswered_subscribes <= 0:
-            from activemq_agent.packet_limits import ViolationError
-
             raise ViolationError("sent a SUBACK that nobody asked for")
         self._unanswered_subscribes -= 1
         self._put(Suback(self._conn, mid, any(reason.is_failure for reason in reasons)))
@@ -297,34 +194,9 @@ class Session:
         self._put(Puback(self._conn, mid))
 
     def _on_message(self, _client: Any, _data: Any, message: Any) -> None:
-        from activemq_agent.packet_limits import OVERHEAD, TOPIC_COPIES
-
         try:
             topic = message.topic
         except UnicodeDecodeError:  # whoever publishes may have chosen it: no reason to leave the broker
             topic = "\ufffd"
         held = self._intake.hold(len(message.payload) + TOPIC_COPIES * len(topic) + OVERHEAD)
         self._put(Message(self._conn, topic, bytes(message.payload), message.qos, message.mid, held))
-
-
-def _client(client_id: str, clean: bool, largest: int, intake: ReceiveBudget, passed_over: Callable[[], None]) -> Any:
-    from paho.mqtt.client import MQTTv311
-    from paho.mqtt.enums import CallbackAPIVersion
-
-    from activemq_agent.packet_limits import BoundedClient
-
-    client = BoundedClient(
-        CallbackAPIVersion.VERSION2,
-        client_id=client_id,
-        clean_session=clean,
-        protocol=MQTTv311,
-        reconnect_on_failure=False,
-        manual_ack=True,
-        limit=largest,
-        intake=intake,
-        passed_over=passed_over,
-    )
-    client.connect_timeout = CONNECT_TIMEOUT
-    client.max_inflight_messages_set(0)  # the publisher's window is the limit
-    client.suppress_exceptions = False
-    return client

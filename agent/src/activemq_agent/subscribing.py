@@ -11,28 +11,27 @@ once there is room.
 from __future__ import annotations
 
 import itertools
-import random
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Unpack
 
-from activemq_agent.addresses import join
 from activemq_agent.agent_topics import LARGEST_BARRIER, concrete_topic, is_barrier, is_barrier_of, is_canary
-from activemq_agent.connecting import Down, Machine, Policy, Up
+from activemq_agent.connecting import Down, Up
+from activemq_agent.connection_events import Message, Suback
 from activemq_agent.errors import AgentError
 from activemq_agent.identity import id_in
-from activemq_agent.link import Journal, Link, Log, Open, sessions
-from activemq_agent.session import Message, Suback
+from activemq_agent.link import Link, LinkOptions, Log
 from activemq_agent.store import Receipt
 from activemq_agent.store.inbox import lane_of
 
 if TYPE_CHECKING:
     from activemq_agent.config import Config
+    from activemq_agent.store import Store
 
 IDLE = 0.5
 """Seconds after which a subscriber without messages turns its loop all the same."""
@@ -44,28 +43,6 @@ WAITING_BYTES = 8 << 20
 """Bytes of messages that wait in memory because their topics are full, over all topic filters."""
 RENEW_AFTER = 30.0
 """Seconds that a connection lasts at least before it is renewed for messages that were left with the broker."""
-
-
-class Inbox(Journal, Protocol):
-    """The method of a ``Store`` with which the subscriber stores messages."""
-
-    def received_later(
-        self, topic: str, payload: bytes, *, broker: str, conn: int, head: bool = True
-    ) -> Future[Receipt]: ...
-
-
-class _Stored(NamedTuple):
-    """The store has answered for a message; its receipt is in ``future``."""
-
-    message: Message
-    future: Future[Receipt]
-
-
-class _Noted(NamedTuple):
-    """The journal record for a barrier that was received has been written."""
-
-    message: Message
-    future: Future[None]
 
 
 @dataclass(slots=True)
@@ -90,15 +67,12 @@ class Subscriber:
     def __init__(
         self,
         config: Config,
-        store: Inbox,
+        store: Store,
         *,
         log: Log,
         on_stored: Callable[[str], None] = lambda _lane: None,
-        policy: Policy | None = None,
-        open_session: Open | None = None,
         clock: Callable[[], float] = time.monotonic,
-        draw: Callable[[], float] = random.random,
-        numbers: Iterator[int] | None = None,
+        **options: Unpack[LinkOptions],
     ) -> None:
         self.received = 0
         """Messages stored since the start."""
@@ -111,23 +85,8 @@ class Subscriber:
         self.tick = clock()
         """Time of the loop's last turn, by ``clock``."""
         self._config, self._store, self._log, self._clock = config, store, log, clock
-        self._name = f"{config.agent}-subscriber"  # in topics of canaries
         self._on_stored = on_stored
-        self.link = Link(
-            Machine(
-                len(config.urls),
-                policy or config.policy,
-                draw,
-                numbers if numbers is not None else itertools.count(1),
-            ),
-            tuple(join(url.host, url.port) for url in config.urls),
-            open_session or sessions(config, client_id=config.client_id, clean=False),
-            agent=self._name,
-            canary_qos=0,  # QoS 1 would make it a durable subscription, which outlives the agent
-            journal=store,
-            log=log,
-            clock=clock,
-        )
+        self.link = Link(config, "subscriber", store=store, log=log, clock=clock, **options)
         self._pending_filters: dict[int, str] = {}  # filter by packet number
         self._lanes: dict[str, _Lane] = {}
         self._ask_at: float | None = None
@@ -166,10 +125,8 @@ class Subscriber:
         match event:
             case Message():
                 self._arrived(event)
-            case _Stored():
-                self._stored(event)
-            case _Noted():
-                self._noted(event)
+            case partial():
+                event()
             case Suback():
                 self._answered(event)
             case Up():
@@ -212,7 +169,7 @@ class Subscriber:
         self.granted.add(topic_filter)
         self._store.note_later("subscribed", filters=[topic_filter], broker=broker, conn=conn)
         self._log.info("subscribed", topic=topic_filter, broker=broker, conn=conn)
-        anchor = concrete_topic(topic_filter, self._name)
+        anchor = concrete_topic(topic_filter, f"{self._config.agent}-subscriber")
         if anchor is not None and self.link.session is not None:
             self.link.session.publish(anchor, b"subscribed")
 
@@ -220,7 +177,7 @@ class Subscriber:
 
     def _arrived(self, message: Message) -> None:
         if is_canary(message.topic):
-            self._acknowledge(message)
+            self.link.acknowledge(message)
             return
         if is_barrier(message.topic):
             self._barrier_arrived(message)
@@ -244,12 +201,12 @@ class Subscriber:
         event_id = id_in(message.payload) if len(message.payload) <= LARGEST_BARRIER else None
         if event_id is None or not is_barrier_of(message.topic, event_id.rsplit(":", 2)[0]):
             self.link.dropped.note("not a barrier of who may send it", topic=message.topic)
-            self._acknowledge(message)
+            self.link.acknowledge(message)
             return
         noted = self._store.note_later(
             "barrier", event_id=event_id, topic=message.topic, broker=self.link.broker, conn=message.conn
         )
-        noted.add_done_callback(partial(self._put_noted, message))
+        self._when_done(noted, self._noted, message)
 
     def _offer(self, lane: _Lane) -> None:
         """Ask the store to take the waiting messages that have not been offered to it yet."""
@@ -262,22 +219,19 @@ class Subscriber:
             except AgentError as error:
                 future = Future()
                 future.set_exception(error)
-            future.add_done_callback(partial(self._put_stored, message))
+            self._when_done(future, self._stored, message)
 
-    def _put_noted(self, message: Message, future: Future[None]) -> None:
-        self.link.put(_Noted(message, future))
+    def _when_done(self, future: Future[Any], handle: Callable[[Message, Future[Any]], None], message: Message) -> None:
+        """Call ``handle`` in the loop's thread once the store has answered."""
+        future.add_done_callback(lambda done: self.link.put(partial(handle, message, done)))
 
-    def _put_stored(self, message: Message, future: Future[Receipt]) -> None:
-        self.link.put(_Stored(message, future))
-
-    def _stored(self, event: _Stored) -> None:
+    def _stored(self, message: Message, future: Future[Receipt]) -> None:
         """Process the store's answer for a message; answers come in the order in which messages were offered."""
-        message = event.message
         name = lane_of(message.topic, self._config.topics)
         lane = self._lanes.get(name)
         if message.conn != self.link.conn or lane is None:
             return  # its connection is over, and the message comes again
-        receipt = self._receipt(event.future)
+        receipt = self._receipt(future)
         lane.offered -= 1
         if receipt is None or receipt.full:
             if not lane.full:
@@ -286,7 +240,7 @@ class Subscriber:
             return
         lane.size -= len(message.payload)
         lane.waiting.remove(message)  # the first one, unless the disk failed for those before it
-        self._acknowledge(message)
+        self.link.acknowledge(message)
         if receipt.duplicate:
             self.duplicates += 1
         else:
@@ -301,10 +255,7 @@ class Subscriber:
             self._log.error("a message cannot be stored", reason=str(error))
             return None
 
-    def _noted(self, event: _Noted) -> None:
-        if event.message.conn == self.link.conn and event.future.exception() is None:
-            self._acknowledge(event.message)
-
-    def _acknowledge(self, message: Message) -> None:
-        if message.qos and self.link.session is not None:
-            self.link.session.ack(message.mid)
+    def _noted(self, message: Message, future: Future[None]) -> None:
+        """Acknowledge a barrier whose journal record is written."""
+        if message.conn == self.link.conn and future.exception() is None:
+            self.link.acknowledge(message)

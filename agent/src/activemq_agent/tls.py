@@ -32,25 +32,24 @@ class _Context(ssl.SSLContext):
         return super().wrap_socket(sock, do_handshake_on_connect=do_handshake_on_connect, server_hostname=name)
 
 
-def tls_context(tls: Tls | None) -> ssl.SSLContext:
+def tls_context(tls: Tls) -> ssl.SSLContext:
     """Return an SSL context for TLS 1.2 or later that checks the broker's certificate and host name.
 
     Raises ConfigError naming the key and the file that cannot be used.
     """
     try:
         context = _Context(ssl.PROTOCOL_TLS_CLIENT)  # checks certificate and name
-        if tls and tls.ca:
+        if tls.ca:
             context.load_verify_locations(cafile=str(tls.ca))
         else:
             context.load_default_certs()
     except OSError as error:  # ssl.SSLError is one
-        raise _unusable("tls.ca", tls.ca if tls else None, error) from error
+        raise _unusable("tls.ca", tls.ca, error) from error
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.names = {entry.host: entry.name for entry in tls.names} if tls else {}
-    if tls and tls.certificate:
-        _must_be_there("tls.certificate", tls.certificate)
-        if tls.key:
-            _must_be_there("tls.key", tls.key)
+    context.names = {entry.host: entry.name for entry in tls.names}
+    if tls.certificate:
+        for key, path in (("tls.certificate", tls.certificate), ("tls.key", tls.key)):
+            _check_readable(key, path)
         try:
             # An empty passphrase: without one OpenSSL would ask on the terminal.
             context.load_cert_chain(str(tls.certificate), str(tls.key) if tls.key else None, password="")
@@ -59,10 +58,10 @@ def tls_context(tls: Tls | None) -> ssl.SSLContext:
     return context
 
 
-def _must_be_there(key: str, path: Path) -> None:
+def _check_readable(key: str, path: Path | None) -> None:
     try:
-        with path.open("rb"):
-            pass
+        if path:
+            path.open("rb").close()
     except OSError as error:
         raise _unusable(key, path, error) from error
 

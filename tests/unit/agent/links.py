@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from activemq_agent.config import Broker, Config
-from activemq_agent.session import Connack, Gone, Message, Puback, Suback, TransportUp
+from activemq_agent.config import Config
+from activemq_agent.config_values import Broker
+from activemq_agent.connection_events import Connack, Gone, Message, Puback, Suback, TransportUp
+from activemq_agent.session import Session
 from activemq_agent.store import Store
 from activemq_fleet.agent_topics import CANARY
 
@@ -62,8 +64,8 @@ class Quiet:
 
 
 @dataclass
-class Conn:
-    """One connection to the fake broker; also what the link holds as its session."""
+class Conn(Session):
+    """One connection to the fake broker, which the link holds as its session; nothing of a real one is used."""
 
     broker: FakeBroker
     number: int

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from activemq_agent.config import Broker, Config
+from activemq_agent.config import Config
+from activemq_agent.config_values import Broker
 
 
 class Lines:

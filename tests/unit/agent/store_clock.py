@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from activemq_agent.store import Limits, Store
+from activemq_agent.store import Clock, Incoming, Limits, Receipt, Sent, Store
 
 
 @dataclass
-class SimulatedClock:
+class SimulatedClock(Clock):
     """Seconds since boot, the wall clock's error, and the boot's name, all to be set."""
 
     seconds: float = 1000.0
@@ -41,3 +41,23 @@ def open_store(directory: Path, clock: SimulatedClock | None = None, limits: Lim
     return Store.open(
         directory, agent="a1", limits=limits, clock=clock or SimulatedClock(), synchronous="OFF", sweep=None
     )
+
+
+def accept_all(store: Store, events: list[tuple[str, bytes]]) -> list[str]:
+    """Accept (topic, payload) events in their order, in few transactions; return their event ids."""
+    return [future.result() for future in [store.accept_later(topic, payload) for topic, payload in events]]
+
+
+def acknowledge(store: Store, *places: int, proved: bool, conn: int = 0, mid: int = 1) -> None:
+    """Record that events of the outbox were acknowledged, by their places."""
+    store.acknowledged_later([Sent(place, conn, mid, "b") for place in places], proved).result()
+
+
+def receive(store: Store, topic: str, payload: bytes, *, conn: int = 1) -> Receipt:
+    """Store a message and return its receipt."""
+    return store.received_later(topic, payload, broker="b", conn=conn).result()
+
+
+def everything_pending(store: Store) -> list[Incoming]:
+    """The messages of all lanes, in the order of receipt."""
+    return sorted(message for lane in store.counts().lanes for message in store.pending(lane, 10**6))

@@ -10,7 +10,8 @@ import pytest
 
 from activemq_agent.check import effective_lines, refuse_short_memory, trials
 from activemq_agent.cli import main
-from activemq_agent.config import Broker, Secret, Tls
+from activemq_agent.config import Tls
+from activemq_agent.config_values import Broker, Secret
 from activemq_agent.connecting import Policy
 from activemq_agent.errors import ConfigError
 

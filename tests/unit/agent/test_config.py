@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from activemq_agent.config import Broker, Config
-from activemq_agent.config_keys import KEYS, format_value, value_of
+from activemq_agent.config import KEYS, Config, format_value
 from activemq_agent.config_parser import read_config
+from activemq_agent.config_values import Broker
 from activemq_agent.connecting import Policy
 from activemq_agent.errors import ConfigError
 
@@ -70,7 +70,7 @@ def test_every_key_of_the_table_can_be_written_as_it_is_spelt(tmp_path: Path) ->
     }  # fmt: skip
     lines = {key.name: special.get(key.name) or format_value(key.default) for key in KEYS if key.name != "mb.password"}
     config = read(tmp_path, *(f"{name} = {text}" for name, text in lines.items()))
-    again = {key.name: format_value(value_of(config, key)).removeprefix(f"{tmp_path}/") for key in KEYS}
+    again = {key.name: format_value(key.value_in(config)).removeprefix(f"{tmp_path}/") for key in KEYS}
     assert again == {**lines, "mb.password": "********"}
 
 
@@ -211,4 +211,4 @@ class TestPasswords:
     def test_the_password_is_in_no_representation(self, tmp_path: Path) -> None:
         config = read(tmp_path, "mb.urls = a:1", "mb.username = u", "mb.password = hidden", mode=0o600)
         assert "hidden" not in f"{config!r} {config}"
-        assert "hidden" not in " ".join(format_value(value_of(config, key)) for key in KEYS)
+        assert "hidden" not in " ".join(format_value(key.value_in(config)) for key in KEYS)

@@ -15,19 +15,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from activemq_agent.connecting import (
-    Accepted,
     Action,
     Alarm,
     CanaryCameBack,
     Close,
-    Denied,
     Dial,
     Down,
     Event,
-    Failed,
-    Lost,
     Machine,
-    Opened,
     Policy,
     SendCanary,
     Started,
@@ -35,8 +30,17 @@ from activemq_agent.connecting import (
     Tick,
     Up,
 )
+from activemq_agent.connection_events import Connack, Gone, TransportUp
 
 POLICY = Policy()
+
+
+def accepted(conn: int) -> Connack:
+    return Connack(conn, None, False)
+
+
+def denied(conn: int, reason: str) -> Connack:
+    return Connack(conn, reason, True)
 
 
 class Watcher:
@@ -67,7 +71,7 @@ class Watcher:
             self.answered = True
         lost = was_up and any(isinstance(action, Down) for action in actions)
         if lost and broker is not None:
-            unanswered = isinstance(event, Tick) or (isinstance(event, Lost) and event.unanswered)
+            unanswered = isinstance(event, Tick) or (isinstance(event, Gone) and event.silent)
             self.heads = frozenset({(broker + 1) % self.machine.brokers if unanswered or not was_answered else 0})
             self.walked = set()
         for action in actions:
@@ -158,23 +162,23 @@ class AnyHistory(RuleBasedStateMachine):
 
     @rule(back=st.sampled_from([0, 0, 0, 1, 2, -1]))
     def accept(self, back: int) -> None:
-        self.watcher.tell(Accepted(self.some_conn(back)))
+        self.watcher.tell(accepted(self.some_conn(back)))
 
     @rule(back=st.sampled_from([0, 0, 0, 1, -1]))
     def open(self, back: int) -> None:
-        self.watcher.tell(Opened(self.some_conn(back)))
+        self.watcher.tell(TransportUp(self.some_conn(back)))
 
     @rule(back=st.sampled_from([0, 0, 0, 1, -1]))
     def fail(self, back: int) -> None:
-        self.watcher.tell(Failed(self.some_conn(back), "refused"))
+        self.watcher.tell(Gone(self.some_conn(back), "refused"))
 
     @rule(back=st.sampled_from([0, 0, 1]))
     def deny(self, back: int) -> None:
-        self.watcher.tell(Denied(self.some_conn(back), "credentials"))
+        self.watcher.tell(denied(self.some_conn(back), "credentials"))
 
     @rule(back=st.sampled_from([0, 0, 0, 1, -1]), unanswered=st.booleans())
     def lose(self, back: int, unanswered: bool) -> None:
-        self.watcher.tell(Lost(self.some_conn(back), "reset", unanswered))
+        self.watcher.tell(Gone(self.some_conn(back), "reset", unanswered))
 
     @rule(back=st.sampled_from([0, 0, 0, 1]), number=st.sampled_from([1, 1, 2, 3, 0, 99]))
     def canary(self, back: int, number: int) -> None:
@@ -194,9 +198,9 @@ class AnyHistory(RuleBasedStateMachine):
 TestAnyHistory = AnyHistory.TestCase
 
 STORY: tuple[Event | float, ...] = (
-    *(Started(), Failed(1, "refused"), Opened(2), 5.0, 1.0, Opened(3), Accepted(3), CanaryCameBack(3, 1)),
-    *(15.0, CanaryCameBack(3, 2), 15.0, CanaryCameBack(3, 3), 2.0, Lost(3, "reset"), Opened(4), 5.0),
-    *(Denied(5, "password"), 60.0, Accepted(6), 5.0, 15.0, 5.0, 30.0),
+    *(Started(), Gone(1, "refused"), TransportUp(2), 5.0, 1.0, TransportUp(3), accepted(3), CanaryCameBack(3, 1)),
+    *(15.0, CanaryCameBack(3, 2), 15.0, CanaryCameBack(3, 3), 2.0, Gone(3, "reset"), TransportUp(4), 5.0),
+    *(denied(5, "password"), 60.0, accepted(6), 5.0, 15.0, 5.0, 30.0),
 )
 """A life with everything in it: refusals, silence, an outage, canaries lost, credentials."""
 
@@ -213,8 +217,14 @@ def interruptions(watcher: Watcher) -> list[Event | float]:
     conn = max(watcher.seen, default=1)
     found: list[Event | float] = [Started(), Stopped(), 0.0, 0.1, 31.0, 1000.0]
     for number in (conn, conn - 1, conn + 1):
-        found += [Opened(number), Accepted(number), Failed(number, "r"), Denied(number, "d"), CanaryCameBack(number, 1)]
-        found += [Lost(number, "l"), Lost(number, "l", True)]
+        found += [
+            TransportUp(number),
+            accepted(number),
+            Gone(number, "r"),
+            denied(number, "d"),
+            CanaryCameBack(number, 1),
+        ]
+        found += [Gone(number, "l"), Gone(number, "l", True)]
     return found
 
 
@@ -241,7 +251,7 @@ def connects(watcher: Watcher) -> bool:
     end = watcher.now + 60 + 2 * 30 + 2 * 5
     while not watcher.up and watcher.now <= end:
         if watcher.open is not None:
-            watcher.tell(Accepted(watcher.open))
+            watcher.tell(accepted(watcher.open))
         else:
             assert watcher.machine.due is not None
             watcher.now = max(watcher.now, watcher.machine.due)
@@ -257,10 +267,10 @@ def fleet_outage(seed: int, policy: Policy = POLICY, *, agents: int = 50, second
     for agent in range(agents):
         machine = Machine(2, policy, draw.random)
         machine.step(Started(), -100.0)
-        machine.step(Accepted(1), -100.0)
+        machine.step(accepted(1), -100.0)
         machine.step(CanaryCameBack(1, 1), -100.0)
         machines.append(machine)
-        pending = deque(machine.step(Lost(1, "reset"), 0.0))
+        pending = deque(machine.step(Gone(1, "reset"), 0.0))
         found += refuse(machine, pending, 0.0)
         heapq.heappush(queue, (machine.due or 0.0, agent))
     while queue[0][0] <= seconds:
@@ -277,7 +287,7 @@ def refuse(machine: Machine, pending: deque[Action], now: float) -> list[float]:
         action = pending.popleft()
         if isinstance(action, Dial):
             found.append(now)
-            pending.extend(machine.step(Failed(action.conn, "refused"), now))
+            pending.extend(machine.step(Gone(action.conn, "refused"), now))
     return found
 
 
@@ -331,13 +341,13 @@ def test_a_day_without_brokers_takes_no_memory(hours: int) -> None:
     def fail_until(end: float) -> int:
         nonlocal now, conn
         attempts = 0
-        pending = deque(machine.step(Failed(conn, "refused"), now))
+        pending = deque(machine.step(Gone(conn, "refused"), now))
         while now < end:
             while pending:
                 action = pending.popleft()
                 if isinstance(action, Dial):
                     conn, attempts = action.conn, attempts + 1
-                    pending.extend(machine.step(Failed(conn, "refused"), now))
+                    pending.extend(machine.step(Gone(conn, "refused"), now))
             now = machine.due or now
             pending.extend(machine.step(Tick(), now))
         return attempts

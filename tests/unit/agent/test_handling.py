@@ -20,6 +20,7 @@ from activemq_agent.programs import find_program, unsafe_handlers
 from activemq_agent.store import Limits, Store
 
 from .logged import Lines, make_config
+from .store_clock import receive
 
 TOPICS = ("a/#", "b/#", "a/b/#")
 
@@ -38,7 +39,7 @@ class Rig:
         return Store.open(self.directory / "state", agent="a", limits=Limits(filters=topics))
 
     def receive(self, topic: str, payload: bytes = b"{}") -> int:
-        rx = self.store.received(topic, payload, broker="b:1", conn=1).rx
+        rx = receive(self.store, topic, payload, conn=1).rx
         if self.handlers:
             self.handlers.wake(topic.split("/")[0] + "/#")
         return rx
@@ -71,7 +72,7 @@ class Rig:
         self.store.expire()  # the writer's next turn: what it counted is committed now
 
     def journal(self, kind: str) -> list[dict[str, Any]]:
-        records = [json.loads(record.line) for record in self.store.journal_after(0, 1000)]
+        records = [json.loads(record.line) for record in self.store.journal(1000)]
         return [record for record in records if record["kind"] == kind]
 
 
@@ -232,7 +233,7 @@ def test_an_event_recorded_as_handled_never_runs_again(rig: Rig) -> None:
     handlers.close(5.0)
     rig.store.close()
     rig.store = rig.open()
-    assert rig.store.received("a/E", b'{"eventId": "once"}', broker="b:1", conn=2).duplicate
+    assert receive(rig.store, "a/E", b'{"eventId": "once"}', conn=2).duplicate
     rig.start(handler)
     rig.receive("a/E", b'{"eventId": "next"}')
     rig.wait_empty()

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from activemq_agent.client import publish
-from activemq_agent.config import Broker
-from activemq_agent.session import Message
+from activemq_agent.config_values import Broker
+from activemq_agent.connection_events import Message
 
 from .service_runs import Running, wait_until
 from .tiny_broker import TinyBroker

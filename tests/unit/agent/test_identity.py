@@ -3,36 +3,19 @@
 from __future__ import annotations
 
 import json
-import uuid
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from activemq_agent.errors import Refused
-from activemq_agent.identity import EventId, check_id, id_in, with_id
+from activemq_agent.identity import check_id, id_in, with_id
 
-EPOCH = uuid.UUID("2ec32648-b6f2-4d4f-89d6-d517ea5f41ae")
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     max_leaves=8,
 )
-
-
-@given(st.text(min_size=1), st.uuids(), st.integers(1, 1 << 60))
-def test_an_id_is_read_back_as_it_was_written(agent: str, epoch: uuid.UUID, seq: int) -> None:
-    event_id = EventId(agent, epoch, seq)
-    assert EventId.parse(str(event_id)) == event_id
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["", "a:b", f":{EPOCH}:1", f"a:{EPOCH}:0", f"a:{EPOCH}:01", f"a:{str(EPOCH).upper()}:1", "a:x:1", f"a:{EPOCH}:-1"],
-)
-def test_what_no_agent_writes_is_no_id(text: str) -> None:
-    with pytest.raises(ValueError, match="AGENT:EPOCH:SEQ"):
-        EventId.parse(text)
 
 
 @given(st.dictionaries(st.text(), JSON, max_size=5))

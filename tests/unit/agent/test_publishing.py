@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from activemq_agent.connection_events import Puback
 from activemq_agent.publishing import MOST_PREFIXES, Publisher
-from activemq_agent.session import Puback
 from activemq_agent.store import Store
 from activemq_fleet.agent_topics import canary_topic
 from tests.unit.agent.links import Clock, FakeBroker, Quiet, benches, config
@@ -44,8 +44,7 @@ class Bench:
             self.publisher.wake()  # so that no turn waits
             self.publisher.turn()
             self.clock.now += seconds
-        self.publisher._record(force=True)
-        self.publisher._record_acknowledged(0)
+        self.publisher._wait_recorded()
 
     def empty(self, step: float = 0.02) -> None:
         """Let the loop turn until the outbox is empty."""
@@ -56,7 +55,7 @@ class Bench:
 
     def journal(self, kind: str) -> list[dict[str, Any]]:
         self.store.expire()  # whatever was written without waiting is committed before this
-        lines = [line for record in self.store.journal_after(0, 10**6) for line in record.line.splitlines()]
+        lines = [line for record in self.store.journal(10**6) for line in record.line.splitlines()]
         return [record for record in map(json.loads, lines) if record["kind"] == kind]
 
     @property

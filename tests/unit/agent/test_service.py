@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from activemq_agent.client import Client, publish
-from activemq_agent.config import Broker
+from activemq_agent.config_values import Broker
 from activemq_agent.errors import AgentError
 from activemq_agent.service import Service
 from activemq_agent.store import Store
@@ -131,7 +131,7 @@ def test_a_worker_that_dies_does_so_too(running: Callable[..., Running], monkeyp
         agent = running(urls=(Broker("127.0.0.1", broker.port),), topics=("t/#",))
         wait_until(lambda: agent.status()["subscriber"]["subscribed"])
 
-        def fail(*_: object) -> None:
+        def fail(*_: object, **__: object) -> None:
             raise RuntimeError("planted")
 
         monkeypatch.setattr(agent.service.store, "pending", fail)

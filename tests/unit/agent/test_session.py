@@ -14,18 +14,11 @@ from typing import Any
 
 import pytest
 
-from activemq_agent.config import Broker, Config, Secret
+from activemq_agent.config import Config
+from activemq_agent.config_values import Broker, Secret
+from activemq_agent.connection_events import Connack, Gone, Message, Puback, SessionEvent, Suback, TransportUp
 from activemq_agent.packet_limits import BoundedClient
-from activemq_agent.session import (
-    Connack,
-    Gone,
-    Message,
-    Puback,
-    Session,
-    SessionEvent,
-    Suback,
-    TransportUp,
-)
+from activemq_agent.session import Session
 
 CONNECT, PUBLISH, PUBACK, SUBSCRIBE, PING, DISCONNECT = 1, 3, 4, 8, 12, 14
 
@@ -110,9 +103,10 @@ class Opened:
         self.events: queue.SimpleQueue[SessionEvent] = queue.SimpleQueue()
         self.broker = Broker(host="127.0.0.1", port=port)
         self.config = Config(urls=(self.broker,), client_id="host-1", **options)
-        self.session = Session.open(
+        self.session = Session(
             self.broker, self.config, client_id="host-1", clean=False, on_event=self.events.put, conn=7
         )
+        self.session.start()
 
     def next(self, timeout: float = 60.0) -> SessionEvent:
         return self.events.get(timeout=timeout)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from activemq_agent.store import Limits, Store, inbox
-from tests.unit.agent.store_clock import SimulatedClock, open_store
+from tests.unit.agent.store_clock import SimulatedClock, open_store, receive
 
 
 def expired_after_restart(tmp_path: Path, clock: SimulatedClock, timeout: float) -> int:
@@ -61,7 +61,7 @@ def test_a_drift_of_less_than_a_minute_is_not_worth_a_word(
 def test_a_step_before_a_reboot_is_not_counted_after_it(tmp_path: Path, clock: SimulatedClock) -> None:
     with Store.open(tmp_path, agent="a1", clock=clock, synchronous="OFF", sweep=0.01) as store:
         clock.wall_error += 1e6
-        while store._elapsed.has_stepped():  # the writer looks by itself, and stores where the clocks are now
+        while store._writer.elapsed.has_stepped():  # the writer looks by itself, and stores where the clocks are now
             store.counts()
     clock.reboot(takes=50)
     assert expired_after_restart(tmp_path, clock, 100) == 0
@@ -82,15 +82,15 @@ def test_ids_are_forgotten_seven_days_after_handling(tmp_path: Path) -> None:
     clock = SimulatedClock()
     day = 86400.0
     with open_store(tmp_path, clock) as store:
-        store.received("t", b'{"eventId":"e"}', broker="b", conn=1)
+        receive(store, "t", b'{"eventId":"e"}')
         clock.pass_time(3 * day)
         store.handled(1)
         clock.pass_time(7 * day - 1)
         forget(store)
-        assert store.received("t", b'{"eventId":"e"}', broker="b", conn=1).duplicate
+        assert receive(store, "t", b'{"eventId":"e"}').duplicate
         clock.pass_time(1)
         forget(store)
-        assert not store.received("t", b'{"eventId":"e"}', broker="b", conn=1).duplicate
+        assert not receive(store, "t", b'{"eventId":"e"}').duplicate
 
 
 def forget(store: Store) -> None:

@@ -7,23 +7,24 @@ import re
 from pathlib import Path
 from typing import Any
 
-from activemq_agent.store import Limits, Store
-from tests.unit.agent.store_clock import SimulatedClock, open_store
+from activemq_agent.store import Limits, Sent, Store
+from tests.unit.agent.store_clock import SimulatedClock, accept_all, acknowledge, open_store, receive
 
 
 def journal(store: Store) -> list[dict[str, Any]]:
-    return [json.loads(record.line) for record in store.journal_after(0, 100_000)]
+    return [json.loads(record.line) for record in store.journal(100_000)]
 
 
 def test_the_way_of_an_event_is_told(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         event_id = store.accept("t", b"x")
-        store.sent([(1, 3, 77, "h:1883")])
-        store.acknowledged([1], proved=True)
+        wire = Sent(1, 3, 77, "h:1883")
+        store.sent_later([wire]).result()
+        store.acknowledged_later([wire], proved=True).result()
         assert [record["kind"] for record in journal(store)] == ["accepted", "sent", "acknowledged"]
         common = {"v": 1, "agent": "a1", "epoch": store.epoch, "event_id": event_id, "topic": "t"}
-        wire = {"broker": "h:1883", "conn": 3, "mid": 77}
-        for record, extra in zip(journal(store), ({}, wire, wire), strict=True):
+        told = {"broker": "h:1883", "conn": 3, "mid": 77}
+        for record, extra in zip(journal(store), ({}, told, told), strict=True):
             del record["kind"], record["jseq"], record["ts"]
             assert record == {**common, **extra}
 
@@ -31,7 +32,7 @@ def test_the_way_of_an_event_is_told(tmp_path: Path) -> None:
 def test_the_way_of_messages_is_told(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         for payload in (b'{"eventId":"e"}', b"text", b'{"eventId":"e"}'):
-            store.received("t", payload, broker="b", conn=2)
+            receive(store, "t", payload, conn=2)
         store.handling(1)
         store.handled(1)
         store.quarantine(2, "poison")
@@ -47,14 +48,13 @@ def test_the_way_of_messages_is_told(tmp_path: Path) -> None:
 def test_unconfirmed_expired_and_requeued_events_are_told(tmp_path: Path) -> None:
     clock = SimulatedClock()
     with open_store(tmp_path, clock, Limits(timeout=5)) as store:
-        store.accept_all([("a", b"x"), ("b", b"x")])
-        store.sent([(1, 1, 1, "b")])
-        store.acknowledged([1], proved=False)
+        accept_all(store, [("a", b"x"), ("b", b"x")])
+        acknowledge(store, 1, proved=False, conn=1)
         store.prove("a", 1)
         clock.pass_time(5)
         store.expire()
         store.requeue()
-        assert [record["kind"] for record in journal(store)[3:]] == [
+        assert [record["kind"] for record in journal(store)[2:]] == [
             "unconfirmed", "acknowledged", "expired", "accepted",
         ]  # fmt: skip
         assert journal(store)[-1]["reason"] == "requeued"
@@ -78,12 +78,12 @@ def test_records_are_numbered_without_gaps_across_restarts_and_exports(tmp_path:
     numbers: list[int] = []
     for _ in range(3):
         with open_store(tmp_path) as store:
-            store.accept_all([("t", b"x")] * 150)
+            accept_all(store, [("t", b"x")] * 150)
             store.note("stopped")
-            records = store.journal_after(0, 1000)
+            records = store.journal(1000)
             numbers += [json.loads(record.line)["jseq"] for record in records]
             store.journal_exported(records[-1].position)
-            assert store.journal_after(0, 1000) == []
+            assert store.journal(1000) == []
     assert numbers == list(range(1, 454))
 
 
@@ -93,7 +93,7 @@ def test_what_is_refused_is_not_told(tmp_path: Path) -> None:
         store.accept("t", b"x", event_id="e")
         refused = store.accept_later("t", b"y")
         assert refused.exception() is not None
-        store.received("t", b"x", broker="b", conn=1)
+        receive(store, "t", b"x")
         assert [record["kind"] for record in journal(store)] == ["accepted"]
 
 
@@ -103,5 +103,5 @@ def test_a_row_that_was_altered_is_left_out_and_those_behind_it_are_not(tmp_path
             store.note("started")
         alter = "UPDATE journal SET lines = replace(lines, 'started', 'stopped') WHERE position < 3"
         store._writer.submit(lambda turn: turn.db.execute(alter)).result()
-        assert [json.loads(record.line)["jseq"] for record in store.journal_after(0, 1)] == [3]
+        assert [json.loads(record.line)["jseq"] for record in store.journal(1)] == [3]
         assert store.counts().damaged == 2

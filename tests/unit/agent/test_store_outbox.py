@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from activemq_agent.errors import AgentError, Full, Refused
-from activemq_agent.store import Limits, Store, outbox
+from activemq_agent.store import Limits, Sent, Store, outbox
 from activemq_agent.store.transaction import Transaction
-from tests.unit.agent.store_clock import SimulatedClock, open_store
+from tests.unit.agent.store_clock import SimulatedClock, accept_all, acknowledge, open_store
 
 
 def ids(store: Store) -> list[str]:
@@ -31,7 +31,7 @@ def test_accepted_events_are_outgoing_in_the_order_of_acceptance(tmp_path: Path)
 
 def test_outgoing_goes_on_after_a_place(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
-        store.accept_all([("t", b"x")] * 10)
+        accept_all(store, [("t", b"x")] * 10)
         first = store.outgoing(4)
         assert [event.seq for event in store.outgoing(100, after=first[-1].seq)] == [5, 6, 7, 8, 9, 10]
 
@@ -39,7 +39,7 @@ def test_outgoing_goes_on_after_a_place(tmp_path: Path) -> None:
 def test_numbers_go_on_after_a_restart_even_if_nothing_is_left(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         store.accept("t", b"x")
-        store.acknowledged([1], proved=True)
+        acknowledge(store, 1, proved=True)
         epoch = store.epoch
     with open_store(tmp_path) as store:
         assert store.accept("t", b"y") == f"a1:{epoch}:2"
@@ -55,7 +55,7 @@ def test_an_id_of_the_caller_is_accepted_once(tmp_path: Path) -> None:
 def test_an_id_of_the_caller_is_known_after_it_was_acknowledged(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         store.accept("t", b"x", event_id="mine")
-        store.acknowledged([1], proved=True)
+        acknowledge(store, 1, proved=True)
         store.accept("t", b"x", event_id="mine")
         assert ids(store) == []
 
@@ -84,11 +84,11 @@ def test_a_topic_that_cannot_be_published_to_is_refused(tmp_path: Path, topic: s
 
 def test_a_full_outbox_refuses_and_keeps_what_it_has(tmp_path: Path) -> None:
     with open_store(tmp_path, limits=Limits(outbox_rows=3)) as store:
-        accepted = store.accept_all([("t", b"x")] * 3)
+        accepted = accept_all(store, [("t", b"x")] * 3)
         with pytest.raises(Full, match="not taken"):
             store.accept("t", b"y")
         assert ids(store) == accepted
-        store.acknowledged([2], proved=True)
+        acknowledge(store, 2, proved=True)
         assert store.accept("t", b"y") == f"a1:{store.epoch}:4"
 
 
@@ -121,16 +121,16 @@ def test_callers_at_once_each_get_an_id_of_their_own(tmp_path: Path) -> None:
 
 def test_a_proved_acknowledgement_forgets_the_event(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
-        store.accept_all([("t", b"x")] * 3)
-        store.acknowledged([1, 3], proved=True)
+        accept_all(store, [("t", b"x")] * 3)
+        acknowledge(store, 1, 3, proved=True)
         assert [event.seq for event in store.outgoing(9)] == [2]
 
 
 def test_an_unproved_acknowledgement_keeps_the_event_until_its_prefix_is_proved(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
-        store.accept_all([("a/x", b"x"), ("ab/x", b"x"), ("a", b"x"), ("a/y", b"x")])
-        store.sent([(1, 7, 1, "b"), (2, 7, 2, "b"), (3, 7, 3, "b"), (4, 6, 9, "b")])
-        store.acknowledged([1, 2, 3, 4], proved=False)
+        accept_all(store, [("a/x", b"x"), ("ab/x", b"x"), ("a", b"x"), ("a/y", b"x")])
+        acknowledge(store, 1, 2, 3, proved=False, conn=7)
+        acknowledge(store, 4, proved=False, conn=6)
         assert (store.outgoing(9), store.counts().unconfirmed) == ([], 4)
         assert store.prove("a", 7) == 2
         assert store.counts().unconfirmed == 2
@@ -138,17 +138,9 @@ def test_an_unproved_acknowledgement_keeps_the_event_until_its_prefix_is_proved(
 
 def test_unconfirmed_events_are_bounded_and_those_dropped_are_counted(tmp_path: Path) -> None:
     with open_store(tmp_path, limits=Limits(unconfirmed_rows=2)) as store:
-        store.accept_all([("t", b"x")] * 5)
-        store.acknowledged([1, 2, 3, 4, 5], proved=False)
+        accept_all(store, [("t", b"x")] * 5)
+        acknowledge(store, 1, 2, 3, 4, 5, proved=False)
         assert (store.counts().unconfirmed, store.counts().unconfirmed_dropped) == (2, 3)
-
-
-def test_attempts_count_how_often_an_event_was_sent(tmp_path: Path) -> None:
-    with open_store(tmp_path) as store:
-        store.accept("t", b"x")
-        store.sent([(1, 1, 1, "b")])
-        store.sent([(1, 2, 1, "b")])
-        assert store.outgoing(1)[0].attempts == 2
 
 
 def test_an_expired_event_is_kept_apart_and_requeued_with_its_id(tmp_path: Path) -> None:
@@ -172,7 +164,7 @@ def test_requeue_refuses_an_id_that_is_not_kept(tmp_path: Path) -> None:
 def test_expired_events_without_room_apart_stay_unsent_in_the_outbox(tmp_path: Path) -> None:
     clock = SimulatedClock()
     with open_store(tmp_path, clock, Limits(expired_rows=1, outbox_rows=3, timeout=5)) as store:
-        store.accept_all([("t", b"x")] * 3)
+        accept_all(store, [("t", b"x")] * 3)
         clock.pass_time(6)
         assert (store.expire(), store.counts().outbox_rows, store.outgoing(9)) == (1, 2, [])
         store.accept("t", b"x")
@@ -183,7 +175,7 @@ def test_expired_events_without_room_apart_stay_unsent_in_the_outbox(tmp_path: P
 def test_requeue_takes_as_many_as_fit(tmp_path: Path) -> None:
     clock = SimulatedClock()
     with open_store(tmp_path, clock, Limits(outbox_rows=2, timeout=5)) as store:
-        store.accept_all([("t", b"x")] * 2)
+        accept_all(store, [("t", b"x")] * 2)
         clock.pass_time(6)
         store.expire()
         store.accept("t", b"y")
@@ -196,7 +188,7 @@ def test_drop_expired_drops_and_says_so(tmp_path: Path) -> None:
         store.accept("t", b"x", timeout=1)
         clock.pass_time(2)
         assert (store.expire(), store.counts().expired, store.counts().outbox_rows) == (1, 0, 0)
-        assert '"reason":"dropped"' in store.journal_after(0, 99)[-1].line
+        assert '"reason":"dropped"' in store.journal(99)[-1].line
 
 
 def test_an_expired_event_that_is_acknowledged_after_all_is_forgotten(tmp_path: Path) -> None:
@@ -205,7 +197,7 @@ def test_an_expired_event_that_is_acknowledged_after_all_is_forgotten(tmp_path: 
         store.accept("t", b"x", timeout=1)
         clock.pass_time(2)
         store.expire()
-        store.acknowledged([1], proved=True)
+        acknowledge(store, 1, proved=True)
         assert store.counts().expired == 0
 
 
@@ -215,8 +207,8 @@ def test_expiry_is_noticed_soon_without_being_asked(tmp_path: Path) -> None:
         began = time.monotonic()
         while not store.counts().expired and time.monotonic() - began < 30:
             time.sleep(0.01)
-        [due] = [json.loads(record.line) for record in store.journal_after(0, 9) if '"expired"' in record.line]
-        accepted = json.loads(store.journal_after(0, 1)[0].line)
+        [due] = [json.loads(record.line) for record in store.journal(9) if '"expired"' in record.line]
+        accepted = json.loads(store.journal(1)[0].line)
         late = datetime.fromisoformat(due["ts"]) - datetime.fromisoformat(accepted["ts"])
         assert late < timedelta(seconds=15)
 
@@ -262,7 +254,7 @@ def test_what_is_not_yet_on_the_disk_is_not_counted(tmp_path: Path, monkeypatch:
     with open_store(tmp_path) as store:
         store.accept("instance/status/E", b"{}")
         monkeypatch.setattr(outbox, "acknowledged", hold)
-        future = store.acknowledged_later([1], proved=False)
+        future = store.acknowledged_later([Sent(1, 1, 1, "b")], proved=False)
         assert deleted.wait(10)
         during = store.counts()
         go_on.set()

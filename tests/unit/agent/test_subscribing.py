@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from activemq_agent.connection_events import Message
 from activemq_agent.errors import AgentError
-from activemq_agent.session import Message
 from activemq_agent.store import Receipt, Store
 from activemq_agent.subscribing import Subscriber
 from activemq_fleet.agent_topics import canary_topic
@@ -53,16 +53,14 @@ class Bench:
 
     def journal(self, kind: str) -> list[dict[str, Any]]:
         self.store.expire()  # whatever was written without waiting is committed before this
-        lines = [line for record in self.store.journal_after(0, 10**6) for line in record.line.splitlines()]
+        lines = [line for record in self.store.journal(10**6) for line in record.line.splitlines()]
         return [record for record in map(json.loads, lines) if record["kind"] == kind]
 
     def inbox(self, topic_filter: str = "a/#") -> list[bytes]:
         return [message.payload for message in self.store.pending(topic_filter, 10**6)]
 
     def handle_first(self, topic_filter: str = "a/#") -> None:
-        message = self.store.next_for(topic_filter)
-        assert message is not None
-        self.store.handled(message.rx)
+        self.store.handled(self.store.pending(topic_filter, 1)[0].rx)
 
     @property
     def conn(self) -> Conn:

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from activemq_agent.config import CertificateName, Tls
+from activemq_agent.config import Tls
+from activemq_agent.config_values import CertificateName
 from activemq_agent.errors import ConfigError
 from activemq_agent.tls import explain_failure, speaks_tls, tls_context
 
@@ -92,7 +93,7 @@ def test_a_port_that_speaks_tls_is_known_by_it(authority: Authority) -> None:
 
 
 def test_nothing_below_tls_1_2_is_spoken(authority: Authority) -> None:
-    assert tls_context(None).minimum_version == ssl.TLSVersion.TLSv1_2
+    assert tls_context(Tls()).minimum_version == ssl.TLSVersion.TLSv1_2
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         old = serving(authority.certificate("127.0.0.1"), maximum_version=ssl.TLSVersion.TLSv1_1)
@@ -103,7 +104,7 @@ def test_nothing_below_tls_1_2_is_spoken(authority: Authority) -> None:
 
 
 def test_host_names_are_always_checked(authority: Authority) -> None:
-    for tls in (None, Tls(), Tls(ca=authority.ca)):
+    for tls in (Tls(), Tls(ca=authority.ca)):
         context = tls_context(tls)
         assert (context.check_hostname, context.verify_mode) == (True, ssl.CERT_REQUIRED)
 

@@ -7,7 +7,6 @@ import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Protocol
 
 log = logging.getLogger(__name__)
 
@@ -15,32 +14,19 @@ STEP = 60.0
 """Seconds by which the wall clock may drift from the monotonic one between two anchors without being a step."""
 
 
-class Clock(Protocol):
-    """The clocks of a machine: monotonic time, time of day, boot id; tests simulate them."""
+class Clock:
+    """The clocks of the machine: monotonic time, time of day, boot id; tests replace it by a simulated one."""
 
     def monotonic(self) -> float:
-        """Return seconds since some point of the current boot; the value never steps."""
-        ...
-
-    def wall(self) -> datetime:
-        """Return the time of day in UTC; it may step."""
-        ...
-
-    def boot_id(self) -> str:
-        """Return an identifier that differs after every boot of the machine."""
-        ...
-
-
-class SystemClock:
-    """The machine's own clocks; time spent suspended counts as elapsed."""
-
-    def monotonic(self) -> float:
+        """Return seconds since the boot, those spent suspended among them; the value never steps."""
         return time.clock_gettime(time.CLOCK_BOOTTIME)
 
     def wall(self) -> datetime:
+        """Return the time of day in UTC; it may step."""
         return datetime.now(UTC)
 
     def boot_id(self) -> str:
+        """Return an identifier that differs after every boot of the machine."""
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
@@ -65,19 +51,15 @@ class Elapsed:
     def __init__(self, clock: Clock, last: Anchor | None) -> None:
         self._clock = clock
         self._boot = clock.boot_id()
-        self._anchor = self._carried_on(last)
+        self._anchor = last or self._moment(0.0)
+        if last and last.boot != self._boot:
+            passed = clock.wall().timestamp() - last.wall
+            if passed < 0:
+                _log_step(f"went back by {-passed:.0f} s across a reboot")
+            self._anchor = self._moment(last.elapsed + max(0.0, passed))
 
-    def _carried_on(self, last: Anchor | None) -> Anchor:
-        monotonic, wall = self._clock.monotonic(), self._clock.wall().timestamp()
-        elapsed = last.elapsed if last else 0.0
-        if last and last.boot == self._boot:
-            elapsed += max(0.0, monotonic - last.monotonic)
-            self._notice_step(last, monotonic, wall)
-        elif last and wall < last.wall:
-            self._say(f"the wall clock went back by {last.wall - wall:.0f} s across a reboot")
-        elif last:
-            elapsed += wall - last.wall
-        return Anchor(elapsed, self._boot, monotonic, wall)
+    def _moment(self, elapsed: float) -> Anchor:
+        return Anchor(elapsed, self._boot, self._clock.monotonic(), self._clock.wall().timestamp())
 
     def now(self) -> float:
         """Return the seconds elapsed since the outbox was made."""
@@ -85,25 +67,21 @@ class Elapsed:
 
     def has_stepped(self) -> bool:
         """Return whether the wall clock stepped by more than 60 s since the last anchor. If so, store a new anchor."""
-        at = self._anchor
-        return abs(self._step(at, self._clock.monotonic(), self._clock.wall().timestamp())) > STEP
+        return abs(self._step(self._moment(0.0))) > STEP
 
     def anchor(self) -> Anchor:
         """Return the current moment as an anchor to be stored; log a step of the wall clock since the last anchor."""
-        monotonic, wall = self._clock.monotonic(), self._clock.wall().timestamp()
-        self._notice_step(self._anchor, monotonic, wall)
-        elapsed = self._anchor.elapsed + max(0.0, monotonic - self._anchor.monotonic)
-        self._anchor = Anchor(elapsed, self._boot, monotonic, wall)
-        return self._anchor
-
-    def _notice_step(self, last: Anchor, monotonic: float, wall: float) -> None:
-        step = self._step(last, monotonic, wall)
+        at = self._moment(self.now())
+        step = self._step(at)
         if abs(step) > STEP:
-            self._say(f"the wall clock stepped by {step:+.0f} s")
+            _log_step(f"stepped by {step:+.0f} s")
+        self._anchor = at
+        return at
 
-    @staticmethod
-    def _step(last: Anchor, monotonic: float, wall: float) -> float:
-        return (wall - last.wall) - (monotonic - last.monotonic)
+    def _step(self, at: Anchor) -> float:
+        """Return the seconds by which the wall clock got ahead of the monotonic one since the last anchor."""
+        return (at.wall - self._anchor.wall) - (at.monotonic - self._anchor.monotonic)
 
-    def _say(self, what: str) -> None:
-        log.warning("%s: not counted as elapsed time", what)
+
+def _log_step(what: str) -> None:
+    log.warning("the wall clock %s: not counted as elapsed time", what)

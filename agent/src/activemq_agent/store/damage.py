@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from activemq_agent.printable import counted
 
@@ -51,10 +50,6 @@ class Damage:
             f"the store was damaged ({self.reasons[0]}): {counted(self.kept['outbox'], 'event')} of the outbox kept, "
             f"{missing} not readable{f', in places {gaps}' if self.gaps else ''}; its files are in {self.directory}"
         )
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the damage as a dictionary that JSON can hold."""
-        return {**asdict(self), "directory": str(self.directory)}
 
 
 def gaps_between(readable: dict[int, str], first: int, last: int) -> Iterable[Gap]:

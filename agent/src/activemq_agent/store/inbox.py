@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+import sqlite3
+from collections.abc import Sequence
+from typing import Any
+
 from activemq_agent.errors import Refused
 from activemq_agent.identity import id_in
-from activemq_agent.store.outbox import size_of
-from activemq_agent.store.rows import UNREADABLE, Incoming, Receipt, checksum
+from activemq_agent.store.rows import Receipt, is_whole, size_of
+from activemq_agent.store.schema import ID_TABLES
 from activemq_agent.store.transaction import Transaction
 
-MESSAGE_COLUMNS = "rx, event_id, topic, payload, received, sum, attempts"
-MessageWithChecksum = tuple[int, str | None, str, bytes, float, bytes]
-MessageRow = tuple[int, str | None, str, bytes, float, bytes, int]
-"""A row of ``inbox`` or ``quarantine``: rx, event id, topic, payload, received, checksum, attempts."""
+HANDLER_TABLES = "x_"
+"""Prefix of handlers' tables and indexes; their statements cannot touch the store's own tables."""
+FORGOTTEN_AT_ONCE = 2000
+
+_READ = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE}
+_WRITE = {
+    sqlite3.SQLITE_INSERT, sqlite3.SQLITE_UPDATE, sqlite3.SQLITE_DELETE, sqlite3.SQLITE_CREATE_TABLE,
+    sqlite3.SQLITE_CREATE_INDEX, sqlite3.SQLITE_DROP_TABLE, sqlite3.SQLITE_DROP_INDEX, sqlite3.SQLITE_REINDEX,
+}  # fmt: skip
+_WRITABLE = (HANDLER_TABLES, "sqlite_master", "sqlite_autoindex_x_")
+
+Statement = tuple[str, Sequence[Any]]
+"""An SQL statement and its values."""
 
 
 def matches(topic_filter: str, topic: str) -> bool:
@@ -50,27 +63,17 @@ def received(
         counters.barred.discard(lane)
     if (
         lane in counters.barred
-        or counters.inbox_rows + counters.quarantined >= limits.inbox_rows
-        or counters.inbox_bytes + counters.quarantined_bytes + size > limits.inbox_bytes
+        or counters.rows["inbox"] + counters.rows["quarantine"] >= limits.inbox_rows
+        or counters.sizes["inbox"] + counters.sizes["quarantine"] + size > limits.inbox_bytes
         or counters.lanes[lane] >= limits.topic_rows
     ):
         counters.barred.add(lane)
         return Receipt(0, event_id, full=True)
     counters.rx += 1
-    row = (*with_checksum("inbox", counters.rx, event_id, topic, payload, transaction.now), 0, lane)
-    transaction.db.execute("INSERT INTO inbox VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
-    counters.inbox_rows += 1
-    counters.inbox_bytes += size
+    transaction.insert("inbox", (counters.rx, event_id, topic, payload, transaction.now), 0, lane)
     counters.lanes[lane] += 1
-    transaction.record(
-        "received", topic=topic, broker=broker, conn=conn, **identity(transaction, counters.rx, event_id)
-    )
+    _record(transaction, "received", counters.rx, event_id, topic, broker=broker, conn=conn)
     return Receipt(counters.rx, event_id)
-
-
-def identity(transaction: Transaction, rx: int, event_id: str | None) -> dict[str, str]:
-    """Return a message's identity for a journal record: ``event_id``, or ``rx_id`` for a message without an id."""
-    return {"event_id": event_id} if event_id is not None else {"rx_id": transaction.counters.rx_id(rx)}
 
 
 def _is_known(transaction: Transaction, event_id: str) -> bool:
@@ -78,25 +81,10 @@ def _is_known(transaction: Transaction, event_id: str) -> bool:
     return transaction.db.execute(query, (event_id, event_id)).fetchone() is not None
 
 
-def with_checksum(
-    table: str, rx: int, event_id: str | None, topic: str, payload: bytes, received_at: float
-) -> MessageWithChecksum:
-    """Return the columns of a message's row in ``inbox`` or ``quarantine`` that never change, with their checksum."""
-    values = (rx, event_id, topic, payload, float(received_at))
-    return (*values, checksum(table, *values))
-
-
-def is_whole(table: str, row: MessageRow) -> bool:
-    """Return whether a message's row matches its checksum for this table; attempts are not covered."""
-    try:
-        return with_checksum(table, *row[:5]) == tuple(row[:6])
-    except UNREADABLE:
-        return False
-
-
-def incoming(row: MessageRow, rx_id: str) -> Incoming:
-    """Return a row of the inbox as the object that handlers are given."""
-    return Incoming(row[0], row[1], rx_id, row[2], row[3], row[6])
+def _record(transaction: Transaction, kind: str, rx: int, event_id: str | None, topic: str, **fields: Any) -> None:
+    """Write a journal record of a message, with its ``rx_id`` if it has no event id."""
+    rx_id = transaction.counters.rx_id(rx) if event_id is None else None
+    transaction.record(kind, topic=topic, **fields, event_id=event_id, rx_id=rx_id)
 
 
 def handling(transaction: Transaction, rx: int) -> int:
@@ -108,19 +96,35 @@ def handling(transaction: Transaction, rx: int) -> int:
         "UPDATE inbox SET attempts = attempts + 1 WHERE rx = ? RETURNING attempts, event_id, topic", (rx,)
     ).fetchone()
     if row is None:
-        raise Refused(f"message {rx} is not in the inbox: it was handled or quarantined")
-    transaction.record("handling", topic=row[2], **identity(transaction, rx, row[1]))
+        raise _absent(rx)
+    _record(transaction, "handling", rx, row[1], row[2])
     return int(row[0])
 
 
-def handled(transaction: Transaction, rx: int) -> None:
-    """Remove a message whose handlers have ended well and remember its event id, so that a copy counts as a duplicate.
+def handled(transaction: Transaction, rx: int, statements: Sequence[Statement] = ()) -> None:
+    """Remove a message whose handlers have ended well, remember its event id, and run the statements of its handlers.
 
-    Raises Refused if the message is not in the inbox, or damaged.
+    A copy of the message counts as a duplicate from now on. Raises Refused if the message is not in the inbox, or
+    damaged, sqlite3.Error for a statement that is wrong or touches other tables than those that begin with ``x_``.
     """
     row = _take(transaction, rx)
-    transaction.record("handled", topic=row[2], **identity(transaction, rx, row[1]))
+    _record(transaction, "handled", rx, row[1], row[2])
     _remember(transaction, row[1])
+    if statements:
+        transaction.db.set_authorizer(_authorize)
+        try:
+            for sql, values in statements:
+                transaction.db.execute(sql, values)
+        finally:
+            transaction.db.set_authorizer(None)
+
+
+def _authorize(action: int, name: str | None, *_: str | None) -> int:
+    if action in _READ:
+        return sqlite3.SQLITE_OK
+    if action in _WRITE and name is not None and name.startswith(_WRITABLE):
+        return sqlite3.SQLITE_OK
+    return sqlite3.SQLITE_DENY
 
 
 def quarantine(transaction: Transaction, rx: int, reason: str) -> None:
@@ -129,64 +133,41 @@ def quarantine(transaction: Transaction, rx: int, reason: str) -> None:
     A copy counts as a duplicate. Raises Refused if the message is not in the inbox, or damaged.
     """
     row = _take(transaction, rx)
-    kept = (*with_checksum("quarantine", *row[:5]), row[6], reason)
-    transaction.db.execute("INSERT INTO quarantine VALUES (?, ?, ?, ?, ?, ?, ?, ?)", kept)
-    transaction.counters.quarantined += 1
-    transaction.counters.quarantined_bytes += size_of(row[2], row[3])
-    transaction.record("quarantined", topic=row[2], reason=reason, **identity(transaction, rx, row[1]))
+    transaction.insert("quarantine", row[:5], row[6], reason)
+    _record(transaction, "quarantined", rx, row[1], row[2], reason=reason)
     _remember(transaction, row[1])
 
 
-def _take(transaction: Transaction, rx: int) -> MessageRow:
-    found = transaction.db.execute(f"SELECT {MESSAGE_COLUMNS}, lane FROM inbox WHERE rx = ?", (rx,)).fetchone()  # noqa: S608
-    if found is None:
-        raise Refused(f"message {rx} is not in the inbox: it was handled or quarantined")
-    row: MessageRow = found[:-1]
-    if not is_whole("inbox", row):
-        raise Refused(f"message {rx} is damaged on the disk: restart the agent, which sets it aside")
-    transaction.db.execute("DELETE FROM inbox WHERE rx = ?", (rx,))
-    counters, lane = transaction.counters, found[-1]
-    counters.inbox_rows -= 1
-    counters.inbox_bytes -= size_of(row[2], row[3])
-    counters.lanes[lane] -= 1
-    if not counters.lanes[lane]:
-        del counters.lanes[lane]
+def _take(transaction: Transaction, rx: int) -> tuple[Any, ...]:
+    row = transaction.take("inbox", rx)
+    if row is None:
+        raise _absent(rx)
+    lanes, lane = transaction.counters.lanes, row[7]
+    lanes[lane] -= 1
+    if not lanes[lane]:
+        del lanes[lane]
     return row
 
 
+def _absent(rx: int) -> Refused:
+    return Refused(f"message {rx} is not in the inbox: it was handled or quarantined, or is damaged on the disk")
+
+
 def _remember(transaction: Transaction, event_id: str | None) -> None:
-    if event_id is None:
-        return
-    values = (event_id, transaction.now)
-    transaction.db.execute(
-        "INSERT OR IGNORE INTO remembered (event_id, at, sum) VALUES (?, ?, ?)",
-        (*values, checksum("remembered", *values)),
-    )
-
-
-FORGOTTEN_AT_ONCE = 2000
+    if event_id is not None:
+        transaction.insert("remembered", (event_id, transaction.now))
 
 
 def forget(transaction: Transaction) -> int:
     """Delete ids older than ``limits.remember``, at most 2000 per table; return how many were deleted."""
     forgotten = 0
-    for table in ("remembered", "accepted_ids"):
+    for table in ID_TABLES:
         rows = transaction.db.execute(
             f"SELECT n, event_id, at, sum FROM {table} ORDER BY n LIMIT {FORGOTTEN_AT_ONCE}"  # noqa: S608 -- constants
         ).fetchall()
-        old = (
-            n for n, *row in rows if row[1] <= transaction.now - transaction.limits.remember and known_id(table, *row)
-        )
-        last = max(old, default=None)
+        until = transaction.now - transaction.limits.remember
+        last = max((row[0] for row in rows if is_whole(table, row) and row[2] <= until), default=None)
         if last is not None:
             cursor = transaction.db.execute(f"DELETE FROM {table} WHERE n <= ?", (last,))  # noqa: S608 -- the same
             forgotten += cursor.rowcount
     return forgotten
-
-
-def known_id(table: str, event_id: str, at: float, found: bytes) -> bool:
-    """Return whether a row of table ``remembered`` or ``accepted_ids`` (event ids) matches its checksum."""
-    try:
-        return checksum(table, event_id, float(at)) == found
-    except UNREADABLE:
-        return False

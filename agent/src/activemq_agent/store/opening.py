@@ -1,4 +1,4 @@
-"""Opens the database in a state directory, after a check for damage, and reads its counters."""
+"""Opens the database of a sound store, and reads its counters."""
 
 from __future__ import annotations
 
@@ -8,23 +8,10 @@ from pathlib import Path
 
 from activemq_agent.errors import AgentError
 from activemq_agent.store.clock import Anchor, Clock, Elapsed
-from activemq_agent.store.damage import Damage
 from activemq_agent.store.inbox import lane_of
 from activemq_agent.store.rows import Limits
-from activemq_agent.store.salvage import finish_interrupted, salvage
-from activemq_agent.store.schema import ANCHOR, COUNTERS, connect, create
-from activemq_agent.store.soundness import problems
-from activemq_agent.store.transaction import Counters, Transaction, write_counters
-
-
-def check_and_salvage(directory: Path, agent: str, clock: Clock) -> Damage | None:
-    """Check the store in a state directory; salvage it if it is damaged.
-
-    Returns what was damaged, or None for a sound store.
-    """
-    finish_interrupted(directory)
-    reasons = problems(directory)
-    return salvage(directory, agent=agent, reasons=reasons, now=clock.wall()) if reasons else None
+from activemq_agent.store.schema import ANCHOR, COUNTERS, EVENT_TABLES, MESSAGE_TABLES, connect, create
+from activemq_agent.store.transaction import Counters, Transaction
 
 
 def open_database(
@@ -49,14 +36,14 @@ def open_database(
             f"{path}: belongs to agent {counters.agent!r}, not to {agent!r}: set the agent's name back, "
             "or give this one its own state.directory"
         )
-    sort_into_lanes(db, limits)
-    recount(db, counters)
-    write_counters(Transaction(db, counters, limits, clock, elapsed))
+    _sort_into_lanes(db, limits)
+    _count_rows(db, counters)
+    Transaction(db, counters, limits, clock, elapsed).finish()
     db.execute("COMMIT")
     return db, counters, elapsed
 
 
-def sort_into_lanes(db: sqlite3.Connection, limits: Limits) -> None:
+def _sort_into_lanes(db: sqlite3.Connection, limits: Limits) -> None:
     """Put each message of the inbox into its lane, the first topic filter of the configuration that matches."""
     for topic, lane in db.execute("SELECT DISTINCT topic, lane FROM inbox").fetchall():
         wanted = lane_of(topic, limits.filters)
@@ -64,18 +51,10 @@ def sort_into_lanes(db: sqlite3.Connection, limits: Limits) -> None:
             db.execute("UPDATE inbox SET lane = ? WHERE topic = ?", (wanted, topic))
 
 
-def recount(db: sqlite3.Connection, counters: Counters) -> None:
-    """Set the counters from the rows and bytes that are in the store's tables."""
+def _count_rows(db: sqlite3.Connection, counters: Counters) -> None:
+    """Set the counters of rows, bytes and lanes from what is in the store's tables."""
     size = "coalesce(sum(length(CAST(topic AS BLOB)) + length(payload)), 0)"
-    for table, rows, size_name in (
-        ("outbox", "outbox_rows", "outbox_bytes"),
-        ("expired", "expired_rows", "expired_bytes"),
-        ("unconfirmed", "unconfirmed_rows", "unconfirmed_bytes"),
-        ("inbox", "inbox_rows", "inbox_bytes"),
-        ("quarantine", "quarantined", "quarantined_bytes"),
-    ):
-        found = db.execute(f"SELECT count(*), {size} FROM {table}").fetchone()  # noqa: S608 -- names from above
-        setattr(counters, rows, found[0])
-        setattr(counters, size_name, found[1])
-    counters.lanes.clear()
+    for table in EVENT_TABLES + MESSAGE_TABLES:
+        row = db.execute(f"SELECT count(*), {size} FROM {table}").fetchone()  # noqa: S608 -- names of the schema
+        counters.rows[table], counters.sizes[table] = row
     counters.lanes.update(dict(db.execute("SELECT lane, count(*) FROM inbox GROUP BY lane")))

@@ -110,7 +110,8 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
     return (value - (1 << 64) if value >> 63 else value), at + 9
 
 
-_INTEGERS = {1: 1, 2: 2, 3: 3, 4: 4, 5: 6, 6: 8}
+_SIZES = {0: 0, 1: 1, 2: 2, 3: 3, 4: 4, 5: 6, 6: 8, 7: 8, 8: 0, 9: 0}
+"""Serial type -> bytes of its value; types from 12 on are blobs (even) and texts (odd) of a length that follows."""
 
 
 def _values(record: bytes) -> tuple[Any, ...]:
@@ -120,24 +121,21 @@ def _values(record: bytes) -> tuple[Any, ...]:
     body = end
     while at < end:
         kind, at = _varint(record, at)
-        value, size = _value(record, body, kind)
-        found.append(value)
+        size = _SIZES.get(kind, (kind - 12) // 2)
+        found.append(_value(kind, record[body : body + size]))
         body += size
     if at != end or body != len(record):
         raise ValueError("not a record")
     return tuple(found)
 
 
-def _value(record: bytes, at: int, kind: int) -> tuple[Any, int]:
-    if kind in _INTEGERS:
-        size = _INTEGERS[kind]
-        return int.from_bytes(record[at : at + size], signed=True), size
-    if kind == 7:
-        return struct.unpack(">d", record[at : at + 8])[0], 8
+def _value(kind: int, content: bytes) -> Any:
     if kind in (0, 8, 9):
-        return {0: None, 8: 0, 9: 1}[kind], 0
+        return {0: None, 8: 0, 9: 1}[kind]
+    if kind == 7:
+        return struct.unpack(">d", content)[0]
+    if kind < 7:
+        return int.from_bytes(content, signed=True)
     if kind < 12:
         raise ValueError("no such type")
-    size = (kind - 12) // 2
-    content = record[at : at + size]
-    return (content.decode() if kind % 2 else content), size
+    return content.decode() if kind % 2 else content

@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-import itertools
 import sqlite3
 import threading
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 from activemq_agent.errors import AgentError
-from activemq_agent.store import inbox, outbox
-from activemq_agent.store.rows import Incoming, JournalRecord, Outgoing, checksum
-from activemq_agent.store.schema import EVENT_COLUMNS, connect
-
-MOST_LINES = 4 << 20
-"""Bytes of the journal that are read at once: senders choose how long topics, and so records, are."""
-
-
-def _within(most: int, sizes: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return the first (key, size) pairs whose sizes together are at most ``most``; at least one, if there is any."""
-    sums = itertools.accumulate(size or 0 for _, size in sizes)
-    return [sizes[at] for at, total in enumerate(sums) if not at or total <= most]
+from activemq_agent.store.rows import is_whole
+from activemq_agent.store.schema import connect
 
 
 class Reader:
@@ -41,85 +31,46 @@ class Reader:
         return len(self._bad)
 
     def close(self) -> None:
+        """Close the connection, once no other call is under way."""
         with self._lock:
             self._db.close()
 
-    def rows(self, query: str, *values: Any) -> list[Any]:
-        """Return all rows of a query. Raises AgentError if the file cannot be read."""
+    def row(self, query: str) -> tuple[Any, ...]:
+        """Return the first row of a query that has one. Raises AgentError if the file cannot be read."""
+        with self._cursor(query) as cursor:
+            found: tuple[Any, ...] = cursor.fetchone()
+        return found
+
+    def whole_rows(
+        self, table: str, condition: str, *values: Any, limit: int, most_bytes: int | None = None
+    ) -> list[tuple[Any, ...]]:
+        """Return rows of a table, all columns, that meet a condition and match their checksum, ordered by their keys.
+
+        At most ``limit`` rows, which have at most ``most_bytes`` of text and blobs together unless the first one alone
+        has more. Raises AgentError if the file cannot be read.
+        """
+        found: list[tuple[Any, ...]] = []
+        size = 0
+        with self._cursor(f"SELECT * FROM {table} WHERE {condition} ORDER BY 1", *values) as cursor:  # noqa: S608
+            for row in cursor:
+                if not is_whole(table, row):
+                    self._bad.add((table, row[0]))
+                    continue
+                size += sum(len(value) for value in row if isinstance(value, (str, bytes)))
+                if found and most_bytes is not None and size > most_bytes:
+                    break
+                found.append(row)
+                if len(found) >= limit:
+                    break
+        return found
+
+    @contextmanager
+    def _cursor(self, query: str, *values: Any) -> Iterator[sqlite3.Cursor]:
         with self._lock:
             try:
-                return self._db.execute(query, values).fetchall()
+                with closing(self._db.execute(query, values)) as cursor:
+                    yield cursor
             except sqlite3.Error as error:
                 raise AgentError(
                     f"the store cannot be read ({error}): restart the agent, which keeps what is readable"
                 ) from error
-
-    def outgoing(self, limit: int, after: int, now: float, attempts: Callable[[int], int]) -> list[Outgoing]:
-        """Return at most ``limit`` events of the outbox to be sent next, in order; expired ones are left out."""
-        found: list[Outgoing] = []
-        while len(found) < limit:
-            rows = self.rows(
-                f"SELECT {EVENT_COLUMNS} FROM outbox WHERE place > ? AND deadline > ? "  # noqa: S608 -- a constant
-                "ORDER BY place LIMIT ?",
-                after,
-                now,
-                limit - len(found),
-            )
-            if not rows:
-                break
-            after = rows[-1][0]
-            whole = [row for row in rows if self._keep("outbox", row[0], outbox.is_whole("outbox", row))]
-            found += [outbox.outgoing(row, attempts(row[0])) for row in whole]
-        return found
-
-    def pending(
-        self, topic_filter: str, limit: int, after: int, rx_id: Callable[[int], str], most_bytes: int | None = None
-    ) -> list[Incoming]:
-        """Return the next messages of the lanes that are ``topic_filter`` or match it, in the order of receipt.
-
-        Their payloads have ``most_bytes`` together, unless the first one alone has more.
-        """
-        lanes = [row[0] for row in self.rows("SELECT DISTINCT lane FROM inbox")]
-        wanted = [lane for lane in lanes if lane == topic_filter or inbox.matches(topic_filter, lane)]
-        sizes: list[tuple[int, int]] = []
-        for lane in wanted:
-            query = "SELECT rx, length(payload) FROM inbox WHERE lane = ? AND rx > ? ORDER BY rx LIMIT ?"
-            sizes += self.rows(query, lane, after, limit + self.damaged)
-        sizes.sort()
-        if most_bytes is not None:
-            sizes = _within(most_bytes, sizes)
-        if not sizes:
-            return []
-        found: list[Incoming] = []
-        for lane in wanted:
-            rows = self.rows(
-                f"SELECT {inbox.MESSAGE_COLUMNS} FROM inbox WHERE lane = ? AND rx > ? AND rx <= ? "  # noqa: S608 -- a constant
-                "ORDER BY rx LIMIT ?",
-                lane,
-                after,
-                sizes[-1][0],
-                limit + self.damaged,
-            )
-            whole = [row for row in rows if self._keep("inbox", row[0], inbox.is_whole("inbox", row))]
-            found += [inbox.incoming(row, rx_id(row[0])) for row in whole]
-        return sorted(found, key=lambda message: message.rx)[:limit]
-
-    def journal(self, after: int, limit: int) -> list[JournalRecord]:
-        """Return journal records after a position, of at most ``limit`` rows and ``MOST_LINES`` bytes.
-
-        Records of a damaged row are left out, which shows as a gap in jseq.
-        """
-        sizes = "SELECT position, length(lines) FROM journal WHERE position > ? ORDER BY position LIMIT ?"
-        query = "SELECT position, lines, sum FROM journal WHERE position > ? AND position <= ? ORDER BY position"
-        while found := _within(MOST_LINES, self.rows(sizes, after, limit)):
-            rows = self.rows(query, after, found[-1][0])
-            whole = [row for row in rows if self._keep("journal", row[0], checksum("journal", *row[:2]) == row[2])]
-            if whole:
-                return [JournalRecord(row[0], line) for row in whole for line in row[1].split("\n")]
-            after = rows[-1][0]
-        return []
-
-    def _keep(self, table: str, key: int, whole: bool) -> bool:
-        if not whole:
-            self._bad.add((table, key))
-        return whole

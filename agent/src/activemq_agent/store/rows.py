@@ -1,14 +1,15 @@
-"""Defines the objects that the store returns, and the checksum of its rows."""
+"""Defines the objects that the store takes and returns, and the checksum of its rows."""
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from activemq_agent.store.schema import CHECKED
 
 MIB = 1 << 20
-
-UNREADABLE = (TypeError, ValueError, OverflowError, AttributeError)
-"""The exceptions that converting a column raises whose type is not the one that was written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,23 +37,20 @@ class Limits:
     remember: float = 7 * 86400.0
 
 
-@dataclass(frozen=True, slots=True)
-class Outgoing:
+class Outgoing(NamedTuple):
     """An event of the outbox to be sent.
 
     ``seq`` is its place in the outbox, which orders sending. It is not SEQ of the id: ids of callers use none up,
-    and a re-queued event has a new place. ``attempts`` counts how often this process has sent it.
+    and a re-queued event has a new place.
     """
 
     seq: int
     event_id: str
     topic: str
     payload: bytes
-    attempts: int
 
 
-@dataclass(frozen=True, slots=True)
-class Incoming:
+class Incoming(NamedTuple):
     """A message of the inbox to be handled.
 
     ``rx`` is its place in the inbox, ``rx_id`` names it if it has no id, ``attempts`` is how often a handler was begun.
@@ -66,8 +64,7 @@ class Incoming:
     attempts: int
 
 
-@dataclass(frozen=True, slots=True)
-class Sent:
+class Sent(NamedTuple):
     """An event that was sent: its place in the outbox (``seq``), and connection, MQTT packet id and broker."""
 
     seq: int
@@ -76,8 +73,7 @@ class Sent:
     broker: str
 
 
-@dataclass(frozen=True, slots=True)
-class Receipt:
+class Receipt(NamedTuple):
     """The store's answer for a received message. ``rx`` is its place in the inbox, 0 unless it was stored.
 
     A ``duplicate`` was stored before and may be acknowledged; a message that found the inbox ``full`` must not be.
@@ -89,8 +85,7 @@ class Receipt:
     full: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class JournalRecord:
+class JournalRecord(NamedTuple):
     """A journal record to be exported: one line of JSON, and its position, which only grows."""
 
     position: int
@@ -103,7 +98,7 @@ class Counts:
 
     ``oldest_age``: elapsed seconds of the oldest event, None if there is none. ``duplicates`` and
     ``unconfirmed_dropped`` count since the store was opened, as does ``damaged``: rows that failed their checksum when
-    they were read.
+    they were read. ``lanes``: messages that wait to be handled, by lane of the inbox.
     """
 
     outbox_rows: int
@@ -124,10 +119,10 @@ class Counts:
     lanes: dict[str, int] = field(default_factory=dict)
 
 
-def checksum(kind: str, *fields: str | bytes | float | None) -> bytes:
-    """Return eight bytes (BLAKE2b) over a row's kind and fields, each with its type and length."""
-    digest = hashlib.blake2b(kind.encode(), digest_size=8)
-    for value in fields:
+def checksum(table: str, *values: str | bytes | float | None) -> bytes:
+    """Return eight bytes (BLAKE2b) over a row: its table's name and its values, each with its type and length."""
+    digest = hashlib.blake2b(table.encode(), digest_size=8)
+    for value in values:
         if isinstance(value, bytes):
             data, mark = value, b"b"
         elif isinstance(value, str):
@@ -137,3 +132,14 @@ def checksum(kind: str, *fields: str | bytes | float | None) -> bytes:
         digest.update(b"%b%d:" % (mark, len(data)))
         digest.update(data)
     return digest.digest()
+
+
+def is_whole(table: str, row: Sequence[Any]) -> bool:
+    """Return whether a row, with all its columns, matches its checksum for this table."""
+    checked = CHECKED[table]
+    return bool(checksum(table, *row[checked]) == row[checked.stop])
+
+
+def size_of(topic: str, payload: bytes) -> int:
+    """Return the bytes that an event or a message counts for: those of its topic and its payload."""
+    return len(topic.encode()) + len(payload)

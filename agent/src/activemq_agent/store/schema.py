@@ -21,8 +21,20 @@ VERSION = 0x01010101
 COUNTERS = ("agent", "epoch", "seq", "jseq", "position", "place", "rx", "oldest", "rows")
 ANCHOR = ("elapsed", "boot", "monotonic", "wall")
 
-EVENT_COLUMNS = "place, event_id, topic, payload, accepted, deadline, sum"
-"""Shared by outbox, expired and unconfirmed, so that a row moves with its checksum."""
+EVENT_TABLES = ("outbox", "expired", "unconfirmed")
+MESSAGE_TABLES = ("inbox", "quarantine")
+ID_TABLES = ("accepted_ids", "remembered")
+TABLES = (*EVENT_TABLES, *MESSAGE_TABLES, *ID_TABLES, "journal")
+"""All tables but ``counters``."""
+
+CHECKED = {
+    **dict.fromkeys(EVENT_TABLES, slice(0, 6)),
+    **dict.fromkeys(MESSAGE_TABLES, slice(0, 5)),
+    **dict.fromkeys(ID_TABLES, slice(1, 3)),
+    "journal": slice(0, 2),
+    "counters": slice(1, 1 + len(COUNTERS) + len(ANCHOR)),
+}
+"""Table -> the columns that the checksum covers; the checksum itself is the column behind them."""
 
 _EVENTS = "event_id TEXT NOT NULL, topic TEXT NOT NULL, payload BLOB NOT NULL, accepted REAL, deadline REAL, sum BLOB"
 _MESSAGES = "event_id TEXT, topic TEXT NOT NULL, payload BLOB NOT NULL, received REAL, sum BLOB, attempts INTEGER"

@@ -7,14 +7,13 @@ import struct
 from pathlib import Path
 
 from activemq_agent.errors import AgentError
-from activemq_agent.store import inbox, outbox, wal
-from activemq_agent.store.rows import checksum
+from activemq_agent.store import wal
+from activemq_agent.store.rows import is_whole
 from activemq_agent.store.schema import (
-    ANCHOR,
     APPLICATION_ID,
-    COUNTERS,
-    EVENT_COLUMNS,
+    EVENT_TABLES,
     FILE,
+    MESSAGE_TABLES,
     PAGE,
     VERSION,
     connect,
@@ -24,8 +23,6 @@ from activemq_agent.store.schema import (
 _MAGIC = b"SQLite format 3\0"
 _FIXED = struct.pack(">HBBBBBB", PAGE, 2, 2, 0, 64, 32, 32)
 """Bytes 16 to 23 of the file: page size, write-ahead mode twice, nothing reserved, and three constants."""
-
-AT_ONCE = 500
 
 
 def problems(directory: Path) -> list[str]:
@@ -39,11 +36,12 @@ def problems(directory: Path) -> list[str]:
     # Before SQLite sees the files: it would believe a damaged header, and forget what is behind a bad frame.
     if wal.read(ahead).damaged:
         return ["committed transactions of the write-ahead file are damaged"]
-    if path.stat().st_size:
-        with path.open("rb") as file:
-            header = file.read(100)
-        if not header.startswith(_MAGIC) or header[16:24] != _FIXED or header[56:59] != bytes(3) or header[59] > 1:
-            return ["the header of the file is damaged"]
+    with path.open("rb") as file:
+        header = file.read(100)
+    if header and (
+        not header.startswith(_MAGIC) or header[16:24] != _FIXED or header[56:59] != bytes(3) or header[59] > 1
+    ):
+        return ["the header of the file is damaged"]
     try:
         db = connect(path)
         try:
@@ -60,39 +58,26 @@ def _problems_inside(db: sqlite3.Connection) -> list[str]:
     found = [row[0] for row in db.execute("PRAGMA integrity_check(20)") if row[0] != "ok"]
     if found:
         return [f"SQLite's integrity check says: {found[0].strip()}", *found[1:]]
-    tables = {row[0] for row in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-    if not tables:
+    if not db.execute("SELECT 1 FROM sqlite_master WHERE type = 'table'").fetchone():
         return []  # made, and then the machine stopped
     marks = (db.execute("PRAGMA application_id").fetchone()[0], db.execute("PRAGMA user_version").fetchone()[0])
     if marks[0] == APPLICATION_ID and marks[1] > VERSION and len(set(marks[1].to_bytes(4))) == 1:
         raise AgentError("the store was made by a newer agent: install that one, or give this one a state.directory")
     if marks != (APPLICATION_ID, VERSION):
         return ["the header of the file is damaged"]
-    return [*_bad_counters(db), *_bad_rows(db)]
-
-
-def _bad_counters(db: sqlite3.Connection) -> list[str]:
-    rows = db.execute(f"SELECT {', '.join(COUNTERS + ANCHOR)}, sum FROM counters").fetchall()  # noqa: S608
-    if len(rows) == 1 and checksum("counters", *rows[0][:-1]) == rows[0][-1]:
-        return []
-    return ["the counters are damaged"]
+    return _bad_rows(db)
 
 
 def _bad_rows(db: sqlite3.Connection) -> list[str]:
-    """Return a line with the number of rows that fail their checksum, in the tables that are bounded.
+    """Return a line for damaged counters, and one with the number of rows that fail their checksum.
 
     Remembered ids are checked where they are used.
     """
-    bad = 0
-    for table in ("outbox", "expired", "unconfirmed"):
-        cursor = db.execute(f"SELECT {EVENT_COLUMNS} FROM {table}")  # noqa: S608 -- constants
-        while rows := cursor.fetchmany(AT_ONCE):
-            bad += sum(not outbox.is_whole(table, row) for row in rows)
-    for table in ("inbox", "quarantine"):
-        cursor = db.execute(f"SELECT {inbox.MESSAGE_COLUMNS} FROM {table}")  # noqa: S608 -- constants
-        while rows := cursor.fetchmany(AT_ONCE):
-            bad += sum(not inbox.is_whole(table, row) for row in rows)
-    cursor = db.execute("SELECT position, lines, sum FROM journal")
-    while rows := cursor.fetchmany(AT_ONCE):
-        bad += sum(checksum("journal", *row[:2]) != row[2] for row in rows)
-    return [f"{bad} rows fail their checksum"] if bad else []
+    counters = db.execute("SELECT * FROM counters").fetchall()
+    found = [] if len(counters) == 1 and is_whole("counters", counters[0]) else ["the counters are damaged"]
+    bad = sum(
+        not is_whole(table, row)
+        for table in (*EVENT_TABLES, *MESSAGE_TABLES, "journal")
+        for row in db.execute(f"SELECT * FROM {table}")  # noqa: S608 -- names of the schema
+    )
+    return [*found, f"{bad} rows fail their checksum"] if bad else found

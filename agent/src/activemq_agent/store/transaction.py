@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections import Counter
-from copy import copy
+from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
 from activemq_agent.store.clock import Clock, Elapsed
-from activemq_agent.store.rows import Limits, checksum
-from activemq_agent.store.schema import ANCHOR, COUNTERS
+from activemq_agent.store.rows import Limits, checksum, is_whole, size_of
+from activemq_agent.store.schema import EVENT_TABLES, ID_TABLES, MESSAGE_TABLES
 
 JOURNAL_LINES = 64
 """Journal records that one row of the database holds at most: fewer rows, and little lost with a damaged one."""
@@ -21,7 +22,8 @@ JOURNAL_LINES = 64
 class Counters:
     """Counters of rows, bytes and numbers given out, which would cost a query each.
 
-    A failed transaction restores them.
+    ``rows`` and ``sizes``: rows, and bytes of topics and payloads, by table; ``lanes``: messages of the inbox by lane;
+    ``barred``: lanes that take nothing before their oldest message is offered again. A failed transaction restores all.
     """
 
     agent: str
@@ -31,36 +33,20 @@ class Counters:
     position: int = 0
     place: int = 0
     rx: int = 0
-    outbox_rows: int = 0
-    outbox_bytes: int = 0
-    expired_rows: int = 0
-    expired_bytes: int = 0
-    unconfirmed_rows: int = 0
-    unconfirmed_bytes: int = 0
-    unconfirmed_dropped: int = 0
-    inbox_rows: int = 0
-    inbox_bytes: int = 0
-    quarantined: int = 0
-    quarantined_bytes: int = 0
-    duplicates: int = 0
+    rows: Counter[str] = field(default_factory=Counter)
+    sizes: Counter[str] = field(default_factory=Counter)
     lanes: Counter[str] = field(default_factory=Counter)
     barred: set[str] = field(default_factory=set)
+    unconfirmed_dropped: int = 0
+    duplicates: int = 0
 
     def snapshot(self) -> Counters:
         """Return a copy of the counters."""
-        kept = copy(self)
-        kept.lanes = self.lanes.copy()
-        kept.barred = self.barred.copy()
-        return kept
+        return deepcopy(self)
 
     def rx_id(self, rx: int) -> str:
         """Return the agent's own id of a message that came without an id, ``AGENT:EPOCH:rxNUMBER``."""
         return f"{self.agent}:{self.epoch}:rx{rx}"
-
-    @property
-    def rows(self) -> int:
-        """The number of rows in the outbox, the expired and the unconfirmed ones."""
-        return self.outbox_rows + self.expired_rows + self.unconfirmed_rows
 
 
 class Transaction:
@@ -72,10 +58,32 @@ class Transaction:
         self.db = db
         self.counters = counters
         self.limits = limits
-        self.clock = clock
         self.elapsed = elapsed
         self.now = elapsed.now()
+        self._clock = clock
         self._lines: list[str] = []
+
+    def insert(self, table: str, checked: Sequence[Any], *others: Any) -> None:
+        """Insert a row of columns that its checksum covers, its checksum, and other columns; count it."""
+        insert_row(self.db, table, checked, *others)
+        self._count(table, checked, 1)
+
+    def take(self, table: str, key: int) -> tuple[Any, ...] | None:
+        """Delete and return the row with this key, all columns; None if it is not there, or damaged."""
+        row: tuple[Any, ...] | None = self.db.execute(
+            f"SELECT * FROM {table} WHERE rowid = ?",  # noqa: S608 -- names of the schema
+            (key,),
+        ).fetchone()
+        if row is None or not is_whole(table, row):
+            return None
+        self.db.execute(f"DELETE FROM {table} WHERE rowid = ?", (key,))  # noqa: S608 -- the same
+        self._count(table, row, -1)
+        return row
+
+    def _count(self, table: str, row: Sequence[Any], sign: int) -> None:
+        if table in EVENT_TABLES + MESSAGE_TABLES:
+            self.counters.rows[table] += sign
+            self.counters.sizes[table] += sign * size_of(row[2], row[3])
 
     def record(self, kind: str, **fields: Any) -> None:
         """Add a journal record to the transaction. ``fields`` are those of the journal's format; None is left out."""
@@ -85,7 +93,7 @@ class Transaction:
             "agent": self.counters.agent,
             "epoch": self.counters.epoch,
             "jseq": self.counters.jseq,
-            "ts": self.clock.wall().isoformat(timespec="microseconds").removesuffix("+00:00") + "Z",
+            "ts": self._clock.wall().isoformat(timespec="microseconds").removesuffix("+00:00") + "Z",
             "kind": kind,
         }
         content.update((name, value) for name, value in fields.items() if value is not None)
@@ -94,30 +102,36 @@ class Transaction:
             self._write_lines()
 
     def finish(self) -> None:
-        """Write the transaction's journal records and the counters to the database."""
+        """Write the transaction's journal records, and the counters with the current moment on all clocks."""
         self._write_lines()
-        write_counters(self)
+        counters, at = self.counters, self.elapsed.anchor()
+        oldest = self.db.execute("SELECT min(place) FROM outbox").fetchone()[0]
+        rows = sum(counters.rows[table] for table in EVENT_TABLES)
+        values = (
+            counters.agent, counters.epoch, counters.seq, counters.jseq, counters.position,
+            counters.place, counters.rx, oldest, rows,
+            at.elapsed, at.boot, at.monotonic, at.wall,
+        )  # fmt: skip
+        write_counters(self.db, values)
 
     def _write_lines(self) -> None:
-        if not self._lines:
-            return
-        self.counters.position += 1
-        lines = "\n".join(self._lines)
-        self._lines.clear()
-        row = (self.counters.position, lines, checksum("journal", self.counters.position, lines))
-        self.db.execute("INSERT INTO journal VALUES (?, ?, ?)", row)
+        if self._lines:
+            self.counters.position += 1
+            self.insert("journal", (self.counters.position, "\n".join(self._lines)))
+            self._lines.clear()
 
 
-_COUNTERS = "REPLACE INTO counters VALUES (1" + ", ?" * (len(COUNTERS) + len(ANCHOR) + 1) + ")"
+def insert_row(db: sqlite3.Connection, table: str, checked: Sequence[Any], *others: Any) -> None:
+    """Insert a row of columns that its checksum covers (``checked``), its checksum, and other columns.
+
+    A row of the tables of ids has no key in ``checked``, and is ignored if its id is there already.
+    """
+    row = (*checked, checksum(table, *checked), *others)
+    into = f"OR IGNORE INTO {table} (event_id, at, sum)" if table in ID_TABLES else f"INTO {table}"
+    db.execute(f"INSERT {into} VALUES ({', '.join('?' * len(row))})", row)  # noqa: S608 -- names of the schema
 
 
-def write_counters(transaction: Transaction) -> None:
-    """Write the counters and the current moment on all clocks into the database."""
-    counters, at = transaction.counters, transaction.elapsed.anchor()
-    oldest = transaction.db.execute("SELECT min(place) FROM outbox").fetchone()[0]
-    values = (
-        counters.agent, counters.epoch, counters.seq, counters.jseq, counters.position,
-        counters.place, counters.rx, oldest, counters.rows,
-        at.elapsed, at.boot, at.monotonic, at.wall,
-    )  # fmt: skip
-    transaction.db.execute(_COUNTERS, (*values, checksum("counters", *values)))
+def write_counters(db: sqlite3.Connection, values: Sequence[Any]) -> None:
+    """Write the columns ``COUNTERS`` and ``ANCHOR`` of the table ``counters``, which has one row."""
+    marks = ", ?" * (len(values) + 1)
+    db.execute(f"REPLACE INTO counters VALUES (1{marks})", (*values, checksum("counters", *values)))  # noqa: S608

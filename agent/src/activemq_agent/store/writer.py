@@ -13,6 +13,9 @@ from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from activemq_agent.errors import AgentError, Full
+from activemq_agent.store import inbox, outbox
+from activemq_agent.store.clock import Clock, Elapsed
+from activemq_agent.store.rows import Limits
 from activemq_agent.store.schema import is_trouble_of_disk
 from activemq_agent.store.transaction import Counters, Transaction
 
@@ -25,6 +28,8 @@ GROUP = 1000
 """Jobs that share one transaction at most."""
 WAITING = 100_000
 """Jobs that may wait for the writer: memory is bounded, too."""
+FORGET_EVERY = 60.0
+"""Seconds between two looks for ids that are too old to be remembered."""
 
 
 class Writer(threading.Thread):
@@ -32,26 +37,31 @@ class Writer(threading.Thread):
 
     A job's future is resolved only after the commit of its transaction returned. A job that refuses raises
     AgentError before it has written anything; after any other error the group is rolled back and its jobs run
-    one by one, so that only the faulty one fails.
+    one by one, so that only the faulty one fails. Every ``sweep`` seconds events expire and old ids are forgotten.
     """
 
     def __init__(
         self,
-        transaction: Callable[[], Transaction],
-        on_transaction: Callable[[Transaction], None],
-        sweep: float | None,
+        db: sqlite3.Connection,
         counters: Counters,
+        elapsed: Elapsed,
+        limits: Limits,
+        clock: Clock,
+        sweep: float | None,
     ) -> None:
         super().__init__(name="store-writer", daemon=True)
+        self.elapsed = elapsed
         self.committed_counters = counters.snapshot()
         """The counters as of the last commit."""
-        self._transaction = transaction
-        self._on_transaction = on_transaction
+        self.tick = clock.monotonic()
+        """Monotonic time of the last transaction."""
+        self._db, self._counters, self._limits, self._clock = db, counters, limits, clock
         self._sweep = sweep
         self._queue: queue.SimpleQueue[tuple[Job, Future[Any]] | None] = queue.SimpleQueue()
         self._closing = False
         self._lock = threading.Lock()
         self._swept = time.monotonic()
+        self._forgot = elapsed.now()
 
     def submit(self, job: Callable[[Transaction], T]) -> Future[T]:
         """Queue a job; return a future of its result. Raises AgentError after ``stop``, Full if too many jobs wait."""
@@ -65,21 +75,23 @@ class Writer(threading.Thread):
         return future
 
     def stop(self) -> None:
-        """Run the queued jobs, then end the writer's thread."""
+        """Run the queued jobs, end the writer's thread and close the database."""
         with self._lock:
             if not self._closing:
                 self._closing = True
                 self._queue.put(None)
         self.join()
+        self._db.close()
 
     def run(self) -> None:
+        """Run jobs until ``stop``; called by ``start``, in the thread itself."""
         while True:
             group, last = self._next_group()
             # A caller that has cancelled gets nothing done.
             group = [one for one in group if one[1].set_running_or_notify_cancel()]
             if group:
                 self._run_group(group)
-            self._look_around()
+            self._expire_and_forget()
             if last:
                 return
 
@@ -96,19 +108,25 @@ class Writer(threading.Thread):
             return group, False
         return group, True
 
-    def _look_around(self) -> None:
-        """Every ``sweep`` seconds, run ``on_transaction``, which expires events and forgets ids."""
+    def _expire_and_forget(self) -> None:
+        """Every ``sweep`` seconds, expire events and forget ids; store the clocks if the wall clock has stepped."""
         if self._sweep is None or time.monotonic() - self._swept < self._sweep:
             return
-        self._swept = time.monotonic()
+        self._swept, self.tick, now = time.monotonic(), self._clock.monotonic(), self.elapsed.now()
         try:
-            self._on_transaction(self._transaction())
+            due = self._db.execute("SELECT 1 FROM outbox WHERE deadline <= ? LIMIT 1", (now,)).fetchone()
+            jobs: list[Job] = [outbox.expire] if due else []
+            if now - self._forgot >= FORGET_EVERY:
+                self._forgot = now
+                jobs.append(inbox.forget)
+            if jobs or self.elapsed.has_stepped():
+                self._transact(jobs)
         except (sqlite3.Error, AgentError) as error:
             log.warning("the store cannot be written: %s", error)
 
     def _run_group(self, group: list[tuple[Job, Future[Any]]]) -> None:
         try:
-            results = self.transact([job for job, _ in group])
+            results = self._transact([job for job, _ in group])
         except Exception as error:  # noqa: BLE001 -- whatever a job raises is its caller's
             self._fail(group, error)
             return
@@ -127,25 +145,25 @@ class Writer(threading.Thread):
         for _, future in group:
             future.set_exception(AgentError(f"the store cannot be written: {error}") if of_sqlite else error)
 
-    def transact(self, jobs: list[Job]) -> list[Any]:
+    def _transact(self, jobs: list[Job]) -> list[Any]:
         """Run jobs in one transaction; return their results, an AgentError for each job that refused.
 
-        To be called in the writer's own thread only. Raises what other errors a job or the commit raises, after a
-        rollback.
+        Raises what other errors a job or the commit raises, after a rollback.
         """
-        transaction = self._transaction()
+        self.tick = self._clock.monotonic()
+        transaction = Transaction(self._db, self._counters, self._limits, self._clock, self.elapsed)
         try:
-            transaction.db.execute("BEGIN IMMEDIATE")
+            self._db.execute("BEGIN IMMEDIATE")
             results = [_outcome(job, transaction) for job in jobs]
             transaction.finish()
-            transaction.db.execute("COMMIT")
+            self._db.execute("COMMIT")
         except BaseException:
-            transaction.counters.__dict__.update(self.committed_counters.snapshot().__dict__)
-            if transaction.db.in_transaction:
+            self._counters.__dict__.update(self.committed_counters.snapshot().__dict__)
+            if self._db.in_transaction:
                 with contextlib.suppress(sqlite3.Error):
-                    transaction.db.execute("ROLLBACK")
+                    self._db.execute("ROLLBACK")
             raise
-        self.committed_counters = transaction.counters.snapshot()
+        self.committed_counters = self._counters.snapshot()
         return results
 
 

@@ -1,4 +1,4 @@
-"""Locks a state directory for one agent: two agents would evict each other from the broker and share one outbox."""
+"""Makes changes of files and directories durable, and locks a state directory for one agent."""
 
 from __future__ import annotations
 
@@ -8,20 +8,31 @@ from pathlib import Path
 
 from activemq_agent.errors import AgentError
 
-FILE = "agent.lock"
+LOCK_FILE = "agent.lock"
+
+
+def sync(*paths: Path) -> None:
+    """Make sure by fsync that files' contents, or directories' entries, are on the disk."""
+    for path in paths:
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def lock(directory: Path) -> int:
     """Lock the state directory, creating it if need be; return the descriptor that holds the lock until it is closed.
 
-    The kernel releases the lock when the process ends, however it ends. Raises AgentError if another process
-    has it, naming that process, or if the directory cannot be used.
+    Two agents would evict each other from the broker and share one outbox. The kernel releases the lock when the
+    process ends, however it ends. Raises AgentError if another process has it, naming that process, or if the
+    directory cannot be used.
     """
     try:
         if not directory.is_dir():
             directory.mkdir(mode=0o750, parents=True, exist_ok=True)
-            _sync(directory.parent)
-        descriptor = os.open(directory / FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+            sync(directory.parent)
+        descriptor = os.open(directory / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
     except OSError as error:
         raise AgentError(f"{directory}: cannot be used as the state directory: {error.strerror}") from error
     try:
@@ -36,12 +47,3 @@ def lock(directory: Path) -> int:
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
     return descriptor
-
-
-def _sync(directory: Path) -> None:
-    """Make sure by fsync that a directory's entries are on the disk."""
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

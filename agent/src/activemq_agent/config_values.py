@@ -1,0 +1,186 @@
+"""Values of agent.conf, and the functions that parse them from text; each raises ValueError with the reason."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from activemq_agent.addresses import join, parse_url
+
+Number = TypeVar("Number", int, float)
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """One broker of ``mb.urls``: host, port, and whether it is reached by TLS. ``str()`` gives the entry's text."""
+
+    host: str
+    port: int
+    tls: bool = False
+
+    def __str__(self) -> str:
+        return ("ssl://" if self.tls else "") + join(self.host, self.port)
+
+
+@dataclass(frozen=True, slots=True)
+class CertificateName:
+    """One entry of ``tls.certificate.names``: the name that the certificate of a host of ``mb.urls`` must hold."""
+
+    host: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.host}={self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Secret:
+    """A password or other secret text; ``repr()`` does not show it."""
+
+    text: str = field(repr=False)
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(word.strip() for word in text.split(",") if word.strip())
+
+
+def _refuse_twice(values: tuple[Any, ...]) -> None:
+    again = next((value for number, value in enumerate(values) if value in values[:number]), None)
+    if again is not None:
+        raise ValueError(f"names {again} twice")
+
+
+def brokers(text: str) -> tuple[Broker, ...]:
+    """Return the brokers of a comma-separated list of ``host:port`` and ``ssl://host:port``, at least one."""
+    found = tuple(Broker(*address, tls) for address, tls in map(parse_url, _words(text)))
+    if not found:
+        raise ValueError("is empty: list the brokers, host:1883,host:1883")
+    _refuse_twice(found)
+    return found
+
+
+def certificate_names(text: str) -> tuple[CertificateName, ...]:
+    """Return the certificate names of a comma-separated list of ``HOST=NAME``."""
+    pairs = [entry.partition("=") for entry in _words(text)]
+    if not all(host and name for host, _, name in pairs):
+        raise ValueError("must be HOST=NAME,HOST=NAME")
+    return tuple(CertificateName(host, name) for host, _, name in pairs)
+
+
+def _check_filter(text: str) -> None:
+    """Raise ValueError with the reason if a text is no MQTT topic filter (MQTT 3.1.1, section 4.7)."""
+    levels = text.split("/")
+    if not text or len(text.encode()) > 65535 or not text.isprintable():
+        raise ValueError(f"{text[:80]!r} is no topic filter: 1 to 65535 bytes, printable")
+    if any("#" in level and (level != "#" or number < len(levels) - 1) for number, level in enumerate(levels)):
+        raise ValueError(f"{text!r} is no topic filter: # stands alone, and at the end")
+    if any("+" in level and level != "+" for level in levels):
+        raise ValueError(f"{text!r} is no topic filter: + stands alone between slashes")
+
+
+def topic_filters(text: str) -> tuple[str, ...]:
+    """Return the MQTT topic filters of a comma-separated list."""
+    found = _words(text)
+    for one in found:
+        _check_filter(one)
+    _refuse_twice(found)
+    return found
+
+
+def name(text: str) -> str:
+    """Return a client id or an agent's name if it has at most 200 of the characters that are allowed."""
+    if len(text) > 200:
+        raise ValueError("must have at most 200 characters")
+    if not text.isprintable() or not text.isascii() or any(c in text for c in " /+#\"'"):
+        raise ValueError(f"{text!r} is no name here: ASCII letters, digits and . _ : - are")
+    return text
+
+
+def truth(text: str) -> bool:
+    """Return whether a word says true (``yes``, ``on``, ``1`` …) or false."""
+    word = text.lower()
+    if word in ("true", "t", "yes", "y", "on", "1"):
+        return True
+    if word in ("false", "f", "no", "n", "off", "0"):
+        return False
+    raise ValueError("must be true or false")
+
+
+def one_of(*words: str) -> Callable[[str], str]:
+    """Return a parser that takes one of these words."""
+
+    def parse(text: str) -> str:
+        if text not in words:
+            *others, last = map(repr, words)
+            raise ValueError(f"must be {', '.join(others)} or {last}")
+        return text
+
+    return parse
+
+
+def _finite(text: str) -> float:
+    try:
+        value = float(text) if text.isascii() else math.nan
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise ValueError("must be a number")
+    return value
+
+
+def _integer(text: str) -> int:
+    if not re.fullmatch(r"[+-]?[0-9]+(_[0-9]+)*(\.0+)?", text):
+        raise ValueError("must be a whole number")
+    if len(text) > 100:
+        raise ValueError("is too large")
+    return int(text.partition(".")[0])
+
+
+def number(most: int, *, above: int | None = None) -> Callable[[str], float]:
+    """Return a parser of numbers from 0 (or above ``above``) to ``most``; it raises ValueError with the reason."""
+
+    def parse(text: str) -> float:
+        value = _finite(text)
+        if above is not None and value <= above:
+            raise ValueError(f"must be above {above}")
+        return _in_range(value, 0, most)
+
+    return parse
+
+
+def whole_number(least: int, most: int) -> Callable[[str], int]:
+    """Return a parser of integers from ``least`` to ``most``; it raises ValueError with the reason."""
+    return lambda text: _in_range(_integer(text), least, most)
+
+
+def _in_range(value: Number, least: int, most: int) -> Number:
+    if value < least:
+        raise ValueError(f"must be at least {least}")
+    if value > most:
+        raise ValueError(f"must be at most {most}")
+    return value
+
+
+def duration(like: Any) -> Callable[[str], Any]:
+    """Return a parser of numbers above 0 and up to 86400, as many and of the same type as ``like``.
+
+    The parser raises ValueError with the reason.
+    """
+
+    def parse(text: str) -> Any:
+        if isinstance(like, tuple):
+            try:
+                shortest, longest = map(_finite, _words(text))
+            except ValueError:
+                raise ValueError("must be two numbers: the shortest pause, the longest") from None
+            value: Any = shortest, longest
+        else:
+            value = _integer(text) if isinstance(like, int) else _finite(text)
+        if not all(0 < one <= 86_400 for one in (value if isinstance(value, tuple) else (value,))):
+            raise ValueError("must be above 0 and at most 86400")
+        return value
+
+    return parse
