@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from activemq_fleet.schema._documents import BEANS, CORE, TooLargeError, UnreadableError, parse
+from activemq_fleet.schema._documents import BEANS, CORE, SchemaProblem, TooLargeError, UnreadableError, parse
 from activemq_fleet.schema._positions import Positions, SourcePosition, text_of
-from activemq_fleet.schema._problems import SchemaProblem
 from activemq_fleet.schema._schema import Schema
 
 __all__ = [

@@ -1,13 +1,12 @@
-"""Parse XML documents within safe bounds, and give the paths of elements."""
+"""Parse XML documents within safe bounds; the paths of elements, and the problem of an invalid document."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from itertools import accumulate
 
 from lxml import etree
-
-from activemq_fleet.schema._problems import SchemaProblem
 
 BEANS = "http://www.springframework.org/schema/beans"
 CORE = "http://activemq.apache.org/schema/core"
@@ -24,6 +23,25 @@ LONGEST_VALUE = 16_384
 MOST_PARTS = 500
 DEEPEST_URI = 20
 _URI_MARKS = ",&?"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class SchemaProblem:
+    """One reason why a release would not start with a document.
+
+    ``line`` and ``column`` are 1-based and point at the start tag of the element, or at the
+    attribute that is wrong. ``element`` is its path from the root by local names,
+    ``beans/broker/transportConnectors/transportConnector[2]``; empty when the document is not
+    XML at all.
+    """
+
+    line: int
+    column: int
+    element: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"line {self.line}, column {self.column}: {self.message}"
 
 
 class UnreadableError(Exception):

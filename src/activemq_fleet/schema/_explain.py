@@ -1,38 +1,26 @@
-"""Explain in plain words why a document is not valid; only invalid documents come to this module.
-
-Misspelt attributes, elements and values are derived from the messages of libxml2, which takes
-milliseconds. For all other errors, such as a wrong order, xmlschema is loaded: it names every position.
-"""
+"""Explain in plain words why a document is not valid; only invalid documents come to this module."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from copy import deepcopy
 from difflib import get_close_matches
-from functools import cached_property
 from itertools import islice
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from lxml import etree
 
-from activemq_fleet.schema._documents import BEANS, CORE, XBEAN, local, path_of
+from activemq_fleet.schema._documents import BEANS, CORE, XBEAN, SchemaProblem, local, path_of
 from activemq_fleet.schema._model import Model
 from activemq_fleet.schema._positions import Positions
-from activemq_fleet.schema._problems import SchemaProblem
 from activemq_fleet.schema._spring import STUBS
 
-if TYPE_CHECKING:
-    from xmlschema import XMLSchema10, XMLSchemaValidationError
-
-_NO_ATTRIBUTE = re.compile(r"(?:attribute '([^']+)'|'([^']+)' attribute) not allowed")
-_BAD_VALUE = re.compile(r"attribute (\S+?)='(.*)': ", re.DOTALL)
-_ATTRIBUTE = re.compile(r"attribute '([^']+)': ")
+_ATTRIBUTE = re.compile(r"attribute '([^']+)'")
 _FEW = 6
 _MOST = 50  # problems that are told of one document
-# From so many elements or bytes on xmlschema, which takes a second to load, is not asked.
-_MANY, _LONG = 2000, 200_000
-_ROUNDS = 20
+_ROUNDS = 50
+_Explained = tuple[etree._Element, str, str]
 _TYPES = {
     "boolean": "true or false",
     "integer": "a whole number",
@@ -48,118 +36,90 @@ _TYPES = {
 class Explainer:
     """Explains why documents are not valid against the schema of one release."""
 
-    def __init__(self, xsd: bytes, compiled: etree.XMLSchema, model: Model) -> None:
+    def __init__(self, compiled: etree.XMLSchema, model: Model) -> None:
         self._compiled = compiled
         self._model = model
-        self._xsd = xsd
-
-    @cached_property
-    def _schema(self) -> XMLSchema10:
-        import xmlschema
-
-        schema = xmlschema.XMLSchema10(self._xsd, build=False, allow="none")
-        for namespace, stub in STUBS.items():
-            schema.add_schema(stub, namespace=namespace)
-        schema.build()
-        return schema
 
     def explain(
         self, document: bytes, root: etree._Element, strangers: Iterable[etree._Element]
     ) -> tuple[SchemaProblem, ...]:
-        """Return the problems of a document that the compiled schema refused, sorted by position."""
+        """Return the first 50 problems of a document that the compiled schema refused, sorted by position."""
         positions = Positions(document, root)
-
-        def at(element: etree._Element, message: str, attribute: str = "") -> SchemaProblem:
-            place = positions.of_attribute(element, attribute) if attribute else positions.of_element(element)
-            return SchemaProblem(*place, path_of(element), message)
-
         if root.tag not in {f"{{{BEANS}}}beans", f"{{{XBEAN}}}beans"}:
-            return (at(root, f'the root must be <beans xmlns="{BEANS}">, not <{local(root.tag)}>'),)
-        strangers = list(islice(strangers, _MOST + 1))
-        problems = {at(element, self._no_child(root, element)) for element in strangers[:_MOST]}
-        entries = list(islice(cast("Iterable[etree._LogEntry]", self._compiled.error_log), _MOST + 1))
-        large = len(document) > _LONG or sum(1 for _ in islice(root.iter(), _MANY)) == _MANY
-        if large or len(strangers) > _MOST or len(entries) > _MOST:
-            return tuple(sorted(problems | self._in_its_words(root, entries[:_MOST], at)))
-        quick = self._misspelt(root)
-        if quick is not None:
-            return tuple(sorted(problems | {at(*explained) for explained in quick}))
-        for error in islice(self._schema.iter_errors(root), _MOST):
-            problems.add(at(*self._explain_error(error)))
-        if not problems:  # the two validators disagree; the quick one decides
-            self._compiled.validate(root)
-            problems = self._in_its_words(root, cast("Iterable[etree._LogEntry]", self._compiled.error_log), at)
+            explained = [(root, f'the root must be <beans xmlns="{BEANS}">, not <{local(root.tag)}>', "")]
+        else:
+            explained = [(element, self._no_child(root, element), "") for element in strangers]
+            explained += islice(self._explained(root), _MOST)
+        problems = set()
+        for element, message, attribute in explained[:_MOST]:
+            place = positions.of_attribute(element, attribute) if attribute else positions.of_element(element)
+            problems.add(SchemaProblem(*place, path_of(element), message))
         return tuple(sorted(problems))
 
-    def _in_its_words(
-        self, root: etree._Element, entries: Iterable[etree._LogEntry], at: Callable[..., SchemaProblem]
-    ) -> set[SchemaProblem]:
-        """What libxml2 says as it says it: for a document that is too large for better words."""
-        prefixes = _prefixes(root)
-        places = ((_at(root, entry, prefixes), entry.message) for entry in entries)
-        return {at(found[0] if found else root, _plain(message)) for found, message in places}
+    def _explained(self, root: etree._Element) -> Iterator[_Explained]:
+        """Yield (element, message, attribute) of what libxml2 refuses.
 
-    def _misspelt(self, root: etree._Element) -> list[tuple[etree._Element, str, str]] | None:
-        """The problems, when names and values that the schema does not know are all; None when there are others.
-
-        libxml2 looks at nothing that follows a wrong element, so the document is asked again without it.
+        It looks at nothing that follows a wrong element, so the document is validated again without it.
         """
         left = deepcopy(root)
         original = dict(zip(left.iter(), root.iter(), strict=True))
-        explained: list[tuple[etree._Element, str, str]] = []
+        reported: set[etree._Element] = set()
         for _ in range(_ROUNDS):
             if self._compiled.validate(left):
-                return explained
-            entries = list(cast("Iterable[etree._LogEntry]", self._compiled.error_log))
-            prefixes = _prefixes(left)
-            places = [_at(left, entry, prefixes) for entry in entries]
-            if any(len(found) != 1 or found[0] not in original for found in places):
-                return None
-            for entry, (element,) in zip(entries, places, strict=True):
-                problem = self._without(element, entry, original[element])
-                if problem is None:
-                    return None
-                explained.append(problem)
-        return None
+                return
+            entries = list(islice(cast("Iterable[etree._LogEntry]", self._compiled.error_log), _MOST))
+            for entry, element in [(entry, _element_of(left, entry.path or "")) for entry in entries]:
+                yield from self._without(element, entry, original, reported)
 
     def _without(
-        self, element: etree._Element, entry: etree._LogEntry, place: etree._Element
-    ) -> tuple[etree._Element, str, str] | None:
-        """What libxml2 says, in our words, the cause taken out of the document; None for what xmlschema says better."""
-        attribute = _ATTRIBUTE.search(entry.message)
-        parent = element.getparent()
-        if attribute and attribute[1] in element.attrib:
-            name, value = attribute[1], str(element.attrib.pop(attribute[1]))
-            if entry.type == etree.ErrorTypes.SCHEMAV_CVC_COMPLEX_TYPE_3_2_2:
-                return place, self._no_attribute(place, local(name)), name
-            wanted = self._attributes(place).get(local(name), "")
-            if entry.type == etree.ErrorTypes.SCHEMAV_CVC_DATATYPE_VALID_1_2_1 and wanted in _TYPES and wanted != "ID":
-                return place, self._bad_value(place, local(name), " ".join(value.split())), name
-            return None
-        unknown = element.tag == f"{{{CORE}}}{local(element.tag)}" and not self._model.knows(local(element.tag))
+        self,
+        element: etree._Element,
+        entry: etree._LogEntry,
+        original: Mapping[etree._Element, etree._Element],
+        reported: set[etree._Element],
+    ) -> Iterator[_Explained]:
+        """Yield what libxml2 says of an element, in our words, and take the cause out of the document.
+
+        ``original`` has the elements of the whole document, by those of the one from which causes are taken out.
+        ``reported`` are the elements of which a misplaced child was reported.
+        """
+        place, parent, message = original[element], element.getparent(), entry.message
         outer = place.getparent()
-        if entry.type != etree.ErrorTypes.SCHEMAV_ELEMENT_CONTENT or not unknown or parent is None or outer is None:
-            return None
-        parent.remove(element)
-        return place, self._misplaced(outer, place), ""
+        attribute = _ATTRIBUTE.search(message)
+        if attribute and attribute[1] in element.attrib:
+            name, value = local(attribute[1]), " ".join(str(element.attrib.pop(attribute[1])).split())
+            wrong = message.endswith("is not allowed.")
+            said = self._no_attribute(place, name) if wrong else self._bad_value(place, name, value)
+            yield place, said, attribute[1]
+        elif "Character content" in message:
+            element.text = None
+            for child in element:
+                child.tail = None
+            yield place, f"<{local(place.tag)}> takes no text of its own, only elements", ""
+        elif "Element content" in message:
+            for child in list(element.iterchildren(etree.Element)):
+                element.remove(child)
+                yield original[child], self._no_child(place, original[child]), ""
+        elif parent is None or outer is None:
+            yield place, f"<{local(place.tag)}>: {_plain(message)}", ""
+        else:
+            parent.remove(element)
+            if entry.type != etree.ErrorTypes.SCHEMAV_ELEMENT_CONTENT:
+                yield place, self._foreign(place), ""
+                return
+            in_sequence = local(place.tag) in self._children(outer) and self._is_ordered(outer)
+            if in_sequence:
+                self._put_in_order(element, parent, self._children(outer))
+            if not in_sequence or outer not in reported:  # others out of order follow from the first
+                yield place, self._misplaced(outer, place), ""
+            reported.add(outer)
 
-    def _explain_error(self, error: XMLSchemaValidationError) -> tuple[etree._Element, str, str]:
-        from xmlschema import XMLSchemaChildrenValidationError
-
-        element, reason = cast("etree._Element", error.elem), error.reason or ""
-        if isinstance(error, XMLSchemaChildrenValidationError) and error.invalid_tag:
-            child = _child_at(element, error.index, error.invalid_tag)
-            return child, self._misplaced(element, child), ""
-        if match := _NO_ATTRIBUTE.search(reason):
-            name = match[1] or match[2]
-            return element, self._no_attribute(element, local(name)), name
-        if match := _BAD_VALUE.match(reason):
-            return element, self._bad_value(element, local(match[1]), match[2]), match[1]
-        if reason.startswith("character data"):
-            return element, f"<{local(element.tag)}> takes no text of its own, only elements", ""
-        if reason.startswith(("unavailable namespace", "element ")):
-            return element, self._foreign(element), ""
-        return element, f"<{local(element.tag)}>: {_plain(reason)}", ""
+    def _put_in_order(self, element: etree._Element, parent: etree._Element, names: tuple[str, ...]) -> None:
+        """Put an element before those that must follow it, so that its content is validated; not a second of a name."""
+        later = names[names.index(local(element.tag)) + 1 :]
+        follower = next((child for child in parent.iterchildren(etree.Element) if local(child.tag) in later), None)
+        if follower is not None and parent.find(element.tag) is None:
+            follower.addprevious(element)
 
     def _misplaced(self, parent: etree._Element, child: etree._Element) -> str:
         allowed = self._children(parent)
@@ -204,7 +164,7 @@ class Explainer:
         return f"<{name}> of the namespace {namespace or 'none'} cannot stand here: its schema is not known"
 
     def _declared(self, element: etree._Element) -> str:
-        """The path by which the model knows an element: a property element only by its owner."""
+        """Return the path by which the model knows an element: a property element only by its owner."""
         name = local(element.tag)
         parent = element.getparent()
         if parent is not None and parent.tag.startswith(f"{{{CORE}}}"):
@@ -232,23 +192,20 @@ class Explainer:
         return self._model.is_ordered(self._declared(element))
 
 
-def _prefixes(root: etree._Element) -> dict[str, str]:
-    """The prefixes that the elements of a document declare."""
-    return {prefix: uri for element in root.iter() for prefix, uri in element.nsmap.items() if prefix}
+def _element_of(root: etree._Element, path: str) -> etree._Element:
+    """Return the element at a path of libxml2's, such as ``/*/ns:broker/*[2]``; the nearest one above if none is."""
+    element = root
+    for step in path.split("/")[2:]:
+        name, _, number = step.rstrip("]").partition("[")
+        children = [child for child in element.iterchildren(etree.Element) if name in ("*", _prefixed(child))]
+        if len(children) < int(number or 1):
+            break
+        element = children[int(number or 1) - 1]
+    return element
 
 
-def _at(root: etree._Element, entry: etree._LogEntry, prefixes: Mapping[str, str]) -> list[etree._Element]:
-    """The element that libxml2 means: its path has the prefixes of the document."""
-    try:
-        return cast("list[etree._Element]", root.xpath(entry.path or ".", namespaces=dict(prefixes)))
-    except etree.XPathError:
-        return []
-
-
-def _child_at(parent: etree._Element, index: int, tag: str) -> etree._Element:
-    if index < len(parent) and parent[index].tag == tag:
-        return parent[index]
-    return next((child for child in parent if child.tag == tag), parent)
+def _prefixed(element: etree._Element) -> str:
+    return f"{element.prefix}:{local(element.tag)}" if element.prefix else local(element.tag)
 
 
 def _suggestion(name: str, known: list[str], form: str, *, few: int = _FEW) -> str:
@@ -261,5 +218,5 @@ def _suggestion(name: str, known: list[str], form: str, *, few: int = _FEW) -> s
 
 
 def _plain(message: str) -> str:
-    """A validator's own words, without namespaces."""
+    """Return a message of libxml2 without namespaces."""
     return re.sub(r"\{[^}]*\}", "", message).rstrip(". ")

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
-from types import MappingProxyType
 
 from lxml import etree
 
@@ -33,10 +32,6 @@ class Model:
                 found.setdefault(name, []).append(node)
         return found
 
-    def knows(self, name: str) -> bool:
-        """Return whether the schema has an element of this name at any position."""
-        return name in self.globals or name in self._nested
-
     def declarations(self, path: str) -> list[etree._Element]:
         """Return the declarations of an element, by name or by path from a global element.
 
@@ -52,23 +47,23 @@ class Model:
 
     def children(self, path: str) -> tuple[str, ...]:
         """Return the names of the ActiveMQ elements that are allowed inside an element, in schema order."""
-        return _once(child.get("name", "") for node in self.declarations(path) for child in self._resolved(node))
+        children = (child for node in self.declarations(path) for child in self._resolved(node))
+        return tuple(dict.fromkeys(child.get("name", "") for child in children))
 
     def attributes(self, path: str) -> Mapping[str, str]:
         """Return the attributes of an element: name -> XSD type without its prefix, in schema order."""
-        return MappingProxyType(
-            {
-                attribute.get("name", ""): (attribute.get("type") or "string").rpartition(":")[2]
-                for node in self.declarations(path)
-                for attribute in node.iterfind(f"{_XS}complexType/{_XS}attribute")
-            }
-        )
+        return {
+            attribute.get("name", ""): (attribute.get("type") or "string").rpartition(":")[2]
+            for node in self.declarations(path)
+            for attribute in node.iterfind(f"{_XS}complexType/{_XS}attribute")
+        }
 
     def is_ordered(self, path: str) -> bool:
         """Return whether the children of an element form a sequence: in schema order, each at most once."""
         return any(node.find(f"{_XS}complexType/{_XS}sequence") is not None for node in self.declarations(path))
 
     def _resolved(self, node: etree._Element) -> Iterator[etree._Element]:
+        """Yield the declarations of the children of a declared element, references followed."""
         for child in _particles(node.find(_XS + "complexType")):
             reference = child.get("ref")
             yield child if reference is None else self.globals[local(reference.replace(":", "}"))]
@@ -82,7 +77,3 @@ def _particles(group: etree._Element | None) -> Iterator[etree._Element]:
             yield child
         else:
             yield from _particles(child)
-
-
-def _once(names: Iterable[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(names))
