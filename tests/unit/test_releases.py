@@ -101,10 +101,10 @@ def test_pure_master_slave_ends_with_5_7() -> None:
     assert [text for text in MEASURED if Release.of(text).has_pure_master_slave] == ["5.5.1", "5.6.0", "5.7.0"]
 
 
-def test_before_5_6_a_bridge_needs_one_reconnect_attempt_and_ordered_children() -> None:
+def test_before_5_6_a_bridge_needs_one_reconnect_attempt() -> None:
     old, new = Release.of("5.5.1"), Release.of("5.6.0")
-    assert (old.bridge_reconnect_attempts, old.has_masterslave_discovery, old.ordered_children) == (1, False, True)
-    assert (new.bridge_reconnect_attempts, new.has_masterslave_discovery, new.ordered_children) == (0, True, False)
+    assert (old.bridge_reconnect_attempts, old.has_masterslave_discovery) == (1, False)
+    assert (new.bridge_reconnect_attempts, new.has_masterslave_discovery) == (0, True)
 
 
 def test_mqtt_counts_as_usable_only_from_5_7() -> None:
@@ -143,11 +143,6 @@ def test_each_release_says_which_files_it_reads(text: str, files: tuple[str, ...
     )
 
 
-def test_stomp_is_1_0_alone_before_5_6() -> None:
-    versions = [Release.of(text).stomp_versions for text in ("5.5.1", "5.7.0", "5.8.0")]
-    assert versions == [("1.0",), ("1.0", "1.1"), ("1.0", "1.1", "1.2")]
-
-
 @pytest.mark.parametrize(
     ("text", "scheme", "over_tls"),
     [
@@ -179,13 +174,6 @@ def test_supports_does_not_guess(asked: tuple[str, ...]) -> None:
         Release.of("5.18.3").supports(*asked)
 
 
-def test_removed_elements_are_those_that_older_releases_had() -> None:
-    removed = Release.of("5.17.6").removed_elements()
-    assert {"masterConnector", "kahaPersistenceAdapter", "replicatedLevelDB"} <= removed
-    assert "journaledJDBC" not in removed
-    assert Release.of("5.5.1").removed_elements() == frozenset()
-
-
 def test_attributes_that_nobody_reads_are_dead_from_5_8() -> None:
     assert Release.of("5.7.0").dead_attributes == frozenset()
     assert "waitForSlave" in Release.of("5.8.0").dead_attributes
@@ -196,13 +184,11 @@ def test_each_fact_about_the_schema_agrees_with_the_table_made_from_the_schemas(
         "has_lockers": ("kahaDB", "lockKeepAlivePeriod"),
         "has_stop_on_error": ("kahaDB", "stopOnError"),
         "has_restart_allowed": ("broker", "restartAllowed"),
-        "has_start_async": ("broker", "startAsync"),
         "has_network_start_async": ("broker", "networkConnectorStartAsync"),
         "has_consumer_ttl": ("networkConnector", "consumerTTL"),
         "has_ignore_no_space_errors": ("defaultIOExceptionHandler", "ignoreNoSpaceErrors"),
         "has_replay_when_no_consumers": ("conditionalNetworkBridgeFilterFactory", "replayWhenNoConsumers"),
         "has_selector_aware_replay": ("conditionalNetworkBridgeFilterFactory", "selectorAware"),
-        "has_virtual_destination_demand": ("networkConnector", "useVirtualDestSubs"),
         "has_pure_master_slave": ("masterConnector", "remoteURI"),
     }
     for line, about in load().lines.items():

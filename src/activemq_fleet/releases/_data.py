@@ -81,8 +81,7 @@ class Data:
         for name, options in self.choices.items():
             answers[name] = _last(options, version)
         for name, options in self.sets.items():
-            held = [value for value, span in options.items() if span.holds(version)]
-            answers[name] = frozenset(held) if name.endswith("schemes") else tuple(held)
+            answers[name] = frozenset(value for value, span in options.items() if span.holds(version))
         answers |= {name: int(answers[name]) for name in _NUMBERS}
         answers["dead_attributes"] = frozenset(name for name, span in self.dead.items() if span.holds(version))
         answers["advisories"] = tuple(

@@ -77,7 +77,6 @@ class Release:
     """The keep-alive of a file lock also sees that another broker wrote the file (AMQ-4705)."""
     logs_lock_wait_once: bool
     """A standby that waits for a file lock says so once; earlier ones write a line to their log at each try."""
-    has_start_async: bool
     has_network_start_async: bool
 
     kahadb_version: int
@@ -99,8 +98,6 @@ class Release:
     has_selector_aware_replay: bool
     has_runtime_configuration: bool
     """``runtimeConfigurationPlugin`` works from the release's own archive. The element is there from 5.9 on."""
-    has_virtual_destination_demand: bool
-    """``useVirtualDestSubs`` (AMQ-6027)."""
     decreases_network_priority: bool
     """``decreaseNetworkConsumerPriority`` is true by default (AMQ-5137)."""
 
@@ -116,36 +113,21 @@ class Release:
     """MQTT's ``a.b/c`` is the destination ``a/b.c``; before 5.10 it is ``a.b.c``."""
     has_nio_client_auth: bool
     """``nio+ssl`` and similar schemes refuse a client without a certificate when ``needClientAuth`` is set."""
-    stomp_versions: tuple[str, ...]
 
     logging: Literal["log4j1", "log4j2"]
     log_file_name: Literal["log4j.properties", "log4j2.properties"]
     environment_file: Literal["etc/default", "bin/env", "bin/setenv"]
     """The file that the start script reads; to 5.10 only the one below /etc/default."""
-    has_start_script: bool
-    """``bin/activemq`` knows start, stop and console."""
-    has_jaas_files: bool
-    """login.config, users.properties and groups.properties are shipped."""
     console_family: Literal["jetty6", "jetty7", "jetty8", "jetty9", "jetty11", "jetty12"]
     console_file: Literal["jetty.xml", "jetty-spring.xml"]
     console_accounts: Literal["realm", "jaas"]
     """Where the console's accounts are: jetty-realm.properties, or users.properties and groups.properties."""
-    console_has_bind_host: bool
-    console_binds_loopback: bool
-    """The shipped console file binds 127.0.0.1."""
     console_allows_csp: bool
     """The console's pages hold no inline script: a Content-Security-Policy can forbid it."""
     jolokia_policy_file: str | None
     """The path of Jolokia's policy below the release's own tree; None for a release without Jolokia."""
     jmx_names: Literal["old", "new"]
     """Key style of MBean names: ``Type=Broker`` (old) or ``type=Broker`` (new)."""
-    restricts_xbean_uri: bool
-    """Only ``file:`` and ``classpath:`` resources may be started (CVE-2026-41044)."""
-    restricts_vm_uri: bool
-    """``vm:`` creates brokers only from ``broker:`` and ``properties:`` (CVE-2026-42588)."""
-
-    ordered_children: bool
-    """Children of ``<broker>`` must be in alphabetical order, each at most once (AMQ-3570)."""
 
     dead_attributes: frozenset[str]
     """Attributes of ``<broker>`` that the schema accepts and no code reads."""
@@ -207,12 +189,6 @@ class Release:
     def within(self, span: str) -> bool:
         """Return whether the release is in a span such as ``"5.6.0"`` (from 5.6) or ``"5.3.0 !5.8.0"`` (before 5.8)."""
         return _within(span, self.data_release)
-
-    def removed_elements(self) -> frozenset[str]:
-        """Return the names of XSD elements that older releases have and the release no longer has."""
-        version = parse_version(self.data_release)
-        ended = (name for name, span in load_since().elements.items() if span.ended(version))
-        return frozenset(ended)
 
     def tls_scheme(self, scheme: str) -> str | None:
         """Return the scheme that does the same over TLS: ``nio`` becomes ``nio+ssl`` from 5.6 on; None without one.

@@ -41,10 +41,6 @@ class Span(NamedTuple):
         """Return whether a release of this version has the feature."""
         return any(_reached(floors, version) and (end is None or version < end) for floors, end in self.periods)
 
-    def ended(self, version: Version) -> bool:
-        """Return whether older releases had the feature and the release of this version no longer has it."""
-        return any(end is not None and version >= end for _, end in self.periods) and not self.holds(version)
-
     def texts(self) -> tuple[str, ...]:
         """Return the floors of the span as texts, such as ``("5.18.4", "6.1.0")``."""
         return tuple(".".join(map(str, floor)) for floors, _ in self.periods for floor in floors)
