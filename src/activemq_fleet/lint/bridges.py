@@ -40,8 +40,8 @@ def masterslave_with_one_uri(link: Element) -> Iterator[Problem]:
             yield link.problem(f"masterslave: names {len(found.parts)} broker, and needs two", "uri", "masterslave:")
 
 
-@rule("N002", "warning")
-def failover_reconnects_beneath_the_bridge(document: Document) -> Iterator[Problem]:
+@rule("N002", "warning", each="networkConnector")
+def failover_reconnects_beneath_the_bridge(link: Element) -> Iterator[Problem]:
     """failover: in a bridge that reconnects by itself.
 
     Why: when the peer dies, the transport moves to the other node beneath the bridge. Nothing rebuilds the bridge:
@@ -69,8 +69,8 @@ def failover_reconnects_beneath_the_bridge(document: Document) -> Iterator[Probl
         <networkConnector name="south"
             uri="static:(failover:(tcp://a:61616,tcp://b:61616)?randomize=false&amp;maxReconnectAttempts=1)"/>
     """
-    wanted = document.release.bridge_reconnect_attempts
-    for link, found in _failovers(document):
+    wanted = link.document.release.bridge_reconnect_attempts
+    for found in _failovers(link):
         attempts = found.number("maxReconnectAttempts")
         if attempts in (wanted, 0):  # a 0 that is wrong is N003's
             continue
@@ -83,8 +83,8 @@ def failover_reconnects_beneath_the_bridge(document: Document) -> Iterator[Probl
         yield link.problem(message, "uri", part, severity=_worse_for_duplex(link))
 
 
-@rule("N003", "warning", releases="5.3.0 !5.6.0")
-def zero_attempts_before_5_6(document: Document) -> Iterator[Problem]:
+@rule("N003", "warning", each="networkConnector", releases="5.3.0 !5.6.0")
+def zero_attempts_before_5_6(link: Element) -> Iterator[Problem]:
     """maxReconnectAttempts=0 on failover:, before 5.6.
 
     Why: before 5.6 a 0 means for ever. The transport reconnects beneath the bridge, which is never rebuilt and keeps
@@ -103,22 +103,19 @@ def zero_attempts_before_5_6(document: Document) -> Iterator[Problem]:
         <networkConnector name="south"
             uri="static:(failover:(tcp://a:61616,tcp://b:61616)?randomize=false&amp;maxReconnectAttempts=1)"/>
     """
-    for link, found in _failovers(document):
+    for found in _failovers(link):
         if found.number("maxReconnectAttempts") == 0:
-            yield link.problem(
-                f"maxReconnectAttempts=0 means for ever in {document.release.text}",
-                "uri",
-                from_option(link, "uri", found, "maxReconnectAttempts"),
-                severity=_worse_for_duplex(link),
-            )
+            message = f"maxReconnectAttempts=0 means for ever in {link.document.release.text}"
+            part = from_option(link, "uri", found, "maxReconnectAttempts")
+            yield link.problem(message, "uri", part, severity=_worse_for_duplex(link))
 
 
 def _worse_for_duplex(link: Element) -> Severity | None:
     return "error" if link.flag("duplex", default=False) else None
 
 
-@rule("N004", "warning")
-def failover_in_random_order(document: Document) -> Iterator[Problem]:
+@rule("N004", "warning", each="networkConnector")
+def failover_in_random_order(link: Element) -> Iterator[Problem]:
     """failover: in a bridge without randomize=false.
 
     Why: every second attempt goes to the standby first, which listens nowhere; the bridge comes back later than it
@@ -136,7 +133,7 @@ def failover_in_random_order(document: Document) -> Iterator[Problem]:
         <networkConnector name="south"
             uri="static:(failover:(tcp://a:61616,tcp://b:61616)?randomize=false&amp;maxReconnectAttempts=0)"/>
     """
-    for link, found in _failovers(document):
+    for found in _failovers(link):
         if len(found.parts) < 2 or found.options.get("priorityBackup") == "true":
             continue
         randomize = found.options.get("randomize")
@@ -147,18 +144,16 @@ def failover_in_random_order(document: Document) -> Iterator[Problem]:
             yield link.problem(message, "uri", from_option(link, "uri", found, "randomize"))
 
 
-def _failovers(document: Document) -> Iterator[tuple[Element, Uri]]:
-    """Yield (link, URI) of each failover: URI inside a discovery agent, if all its options are literal.
+def _failovers(link: Element) -> Iterator[Uri]:
+    """Yield each failover: URI inside a link's discovery agent, if all its options are literal.
 
     A failover: without an agent is reported by rule V008.
     """
-    for link in document.links:
-        uri = link.uri()
-        for found in uri.find("failover"):
-            if found is not uri and not any(
-                _UNKNOWN.search(f"{name}={value}") for name, value in found.options.items()
-            ):
-                yield link, found
+    uri = link.uri()
+    for found in uri.find("failover"):
+        literal = not any(_UNKNOWN.search(f"{name}={value}") for name, value in found.options.items())
+        if found is not uri and literal:
+            yield found
 
 
 @rule("N005", "warning", each="networkConnector")

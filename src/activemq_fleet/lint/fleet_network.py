@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from activemq_fleet.lint.document import Problem
 from activemq_fleet.lint.engine import rule
-from activemq_fleet.lint.fleet_network_links import UNLIMITED, Bridges, LintedLink, any_link, bridges, has_own_links
+from activemq_fleet.lint.fleet_network_links import UNLIMITED, Bridges, LintedLink, any_link, has_own_links
 
 if TYPE_CHECKING:
     from activemq_fleet.lint.fleets import FleetView
@@ -41,7 +41,7 @@ def duplex_on_both_ends(view: FleetView) -> Iterator[Problem]:
     """
     if not any_link(view, _is_duplex):
         return
-    found = bridges(view)
+    found = view.bridges
     for (source, target), there in found.between.items():
         if source < target:
             double = _shared([one for one in there if one.duplex], _duplex(found, target, source))
@@ -99,7 +99,7 @@ def duplex_and_one_way(view: FleetView) -> Iterator[Problem]:
     """
     if not any_link(view, _is_duplex):
         return
-    found = bridges(view)
+    found = view.bridges
     for (source, target), there in found.between.items():
         duplex = [one for one in there if one.duplex]
         if not duplex:
@@ -144,7 +144,7 @@ def name_of_two(view: FleetView) -> Iterator[Problem]:
     doubled = {name: units for name, units in names.items() if len(units) > 1}
     if not doubled:
         return
-    network = {unit: number for number, units in enumerate(bridges(view).components) for unit in units}
+    network = {unit: number for number, units in enumerate(view.bridges.components) for unit in units}
     for name, units in doubled.items():
         first: dict[int, str] = {}
         for unit in units:
@@ -183,7 +183,7 @@ def one_hop_short(view: FleetView) -> Iterator[Problem]:
     """
     if not _may_be_short(view):
         return
-    found = bridges(view)
+    found = view.bridges
     for component in found.components:
         distances = found.distances(component)
         longest = max(max(hops.values()) for hops in distances.values())
@@ -276,7 +276,7 @@ def demand_that_multiplies(view: FleetView) -> Iterator[Problem]:
     """
     if not any_link(view, _goes_far):
         return
-    found = bridges(view)
+    found = view.bridges
     for component in found.components:
         others = len(component) - 1
         if others < 2 or any(len(found.onward[unit]) < others for unit in component):

@@ -7,19 +7,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary
 
 from activemq_fleet.lint.document import Problem
-from activemq_fleet.lint.network_demand import covers
+from activemq_fleet.lint.network_demand import covers, destinations
 
 if TYPE_CHECKING:
     from activemq_fleet.findings import Severity
-    from activemq_fleet.lint.document import Document, Element
+    from activemq_fleet.lint.document import Element
     from activemq_fleet.lint.fleets import FleetView
     from activemq_fleet.topology import Broker, Link
 
 UNLIMITED = -1
 _ELEMENT = "networkConnector"
+_OUTSIDE = "a broker outside the fleet"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,8 @@ class LintedLink:
     def shares_with(self, other: LintedLink) -> bool:
         """Return whether some destination may cross both links."""
         if self.include and other.include:
-            return any(_may_overlap(mine, theirs) for mine in self.include for theirs in other.include)
+            both = [(mine, theirs) for mine in self.include for theirs in other.include]
+            return any(_covers(mine, theirs) or _covers(theirs, mine) for mine, theirs in both)
         for one, two in ((self, other), (other, self)):
             if one.include and all(any(_covers(out, name) for out in two.exclude) for name in one.include):
                 return False
@@ -63,10 +64,6 @@ def _covers(pattern: str, name: str) -> bool:
     kind, _, wanted = pattern.partition("://")
     other, _, given = name.partition("://")
     return kind == other and covers(wanted, given)
-
-
-def _may_overlap(one: str, other: str) -> bool:
-    return _covers(one, other) or _covers(other, one)
 
 
 class Bridges:
@@ -128,10 +125,10 @@ class Bridges:
         found, reached = [], set[str]()
         for unit in joined:
             if unit not in reached:
-                component = _reached(unit, joined)
+                component = frozenset(_hops(unit, joined))
                 reached |= component
                 if len(component) > 1:
-                    found.append(frozenset(component))
+                    found.append(component)
         return found
 
     def distances(self, component: frozenset[str]) -> Mapping[str, Mapping[str, int]]:
@@ -154,32 +151,14 @@ def _different(view: FleetView) -> Iterator[Broker]:
                 yield other
 
 
-def _reached(start: str, onward: Mapping[str, set[str]]) -> set[str]:
-    reached, frontier = {start}, [start]
-    while frontier:
-        new = onward[frontier.pop()] - reached
-        reached |= new
-        frontier += new
-    return reached
-
-
 def _hops(start: str, onward: Mapping[str, set[str]]) -> dict[str, int]:
+    """Return the hops from a unit to each unit that it reaches, itself included."""
     hops, frontier, distance = {start: 0}, {start}, 0
     while frontier and len(hops) < len(onward):
         distance += 1
         frontier = set().union(*(onward[unit] for unit in frontier)) - hops.keys()
         hops |= dict.fromkeys(frontier, distance)
     return hops
-
-
-_known: WeakKeyDictionary[FleetView, Bridges] = WeakKeyDictionary()
-
-
-def bridges(view: FleetView) -> Bridges:
-    """Return the bridges of a fleet, computed once for each view."""
-    if view not in _known:
-        _known[view] = Bridges(view)
-    return _known[view]
 
 
 def any_link(view: FleetView, question: Callable[[Link], bool]) -> bool:
@@ -193,64 +172,35 @@ def has_own_links(broker: Broker) -> bool:
 
 
 def _of(view: FleetView, broker: Broker) -> Iterator[LintedLink]:
+    """Yield the links of one broker that lead to other units of the fleet."""
     document = view.document(broker) if has_own_links(broker) else None
+    links = [_of_link(broker, link) for link in broker.links]
     if document is not None:
-        yield from _of_document(view, broker, document)
-        return
-    for link in broker.links:
-        if link.kind == "multicast" or (link.target != broker.unit and link.target in view.units):
-            yield _of_link(broker, link)
+        planned = {link.name: link.target for link in links}
+        links = [_of_node(view, broker, node, planned.get(node.get("name"))) for node in document.links]
+    return (one for one in links if not one.target or (one.target != broker.unit and one.target in view.units))
 
 
 def _of_link(broker: Broker, link: Link) -> LintedLink:
-    consumer = link.network_ttl if link.consumer_ttl is None else link.consumer_ttl
-    message = link.network_ttl if link.message_ttl is None else link.message_ttl
-    return LintedLink(
-        broker,
-        link.name,
-        "" if link.kind == "multicast" else link.target,
-        link.duplex,
-        UNLIMITED if consumer is None else consumer,
-        UNLIMITED if message is None else message,
-        link.include,
-        link.exclude,
+    target = "" if link.kind == "multicast" else link.target
+    hops = UNLIMITED if link.network_ttl is None else link.network_ttl
+    consumer, message = (hops if ttl is None else ttl for ttl in (link.consumer_ttl, link.message_ttl))
+    return LintedLink(broker, link.name, target, link.duplex, consumer, message, link.include, link.exclude)
+
+
+def _of_node(view: FleetView, broker: Broker, node: Element, target: str | None) -> LintedLink:
+    """Return the link of a networkConnector; ``target`` is that of the model's link of its name, None without one."""
+    if target is None:
+        dialled = (view.at(peer.host, peer.port) for peer in node.uri().transports)
+        target = next((peer.unit for peer in dialled if peer is not None), _OUTSIDE)
+    hops = 1 if (both := node.number("networkTTL")) is None else both
+    consumer, message = (
+        hops if ttl is None else ttl for ttl in (node.number("consumerTTL"), node.number("messageTTL"))
     )
-
-
-def _of_document(view: FleetView, broker: Broker, document: Document) -> Iterator[LintedLink]:
-    ours = {link.name: link for link in broker.links}
-    for node in document.links:
-        link = ours.get(node.get("name"))
-        if link is not None:
-            target = "" if link.kind == "multicast" else link.target
-        else:
-            dialled = (view.at(peer.host, peer.port) for peer in node.uri().transports)
-            found = next((peer for peer in dialled if peer is not None), None)
-            if found is None:
-                continue  # it leads out of the fleet
-            target = found.unit
-        if target != broker.unit and (target in view.units or not target):
-            yield _of_node(broker, node, target)
-
-
-def _of_node(broker: Broker, node: Element, target: str) -> LintedLink:
-    hops = node.number("networkTTL")
-    both = 1 if hops is None else hops
-    consumer, message = node.number("consumerTTL"), node.number("messageTTL")
-    return LintedLink(
-        broker,
-        node.get("name"),
-        target,
-        bool(node.flag("duplex", default=False)),
-        both if consumer is None else consumer,
-        both if message is None else message,
-        _listed(node, "dynamicallyIncludedDestinations"),
-        _listed(node, "excludedDestinations"),
-        node,
+    include, exclude = (
+        tuple(f"{one.name}://{one.get('physicalName')}" for one in destinations(node, where))
+        for where in ("dynamicallyIncludedDestinations", "excludedDestinations")
     )
-
-
-def _listed(node: Element, where: str) -> tuple[str, ...]:
-    holder = node.child(where)
-    children = holder.children("queue", "topic") if holder else ()
-    return tuple(f"{child.name}://{child.get('physicalName')}" for child in children)
+    duplex = bool(node.flag("duplex", default=False))
+    ttls = hops if consumer is None else consumer, hops if message is None else message
+    return LintedLink(broker, node.get("name"), target, duplex, *ttls, include, exclude, node)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from activemq_fleet.lint.document import Problem
 from activemq_fleet.lint.engine import rule
-from activemq_fleet.lint.fleet_network_links import UNLIMITED, any_link, bridges, has_own_links
+from activemq_fleet.lint.fleet_network_links import UNLIMITED, any_link, has_own_links
 
 if TYPE_CHECKING:
     from activemq_fleet.lint.document import Element
@@ -74,7 +74,7 @@ def dead_partner_not_noticed(view: FleetView) -> Iterator[Problem]:
     if not any_link(view, lambda link: link.duplex):
         return
     reported: set[str] = set()
-    for bridge in bridges(view).planned:
+    for bridge in view.bridges.planned:
         if not bridge.duplex or len(view.units[bridge.source]) < 2:
             continue
         for broker in view.units[bridge.target]:
@@ -197,7 +197,7 @@ def mesh_of_everybody(view: FleetView) -> Iterator[Problem]:
     """
     if not any_link(view, lambda link: link.kind == "multicast"):
         return
-    found = bridges(view)
+    found = view.bridges
     for group, links in found.multicast.items():
         wide = [link for link in links if link.consumer_ttl > 1 or link.consumer_ttl == UNLIMITED]
         wide = [link for link in wide if not _suppresses(link.node)]

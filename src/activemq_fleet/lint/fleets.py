@@ -23,6 +23,7 @@ from activemq_fleet.schema import UnreadableError
 if TYPE_CHECKING:
     # `check --file` comes by here, and does without the weight of the topology
     from activemq_fleet.dialling import Listeners
+    from activemq_fleet.lint.fleet_network_links import Bridges
     from activemq_fleet.releases import Release
     from activemq_fleet.routes.bridges import Refused
     from activemq_fleet.topology import Broker, Fleet, Link
@@ -105,6 +106,13 @@ class FleetView:
     def links(self) -> tuple[tuple[Broker, Link], ...]:
         """Every link of the model, with the broker that holds it."""
         return tuple((broker, link) for broker in self.brokers for link in broker.links)
+
+    @cached_property
+    def bridges(self) -> Bridges:
+        """The bridges of the fleet, and the graph that they form."""
+        from activemq_fleet.lint.fleet_network_links import Bridges
+
+        return Bridges(self)
 
     @cached_property
     def listeners(self) -> Listeners:

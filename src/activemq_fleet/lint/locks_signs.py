@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 from activemq_fleet.lint.document import Document, Element
 
@@ -20,7 +21,6 @@ _SHARE = _CLUSTERED | {"share", "shared", "nfs", "nfs3", "nfs4", "efs", "netapp"
 _MAY_BE_SHARE = frozenset({"mnt", "san", "nas", "cluster", "ha", "drbd", "iscsi"})
 _WORD = re.compile(r"[a-z0-9]+")
 _EMBEDDED_URL = re.compile(r"jdbc:(derby:(?!//)|h2:(?!tcp:|ssl:)|hsqldb:(?!hsqls?:|https?:)|sqlite:)", re.IGNORECASE)
-_WAITING = ("lockKeepAlivePeriod", "databaseLockedWaitDelay")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +33,13 @@ class Sharing:
 
 def stores(document: Document) -> Iterator[Element]:
     """Yield the brokers' own stores, without those inside an mKahaDB."""
-    for store in document.stores:
-        holder = store.parent
-        if holder is not None and holder.parent is not None and holder.parent.name == "broker":
-            yield store
+    return (store for broker in document.brokers for store in _stores_of(broker))
+
+
+def _stores_of(broker: Element) -> list[Element]:
+    return [
+        store for holder in broker.children("persistenceAdapter", "persistenceFactory") for store in holder.children()
+    ]
 
 
 def locker_of(store: Element) -> Element | None:
@@ -58,10 +61,8 @@ def sharing(store: Element) -> Sharing | None:
         return Sharing(f"it has {said[0]}") if said and not is_embedded(store) else None
     if store.name not in FILE_STORES:
         return None
-    for name in _WAITING:
-        if store.has(name):
-            return Sharing(f"it has {name}")
-    return _by_directory(store.get("directory"))
+    waiting = [name for name in ("lockKeepAlivePeriod", "databaseLockedWaitDelay") if store.has(name)]
+    return Sharing(f"it has {waiting[0]}") if waiting else _by_directory(store.get("directory"))
 
 
 def _by_directory(directory: str) -> Sharing | None:
@@ -73,18 +74,16 @@ def _by_directory(directory: str) -> Sharing | None:
     return None
 
 
-def shared_store(document: Document) -> tuple[Element, Sharing] | None:
-    """Return the first store that counts as shared, and why; None without such a store."""
-    for store in stores(document):
-        why = sharing(store)
-        if why is not None:
-            return store, why
-    return None
+def shared_store(document: Document) -> list[tuple[Element, Element, str]]:
+    """Return [(broker, store, reason)] of the first store that counts as shared; [] without such a store."""
+    both = ((broker, store) for broker in document.brokers for store in _stores_of(broker))
+    shared = ((broker, store, why.reason) for broker, store in both if (why := sharing(store)))
+    return list(islice(shared, 1))
 
 
 def is_locked(store: Element) -> bool:
     """Return whether a store's lock is on; False where a placeholder decides."""
-    return store.flag("useLock", True) is True and store.flag("useDatabaseLock", True) is True
+    return bool(store.flag("useLock", True) and store.flag("useDatabaseLock", True))
 
 
 def database_stores(document: Document) -> Iterator[tuple[Element, Element | None]]:

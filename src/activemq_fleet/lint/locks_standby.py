@@ -33,20 +33,15 @@ def schedule_on_one_node(document: Document) -> Iterator[Problem]:
         <broker schedulerSupport="true" schedulerDirectory="/srv/shared/activemq/scheduler"/>
         <kahaDB directory="/srv/shared/activemq/kahadb" lockKeepAlivePeriod="5000"/>
     """
-    found = shared_store(document)
-    if found is None:
-        return
-    store, why = found
-    broker = store.within("broker")
-    if broker is None or not broker.flag("schedulerSupport", False):
-        return
-    if broker.has("jobSchedulerStore") or broker.child("jobSchedulerStore"):
-        return
-    names = ("schedulerDirectory", "schedulerDirectoryFile", "dataDirectory", "dataDirectoryFile")
-    name = next((name for name in names if broker.has(name)), "schedulerSupport")
-    directory = broker.get(name) if name != "schedulerSupport" else "activemq-data"
-    if store.name not in FILE_STORES or _root(directory) != _root(store.get("directory", "activemq-data")):
-        yield broker.problem(f"delayed messages are kept in {directory}, and the store is shared: {why.reason}", name)
+    for broker, store, reason in shared_store(document):
+        own_store = broker.has("jobSchedulerStore") or broker.child("jobSchedulerStore")
+        if own_store or not broker.flag("schedulerSupport", False):
+            return
+        names = ("schedulerDirectory", "schedulerDirectoryFile", "dataDirectory", "dataDirectoryFile")
+        name = next((name for name in names if broker.has(name)), "schedulerSupport")
+        directory = broker.get(name) if name != "schedulerSupport" else "activemq-data"
+        if store.name not in FILE_STORES or _root(directory) != _root(store.get("directory", "activemq-data")):
+            yield broker.problem(f"delayed messages are kept in {directory}, and the store is shared: {reason}", name)
 
 
 def _root(directory: str) -> tuple[str, ...]:
@@ -76,12 +71,10 @@ def store_that_is_ignored(document: Document) -> Iterator[Problem]:
         <broker persistent="false"/>
         <kahaDB directory="${activemq.data}/kahadb"/>
     """
-    found = shared_store(document)
-    broker = found[0].within("broker") if found else None
-    if found and broker and broker.flag("persistent", True) is False:
-        store, why = found
-        message = f'persistent="false" switches <{store.name}> off; it is shared: {why.reason}'
-        yield broker.problem(message, "persistent")
+    for broker, store, reason in shared_store(document):
+        if broker.flag("persistent", True) is False:
+            message = f'persistent="false" switches <{store.name}> off; it is shared: {reason}'
+            yield broker.problem(message, "persistent")
 
 
 @rule("L020", "error")
@@ -104,12 +97,12 @@ def store_emptied_at_start(document: Document) -> Iterator[Problem]:
         <broker deleteAllMessagesOnStartup="false"/>
         <kahaDB directory="/srv/shared/activemq" lockKeepAlivePeriod="5000"/>
     """
-    found = shared_store(document)
+    reasons = {broker: reason for broker, _, reason in shared_store(document)}
     for broker in document.brokers:
         if not broker.flag("deleteAllMessagesOnStartup", False):
             continue
-        if found and found[0].within("broker") == broker:
-            message = f"a take-over deletes all messages; the store is shared: {found[1].reason}"
+        if broker in reasons:
+            message = f"a take-over deletes all messages; the store is shared: {reasons[broker]}"
             yield broker.problem(message, "deleteAllMessagesOnStartup")
         elif broker.flag("persistent", True) is not False and not _begins_empty(broker):
             text = "every start deletes all messages"
@@ -143,15 +136,12 @@ def demoted_master_stays_down(document: Document) -> Iterator[Problem]:
         <broker restartAllowed="false"/>
         <kahaDB directory="${activemq.data}/kahadb"/>
     """
-    found = shared_store(document)
-    broker = found[0].within("broker") if found else None
-    if broker is None:
-        return
     supervised = document.broker is not None and document.broker.settings.service != "none"
-    for name, default, wrong in (("restartAllowed", True, False), ("systemExitOnShutdown", False, True)):
-        if broker.flag(name, default) is wrong:
-            text = f'{name}="{broker.get(name)}": a master that loses its lock stays down'
-            yield broker.problem(text, name, severity="info" if supervised else None)
+    for broker, _, _ in shared_store(document):
+        for name, default in (("restartAllowed", True), ("systemExitOnShutdown", False)):
+            if broker.flag(name, default) is (not default):
+                text = f'{name}="{broker.get(name)}": a master that loses its lock stays down'
+                yield broker.problem(text, name, severity="info" if supervised else None)
 
 
 @rule("L022", "info")
@@ -210,14 +200,12 @@ def console_closed_on_a_slave(document: Document) -> Iterator[Problem]:
     """
     if document.broker is not None:
         return  # the fleet's own checks read logs and locks
-    imports = [node for node in document.all("import") if "jetty" in node.get("resource")]
-    found = shared_store(document) if imports else None
-    broker = found[0].within("broker") if found else None
-    if broker is None or broker.flag("startAsync", False) is not False:
-        return
-    for node in imports:
-        if node.place() > broker.place():
-            yield node.problem("a slave opens this console when it has become master, and not before", "resource")
+    for broker, _, _ in shared_store(document):
+        if broker.flag("startAsync", False) is not False:
+            return
+        for node in document.all("import"):
+            if "jetty" in node.get("resource") and node.place() > broker.place():
+                yield node.problem("a slave opens this console when it has become master, and not before", "resource")
 
 
 @rule("L024", "warning", each="kahaDB")

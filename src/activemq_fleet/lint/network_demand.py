@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import zip_longest
 
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
@@ -20,20 +21,16 @@ _VM = re.compile(r"vm:(?://)?(?P<name>[^\s?/,()\"']+)(?:\?(?P<query>[^\s\"',()]*
 
 def covers(pattern: str, name: str) -> bool:
     """Return whether a destination wildcard matches a name, or everything that another wildcard matches."""
-    pattern_levels, name_levels = pattern.split("."), name.split(".")
-    for position, part in enumerate(pattern_levels):
+    for part, level in zip_longest(pattern.split("."), name.split(".")):
         if part == ">":
             return True
-        if (
-            position >= len(name_levels)
-            or name_levels[position] == ">"
-            or (part != "*" and part != name_levels[position])
-        ):
+        if level in (None, ">") or part not in ("*", level):
             return False
-    return len(pattern_levels) == len(name_levels)
+    return True
 
 
-def _listed(link: Element, where: str) -> list[Element]:
+def destinations(link: Element, where: str) -> list[Element]:
+    """Return the queues and topics that a link lists in its child element ``where``."""
     holder = link.child(where)
     return [] if holder is None else holder.children("queue", "topic")
 
@@ -97,9 +94,9 @@ def topics_in_double(link: Element) -> Iterator[Problem]:
 
 def _leaves_out(link: Element, kind: str) -> bool:
     """Return whether a link asks for no destination of a kind (queue or topic)."""
-    included = _listed(link, "dynamicallyIncludedDestinations")
+    included = destinations(link, "dynamicallyIncludedDestinations")
     patterns = [node.get("physicalName") for node in included if node.name == kind] if included else [">"]
-    excluded = [node.get("physicalName") for node in _listed(link, "excludedDestinations") if node.name == kind]
+    excluded = [node.get("physicalName") for node in destinations(link, "excludedDestinations") if node.name == kind]
     return all(any(covers(pattern, name) for pattern in excluded) for name in patterns)
 
 
@@ -202,8 +199,8 @@ def exclusion_of_what_is_listed(document: Document) -> Iterator[Problem]:
     """
     later = document.release.within("5.14.0")
     for link in document.links:
-        listed = _listed(link, "staticallyIncludedDestinations")
-        for excluded in _listed(link, "excludedDestinations"):
+        listed = destinations(link, "staticallyIncludedDestinations")
+        for excluded in destinations(link, "excludedDestinations"):
             name = excluded.known("physicalName") or ""
             for static in listed:
                 other = static.known("physicalName") or ""
@@ -244,13 +241,11 @@ def virtual_demand_on_one_side(broker: Element) -> Iterator[Problem]:
     tells = broker.flag("useVirtualDestSubs", default=False)
     asking = [link for link in links if link.flag("useVirtualDestSubs", default=False) is not False]
     if tells is False:
+        message = "asks for the demand of virtual destinations, and its own broker tells of none"
         for link in asking:
             if link.flag("useVirtualDestSubs", default=False):
-                yield link.problem(
-                    "asks for the demand of virtual destinations, and its own broker tells of none",
-                    "useVirtualDestSubs",
-                    severity=None if link.flag("duplex", default=False) else "info",
-                )
+                duplex = link.flag("duplex", default=False)
+                yield link.problem(message, "useVirtualDestSubs", severity=None if duplex else "info")
     elif tells and links and not asking:
         duplex = any(link.flag("duplex", default=False) for link in links)
         message = "tells of the demand of virtual destinations, and none of its links asks for it"
@@ -317,9 +312,8 @@ def vm_of_another_name(document: Document) -> Iterator[Problem]:
     for node in document.nodes:
         if node.name == "transportConnector":
             continue  # a listener is no client
-        values = node.attributes | ({"": node.text} if node.text.startswith("vm:") else {})
-        for attribute, value in values.items():
-            for found in _VM.finditer(value):
+        for attribute, value in node.values():
+            for found in _VM.finditer(value) if attribute or value.startswith("vm:") else ():
                 name, query = found["name"], found["query"] or ""
                 outside = "{" in name or name.startswith("broker:") or "create=false" in query
                 if name not in names and not outside:

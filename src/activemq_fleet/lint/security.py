@@ -35,8 +35,7 @@ _MAX_FRAME_SIZE = "wireFormat.maxFrameSize"
 # What a frame may have where nothing is said: no limit from 5.7 on (OpenWireFormat), 100 MB in 5.6.
 _OPENWIRE_UNLIMITED = "5.7.0"
 # The connectors of the shipped file beside openwire; 5.8 has the first only.
-_SHIPPED = ("amqp", "stomp", "mqtt", "ws")
-_SHIPPED_SPANS = {"amqp": "5.8.0 !5.19.7 6.0.0 !6.2.6", "": "5.9.0 !5.19.7 6.0.0 !6.2.6"}
+_SHIPPED = {"amqp": "5.8.0 !5.19.7 6.0.0 !6.2.6"} | dict.fromkeys(("stomp", "mqtt", "ws"), "5.9.0 !5.19.7 6.0.0 !6.2.6")
 
 
 def reachable(broker: Element) -> list[tuple[Element, Uri]]:
@@ -47,10 +46,12 @@ def reachable(broker: Element) -> list[tuple[Element, Uri]]:
 
 def authenticates(broker: Element) -> bool:
     """Return whether a broker has a plugin that authenticates clients; unknown plugins count as such."""
-    if broker.has("plugins"):
-        return True
-    plugins = [plugin for holder in broker.children("plugins") for plugin in holder.children()]
-    return any(plugin.name not in _ADMITS_ANYONE for plugin in plugins)
+    return broker.has("plugins") or any(plugin.name not in _ADMITS_ANYONE for plugin in plugins_of(broker))
+
+
+def plugins_of(broker: Element) -> list[Element]:
+    """Return the elements inside a broker's ``<plugins>``."""
+    return [plugin for holder in broker.children("plugins") for plugin in holder.children()]
 
 
 @rule("S003", "error", each="broker")
@@ -85,12 +86,10 @@ def nobody_is_asked(broker: Element) -> Iterator[Problem]:
             return
         local = connectors and all(is_loopback(uri.host) for _, uri in connectors)
         ports = ", ".join(str(uri.port) for _, uri in connectors if uri.port)
-        yield broker.problem(
-            "authorizationPlugin knows nobody without a login: it refuses every client"
-            if broker.all("authorizationPlugin")
-            else f"whoever reaches this broker{ports and f' on {ports}'} may do all: nobody asks for a login",
-            severity=_severity(broker.document, bool(local)),
-        )
+        message = f"whoever reaches this broker{ports and f' on {ports}'} may do all: nobody asks for a login"
+        if broker.all("authorizationPlugin"):
+            message = "authorizationPlugin knows nobody without a login: it refuses every client"
+        yield broker.problem(message, severity=_severity(broker.document, bool(local)))
         return
     if not broker.all("authorizationPlugin"):
         for plugin in broker.all("simpleAuthenticationPlugin"):
@@ -139,14 +138,10 @@ def connectors_as_shipped(broker: Element) -> Iterator[Problem]:
 
         <transportConnector name="mqtt" uri="mqtt://0.0.0.0:1883?wireFormat.maxFrameSize=1048576"/>
     """
-    if broker.document.broker is not None:  # the inventory says which connectors there are
-        return
-    if authenticates(broker):
-        return
+    if broker.document.broker is not None or authenticates(broker):
+        return  # the inventory says which connectors there are
     found = {connector.get("name"): (connector, uri) for connector, uri in reachable(broker)}
-    wanted = [
-        scheme for scheme in _SHIPPED if broker.document.release.within(_SHIPPED_SPANS.get(scheme, _SHIPPED_SPANS[""]))
-    ]
+    wanted = [scheme for scheme, span in _SHIPPED.items() if broker.document.release.within(span)]
     if not wanted or found.keys() != {"openwire", *wanted}:
         return
     if all(_as_shipped(name, found[name][1]) for name in wanted):
@@ -187,31 +182,22 @@ def frames_of_any_size(connector: Element) -> Iterator[Problem]:
         return
     if uri.scheme.startswith("auto") and "wireFormat.default.maxFrameSize" in uri.options:
         return
-    size = _largest_frame(uri, connector.document.release)
-    if not size or (connector.document.broker is not None and not connector.document.release.has_max_frame_size):
+    document, release = connector.document, connector.document.release
+    size = _largest_frame(uri, release)
+    if not size or (document.broker is not None and not release.has_max_frame_size):
         return
     name = connector.get("name") or uri.text
-    if not connector.document.release.has_max_frame_size:
-        yield connector.problem(
-            f"connector {name} takes frames {size}, and release {connector.document.release} has no setting against it",
-            "uri",
-            severity="info",
-        )
+    if not release.has_max_frame_size:
+        message = f"connector {name} takes frames {size}, and release {release} has no setting against it"
+        yield connector.problem(message, "uri", severity="info")
         return
+    message = f"connector {name} takes frames {size}"
     wrong = next((option for option in uri.options if option.lower() == _MAX_FRAME_SIZE.lower()), "")
-    yield connector.problem(
-        f"connector {name} takes frames {size}"
-        + (f": {wrong} is not read, it is spelled {_MAX_FRAME_SIZE}" if wrong else ""),
-        "uri",
-        wrong,
-        severity="info" if is_loopback(uri.host) or _is_replication(connector, connector.document) else None,
-    )
-
-
-def _is_replication(connector: Element, document: Document) -> bool:
-    """Return whether a connector is a pure master's replication connector, to which no variable adds options."""
-    ours = document.profile is not None and document.profile.replicates
-    return ours and connector.get("name") == "replication"
+    if wrong:
+        message += f": {wrong} is not read, it is spelled {_MAX_FRAME_SIZE}"
+    # no variable adds options to a pure master's connector for replication
+    replicates = document.profile is not None and document.profile.replicates and name == "replication"
+    yield connector.problem(message, "uri", wrong, severity="info" if is_loopback(uri.host) or replicates else None)
 
 
 def _largest_frame(uri: Uri, release: Release) -> str:

@@ -8,7 +8,8 @@ from activemq_fleet.lint.clients import is_loopback
 from activemq_fleet.lint.document import Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.fleets import FleetView
-from activemq_fleet.lint.security import authenticates, reachable
+from activemq_fleet.lint.network_demand import AUTHENTICATION
+from activemq_fleet.lint.security import authenticates, plugins_of, reachable
 from activemq_fleet.settings.sizes import size_of
 
 _BY_PASSWORD = ("jaasAuthenticationPlugin", "jaasDualAuthenticationPlugin", "simpleAuthenticationPlugin")
@@ -52,11 +53,11 @@ def no_authorization(broker: Element) -> Iterator[Problem]:
     """
     if broker.has("plugins") or not reachable(broker) or not authenticates(broker):
         return
-    plugins = [plugin for holder in broker.children("plugins") for plugin in holder.children()]
+    plugins = plugins_of(broker)
     if any(plugin.name in ("authorizationPlugin", "bean", "ref") for plugin in plugins):
         return
     for plugin in plugins:
-        if plugin.name in (*_BY_PASSWORD, "jaasCertificateAuthenticationPlugin"):
+        if plugin.name in AUTHENTICATION:
             message = "whoever has a login may do everything: there is no authorizationPlugin"
             yield plugin.problem(message, severity="info" if broker.document.broker else None)
 

@@ -65,54 +65,20 @@ class Uri:
 
 
 @lru_cache(maxsize=1 << 15)
-def _read(text: str) -> Uri:
+def _read(text: str, depth: int = 1) -> Uri:
     """Return the URI of a text, cached, because many rules read the same URI.
 
-    Parsing uses no recursion and takes time proportional to the length: brackets are followed to depth ``DEEPEST``, and
-    the content of deeper ones has no scheme.
+    The content of brackets deeper than ``DEEPEST`` has no scheme.
     """
-    around = [_Composite("", "", {}, [text])]
-    while True:
-        composite = around[-1]
-        if composite.unread:
-            part = composite.unread.pop()
-            read = _opened(part) if len(around) <= DEEPEST else Uri(part, "")
-            if isinstance(read, Uri):
-                composite.parts.append(read)
-            else:
-                around.append(read)
-        elif len(around) == 1:
-            return composite.parts[0]
-        else:
-            around.pop()
-            around[-1].parts.append(composite.uri())
-
-
-@dataclass(slots=True)
-class _Composite:
-    """A composite URI whose parts are being read; the last of ``unread`` is the next."""
-
-    text: str
-    scheme: str
-    options: dict[str, str]
-    unread: list[str]
-    parts: list[Uri] = field(default_factory=list)
-
-    def uri(self) -> Uri:
-        return Uri(self.text, self.scheme, self.options, tuple(self.parts))
-
-
-def _opened(text: str) -> Uri | _Composite:
-    """Return a plain transport, an unreadable part without scheme, or a composite whose parts are still to be read."""
     scheme, colon, rest = text.partition(":")
-    if not colon or not scheme or not scheme.replace("+", "").isalnum():
+    if depth > DEEPEST or not colon or not scheme.replace("+", "").isalnum():
         return Uri(text, "")
     rest = rest.removeprefix("//")
     if scheme not in COMPOSITE and not rest.startswith("("):
         return _transport(text, scheme, rest)
     inside, after = _bracket(rest)
-    parts = [stripped for each in _split(inside) if (stripped := each.strip())]
-    return _Composite(text, scheme, _options(after.partition("?")[2]), parts[::-1])
+    parts = tuple(_read(stripped, depth + 1) for each in _split(inside) if (stripped := each.strip()))
+    return Uri(text, scheme, _options(after.partition("?")[2]), parts)
 
 
 def _transport(text: str, scheme: str, rest: str) -> Uri:
@@ -137,6 +103,7 @@ def _bracket(rest: str) -> tuple[str, str]:
 
 
 def _split(text: str) -> Iterator[str]:
+    """Yield the parts between the commas of a text that stand in no brackets."""
     depth, begin = 0, 0
     for mark in _MARK.finditer(text):
         depth += _STEP[mark[0]]
