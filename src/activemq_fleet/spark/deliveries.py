@@ -9,7 +9,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from activemq_fleet.audit.deliveries import Judge
-from activemq_fleet.audit.delivery_rows import found_in_order, judged_events, merged_reach, placed_lines
 from activemq_fleet.audit.event_records import events_of
 from activemq_fleet.audit.finality import Horizons
 from activemq_fleet.audit.gaps import MOST_GAPS, gap_order
@@ -33,6 +32,7 @@ from activemq_fleet.audit.journals import (
 from activemq_fleet.audit.picture import Silence
 from activemq_fleet.audit.reached_ranges import Reach, Subscriber, reached_ranges, subscribers_of
 from activemq_fleet.audit.report_figures import EventFigures, Foremost, TimeRange
+from activemq_fleet.audit.verdict_passes import found_in_order, judged_events, merged_reach, placed_lines
 from activemq_fleet.spark.datasets import Output
 from activemq_fleet.spark.inputs import Inputs, read_binary_files
 from activemq_fleet.spark.task_results import OBJECTS_DDL, Batches, DatasetRows, Keyed, as_objects, by_key, from_objects
