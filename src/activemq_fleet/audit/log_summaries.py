@@ -54,7 +54,7 @@ class LogFileSummary:
         times = batch.column("time").drop_null().cast(pa.int64())
         if len(times):
             self.last = max(self.last or 0, pc.max(times).as_py())
-            self.times.append(sample_of(times.to_numpy().tolist()))
+            self.times.append(sample_of(times.to_numpy()))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the summary as an object for JSON."""
