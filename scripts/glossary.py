@@ -45,7 +45,6 @@ CHAPTERS: dict[str, tuple[Word, ...]] = {
         ),
         Word("default credentials", "a password that a release ships; refused", "settings.default_credentials:*"),
         Word("encrypted value", "a vaulted variable that nobody opened", "settings.encrypted:EncryptedValue"),
-        Word("placeholder", "what stands for a value in a template", "render.placeholders:Placeholder"),
     ),
     "Checks": (
         Word("finding", "what a rule reports", "findings:Finding"),

@@ -7,20 +7,19 @@ the schema in its own jar; a versioned one would be downloaded where it is not l
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from collections.abc import Iterable
+from typing import Any, NamedTuple, TypeAlias
 
 from activemq_fleet import uris
-from activemq_fleet.render import service, shapes
+from activemq_fleet.render import service
+from activemq_fleet.render.engine import render_template
 from activemq_fleet.render.fragments import merge_fragments
-from activemq_fleet.render.placeholders import Placeholder
-from activemq_fleet.render.shapes import Shape, Values
-from activemq_fleet.topology import Broker, Connector, Link
+from activemq_fleet.topology import Broker, Link
 
-Attributes: TypeAlias = tuple[tuple[str, str | Placeholder], ...]
+Attributes: TypeAlias = tuple[tuple[str, object], ...]
 
 NETWORK_PASSWORD = "${activemq.network.password}"  # noqa: S105 -- a reference, no password
 _KEEP_WAITING = "86400000"  # a day in ms: by default a master gives up its start after 600 s
-_REPLAY_DELAY = "500"  # ms, so that consumers that restart do not see messages go to and fro
 _FIXED_LEASE = 5000  # ms
 _DISK_CHECK = "60000"  # ms
 _REGROW_THRESHOLD = str(32 << 20)  # bytes: room for a file of the journal is worth a line in the log
@@ -39,90 +38,43 @@ class _Store(NamedTuple):
     locker: _Element | None = None
 
 
-class _DataSource(NamedTuple):
-    pool: str
-    driver: Placeholder
-    url: Placeholder
-    username: Placeholder
-    password: str
-
-
-class _Replay(NamedTuple):
-    audit_off: bool
-    delay: str
-
-
-class _Link(NamedTuple):
-    name: Placeholder
-    uri: Placeholder
-    attributes: Attributes
-    include: tuple[tuple[str, Placeholder], ...]
-    exclude: tuple[tuple[str, Placeholder], ...]
-
-
-class _Account(NamedTuple):
-    name: Placeholder
-    password: Placeholder
-    groups: Placeholder
-
-
-class _Permission(NamedTuple):
-    kind: str
-    destination: Placeholder
-    read: Placeholder
-    write: Placeholder
-    admin: Placeholder
-
-
-class _Limits(NamedTuple):
-    memory: Placeholder
-    store: Placeholder
-    raises_store_limit_again: bool
-    temp: Placeholder
-
-
-class _Connector(NamedTuple):
-    name: Placeholder
-    uri: Placeholder
-    discovery_uri: Placeholder | None
-
-
 def activemq_xml(broker: Broker) -> bytes:
     """Return ``conf/activemq.xml`` of a broker; passwords are references to properties in credentials.properties."""
-    values = Values()
-    document = shapes.render("broker/activemq.xml.j2", values, **_shape(broker, values))
+    document = render_template("broker/activemq.xml.j2", **_context(broker))
     return merge_fragments(document, broker) if broker.settings.xml_fragments else document
 
 
-def _shape(broker: Broker, v: Values) -> dict[str, Shape]:
+def _context(broker: Broker) -> dict[str, Any]:
     settings, release = broker.settings, broker.release
     return {
-        "title": v(_title(broker)),
-        "attributes": _attributes(broker, v),
-        "data_source": _data_source(broker, v),
-        "replay": _replay(broker),
+        "title": _title(broker),
+        "attributes": _attributes(broker),
+        "jdbc": settings.jdbc if broker.profile.has_database_lease else None,
+        "data_source_class": release.data_source_class,
+        "replays": broker.networked and release.has_replay_when_no_consumers,
+        # Before 5.9 the cursor takes a replayed message for a duplicate and keeps it until a restart.
+        "replay_needs_audit_off": release.replay_needs_audit_off,
         "may_have_durable_subscribers": may_have_durable_subscribers(broker),
         "exception_handler": _exception_handler(broker),
-        "links": tuple([_link(broker, link, v) for link in broker.links]),
-        "store": _store(broker, v),
-        "accounts": tuple([_Account(v(a.name), v(f"${{{a.key}}}"), v(",".join(a.groups))) for a in broker.accounts]),
-        "permissions": tuple(
-            [
-                _Permission(p.kind, v(p.destination), v(",".join(p.read)), v(",".join(p.write)), v(",".join(p.admin)))
-                for p in broker.permissions
-            ]
-        ),
+        "links": [
+            (link, _link_attributes(broker, link), _destinations(link.include), _destinations(link.exclude))
+            for link in broker.links
+        ],
+        "store": _store(broker),
+        "accounts": broker.accounts,
+        "permissions": broker.permissions,
         "runtime_configuration": runtime_configuration(broker),
-        "master_connector": _master_connector(broker, v),
+        "master_connector": _master_connector(broker),
         "closes_context": settings.console and release.has_restart_allowed,
-        "tls": _tls(broker, v),
-        "limits": _Limits(
-            memory=v(settings.memory_limit or memory_limit(settings.heap)),
-            store=v(settings.store_limit),
-            raises_store_limit_again=raises_store_limit_again(broker),
-            temp=v(settings.temp_limit),
-        ),
-        "connectors": tuple([_connector(broker, connector, v) for connector in broker.connectors]),
+        "tls": settings.tls,
+        "memory_limit": settings.memory_limit or memory_limit(settings.heap),
+        "store_limit": settings.store_limit,
+        "raises_store_limit_again": raises_store_limit_again(broker),
+        "temp_limit": settings.temp_limit,
+        "connectors": [
+            (connector, uris.listen(connector.scheme, settings.bind, connector.port, connector.options))
+            for connector in broker.connectors
+        ],
         "console_file": release.console_file if settings.console else None,
     }
 
@@ -154,11 +106,11 @@ def _title(broker: Broker) -> str:
     return f"{broker.identity.host}: node {node} (preferred {broker.role}) of pair {broker.pair}, release {release}"
 
 
-def _attributes(broker: Broker, v: Values) -> Attributes:
+def _attributes(broker: Broker) -> Attributes:
     release = broker.release
-    found: dict[str, str | Placeholder] = {
+    found: dict[str, object] = {
         "id": "broker",
-        "brokerName": v(broker.broker_name),
+        "brokerName": broker.broker_name,
         "dataDirectory": "${activemq.data}",
     }
     if release.has_network_start_async:
@@ -171,21 +123,8 @@ def _attributes(broker: Broker, v: Values) -> Attributes:
         found["start"] = "false"
     if broker.profile.replicates and broker.role == "master":
         found |= {"waitForSlave": "true", "waitForSlaveTimeout": _KEEP_WAITING, "shutdownOnSlaveFailure": "false"}
-    found |= {name: v(value) for name, value in broker.settings.broker_attributes.items()}
+    found |= broker.settings.broker_attributes
     return tuple(found.items())
-
-
-def _data_source(broker: Broker, v: Values) -> _DataSource | None:
-    jdbc = broker.settings.jdbc
-    if not broker.profile.has_database_lease or jdbc is None:
-        return None
-    return _DataSource(
-        pool=broker.release.data_source_class,
-        driver=v(jdbc.driver),
-        url=v(jdbc.url),
-        username=v(jdbc.username),
-        password="${activemq.jdbc.password}",  # noqa: S106 -- a reference, no password
-    )
 
 
 def may_have_durable_subscribers(broker: Broker) -> bool:
@@ -199,13 +138,6 @@ def may_have_durable_subscribers(broker: Broker) -> bool:
     return broker.release.supports_agents and broker.connector("mqtt") is not None
 
 
-def _replay(broker: Broker) -> _Replay | None:
-    if not broker.networked or not broker.release.has_replay_when_no_consumers:
-        return None
-    # Before 5.9 the cursor takes a replayed message for a duplicate and keeps it until a restart.
-    return _Replay(audit_off=broker.release.replay_needs_audit_off, delay=_REPLAY_DELAY)
-
-
 def _exception_handler(broker: Broker) -> _Element | None:
     lease = broker.release.lease_exception_handler
     if broker.profile.has_database_lease and lease:
@@ -216,36 +148,26 @@ def _exception_handler(broker: Broker) -> _Element | None:
     return None
 
 
-def _link(broker: Broker, link: Link, v: Values) -> _Link:
+def _link_attributes(broker: Broker, link: Link) -> Attributes:
     attributes: Attributes = (("duplex", "true" if link.duplex else "false"),)
     if link.network_ttl is not None:
-        attributes += (("networkTTL", v(str(link.network_ttl))),)
+        attributes += (("networkTTL", link.network_ttl),)
     else:
-        attributes += (("consumerTTL", v(str(link.consumer_ttl))), ("messageTTL", v(str(link.message_ttl))))
+        attributes += (("consumerTTL", link.consumer_ttl), ("messageTTL", link.message_ttl))
     if link.destination_filter:
-        attributes += (("destinationFilter", v(link.destination_filter)),)
-    return _Link(
-        name=v(link.name),
-        uri=v(link.uri),
-        attributes=(*attributes, ("decreaseNetworkConsumerPriority", "true"), *_network_user(broker, v)),
-        include=tuple([_destination(text, v) for text in link.include]),
-        exclude=tuple([_destination(text, v) for text in link.exclude]),
-    )
+        attributes += (("destinationFilter", link.destination_filter),)
+    return (*attributes, ("decreaseNetworkConsumerPriority", "true"), *_network_user(broker))
 
 
-def _network_user(broker: Broker, v: Values) -> Attributes:
+def _network_user(broker: Broker) -> Attributes:
     name = broker.settings.network_username
-    return (("userName", v(name)), ("password", NETWORK_PASSWORD)) if name else ()
+    return (("userName", name), ("password", NETWORK_PASSWORD)) if name else ()
 
 
-def _destination(text: str, v: Values) -> tuple[str, Placeholder]:
-    kind, _, name = text.partition("://")
-    return kind, v(name)
-
-
-def _connector(broker: Broker, connector: Connector, v: Values) -> _Connector:
-    uri = uris.listen(connector.scheme, broker.settings.bind, connector.port, connector.options)
-    return _Connector(v(connector.name), v(uri), v(connector.discovery_uri) if connector.discovery_uri else None)
+def _destinations(texts: Iterable[str]) -> list[tuple[str, str]]:
+    """Return (kind, name) of destinations such as ``queue://NAME``."""
+    parts = (text.partition("://") for text in texts)
+    return [(kind, name) for kind, _, name in parts]
 
 
 _GATE_INTERVAL = 50
@@ -255,7 +177,7 @@ _GATE_KEEP_ALIVE = 100
 """Milliseconds. A broker that was let in sleeps for so long before it serves, on 5.12 and later."""
 
 
-def _store(broker: Broker, v: Values) -> _Store:
+def _store(broker: Broker) -> _Store:
     settings, release = broker.settings, broker.release
     # Behind a guard the lock that is tried is on the host's own disk.
     gate = _GATE_INTERVAL if release.logs_lock_wait_once else _LOGGED_GATE_INTERVAL
@@ -266,41 +188,29 @@ def _store(broker: Broker, v: Values) -> _Store:
         length = (acquire or 10_000) if release.has_adjustable_lease else _FIXED_LEASE
         # A lease that is renewed less than twice in its length runs out while its holder lives.
         keep_alive = keep_alive or min(5000, length // 2)
-        lease = (("lockAcquireSleepInterval", v(str(length))), ("leaseHolderId", v(broker.identity.host)))
+        lease = (("lockAcquireSleepInterval", length), ("leaseHolderId", broker.identity.host))
         return _Store(
             "jdbcPersistenceAdapter",
-            (("dataSource", "#store"), ("lockKeepAlivePeriod", v(str(keep_alive))), *stop),
+            (("dataSource", "#store"), ("lockKeepAlivePeriod", keep_alive), *stop),
             _Element("lease-database-locker", lease),
         )
-    directory: Attributes = (("directory", v(service.kahadb_directory(broker))),)
+    directory: Attributes = (("directory", service.kahadb_directory(broker)),)
     if not broker.profile.shares_store_directory:
         return _Store("kahaDB", directory)
-    wait = v(str(acquire or 1000))
+    wait = acquire or 1000
     if not release.has_lockers:
         delay: Attributes = (("databaseLockedWaitDelay", wait),) if release.has_lock_wait_delay else ()
         return _Store("kahaDB", directory + delay)
     return _Store(
         "kahaDB",
-        (*directory, ("lockKeepAlivePeriod", v(str(keep_alive or 2000))), *stop),
+        (*directory, ("lockKeepAlivePeriod", keep_alive or 2000), *stop),
         _Element("shared-file-locker", (("lockAcquireSleepInterval", wait),)),
     )
 
 
-def _master_connector(broker: Broker, v: Values) -> Attributes | None:
+def _master_connector(broker: Broker) -> Attributes | None:
     if not broker.is_replication_slave or broker.peer_address is None:
         return None
     if not broker.release.has_pure_master_slave:
         return None  # T005 has said so; a complaint about the element would only repeat it
-    return (("remoteURI", v(uris.replication(broker.peer_address))), *_network_user(broker, v))
-
-
-def _tls(broker: Broker, v: Values) -> Attributes | None:
-    tls = broker.settings.tls
-    if tls is None:
-        return None
-    return (
-        ("keyStore", v(f"file:{tls.keystore}")),
-        ("keyStorePassword", "${activemq.tls.keystore.password}"),
-        ("trustStore", v(f"file:{tls.truststore}")),
-        ("trustStorePassword", "${activemq.tls.truststore.password}"),
-    )
+    return (("remoteURI", uris.replication(broker.peer_address)), *_network_user(broker))

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from activemq_fleet import uris
 from activemq_fleet.addresses import format_list
-from activemq_fleet.render import shapes
+from activemq_fleet.render.engine import render_template
 from activemq_fleet.render.secrets import Secrets
-from activemq_fleet.render.shapes import Values
 from activemq_fleet.settings.agent import VARIABLES
 from activemq_fleet.topology import Agent, Fleet, Group
 
@@ -31,35 +30,32 @@ def agent_files(agent: Agent, secrets: Secrets) -> dict[str, bytes]:
 
 
 def _unit(agent: Agent) -> bytes:
-    settings, v = agent.settings, Values()
+    settings = agent.settings
     used = (settings.agent_state, settings.agent_home, settings.agent_config, settings.agent_handlers or "")
     own = settings.agent_state.removeprefix(_STATES)
-    return shapes.render(
+    return render_template(
         "agent/agent.service.j2",
-        v,
-        host=v(agent.host),
-        pair=v(agent.pair),
-        user=v(settings.agent_user),
-        program=v(f"{settings.agent_home}/bin/activemq-agent"),
-        config=v(settings.agent_config),
+        host=agent.host,
+        pair=agent.pair,
+        user=settings.agent_user,
+        program=f"{settings.agent_home}/bin/activemq-agent",
+        config=settings.agent_config,
         # systemd makes a directory below /var/lib itself; one elsewhere may be a mount.
-        own_state=v(own) if own != settings.agent_state else None,
-        state=v(settings.agent_state),
-        memory_max=v(f"{MEMORY + COPIES * -(-(settings.agent_packet_bytes or LARGEST_PACKET) // MIB)}M"),
-        stop_timeout=v(str(settings.agent_drain_seconds + STOP_SECONDS)),
-        protect_home=v("read-only" if any(f"{path}/".startswith(_HOMES) for path in used) else "yes"),
+        own_state=own if own != settings.agent_state else None,
+        state=settings.agent_state,
+        memory_max=f"{MEMORY + COPIES * -(-(settings.agent_packet_bytes or LARGEST_PACKET) // MIB)}M",
+        stop_timeout=settings.agent_drain_seconds + STOP_SECONDS,
+        protect_home="read-only" if any(f"{path}/".startswith(_HOMES) for path in used) else "yes",
     )
 
 
 def _configuration(agent: Agent) -> bytes:
-    v = Values()
-    return shapes.render(
+    return render_template(
         "agent/agent.conf.j2",
-        v,
-        host=v(agent.host),
-        pair=v(agent.pair),
-        group=v(agent.group),
-        entries=tuple([(name, v(value)) for name, value in _entries(agent)]),
+        host=agent.host,
+        pair=agent.pair,
+        group=agent.group,
+        entries=_entries(agent),
     )
 
 
@@ -103,8 +99,7 @@ def client_files(group: Group) -> dict[str, bytes]:
 
 
 def _jndi(group: str, uri: str) -> bytes:
-    v = Values()
-    return shapes.render("agent/jndi.properties.j2", v, group=v(group), uri=v(uri))
+    return render_template("agent/jndi.properties.j2", group=group, uri=uri)
 
 
 def clients_of(fleet: Fleet) -> dict[str, bytes]:

@@ -11,18 +11,16 @@ A standby has no console unless the broker starts asynchronously: beans after ``
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pydantic import SecretStr
 
 from activemq_fleet.errors import SettingsError
-from activemq_fleet.render import shapes
-from activemq_fleet.render.placeholders import Placeholder
+from activemq_fleet.render.engine import render_template
 from activemq_fleet.render.secrets import Secrets
 from activemq_fleet.render.service import paths
-from activemq_fleet.render.shapes import Shape, Values
 from activemq_fleet.topology.model import Account, Broker
 
 ADMINS = "admins"
@@ -49,6 +47,7 @@ _POLICY = "default-src 'none'; script-src 'self'; {}; frame-ancestors 'none'; ba
 _PAGES = _POLICY.format("style-src 'self'; img-src 'self'")
 # A browser draws the console's XML views with styles of its own.
 _XML_VIEWS = _POLICY.format("style-src 'self' 'unsafe-inline'; img-src 'self' data:")
+_GROUPS = ((ADMINS, "admin"), ("users", "user"))
 _READ_AS_CODE = ("OBF:", "MD5:", "CRYPT:")
 _WHO = "Users of the group admins may log in."
 _NOBODY = "Nobody can use it: activemq_users has no user in the group admins."
@@ -74,17 +73,6 @@ class _Login(NamedTuple):
     name: str
     password: str
     role: str
-
-
-class _Account(NamedTuple):
-    name: Placeholder
-    password: Placeholder
-    role: str
-
-
-class _Group(NamedTuple):
-    name: str
-    members: tuple[str, ...]
 
 
 def files(broker: Broker, secrets: Secrets) -> dict[str, bytes]:
@@ -113,9 +101,8 @@ def files(broker: Broker, secrets: Secrets) -> dict[str, bytes]:
         }
     else:
         server = {"conf/jetty.xml": _TEMPLATES[broker.release.console_family] + ".xml"}
-    values = Values()
-    shape = _shape(broker, values)
-    out = {path: shapes.render(f"broker/console/{name}.j2", values, **shape) for path, name in server.items()}
+    context = _context(broker)
+    out = {path: render_template(f"broker/console/{name}.j2", **context) for path, name in server.items()}
     return out | _account_files(broker, secrets)
 
 
@@ -130,11 +117,11 @@ def own_account(broker: Broker) -> Account | None:
     return next((a for a in broker.accounts if a.name in people and ADMINS in a.groups), None)
 
 
-def _shape(broker: Broker, v: Values) -> dict[str, Shape]:
+def _context(broker: Broker) -> dict[str, Any]:
     release, settings = broker.release, broker.settings
     return {
-        "bind": v(settings.console_bind),
-        "port": v(str(broker.ports["console"])),
+        "bind": settings.console_bind,
+        "port": broker.ports["console"],
         "who": _WHO if own_account(broker) else _NOBODY,
         "jaas": release.console_accounts == "jaas",
         "rules": _rules(release.console_accounts == "jaas"),
@@ -142,7 +129,7 @@ def _shape(broker: Broker, v: Values) -> dict[str, Shape]:
         "webapps": ("admin", "api") if release.jolokia_policy_file else ("admin",),
         "constraint_class": _CONSTRAINT_TO_7_1 if release.jetty in ("7.0", "7.1") else _CONSTRAINT,
         "files": _JETTY12_FILES,
-        "temporary": v(paths(broker).data),
+        "temporary": paths(broker).data,
     }
 
 
@@ -174,26 +161,18 @@ def _headers(csp: bool) -> tuple[_Header, ...]:
 def _account_files(broker: Broker, secrets: Secrets) -> dict[str, bytes]:
     realm = broker.release.console_accounts == "realm"
     logins = tuple(_logins(broker, secrets, realm=realm))
-    v = Values()
-    accounts = tuple([_Account(v(login.name), v(login.password), login.role) for login in logins])
     if realm:
-        data = shapes.render("broker/console/jetty-realm.properties.j2", v, accounts=accounts)
-        return {"conf/jetty-realm.properties": data}
-    groups = [
-        _Group(name, tuple(login.name for login in logins if login.role == role))
-        for name, role in ((ADMINS, "admin"), ("users", "user"))
-    ]
+        return {
+            "conf/jetty-realm.properties": render_template("broker/console/jetty-realm.properties.j2", accounts=logins)
+        }
+    members = [(name, ",".join(login.name for login in logins if login.role == role)) for name, role in _GROUPS]
     return {
-        "conf/users.properties": shapes.render("broker/console/users.properties.j2", v, accounts=accounts),
-        "conf/groups.properties": _group_file([group for group in groups if group.members]),
-        "conf/login.config": shapes.render("broker/console/login.config.j2", v),
+        "conf/users.properties": render_template("broker/console/users.properties.j2", accounts=logins),
+        "conf/groups.properties": render_template(
+            "broker/console/groups.properties.j2", groups=[(name, names) for name, names in members if names]
+        ),
+        "conf/login.config": render_template("broker/console/login.config.j2"),
     }
-
-
-def _group_file(groups: Sequence[_Group]) -> bytes:
-    v = Values()
-    lines = tuple([(group.name, v(",".join(group.members))) for group in groups])
-    return shapes.render("broker/console/groups.properties.j2", v, groups=lines)
 
 
 def _logins(broker: Broker, secrets: Secrets, *, realm: bool) -> Iterator[_Login]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -19,8 +19,6 @@ from xml.sax.saxutils import escape
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from jinja2.filters import FILTERS
 from jinja2.tests import TESTS
-
-from activemq_fleet.render.placeholders import Escaper, escaping, finalize
 
 # Nearly all values need no escaping: to see that is many times faster than to escape.
 _XML_ATTRIBUTE = {'"': "&quot;", "\n": "&#10;", "\r": "&#13;", "\t": "&#9;"}
@@ -92,7 +90,7 @@ def haproxy(value: object) -> str:
     return text if _PLAIN_WORD.fullmatch(text) else _HAPROXY_SPECIAL.sub(r"\\\g<0>", text)
 
 
-ESCAPERS: dict[str, Escaper] = {
+_ESCAPERS: dict[str, Callable[[object], str]] = {
     "comment": comment,
     "haproxy": haproxy,
     "properties": properties,
@@ -101,7 +99,6 @@ ESCAPERS: dict[str, Escaper] = {
     "systemd": systemd,
     "xml": xml,
 }
-"""The filters of templates by name."""
 
 
 def template_directory() -> Path:
@@ -115,15 +112,13 @@ def _environment() -> Environment:
         loader=FileSystemLoader(template_directory()),
         undefined=StrictUndefined,
         autoescape=False,  # noqa: S701 -- each file names the escaper of its own syntax
-        finalize=finalize,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
         auto_reload=False,
     )
-    # Only what gives the same for every value (placeholders.py) is there to be used.
-    environment.filters = {name: escaping(name, escaper) for name, escaper in ESCAPERS.items()}
-    environment.filters["join"] = FILTERS["join"]
+    # A template decides nothing, so nothing else is there to be used.
+    environment.filters = _ESCAPERS | {name: FILTERS[name] for name in ("join", "length")}
     environment.tests = {"none": TESTS["none"]}
     environment.globals.clear()
     return environment
@@ -134,11 +129,6 @@ def _template(name: str) -> Template:
     return _environment().get_template(name)
 
 
-def run_template(name: str, context: Mapping[str, Any]) -> str:
-    """Return the output of ``templates/NAME`` for a context. An undefined name is a bug and raises."""
-    return _template(name).render(context)
-
-
 def render_template(name: str, **context: Any) -> bytes:
-    """Return the output of ``templates/NAME`` for a context, as UTF-8 bytes."""
-    return run_template(name, context).encode()
+    """Return the output of ``templates/NAME`` for a context, as UTF-8 bytes. An undefined name is a bug and raises."""
+    return _template(name).render(context).encode()

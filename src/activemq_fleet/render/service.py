@@ -9,11 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
+from typing import Any
 
 from activemq_fleet.protocols import protocol_of
-from activemq_fleet.render import shapes
+from activemq_fleet.render.engine import render_template
 from activemq_fleet.render.memory import broker_memory, watchdog_memory
-from activemq_fleet.render.shapes import Shape, Values
 from activemq_fleet.topology.model import Broker
 
 STORE_MARKER = ".activemq-fleet-pair"
@@ -114,18 +115,17 @@ def files(broker: Broker) -> dict[str, bytes]:
     """Return the environment file, log configuration and units of a broker, by path in the tree; no secrets."""
     watchdog = watchdog_path(broker)
     return {
-        **_log_configuration(broker),
+        **{f"conf/{name}": _log_configuration(name) for name in _log_files(broker).values()},
         environment_path(broker): _environment_file(broker),
         unit_path(broker): _unit_file(broker),
         **({watchdog: _watchdog_file(broker)} if watchdog else {}),
     }
 
 
-def _log_configuration(broker: Broker) -> dict[str, bytes]:
-    return {
-        f"conf/{log}": shapes.render(f"broker/{log}.j2", Values(), quiet=_QUIET, size=_LOG_SIZE, backups=_LOG_BACKUPS)
-        for log in _log_files(broker).values()
-    }
+@cache
+def _log_configuration(name: str) -> bytes:
+    """Return a log configuration, ``log4j.properties`` or ``log4j2.properties``; it is the same for all brokers."""
+    return render_template(f"broker/{name}.j2", quiet=_QUIET, size=_LOG_SIZE, backups=_LOG_BACKUPS)
 
 
 def packages(broker: Broker) -> tuple[str, ...]:
@@ -227,9 +227,8 @@ def _release_options(broker: Broker) -> Iterator[str]:
 
 
 def _environment_file(broker: Broker) -> bytes:
-    v = Values()
-    variables = tuple([(name, v(_quoted(value))) for name, value in environment(broker).items()])
-    return shapes.render("broker/environment.j2", v, variables=variables)
+    variables = [(name, _quoted(value)) for name, value in environment(broker).items()]
+    return render_template("broker/environment.j2", variables=variables)
 
 
 def environment(broker: Broker) -> dict[str, str]:
@@ -261,32 +260,31 @@ def _word(text: str) -> str:
 
 
 def _unit_file(broker: Broker) -> bytes:
-    values = Values()
-    return shapes.render("broker/service.j2", values, **_unit(broker, values))
+    return render_template("broker/service.j2", **_unit(broker))
 
 
-def _unit(broker: Broker, v: Values) -> dict[str, Shape]:
+def _unit(broker: Broker) -> dict[str, Any]:
     settings, where = broker.settings, paths(broker)
     outside = not broker.profile.has_database_lease and not broker.store_directory.startswith(f"{where.data}/")
     store = (broker.store_directory,) if outside else ()
     low_port = any(port < _FIRST_FREE_PORT for port in broker.ports.values())
     used = (where.base, where.home, *store, settings.java_home or "", *_key_files(broker))
     return {
-        "description": v(_description(f"ActiveMQ {broker.release.text}", broker)),
-        "mounts": v(" ".join((where.base, *store))),
-        "user": v(settings.user),
-        "directory": v(where.data),
-        "environment_file": v(f"{where.current}/{environment_path(broker)}"),
-        "before": tuple([v(" ".join(map(_word, command))) for command in commands_before_start(broker)]),
+        "description": _description(f"ActiveMQ {broker.release.text}", broker),
+        "mounts": " ".join((where.base, *store)),
+        "user": settings.user,
+        "directory": where.data,
+        "environment_file": f"{where.current}/{environment_path(broker)}",
+        "before": [" ".join(map(_word, command)) for command in commands_before_start(broker)],
         # systemd reads k, m and g as upper case only.
-        "memory": v(_systemd_size(broker_memory(settings))),
-        "command": v(_command(broker)),
+        "memory": _systemd_size(broker_memory(settings)),
+        "command": _command(broker),
         "start_timeout": _SLAVE_START_TIMEOUT if broker.is_replication_slave else _START_TIMEOUT,
         "stop_timeout": str(STOP_TIMEOUT),
         "guard": _GUARD_SILENCE if broker.has_guard else "",
         "restart": not broker.profile.needs_resync,
         # A share that is away must fail in ExecStartPre, which says so, not while mounting.
-        "writable": v(" ".join((where.data, *(f"-{directory}" for directory in store)))),
+        "writable": " ".join((where.data, *(f"-{directory}" for directory in store))),
         "protect_home": _protect_home(used),
         # Capabilities of a user namespace do not open the host's ports.
         "private_users": "no" if low_port else "yes",
@@ -314,19 +312,18 @@ def _protect_home(used: tuple[str, ...]) -> str:
 
 
 def _watchdog_file(broker: Broker) -> bytes:
-    v, settings, where = Values(), broker.settings, paths(broker)
+    settings, where = broker.settings, paths(broker)
     unit = f"{settings.instance}.service"
     name = f"{settings.instance}-watchdog"
     command = (f"{_PROGRAMS}/{name}", "--base", where.base, "--unit", unit, "--ha", settings.ha, settings.watchdog)
-    return shapes.render(
+    return render_template(
         "broker/watchdog.service.j2",
-        v,
-        description=v(_description("Watchdog of ActiveMQ", broker)),
-        unit=v(unit),
-        user=v(settings.user),
-        command=v(" ".join(map(_word, command))),
-        runtime=v(name),
-        memory=v(watchdog_memory()),
+        description=_description("Watchdog of ActiveMQ", broker),
+        unit=unit,
+        user=settings.user,
+        command=" ".join(map(_word, command)),
+        runtime=name,
+        memory=watchdog_memory(),
         protect_home=_protect_home((where.base,)),
     )
 

@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import SecretStr
 
-from activemq_fleet.addresses import Address
+from activemq_fleet.addresses import Address, join
 from activemq_fleet.errors import InputError
 from activemq_fleet.findings import Finding
 from activemq_fleet.naming import DEFAULT_PATTERN, Identity, Role
@@ -292,6 +292,11 @@ class Server:
     address: Address
     limit: int | None
     name_in_certificate: str
+
+    @property
+    def host_and_port(self) -> str:
+        """The address as ``HOST:PORT``."""
+        return join(*self.address)
 
 
 @dataclass(frozen=True, slots=True)
