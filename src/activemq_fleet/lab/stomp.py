@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import socket
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -104,6 +104,16 @@ class StompConnection:
         named = {"destination": destination, "persistent": "true", **(headers or {}), "receipt": receipt}
         self._write("SEND", named, body)
         self._await_receipt(receipt)
+
+    def send_transaction(self, destination: str, bodies: Iterable[str]) -> None:
+        """Send persistent messages in one transaction; return when the broker has committed it. Raises StompError."""
+        self._receipts += 1
+        transaction = f"t{self._receipts}"
+        self._write("BEGIN", {"transaction": transaction})
+        for body in bodies:
+            self._write("SEND", {"destination": destination, "persistent": "true", "transaction": transaction}, body)
+        self._write("COMMIT", {"transaction": transaction, "receipt": transaction})
+        self._await_receipt(transaction)
 
     def subscribe(self, destination: str, *, ack: str = "client", headers: Mapping[str, str] | None = None) -> None:
         """Subscribe to a destination, and return when the broker has confirmed it. Raises StompError."""

@@ -1,0 +1,112 @@
+"""Runs attacks, each once, and prints what became of the stores. ``--help`` lists the options.
+
+Exit 0 when every guarded store is sound; 1 when messages are gone that nobody names.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from scripts.attacks.attack import Attack, Result, carry_out
+from scripts.attacks.forms import FORMS, WITHOUT_GUARD
+
+_RELEASES = ("5.5.1", "5.8.0", "5.11.4", "5.18.3", "6.3.1")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the attacks that the results do not have yet, and print the table of all."""
+    options = _options(arguments)
+    options.results.parent.mkdir(parents=True, exist_ok=True)
+    known = {row["name"] for row in _rows(options.results)}
+    waiting = [attack for attack in attacks(options) if attack.name not in known]
+    one = partial(carry_out, parent=options.directory, heap=options.heap, keep=options.keep)
+    # Processes, since Ansible reads an inventory in one thread only.
+    with ProcessPoolExecutor(options.jobs, multiprocessing.get_context("spawn")) as pool:
+        for attack, result in zip(waiting, pool.map(one, waiting), strict=True):
+            row = {"name": attack.name, **asdict(attack), **asdict(result), "commit": _commit(), "at": time.time()}
+            with options.results.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(row) + "\n")
+            print(f"{attack.name}: {'sound' if result.is_sound else 'DAMAGED'} {result}", flush=True)
+    rows = list(_rows(options.results))
+    print("\n".join(table(rows)))
+    return 0 if all(Result(**_fields(row)).is_sound for row in rows if row["fence"] != "none") else 1
+
+
+def attacks(options: argparse.Namespace) -> Iterator[Attack]:
+    """Yield the attacks of a run: ``times`` for each release and fence, the forms in turn."""
+    for number in range(options.times):
+        for fence in options.fence:
+            forms = [form for form in options.forms if fence != "none" or form in WITHOUT_GUARD]
+            for release in options.releases:
+                if forms:
+                    yield Attack(release, options.megabytes, forms[number % len(forms)], fence, number)
+
+
+def table(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """Return the results as a Markdown table, a row for each release, size, form and fence."""
+    found: dict[tuple[str, ...], list[Result]] = defaultdict(list)
+    for row in rows:
+        found[row["fence"], row["release"], f"{row['megabytes']} MB", row["form"]].append(Result(**_fields(row)))
+    lines = [
+        "| fence | release | store | form | runs | sound | acknowledged | lost | named behind | silence, median |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for key, results in sorted(found.items()):
+        counts = (
+            len(results),
+            sum(result.is_sound for result in results),
+            sum(result.accepted for result in results),
+            sum(result.lost + result.filler_lost for result in results),
+            sum(result.behind for result in results),
+        )
+        silence = f"{median(result.silence for result in results):.1f} s"
+        lines.append(f"| {' | '.join((*key, *map(str, counts), silence))} |")
+    return lines
+
+
+def _fields(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: row[name] for name in Result.__dataclass_fields__}
+
+
+def _rows(path: Path) -> Iterator[dict[str, Any]]:
+    if path.exists():
+        yield from map(json.loads, path.read_text(encoding="utf-8").splitlines())
+
+
+def _commit() -> str:
+    done = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
+    return done.stdout.strip()
+
+
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m scripts.attacks", description=__doc__.partition("\n")[0])
+    parser.add_argument("--results", type=Path, default=Path("build/attacks/results.jsonl"))
+    parser.add_argument("--directory", type=Path, help="where the labs are, on the file system to be tried")
+    parser.add_argument("--fence", nargs="+", default=["guard"], choices=["guard", "none"])
+    parser.add_argument("--releases", nargs="+", default=list(_RELEASES))
+    parser.add_argument("--forms", nargs="+", default=list(FORMS), choices=list(FORMS))
+    parser.add_argument("--times", type=int, default=len(FORMS), help="attacks on each release, the forms in turn")
+    parser.add_argument("--megabytes", type=int, default=10, help="what the store holds beforehand, messages of 1 kB")
+    parser.add_argument("--heap", default="512m")
+    parser.add_argument("--jobs", type=int, default=2, help="attacks at once")
+    parser.add_argument("--keep", action="store_true", help="leave the lab of a damaged store where it is")
+    options = parser.parse_args(arguments)
+    options.directory = (options.directory or options.results.parent).resolve()
+    return options
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,149 @@
+"""One attack on a pair of its own, from its start to the count of what is left in its store."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import tempfile
+import time
+import traceback
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from activemq_fleet.lab import Lab
+from scripts.attacks.clients import FILLER_QUEUE, Sender, consume, fill, filler, sending, wait_until
+from scripts.attacks.forms import FORMS, Target
+
+_HOSTS = ("store-mq01-a.example.com", "store-mq01-b.example.com")
+_PAIR = "store-mq01"
+# Small journal files and short intervals: an attack of some seconds meets rolls, checkpoints, clean-ups, compactions.
+_KAHADB = {"journalMaxFileLength": "1mb", "checkpointInterval": "1000", "cleanupInterval": "2000"}
+_COMPACTION = {"compactAcksAfterNoGC": "2", "compactAcksIgnoresStoreGrowth": "true"}
+
+
+@dataclass(frozen=True)
+class Attack:
+    """One attack: on which release and how large a store, in which form, with which ``activemq_fence``."""
+
+    release: str
+    megabytes: int
+    form: str
+    fence: str
+    number: int
+
+    @property
+    def name(self) -> str:
+        """A name that no other attack has; it is the seed of all that is drawn by chance."""
+        return f"{self.release}/{self.megabytes}mb/{self.form}/{self.fence}/{self.number}"
+
+
+@dataclass
+class Result:
+    """What an attack left. ``lost`` messages were acknowledged, are not in the store, and nobody names them.
+
+    ``behind`` were acknowledged by a node that did not know of its successor: an old generation holds and names them.
+    ``problem`` is why the attack could not be carried out, or the pair does not serve afterwards.
+    """
+
+    accepted: int = 0
+    lost: int = 0
+    behind: int = 0
+    filler_lost: int = 0
+    silence: float = 0.0
+    seconds: float = 0.0
+    problem: str = ""
+    queues: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def is_sound(self) -> bool:
+        """True where every acknowledged message is in the store or named, and the pair serves."""
+        return not (self.lost or self.filler_lost or self.problem)
+
+
+def carry_out(attack: Attack, parent: Path, heap: str, *, keep: bool) -> Result:
+    """Start a pair below ``parent``, attack it under load, and count what is left in its store.
+
+    ``keep`` leaves the lab of a damaged store where it is.
+    """
+    began = time.monotonic()
+    result = Result()
+    directory = Path(tempfile.mkdtemp(prefix="attack-", dir=parent))
+    try:
+        with Lab.open(_inventory(directory, attack, heap), directory / "lab") as lab:
+            _attack(lab, attack, result)
+    except Exception as error:  # noqa: BLE001 - whatever went wrong is the result of this attack, and the next one runs
+        result.problem = f"{type(error).__name__}: {error}"
+        (parent / f"{attack.name.replace('/', '_')}.txt").write_text(traceback.format_exc())
+    result.seconds = time.monotonic() - began
+    if result.is_sound or not keep:
+        shutil.rmtree(directory, ignore_errors=True)
+    return result
+
+
+def _attack(lab: Lab, attack: Attack, result: Result) -> None:
+    lab.up()
+    active = lab.wait_active(_PAIR)
+    other = next(host for host in _HOSTS if host != active)
+    credentials = lab.credentials(_PAIR)
+    fillers = fill(lab.addresses(active, "stomp")[0], credentials, attack.megabytes)
+    target = Target(lab, active, other, attack.fence != "none", random.Random(attack.name))  # noqa: S311 - a moment, not a secret
+    with sending(lab.addresses(_PAIR, "stomp"), lab.addresses(active, "stomp"), credentials) as senders:
+        FORMS[attack.form](target)
+        roaming, before = senders[0], len(senders[0].accepted)
+        wait_until(lambda: len(roaming.accepted) > before + 20, "messages are taken again")
+        # The node that was attacked comes back, as its unit would bring it, and the pair goes on.
+        wait_until(lambda: _is_back(lab, active), f"{active} is back", 60)
+        time.sleep(2)
+    result.accepted = sum(len(sender.accepted) for sender in senders)
+    result.silence = senders[0].silence
+    for host in _HOSTS:
+        if lab.is_alive(host):
+            lab.kill(host)
+    lab.up()
+    _count(lab, senders, fillers, result)
+
+
+def _is_back(lab: Lab, host: str) -> bool:
+    if not lab.is_alive(host):
+        lab.start(host, wait=False)
+    return lab.state(host) in ("active", "standby")
+
+
+def _count(lab: Lab, senders: Sequence[Sender], fillers: int, result: Result) -> None:
+    address = lab.addresses(lab.wait_active(_PAIR), "stomp")[0]
+    credentials = lab.credentials(_PAIR)
+    named = Counter(row["destination"] for row in _behind(lab))
+    for sender in senders:
+        missing = len(consume(address, sender.queue, credentials, set(sender.accepted)))
+        behind = min(missing, named[sender.queue])
+        result.behind += behind
+        result.lost += missing - behind
+        result.queues[sender.queue] = missing
+    result.filler_lost = len(consume(address, FILLER_QUEUE, credentials, set(map(filler, range(fillers)))))
+
+
+def _behind(lab: Lab) -> Iterator[dict[str, Any]]:
+    """Yield the messages that only old generations hold, as their guards have written them down."""
+    store = lab.fleet.broker(_HOSTS[0]).shared_directory
+    for path in sorted(Path(str(store), "fence/behind").glob("[0-9]*")):
+        yield from json.loads(path.read_text(encoding="utf-8"))
+
+
+def _inventory(directory: Path, attack: Attack, heap: str) -> Path:
+    attributes = _KAHADB | (_COMPACTION if tuple(map(int, attack.release.split("."))) >= (5, 14) else {})
+    text = " ".join(f"{name}='{value}'" for name, value in attributes.items())
+    content = {
+        "activemq_release": attack.release,
+        "activemq_fence": attack.fence,
+        "activemq_heap": heap,
+        "activemq_network_username": "network",
+        "activemq_network_password": "s3cret-network",
+        "activemq_xml_fragments": [{"xml": f"<persistenceAdapter><kahaDB {text}/></persistenceAdapter>"}],
+    }
+    path = directory / "hosts.yml"
+    path.write_text(json.dumps({"all": {"hosts": {host: {} for host in _HOSTS}, "vars": content}}), encoding="utf-8")
+    return path

@@ -1,0 +1,232 @@
+"""The forms of an attack: how the active node of a pair freezes, and how its lock comes free while it lives.
+
+A form is a function of a ``Target``. It begins with an active node under load, and ends when a node serves that may.
+SIGSTOP stands for a machine that is paused, another file where the lock's was for a network file system that forgot who
+locked it, and a lock that is cleared behind its holder for GlusterFS' ``clear-locks``.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import os
+import random
+import signal
+import struct
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from activemq_fleet.errors import LabError
+from activemq_fleet.lab import Lab
+from scripts.attacks.clients import wait_until
+
+_PIDFD_OPEN, _PIDFD_GETFD = 434, 438
+_F_OFD_SETLK = 37
+_FLOCK = struct.Struct("hhqqi4x")
+_SERVED_BESIDE = 3.0
+"""Seconds that the next node serves before the frozen one thaws."""
+_THAWED_FIRST = 10.0
+"""Seconds that a Java goes on before its guard does."""
+
+
+@dataclass
+class Target:
+    """The pair under attack: ``active`` is the node that serves, ``other`` its peer; ``moment`` draws when to begin."""
+
+    lab: Lab
+    active: str
+    other: str
+    guarded: bool
+    moment: random.Random
+
+    @property
+    def lock(self) -> Path:
+        """The file by whose lock the nodes decide who may serve."""
+        store = Path(str(self.lab.fleet.broker(self.active).shared_directory))
+        return store / "fence" / "lock" if self.guarded else store / "lock"
+
+    def processes(self, host: str) -> tuple[psutil.Process | None, psutil.Process]:
+        """Return a node's guard, None where it has none, and its Java."""
+        name = f"/{self.lab.fleet.broker(host).host}/"
+        found: dict[bool, psutil.Process] = {}
+        for process in psutil.process_iter():
+            try:
+                words = process.cmdline()
+            except psutil.Error:
+                continue
+            if any(word.startswith(f"-Dactivemq.data={self.lab.directory}") and name in word for word in words):
+                found[any("activemq_fleet.fence" in word for word in words)] = process
+        if False not in found:
+            raise LabError(f"{host} has no Java that runs")
+        return found.get(True), found[False]
+
+    def replace_lock(self) -> None:
+        """Put another file where the lock is: whoever locked the old one keeps that, and nobody looks at it."""
+        self.lock.unlink()
+        self.lock.touch(0o640, exist_ok=False)
+
+    def clear_lock(self) -> None:
+        """Unlock the lock's file behind the back of the guard that holds it: the file stays the same."""
+        guard, _ = self.processes(self.active)
+        if guard is None:
+            raise LabError("only a guard's lock can be cleared: that of Java belongs to its process")
+        for number, path in _open_files(guard.pid):
+            if path == str(self.lock):
+                with _borrowed(guard.pid, number) as descriptor:
+                    fcntl.fcntl(descriptor, _F_OFD_SETLK, _FLOCK.pack(fcntl.F_UNLCK, os.SEEK_SET, 0, 0, 0))
+
+    def wait_for_other(self) -> None:
+        """Return when the other node serves. Raises LabError when it does not."""
+        wait_until(lambda: self.lab.state(self.other) == "active", f"{self.other} serves")
+
+    def wait_for_moment(self) -> None:
+        """Wait for a random moment of the load: rolls of the journal, checkpoints and clean-ups come every second."""
+        time.sleep(self.moment.uniform(0.2, 2.5))
+
+
+def _open_files(pid: int) -> Iterator[tuple[int, str]]:
+    for entry in Path(f"/proc/{pid}/fd").iterdir():
+        yield int(entry.name), os.readlink(entry)
+
+
+@contextmanager
+def _borrowed(pid: int, number: int) -> Iterator[int]:
+    """Yield another descriptor of the very file that a process has open as ``number``."""
+    call = ctypes.CDLL(None, use_errno=True).syscall
+    process = call(_PIDFD_OPEN, pid, 0)
+    descriptor = call(_PIDFD_GETFD, process, number, 0)
+    if descriptor < 0:
+        raise LabError(f"no descriptor of process {pid} can be had: {os.strerror(ctypes.get_errno())}")
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+        os.close(process)
+
+
+def whole_node(target: Target) -> None:
+    """Freeze guard and Java, replace the lock's file, thaw both beside the node that serves now."""
+    target.wait_for_moment()
+    with _frozen(*target.processes(target.active)):
+        target.replace_lock()
+        target.wait_for_other()
+        time.sleep(_SERVED_BESIDE)
+
+
+def guard_alone(target: Target) -> None:
+    """Freeze the guard while its Java goes on and acknowledges."""
+    target.wait_for_moment()
+    guard, _ = target.processes(target.active)
+    with _frozen(guard):
+        target.replace_lock()
+        target.wait_for_other()
+        time.sleep(_SERVED_BESIDE)
+
+
+def java_alone(target: Target) -> None:
+    """Freeze Java while its guard goes on."""
+    target.wait_for_moment()
+    _, java = target.processes(target.active)
+    with _frozen(java):
+        target.replace_lock()
+        target.wait_for_other()
+        time.sleep(_SERVED_BESIDE)
+
+
+def java_thaws_first(target: Target) -> None:
+    """Freeze both, and let Java go on ten seconds before its guard."""
+    target.wait_for_moment()
+    guard, java = target.processes(target.active)
+    with _frozen(guard):
+        with _frozen(java):
+            target.replace_lock()
+            target.wait_for_other()
+        time.sleep(_THAWED_FIRST)
+
+
+def lock_cleared(target: Target) -> None:
+    """Freeze both, and clear the lock in its file, as an administrator of GlusterFS can."""
+    target.wait_for_moment()
+    with _frozen(*target.processes(target.active)):
+        target.clear_lock()
+        target.wait_for_other()
+        time.sleep(_SERVED_BESIDE)
+
+
+def lock_replaced_unfrozen(target: Target) -> None:
+    """Replace the lock's file under load; nobody freezes."""
+    target.wait_for_moment()
+    target.replace_lock()
+    wait_until(lambda: _serves(target), "a node serves")
+    time.sleep(_SERVED_BESIDE)
+
+
+def lock_cleared_unfrozen(target: Target) -> None:
+    """Clear the lock under load; nobody freezes."""
+    target.wait_for_moment()
+    target.clear_lock()
+    wait_until(lambda: _serves(target), "a node serves")
+    time.sleep(_SERVED_BESIDE)
+
+
+def successor_freezes(target: Target) -> None:
+    """Kill the active node, freeze the other one at some step of its take-over, and let the first one serve again."""
+    target.lab.kill(target.active)
+    time.sleep(target.moment.uniform(0, 0.5))
+    with _frozen(*target.processes(target.other)):
+        if target.lock.exists():
+            target.replace_lock()
+        target.lab.start(target.active, wait=False)
+        wait_until(lambda: target.lab.state(target.active) == "active", f"{target.active} serves again")
+        time.sleep(_SERVED_BESIDE)
+
+
+def killed(target: Target) -> None:
+    """Kill the active node: a take-over without any freeze."""
+    target.wait_for_moment()
+    target.lab.kill(target.active)
+    target.wait_for_other()
+
+
+def _serves(target: Target) -> bool:
+    return "active" in (target.lab.state(target.active), target.lab.state(target.other))
+
+
+@contextmanager
+def _frozen(*processes: psutil.Process | None) -> Iterator[None]:
+    """Stop processes by SIGSTOP, the guard first; let them go on at the end, in the same order."""
+    there = [process for process in processes if process]
+    for process in there:
+        process.send_signal(signal.SIGSTOP)
+    time.sleep(0.3)
+    try:
+        yield
+    finally:
+        for process in there:
+            if process.is_running():
+                process.send_signal(signal.SIGCONT)
+
+
+Form = Callable[[Target], None]
+
+FORMS: dict[str, Form] = {
+    form.__name__.replace("_", "-"): form
+    for form in (
+        whole_node,
+        guard_alone,
+        java_alone,
+        java_thaws_first,
+        lock_cleared,
+        lock_replaced_unfrozen,
+        lock_cleared_unfrozen,
+        successor_freezes,
+        killed,
+    )
+}
+WITHOUT_GUARD = ("whole-node", "lock-replaced-unfrozen", "killed")
+"""The forms that a pair without guards can meet."""
