@@ -193,6 +193,34 @@ def two_pairs_in_one_store(view: FleetView) -> Iterator[Problem]:
             yield Problem(message, host=broker.host)
 
 
+@rule("L029", "info", scope="fleet")
+def shared_store_without_a_fence(view: FleetView) -> Iterator[Problem]:
+    """A pair shares a store, and nothing keeps a node that froze from writing into it.
+
+    Why: a node that stands still (a paused virtual machine, a store that does not answer) loses its lock without
+        knowing. When it goes on while the other node serves, it writes before it looks at its lock: of 6 stores of
+        6.3.1 that met this, 6 lost most of their messages.
+    Fix: set activemq_fence to guard: site takes the store over at the next restart of its nodes. Or to command, with a
+        program of your own that ends the other node.
+    Cannot see: a fence outside, such as that of a cluster manager. Waive L029 then, with that as the reason.
+    Source: measured on 5.10.2, 5.18.3 and 6.3.1 (docs/shared-stores.md)
+
+    Fires on 5.18.3::
+
+        all: {activemq_ha: shared-file}
+        hosts: {orders-mq01-a: {}, orders-mq01-b: {}}
+
+    Silent on 5.18.3::
+
+        all: {activemq_ha: shared-file, activemq_fence: guard}
+        hosts: {orders-mq01-a: {}, orders-mq01-b: {}}
+    """
+    for one, _ in _pairs(view):
+        if one.profile.shares_store_directory and not one.has_guard:
+            text = f"activemq_fence is none: when a node of {one.pair} freezes and goes on, it destroys the store"
+            yield Problem(text, host=one.host)
+
+
 def store_of(settings: Settings, address: str, directory: str) -> tuple[str, ...]:
     """Return a key that is equal for equal stores: a directory of the share, a database, or a machine's directory."""
     if settings.profile.has_database_lease and settings.jdbc is not None:
