@@ -98,6 +98,7 @@ def broker_facts(broker: Broker) -> dict[str, Any]:
         "unit": unit_path(broker),
         "watchdog": watchdog_path(broker),
         "guard": broker.has_guard,
+        "fence": settings.fence,
         "java": java(broker),
         "java_options": list(settings.java_options),
         "environment": f"{where.current}/{environment_path(broker)}",

@@ -88,7 +88,8 @@ def _of_broker(broker: Broker) -> Iterator[tuple[str, str]]:
         )
     if broker.has_guard and settings.service != "systemd":
         yield (
-            f"activemq_fence is guard, and activemq_service is {settings.service}: only the unit starts a guard",
+            f"activemq_fence is {settings.fence}, and activemq_service is {settings.service}: "
+            "only the unit starts a guard",
             "set activemq_service to systemd, or activemq_fence to none",
         )
     for account in broker.accounts:

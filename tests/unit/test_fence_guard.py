@@ -1,61 +1,18 @@
-"""Guards as processes, each with a program in the broker's place that locks and waits as a broker does."""
+"""Two guards of one store, as processes: who serves, and what ends a broker."""
 
 from __future__ import annotations
 
 import fcntl
 import os
 import signal
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from activemq_fleet.fence.guard import ENDED
-
-BROKER = """
-import fcntl, os, signal, sys, time
-link, log = sys.argv[1:]
-signal.signal(signal.SIGTERM, lambda *_: os._exit(143))
-while True:
-    try:
-        lock = open(f"{link}/lock", "a")
-        fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        time.sleep(0.02)
-        continue
-    with open(log, "a") as file:
-        print(os.getpid(), os.path.basename(os.path.realpath(link)), file=file, flush=True)
-    while True:
-        time.sleep(1)
-"""
-
-
-class Node:
-    """A guard with its broker; ``served`` are the numbers of the generations from which its brokers have served."""
-
-    def __init__(self, root: Path, name: str) -> None:
-        self.store, self.local, self.log = root / "store", root / name, root / f"{name}.log"
-        self.guard: subprocess.Popen[str] | None = None
-
-    def start(self) -> subprocess.Popen[str]:
-        command = [sys.executable, "-c", BROKER, str(self.local / "store"), str(self.log)]
-        words = ["-m", "activemq_fleet.fence", "--store", str(self.store), "--local", str(self.local), "--", *command]
-        self.guard = subprocess.Popen([sys.executable, *words], stdout=subprocess.PIPE, text=True)
-        return self.guard
-
-    @property
-    def rows(self) -> list[list[str]]:
-        return [line.split() for line in self.log.read_text().splitlines()] if self.log.exists() else []
-
-    @property
-    def served(self) -> list[int]:
-        return [int(directory.partition("-")[0]) for _, directory in self.rows]
-
-    def waits(self) -> bool:
-        return (self.local / "gate/lock").exists()
+from tests.unit.guards import Node, is_alive, said_by, until
 
 
 @pytest.fixture
@@ -64,31 +21,7 @@ def nodes(tmp_path: Path) -> Iterator[tuple[Node, Node]]:
     nodes = Node(tmp_path, "a"), Node(tmp_path, "b")
     yield nodes
     for node in nodes:
-        if node.guard:
-            node.guard.send_signal(signal.SIGCONT)
-            node.guard.kill()
-            node.guard.wait()
-            if node.guard.stdout:
-                node.guard.stdout.close()
-
-
-def until(holds: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 60
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
-def said_by(guard: subprocess.Popen[str]) -> str:
-    assert guard.stdout
-    return guard.stdout.read()
-
-
-def is_alive(pid: str) -> bool:
-    try:
-        return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return False
+        node.end()
 
 
 def test_the_second_waits_and_goes_on_with_a_generation_of_its_own(nodes: tuple[Node, Node]) -> None:

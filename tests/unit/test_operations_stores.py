@@ -56,10 +56,14 @@ def test_one_node_of_a_marked_store_may_be_looked_at_alone() -> None:
     assert stores(seen("a", marked=("x-mq01",), used=True)) == ({}, ())
 
 
-def test_a_store_changes_its_fence_in_neither_direction() -> None:
+@pytest.mark.parametrize("fence", ["none", "command"])
+def test_a_store_of_guards_is_given_to_no_broker_without_generations(fence: str) -> None:
     used = {"marked": ("x-mq01",), "used": True}
-    (problem,) = stores(seen("a", guard=True, **used))[1]
-    assert "holds a store that no guard made, which is not taken over: set activemq_fence to none" in problem
-    (problem,) = stores(seen("a", fenced=True, **used))[1]
+    (problem,) = stores(seen("a", fenced=True, fence=fence, **used))[1]
     assert "a broker without one waits for ever: set activemq_fence to guard" in problem
-    assert stores(seen("a", fenced=True, guard=True, **used)) == ({}, ())
+    assert "run the playbook unfence for x-mq01 first" in problem
+
+
+@pytest.mark.parametrize("fenced", [True, False])
+def test_guards_take_a_store_over_whoever_used_it(fenced: bool) -> None:
+    assert stores(seen("a", fenced=fenced, fence="guard", marked=("x-mq01",), used=True)) == ({}, ())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import shlex
@@ -18,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from activemq_fleet.errors import SettingsError
-from activemq_fleet.render import service
+from activemq_fleet.render import SECRET_FILES, render, service
 from activemq_fleet.topology import build_fleet
 from activemq_fleet.topology.model import Broker
 from tests.unit.fleets import fleet, hosts
@@ -436,3 +437,50 @@ def test_without_a_fence_the_store_is_what_the_broker_opens() -> None:
 def test_a_fence_needs_a_store_that_both_nodes_share() -> None:
     with pytest.raises(SettingsError, match="activemq_fence is guard, and activemq_ha: none shares no directory"):
         broker(ha="none", fence="guard")
+
+
+FENCE_COMMAND = {"argv": ["/usr/local/sbin/end-node", "--now"], "timeout": 30, "secrets": {"TOKEN": "t0p secret"}}
+
+
+def test_a_fence_command_is_called_by_the_guard_and_its_secrets_have_a_file_of_their_own() -> None:
+    fenced = broker(fence="command", fence_command=FENCE_COMMAND)
+    line = words(value(unit(fenced), "ExecStart"))
+    called = line[line.index("--fence-command") + 1]
+    files = render(fenced, reveal=True)
+    current = service.paths(fenced).current
+    call = json.loads(files[called.removeprefix(f"{current}/")])
+    assert call == {
+        "argv": ["/usr/local/sbin/end-node", "--now"],
+        "timeout": 30,
+        "environment": {
+            "ACTIVEMQ_FENCE_HOST": "o-mq01-b.example.com",
+            "ACTIVEMQ_FENCE_PAIR": "o-mq01",
+            "ACTIVEMQ_FENCE_SECRETS": f"{current}/conf/fence-secrets.env",
+        },
+    }
+    assert files["conf/fence-secrets.env"] == b"TOKEN=t0p secret\n"
+    assert "conf/fence-secrets.env" in SECRET_FILES
+    hidden = render(fenced)
+    assert b"t0p" not in b"".join(hidden.values())
+    assert hidden["conf/fence-secrets.env"] == b"TOKEN=@activemq_fence_command.secrets.TOKEN@\n"
+
+
+def test_a_guard_with_generations_calls_no_command() -> None:
+    fenced = broker(fence="guard", fence_command=FENCE_COMMAND)
+    assert "--fence-command" not in value(unit(fenced), "ExecStart")
+    assert "conf/fence-command.json" not in render(fenced)
+
+
+@pytest.mark.parametrize(
+    ("command", "problem"),
+    [
+        (None, "activemq_fence is command, so activemq_fence_command must be set"),
+        ({"argv": []}, "activemq_fence_command.argv"),
+        ({"argv": ["end-node"]}, "which is no absolute path of a program"),
+        ({"argv": ["/bin/true"], "timeout": 0}, "activemq_fence_command.timeout"),
+        ({"argv": ["/bin/true"], "secrets": {"a b": "x"}}, "is not the name of an environment variable"),
+    ],
+)
+def test_a_fence_command_that_cannot_be_called_is_refused(command: Any, problem: str) -> None:
+    with pytest.raises(SettingsError, match=re.escape(problem)):
+        broker(fence="command", **({"fence_command": command} if command else {}))

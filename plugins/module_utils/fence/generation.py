@@ -33,6 +33,11 @@ PATIENCE = 2.0
 """Seconds that are waited for a broker that still writes. A guard ends its broker within a tenth of that."""
 
 
+def is_of_store(name: str) -> bool:
+    """Return whether a file of this name belongs to a kahaDB store: its journal or its index."""
+    return name in _INDEX or journal.FILE.fullmatch(name) is not None
+
+
 @dataclass(frozen=True)
 class Generation:
     """What was made.
@@ -59,35 +64,36 @@ def make_first(target: str) -> Generation:
     return Generation({}, "", 0, has_index=True)
 
 
-def make_generation(source: str, target: str, patience: float = PATIENCE) -> Generation:
+def make_generation(source: str, target: str, patience: float = PATIENCE, *, in_place: bool = False) -> Generation:
     """Make ``target`` of the generation ``source``, and sync it. What is there of an earlier try is removed first.
 
+    ``in_place``: the source is the store's own directory, in which there are other directories.
     While the files still change, the copy is made again; after ``patience`` seconds it is made without the index.
     Raises FenceError for what is no kahaDB store alone, OSError, for instance on a full volume.
     """
     deadline = time.monotonic() + patience
     while True:
         disk.remove_tree(target)
-        before = _settled(source)
+        before = _settled(source, in_place=in_place)
         last = time.monotonic() > deadline
         made = _make(source, target, list(before), with_index=not last)
-        if last or _looks_of(source) == before:
+        if last or _looks_of(source, in_place=in_place) == before:
             disk.sync_directory(target)
             return made
 
 
-def _settled(source: str) -> dict[str, tuple[int, int, int]]:
-    looks = _looks_of(source)
+def _settled(source: str, *, in_place: bool) -> dict[str, tuple[int, int, int]]:
+    looks = _looks_of(source, in_place=in_place)
     time.sleep(SETTLING)
     return looks
 
 
-def _looks_of(source: str) -> dict[str, tuple[int, int, int]]:
+def _looks_of(source: str, *, in_place: bool) -> dict[str, tuple[int, int, int]]:
     """Return inode, size and time of change of each file, by name."""
     found = {}
     with os.scandir(source) as entries:
         for entry in entries:
-            if entry.name in _SKIPPED:
+            if entry.name in _SKIPPED or (in_place and not is_of_store(entry.name)):
                 continue
             if not entry.is_file(follow_symlinks=False):
                 raise FenceError(

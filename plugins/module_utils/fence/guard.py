@@ -8,6 +8,12 @@ The broker's configuration names ``DIRECTORY/store`` as its store: a link, first
 the broker starts, checks its configuration, and waits as any standby does. When the guard has the pair's lock and
 a generation of the store is its own, it moves the link; the broker's next try takes the lock of that generation.
 The guard looks at the store while the broker serves, and kills it once another guard has claimed it.
+
+With ``--fence-command FILE`` there are no generations: the link leads to the store itself, once the broker of the other
+node is known to be dead, because its guard wrote that down, the command of FILE ended it, or a person said so.
+
+    guard --store STORE --confirm NUMBER     the broker that claimed NUMBER is dead
+    guard --store STORE --unfence            both brokers are stopped: make the store one of brokers without a guard
 """
 
 from __future__ import annotations
@@ -24,20 +30,28 @@ import subprocess
 import sys
 import time
 import zlib
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as LateError
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..install import disk
-from .decision import Action, Claim, Fence, Look, Step
-from .generation import make_first, make_generation
+from .decision import Action, Claim, CommandFence, Fence, Look, Step, claim_in_place
+from .fence_command import FenceCommand, read_fence_command
+from .generation import Generation, make_first, make_generation
+from .in_place import claim_found_store, move_aside, note_node, unfence
 from .old_generations import tidy
-from .shared_store import SHARED_LINK, FenceError, SharedStore
+from .shared_store import BARRIER, SHARED_LINK, FenceError, SharedStore
+
+if TYPE_CHECKING:
+    AnyFence = Fence | CommandFence
 
 LOOK_INTERVAL = 0.05
 """Seconds between two looks of a guard whose broker serves: how long that may run on once the other node claims."""
 TRY_INTERVAL = 0.1
 """Seconds between two tries for the pair's lock."""
+FENCE_INTERVAL = 10.0
+"""Seconds until the fence command is called again that failed."""
 RETRY_INTERVAL = 1.0
 """Seconds until a guard tries again that had the lock and could not make or claim a generation."""
 LOOK_TIMEOUT = 20.0
@@ -57,25 +71,52 @@ def main() -> NoReturn:
     parser = argparse.ArgumentParser(prog="guard", description="Run a broker behind a fence.")
     parser.add_argument("--store", required=True)
     parser.add_argument("--local")
+    parser.add_argument("--fence-command")
     parser.add_argument("--tidy", action="store_true")
+    parser.add_argument("--unfence", action="store_true")
+    parser.add_argument("--confirm", type=int)
     parser.add_argument("command", nargs="*")
     options = parser.parse_args()
     try:
-        status = (
-            _tidy_store(options.store) if options.tidy else Guard(options.store, options.local).run(options.command)
-        )
-    except (FenceError, OSError) as error:
-        _say(f"{'old generations are kept for now' if options.tidy else 'the broker is not started'}: {error}")
+        if options.tidy:
+            status = _say_all(tidy(SharedStore(options.store)))
+        elif options.unfence:
+            status = _say_all(unfence(options.store))
+        elif options.confirm:
+            status = _say_all(confirm(options.store, options.confirm))
+        else:
+            command = read_fence_command(options.fence_command) if options.fence_command else None
+            status = Guard(options.store, options.local, command).run(options.command)
+    except (FenceError, OSError, ValueError) as error:
+        _say(f"{_not_done(options)}: {error}")
         status = 1
     # Not by way of sys.exit, which waits for a look at a store that does not answer.
     os._exit(status)
 
 
-def _tidy_store(store: str) -> int:
-    """Remove what can go of a store's old generations, and say so; return the exit status 0."""
-    for sentence in tidy(SharedStore(store)):
+def _not_done(options: argparse.Namespace) -> str:
+    if options.tidy:
+        return "old generations are kept for now"
+    return "nothing was changed" if options.unfence or options.confirm else "the broker is not started"
+
+
+def _say_all(sentences: Iterable[str]) -> int:
+    for sentence in sentences:
         _say(sentence)
     return 0
+
+
+def confirm(directory: str, number: int) -> Iterator[str]:
+    """Note that the broker which claimed a number is dead, as a person has made sure; yield what was done.
+
+    Raises FenceError where that number is not the highest, OSError.
+    """
+    store = SharedStore(directory)
+    highest = store.look().number
+    if highest != number:
+        raise FenceError(f"{number} is not the highest claim of {directory}, which is {highest}")
+    store.note_end(number)
+    yield f"the broker of claim {number} counts as dead: the other node may serve"
 
 
 def _exit_status(code: int) -> int:
@@ -118,10 +159,14 @@ def _own_program() -> list[str]:
 
 
 class Guard:
-    """One guard and its broker. ``store`` is the shared directory, ``local`` one on the host's own disk."""
+    """One guard and its broker. ``store`` is the shared directory, ``local`` one on the host's own disk.
 
-    def __init__(self, store: str, local: str) -> None:
+    Without a ``command`` each take-over makes a generation of the store; with one the store stays as it stands.
+    """
+
+    def __init__(self, store: str, local: str, command: FenceCommand | None = None) -> None:
         self._store = SharedStore(store)
+        self._command = command
         self._local = local
         self._link = os.path.join(local, "store")
         self._gate = os.path.join(local, "gate")
@@ -133,6 +178,7 @@ class Guard:
         self._tidier: subprocess.Popen[bytes] | None = None
         self._tidy_at = time.monotonic() + FIRST_TIDY
         self._ended_before = 0
+        self._both_have_guards = False
 
     def run(self, command: list[str]) -> int:
         """Start the broker at the gate, and serve as its guard until it has ended; return the exit status.
@@ -142,13 +188,14 @@ class Guard:
         os.makedirs(self._local, 0o750, exist_ok=True)
         alive = self._only_one()
         self._node = self._read_node()
-        self._store.prepare()
+        self._prepare()
         disk.point(os.path.join(self._local, SHARED_LINK), self._store.directory)
         self._close_gate()
         self._broker = _start(command, (alive,))
         signal.signal(signal.SIGTERM, lambda *_: self._send(signal.SIGTERM))
         try:
-            return _exit_status(self._watch(Fence(self._node), self._broker))
+            fence = CommandFence(self._node) if self._command else Fence(self._node)
+            return _exit_status(self._watch(fence, self._broker))
         finally:
             self._kill()
             self._store.unlock()
@@ -156,7 +203,19 @@ class Guard:
             with contextlib.suppress(OSError, FenceError):
                 self._note_ends(self._store.look().number)
 
-    def _watch(self, fence: Fence, broker: subprocess.Popen[bytes]) -> int:
+    def _prepare(self) -> None:
+        self._store.prepare()
+        if self._command is None:
+            self._both_have_guards = note_node(self._store, self._node)
+            return
+        highest = self._store.highest()
+        if (highest and not highest.is_in_place) or os.path.isdir(os.path.join(self._store.directory, BARRIER)):
+            raise FenceError(
+                f"guards made generations in {self._store.directory}, and activemq_fence is command: "
+                f"stop both brokers, and run {' '.join(_own_program())} --store {self._store.directory} --unfence"
+            )
+
+    def _watch(self, fence: AnyFence, broker: subprocess.Popen[bytes]) -> int:
         while True:
             step = fence.next(self._look())
             _tell_systemd("WATCHDOG=1")
@@ -171,7 +230,8 @@ class Guard:
                     raise
                 _say(f"it cannot {step.action.value}: {error}")
                 self._store.unlock()
-                fence, pause = fence.claimed(), RETRY_INTERVAL
+                fence = fence.claimed()
+                pause = FENCE_INTERVAL if step.action is Action.FENCE else RETRY_INTERVAL
                 self._drop_building()
                 self._tidy_at = 0.0
             if pause:
@@ -188,34 +248,42 @@ class Guard:
             _say(f"the store cannot be seen: {error or 'it does not answer'}")
             return Look(holds_lock=False, highest=None)
 
-    def _carry_out(self, fence: Fence, step: Step) -> tuple[Fence, float]:
+    def _carry_out(self, fence: AnyFence, step: Step) -> tuple[AnyFence, float]:
         """Carry out a step; return what is known now, and the seconds until the next look."""
         if step.action is Action.WAIT:
             return self._wait(fence, step.number)
-        if step.action is Action.BUILD:
+        if step.action is Action.BUILD and isinstance(fence, Fence):
             self._build(step.number)
             return fence.built(step.number), 0.0
+        if step.action is Action.FENCE:
+            self._fence_other(step.number)
+            return fence, 0.0
         if step.action is Action.CLAIM:
             self._claim(step.number)
-            return fence.claimed(), 0.0
+            return fence.claimed(step.number), 0.0
         if step.action is Action.ADMIT:
             self._admit(step.number)
             return fence.admitted(step.number), 0.0
         return fence, LOOK_INTERVAL
 
-    def _wait(self, fence: Fence, number: int) -> tuple[Fence, float]:
+    def _wait(self, fence: AnyFence, number: int) -> tuple[AnyFence, float]:
         """Try to get the lock. What was built before is old: somebody else may have written meanwhile."""
         self._note_ends(number)
         has_it = self._store.try_lock(self._token)
+        if has_it and self._command is None and not self._store.bar_unguarded():
+            self._store.unlock()  # A broker without a guard serves: this node waits for that, as for any other.
+            has_it = False
         return fence.claimed(), 0.0 if has_it else TRY_INTERVAL
 
     def _build(self, number: int) -> None:
         """Make a generation where only this node's guard makes one."""
+        if not number and claim_found_store(self._store):
+            return
         target = self._store.building(self._node)
         began = time.monotonic()
         _tell_systemd(f"WATCHDOG_USEC={_BUILD_TIMEOUT * 1_000_000}")
         try:
-            made = make_generation(self._path_of(number), target) if number else make_first(target)
+            made = self._make(number, target)
         finally:
             _tell_systemd(f"WATCHDOG_USEC={os.environ.get('WATCHDOG_USEC', '')}")
         claim = Claim(number + 1, self._node, f"{number + 1}-{secrets.token_hex(16)}")
@@ -224,6 +292,28 @@ class Guard:
             f"generation {claim.number} was made in {time.monotonic() - began:.3f} s: {made.links} files linked, "
             f"{len(made.ends)} copied, {'with' if made.has_index else 'without'} its index"
         )
+
+    def _make(self, number: int, target: str) -> Generation:
+        if not number:
+            return make_first(target)
+        source = self._store.read_claim(number)[0]
+        path = self._store.generation(source.directory)
+        return make_generation(path, target, in_place=path == self._store.directory)
+
+    def _fence_other(self, number: int) -> None:
+        """Have the other node's broker ended by the operator's command, and note that it is dead."""
+        if self._command is None:
+            raise FenceError("no fence command was given")
+        began = time.monotonic()
+        _say(f"{self._command.host} may still write: {self._command.argv[0]} is to end it")
+        if why := self._command.run(lambda: _tell_systemd("WATCHDOG=1")):
+            raise FenceError(
+                f"{why}, so {self._command.host} may still write into {self._store.directory}. It is tried again. "
+                f"Once you are sure that its broker is dead, say so: {' '.join(_own_program())} --store "
+                f"{self._store.directory} --confirm {number}"
+            )
+        self._store.note_end(number)
+        _say(f"{self._command.host} was fenced in {time.monotonic() - began:.1f} s")
 
     def _drop_building(self) -> None:
         """Remove what was made and has no number: its room may be what is missing."""
@@ -234,6 +324,10 @@ class Guard:
         return self._store.generation(self._store.read_claim(number)[0].directory)
 
     def _claim(self, number: int) -> None:
+        if self._command is not None:
+            if not self._store.claim(claim_in_place(number, self._node), {"claimed": time.time()}):
+                raise FenceError(f"another guard has claimed number {number}")
+            return
         if self._built is None or self._built[0].number != number:
             raise FenceError(f"no generation {number} was made")
         (claim, told), self._built = self._built, None
@@ -250,10 +344,12 @@ class Guard:
         path = self._path_of(number)
         if not os.path.isdir(path):
             raise FenceError(f"{path} is gone, which is in force: put it back from a backup")
+        if self._command is None:
+            move_aside(self._store, number)
         self._store.sync_claims()
         disk.point(self._link, path)
         self._tidy_at = time.monotonic() + FIRST_TIDY
-        _say(f"the broker is let into generation {number}")
+        _say(f"the broker is let into {'the store, by claim' if self._command else 'generation'} {number}")
 
     # -- old generations ----------------------------------------------------------------------
 
@@ -262,13 +358,18 @@ class Guard:
 
         Only for a broker that is at the gate, or dead.
         """
-        if highest != self._ended_before:
-            for number in self._store.generations_by_number():
-                if number >= highest or self._store.has_ended(number):
-                    continue
-                if self._store.read_claim(number)[0].node == self._node:
-                    self._store.note_end(number)
-            self._ended_before = highest
+        if highest == self._ended_before:
+            return
+        dead = {self._node, ""} if self._both_have_guards else {self._node}
+        for number in self._store.generations_by_number():
+            is_over = number < highest and not self._store.has_ended(number)
+            if is_over and self._store.read_claim(number)[0].node in dead:
+                self._store.note_end(number)
+        claim = self._store.read_claim(highest)[0]
+        # A claim of the store as it stands serves one start of a broker.
+        if claim.is_in_place and claim.node == self._node:
+            self._store.note_end(highest)
+        self._ended_before = highest
 
     def _tidy(self) -> None:
         """Remove old generations now and then, in another process: a look must not wait for it, nor fail with it."""

@@ -11,14 +11,16 @@ from ..host import untrusted_paths
 from ..install import configuration_archive, disk
 from ..install.program_archive import pack
 from ..kahadb import journal, openwire_message
-from . import decision, generation, guard, old_generations, shared_store
+from . import decision, fence_command, generation, guard, in_place, old_generations, shared_store
 
 _PARTS: tuple[ModuleType, ...] = (
     configuration_archive,
     decision,
     disk,
+    fence_command,
     generation,
     guard,
+    in_place,
     journal,
     old_generations,
     openwire_message,

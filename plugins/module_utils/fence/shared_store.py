@@ -3,6 +3,7 @@
 """The files by which the guards of a pair agree, in the directory of a fenced store.
 
     STORE/lock/                 a directory where a broker without a guard looks for its lock: so it waits for ever
+                                (not with activemq_fence: command, where it is the lock of the broker that serves)
     STORE/fence/lock            the pair's lock; its content is the token of the guard that took it last
     STORE/fence/claims/N        who made generation N, and from which files; made once, never changed
     STORE/fence/ended/N         the broker that wrote generation N is proved dead
@@ -28,8 +29,7 @@ from contextlib import suppress
 from typing import Any
 
 from ..install import disk
-from ..kahadb import journal
-from .decision import Claim, Look
+from .decision import IN_PLACE, Claim, Look
 
 _NUMBER = re.compile(r"[1-9][0-9]{0,8}")
 _DIRECTORY = re.compile(r"[1-9][0-9]{0,8}-[0-9a-f]{8,64}")
@@ -40,6 +40,8 @@ _LONGEST_TOKEN = 128
 # Linux: a lock of the open file, not of the process, which would lose it by closing any descriptor of the file.
 _F_OFD_SETLK = 37
 _FLOCK = struct.Struct("hhqqi4x")
+BARRIER = "lock"
+"""The name, in a store, of the file that a broker without a guard locks, and of the directory at which it waits."""
 SHARED_LINK = "shared"
 """The link beside the one that the broker's configuration names: it leads to the directory of the fenced store."""
 _NOTE = """\
@@ -84,37 +86,48 @@ class SharedStore:
         self._token = ""
 
     def prepare(self) -> None:
-        """Make what is missing of the directories. Raises FenceError for a store of a broker without a guard."""
-        loose = [name for name in os.listdir(self.directory) if name == "db.data" or journal.FILE.fullmatch(name)]
-        if loose:
-            raise FenceError(
-                f"{self.directory} holds a store that no guard made ({loose[0]}), which is not taken over: "
-                "set activemq_fence to none, or begin with an empty directory"
-            )
-        tombstone = os.path.join(self.directory, "lock")
-        if os.path.isfile(tombstone):
-            self._remove_unused(tombstone)
+        """Make what is missing of the directories."""
         fence = os.path.dirname(self._claims)
-        for directory in (tombstone, fence, self._claims, self._ended, self._behind, self._replayed, self.generations):
+        for directory in (fence, self._claims, self._ended, self._behind, self._replayed, self.generations):
             with suppress(FileExistsError):
                 os.mkdir(directory, 0o750)
-        with suppress(FileExistsError):
-            disk.write_file(os.path.join(tombstone, "README"), _NOTE.encode(), 0o644, disk.Owner())
-        for directory in (self._ended, self._claims, fence, tombstone, self.directory):
+        for directory in (self._ended, self._claims, fence, self.directory):
             disk.sync_directory(directory)
 
-    def _remove_unused(self, lock: str) -> None:
-        """Remove the lock's file of an empty store. Raises FenceError where a broker without a guard has locked it."""
-        descriptor = os.open(lock, os.O_RDWR | os.O_NOFOLLOW)
+    def bar_unguarded(self) -> bool:
+        """Put a directory where brokers without a guard look for their lock; return False while one of them holds it.
+
+        Only who holds the pair's lock may call this.
+        """
+        barrier = os.path.join(self.directory, BARRIER)
+        if os.path.isdir(barrier):
+            return True
+        descriptor = os.open(barrier, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o640)
         try:
             _lock(descriptor)
-            os.unlink(lock)
+            os.unlink(barrier)
         except OSError as error:
             if error.errno not in _LOCKED:
                 raise
-            raise FenceError(f"a broker without a guard has locked {lock}: stop it") from None
+            return False
         finally:
             os.close(descriptor)
+        try:
+            os.mkdir(barrier, 0o750)
+        except FileExistsError:
+            return False  # A broker has made its lock meanwhile.
+        disk.write_file(os.path.join(barrier, "README"), _NOTE.encode(), 0o644, disk.Owner())
+        disk.sync_directory(barrier)
+        disk.sync_directory(self.directory)
+        return True
+
+    def admit_unguarded(self) -> None:
+        """Remove the directory at which brokers without a guard wait."""
+        barrier = os.path.join(self.directory, BARRIER)
+        if os.path.isdir(barrier):
+            disk.remove(os.path.join(barrier, "README"))
+            os.rmdir(barrier)
+            disk.sync_directory(self.directory)
 
     # -- the lock -----------------------------------------------------------------------------
 
@@ -168,7 +181,8 @@ class SharedStore:
 
     def look(self) -> Look:
         """Return what a guard decides on."""
-        return Look(self.holds_lock(), self.highest())
+        highest = self.highest()
+        return Look(self.holds_lock(), highest, highest is not None and self.has_ended(highest.number))
 
     def highest(self) -> Claim | None:
         """Return the claim with the highest number; None where there is none. Raises FenceError for a broken one."""
@@ -197,7 +211,8 @@ class SharedStore:
         content = json.dumps({**told, "number": claim.number, "node": claim.node, "directory": claim.directory})
         draft = self._draft(self._claims, claim.number, claim.node, content)
         # From here on no room is needed: on a full volume nothing is left behind that has no claim.
-        disk.rename(self.building(claim.node), self.generation(claim.directory))
+        if not claim.is_in_place:
+            disk.rename(self.building(claim.node), self.generation(claim.directory))
         return self._publish(draft, claim.number, content)
 
     def sync_claims(self) -> None:
@@ -265,8 +280,10 @@ class SharedStore:
         return dict(sorted(found.items()))
 
     def generation(self, directory: str) -> str:
-        """Return the path of a generation's directory."""
-        return os.path.join(self.generations, directory)
+        """Return the path of a generation's directory; the store's own for files that still are where they were."""
+        path = os.path.join(self.generations, directory)
+        is_in_place = directory.endswith(f"-{IN_PLACE}") and not os.path.isdir(path)
+        return self.directory if is_in_place else path
 
     def building(self, node: str) -> str:
         """Return the path where the guard of a node makes a generation, before that has a number."""

@@ -20,7 +20,7 @@ from ..install.configuration_archive import InstallError
 from ..install.disk import Owner
 from ..install.pending_restart import PendingRestart
 from ..kahadb.store_marker import read_marker
-from .broker_configuration import FENCED, has_messages
+from .broker_configuration import has_messages
 from .process import Process, open_files, status_field, uptime
 from .system_accounts import Account, AccountError, own_account, run_as
 from .untrusted_paths import Directory, open_directory
@@ -154,7 +154,7 @@ def _look_at(store: str, root: int | None) -> dict[str, Any]:
 
 def _access(directory: Directory) -> str:
     """Return why the store's lock file cannot be opened for locking; empty when it can. It is not locked here."""
-    if FENCED in directory.names():
+    if directory.is_directory("lock"):
         with directory.subdirectory("fence") as fence:
             return _access(fence)
     try:

@@ -8,7 +8,7 @@ import os
 from contextlib import suppress
 from typing import Any
 
-from ..host.broker_configuration import FENCED, has_messages
+from ..host.broker_configuration import has_messages
 from ..host.system_accounts import Account, account_for, account_to_rename_as, is_account, own_account, run_as
 from ..host.untrusted_paths import Directory, open_directory
 from ..install.configuration_archive import InstallError
@@ -37,7 +37,8 @@ def _look_into(directory: str) -> dict[str, Any]:
         found = {
             "exists": True,
             "used": has_messages(directory),
-            "fenced": store.exists(FENCED),
+            # A fenced store has a directory where brokers without a guard look for their lock.
+            "fenced": store.is_directory("lock"),
             "marked": read_marker(store),
         }
     return found

@@ -46,6 +46,13 @@ def store_section(fleet: Fleet, broker: Broker) -> Section:
     return Section("store", "Its store and its lock", (*_store(broker), *_limits(broker)))
 
 
+_FENCES = {
+    "guard": "a guard: each take-over goes on with files of its own, so a node that froze and thaws hurts nothing",
+    "command": "a command: a node serves only once the other one is known to have ended, by record, by "
+    "activemq_fence_command, or because a person says so",
+}
+
+
 def _store(broker: Broker) -> Iterator[Entry]:
     if broker.profile.has_database_lease:
         return _shared_jdbc(broker)
@@ -67,8 +74,7 @@ def _shared_file(broker: Broker) -> Iterator[Entry]:
     marker = f"{STORE_MARKER} in it must name {broker.pair}, else the unit does not start the broker"
     yield Entry("marker", marker, why="a missing mount must not become two stores")
     if broker.has_guard:
-        text = "a guard: each take-over goes on with files of its own, so a node that froze and thaws hurts nothing"
-        yield variable_entry(broker.settings, "fence", "fence", text)
+        yield variable_entry(broker.settings, "fence", "fence", _FENCES[broker.settings.fence])
     acquire = locking.get("acquire")
     tried = (
         f"a standby tries to take it every {acquire} ms" if acquire else "a standby tries to take it again and again"

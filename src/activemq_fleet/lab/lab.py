@@ -13,6 +13,7 @@ from typing import Self
 
 from activemq_fleet.addresses import Address
 from activemq_fleet.errors import LabError, LinksDownError
+from activemq_fleet.fence.in_place import unfence
 from activemq_fleet.host.judge import BrokerState
 from activemq_fleet.host.timeouts import LAB_READY
 from activemq_fleet.inventory import InventoryData, read_inventory
@@ -343,6 +344,7 @@ class Lab:
         hosts = self._hosts
         for pair in hosts.fleet.pairs.values():
             check_pair(hosts, pair)
+            self._remove_fence(pair)
         for broker in hosts.fleet.brokers:
             if not hosts.is_alive(broker):
                 hosts.check_ports(broker)
@@ -354,6 +356,13 @@ class Lab:
         except BaseException:
             self._down()
             raise
+
+    def _remove_fence(self, pair: Pair) -> None:
+        """Make generations the store itself again, for a pair that has no guards any more and does not run."""
+        broker = pair.brokers[0]
+        is_fenced = broker.shared_directory and broker.settings.fence != "guard"
+        if is_fenced and not any(self._hosts.is_alive(node) for node in pair.brokers):
+            unfence(broker.store_directory)
 
     def _observe_all(self) -> dict[str, BrokerSnapshot]:
         """Return a snapshot of every broker, by inventory name, in the order of the inventory."""

@@ -21,8 +21,8 @@ class SharedStore:
     """A pair's shared store as one of its hosts sees it.
 
     ``marked`` holds the lines of the marker, None where there is none. ``mounted``: the directory,
-    or one above it other than the root, is a mount point. ``fenced``: it holds generations of a guard; ``guard``: the
-    inventory asks for a guard.
+    or one above it other than the root, is a mount point. ``fenced``: brokers work in generations of it; ``fence``:
+    what the inventory asks for (``activemq_fence``).
     """
 
     host: str
@@ -33,7 +33,7 @@ class SharedStore:
     used: bool
     marked: tuple[str, ...] | None = None
     fenced: bool = False
-    guard: bool = False
+    fence: str = "none"
 
 
 def stores_to_mark(stores: Iterable[SharedStore], sizes: Mapping[str, int]) -> dict[str, tuple[str, ...]]:
@@ -60,15 +60,10 @@ def _problem(pair: str, seen: Sequence[SharedStore], size: int) -> str | None:
                 f"{store.host}: {store.directory} is the store of {named}, not of {pair}: set activemq_store_directory"
             )
     for store in seen:
-        if store.fenced and not store.guard:
+        if store.fenced and store.fence != "guard":
             return (
                 f"{store.host}: guards made the store in {store.directory}, and a broker without one waits for ever: "
-                "set activemq_fence to guard"
-            )
-        if store.used and store.guard and not store.fenced:
-            return (
-                f"{store.host}: {store.directory} holds a store that no guard made, which is not taken over: "
-                "set activemq_fence to none, or activemq_store_directory to a new directory"
+                f"set activemq_fence to guard, or run the playbook unfence for {pair} first"
             )
     if marked and len(marked) < len(seen):
         other = next(store for store in seen if store.marked is None)

@@ -6,7 +6,7 @@ The same input gives the same bytes; Ansible, the command line and Spark call th
 from __future__ import annotations
 
 from activemq_fleet.errors import SettingsError
-from activemq_fleet.render import console, service
+from activemq_fleet.render import console, fence, service
 from activemq_fleet.render.activemq_xml import activemq_xml
 from activemq_fleet.render.agent import CONFIGURATION, PASSWORD, agent_files, clients_of
 from activemq_fleet.render.balancer import HAPROXY, balancer_files
@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 ACTIVEMQ_XML = "conf/activemq.xml"
-SECRET_FILES = frozenset({CREDENTIALS, HAPROXY, PASSWORD, CONFIGURATION, *console.SECRET_FILES})
+SECRET_FILES = frozenset({CREDENTIALS, HAPROXY, PASSWORD, CONFIGURATION, fence.SECRETS, *console.SECRET_FILES})
 """Paths of files that contain secrets, or that belong to a file that does."""
 _PUBLIC = ("systemd/", "jndi.properties")
 
@@ -44,6 +44,7 @@ def render(broker: Broker, *, reveal: bool = False) -> dict[str, bytes]:
     files = {
         CREDENTIALS: credentials(broker, secrets),
         **console.files(broker, secrets),
+        **fence.files(broker, secrets),
         ACTIVEMQ_XML: activemq_xml(broker),
         **service.files(broker),
     }

@@ -150,7 +150,10 @@ def guard_command(broker: Broker) -> tuple[str, ...]:
     if not broker.has_guard:
         return ()
     program = f"{_PROGRAMS}/{broker.settings.instance}-guard"
-    return (program, "--store", broker.store_directory, "--local", fence_directory(broker), "--")
+    command = (
+        ("--fence-command", f"{paths(broker).current}/conf/fence-command.json") if broker.calls_fence_command else ()
+    )
+    return (program, "--store", broker.store_directory, "--local", fence_directory(broker), *command, "--")
 
 
 def java(broker: Broker) -> str:

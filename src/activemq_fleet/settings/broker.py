@@ -131,6 +131,25 @@ class JdbcSettings(_Model):
     password: fields.Secret
 
 
+class FenceCommandSettings(_Model):
+    """The value of ``activemq_fence_command``: the program that makes sure that the other node's broker is dead.
+
+    ``timeout`` is in seconds. ``secrets`` are written to a file that the program is told of.
+    """
+
+    argv: Annotated[tuple[fields.Text, ...], Field(min_length=1)]
+    timeout: int = Field(default=60, ge=1, le=3600)
+    secrets: dict[
+        Annotated[str, fields.matching("[A-Z][A-Z0-9_]*", "is not the name of an environment variable")], fields.Secret
+    ] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _is_a_path(self) -> Self:
+        if not self.argv[0].startswith("/"):
+            raise ValueError(f"argv begins with {self.argv[0]!r}, which is no absolute path of a program")
+        return self
+
+
 class TlsSettings(_Model):
     """The value of ``activemq_tls``: keystore and truststore as paths on the brokers' hosts, and their passwords."""
 
@@ -175,7 +194,8 @@ class _Broker(_Model):
     broker_name: fields.Name | None = None
     ha: ProfileName = DEFAULT_PROFILE
     store_directory: fields.AbsolutePath | None = None
-    fence: Literal["guard", "none"] = "none"
+    fence: Literal["guard", "command", "none"] = "none"
+    fence_command: FenceCommandSettings | None = None
     jdbc: JdbcSettings | None = None
     lock_acquire_interval: int | None = Field(default=None, ge=100, le=3_600_000)
     lock_keepalive_interval: int | None = Field(default=None, ge=100, le=3_600_000)
@@ -254,10 +274,13 @@ class Settings(_Broker, _Host, BalancerSettings, AgentSettings):
         if self.install in ("jars", "package") and self.console:
             text = f"activemq_console is true, and activemq_install: {self.install} brings none: set it to false"
             raise ValueError(text)
-        if self.fence == "guard" and not self.profile.shares_store_directory:
+        if self.fence != "none" and not self.profile.shares_store_directory:
             raise ValueError(
-                f"activemq_fence is guard, and activemq_ha: {self.ha} shares no directory: set activemq_fence to none"
+                f"activemq_fence is {self.fence}, and activemq_ha: {self.ha} shares no directory: "
+                "set activemq_fence to none"
             )
+        if self.fence == "command" and self.fence_command is None:
+            raise ValueError("activemq_fence is command, so activemq_fence_command must be set")
         self._refuse_release_without_archive()
         if _has_default_password(self.network_username, self.network_password):
             raise ValueError("activemq_network_password is one that the releases ship: set another")

@@ -171,8 +171,13 @@ class Broker:
 
     @property
     def has_guard(self) -> bool:
-        """True where a guard stands before the broker's shared store (``activemq_fence: guard``)."""
-        return self.settings.fence == "guard" and self.profile.shares_store_directory
+        """True where a guard starts the broker (``activemq_fence: guard`` or ``command``)."""
+        return self.settings.fence != "none" and self.profile.shares_store_directory
+
+    @property
+    def calls_fence_command(self) -> bool:
+        """True where a take-over calls ``activemq_fence_command`` (``activemq_fence: command``)."""
+        return self.settings.fence == "command" and self.profile.shares_store_directory
 
     @property
     def unit(self) -> str:

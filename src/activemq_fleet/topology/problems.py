@@ -42,6 +42,11 @@ _SHARED_EQUAL: tuple[tuple[str, _Question, str], ...] = (
         "a broker without a guard and one with a guard have no common lock",
     ),
     (
+        "activemq_fence_command",
+        lambda b: b.settings.fence_command and (b.settings.fence_command.argv, b.settings.fence_command.timeout),
+        "a take-over would depend on which node dies",
+    ),
+    (
         "activemq_jdbc",
         lambda b: b.settings.jdbc and b.settings.jdbc.url,
         "two databases have no common lock: both nodes become active",

@@ -1,0 +1,68 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""Calls the operator's program that makes sure that the other node's broker is dead (``activemq_fence_command``)."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+_STEP = 0.5
+"""Seconds between two signs of life while the program runs."""
+
+
+@dataclass(frozen=True)
+class FenceCommand:
+    """A call of the program; ``timeout`` is in seconds.
+
+    ``environment`` is added to the caller's: ACTIVEMQ_FENCE_HOST, the host to fence by its inventory name,
+    ACTIVEMQ_FENCE_PAIR, and ACTIVEMQ_FENCE_SECRETS, the path of a file with a line NAME=VALUE for each secret.
+    """
+
+    argv: Sequence[str]
+    timeout: float
+    environment: Mapping[str, str]
+
+    @property
+    def host(self) -> str:
+        """The host that is to be fenced."""
+        return self.environment["ACTIVEMQ_FENCE_HOST"]
+
+    def run(self, sign_of_life: Callable[[], None]) -> str:
+        """Run the program, and call ``sign_of_life`` while it runs; return why it failed, empty where it exited with 0.
+
+        Exit status 0 means that the host's broker is dead and cannot write any more. One that takes too long is killed,
+        with all that it started.
+        """
+        try:
+            process = subprocess.Popen(
+                list(self.argv),
+                stdin=subprocess.DEVNULL,
+                env={**os.environ, **self.environment},
+                start_new_session=True,
+            )
+        except OSError as error:
+            return f"{self.argv[0]}: {error.strerror}"
+        deadline = time.monotonic() + self.timeout
+        while time.monotonic() < deadline:
+            sign_of_life()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                status = process.wait(_STEP)
+                return "" if status == 0 else f"{self.argv[0]} ended with {status}"
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        return f"{self.argv[0]} took longer than {self.timeout:g} s"
+
+
+def read_fence_command(path: str) -> FenceCommand:
+    """Read the call that is deployed with the broker's configuration. Raises OSError, ValueError."""
+    with open(path, "rb") as file:
+        content = json.loads(file.read())
+    return FenceCommand(content["argv"], content["timeout"], content["environment"])

@@ -1,0 +1,106 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""Makes generations of a store that brokers without a guard have used, and such a store of generations again."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+
+from ..install import disk
+from .decision import claim_in_place
+from .generation import is_of_store, make_generation
+from .old_generations import tidy
+from .shared_store import BARRIER, FenceError, SharedStore
+
+_BUILDER = "unfence"
+_NODES = 2
+
+
+def note_node(store: SharedStore, node: str) -> bool:
+    """Note that a guard of a node has started, so that its broker without a guard is dead; return whether both have."""
+    nodes = os.path.join(store.directory, "fence", "nodes")
+    os.makedirs(nodes, 0o750, exist_ok=True)
+    path = os.path.join(nodes, node)
+    if not os.path.exists(path):
+        disk.replace_file(path, b"", 0o640)
+    return len([name for name in os.listdir(nodes) if not name.startswith(".")]) >= _NODES
+
+
+def claim_found_store(store: SharedStore) -> bool:
+    """Claim number 1 for what brokers without a guard have left in the store; return False where there is nothing."""
+    if not _files_of(store):
+        return False
+    store.claim(claim_in_place(1, ""), {"found": time.time()})
+    return True
+
+
+def move_aside(store: SharedStore, number: int) -> None:
+    """Move the store's own files to the directory of their claim, once ``number``, which is a generation, is claimed.
+
+    A broker that still has them open writes on into them there, and nobody reads them but to name its messages.
+    """
+    names = _files_of(store)
+    if not names:
+        return
+    claims = (store.read_claim(earlier)[0] for earlier in range(number - 1, 0, -1))
+    claim = next((claim for claim in claims if claim.is_in_place), None)
+    if claim is None:
+        raise FenceError(f"{store.directory} holds {names[0]}, beside its generations: move it away, nobody uses it")
+    target = os.path.join(store.generations, claim.directory)
+    os.makedirs(target, 0o750, exist_ok=True)
+    for name in names:
+        os.rename(os.path.join(store.directory, name), os.path.join(target, name))
+    disk.sync_directory(target)
+    disk.sync_directory(store.directory)
+
+
+def unfence(directory: str) -> list[str]:
+    """Make the generation in force the store itself, for brokers without a guard; return what was done, in sentences.
+
+    For a pair whose brokers and guards are stopped on both hosts. It may be killed anywhere and called again. What only
+    an old generation holds stays there. Raises FenceError while a guard has the pair's lock, OSError.
+    """
+    store = SharedStore(directory)
+    if not os.path.isdir(os.path.join(directory, BARRIER)):
+        return [f"{directory} has no fence"]
+    if not store.try_lock(secrets.token_hex(16)):
+        raise FenceError(f"a guard has the lock of {directory}: stop the brokers of both nodes first")
+    try:
+        said = _put_in_place(store)
+        for number in store.generations_by_number():
+            if not store.has_ended(number):
+                store.note_end(number)
+        said += tidy(store)
+        # Guards that come one day say themselves which nodes have one.
+        disk.remove_tree(os.path.join(directory, "fence", "nodes"))
+        store.admit_unguarded()
+    finally:
+        store.unlock()
+    return said
+
+
+def _put_in_place(store: SharedStore) -> list[str]:
+    highest = store.highest()
+    if highest is None or highest.is_in_place:
+        return []
+    aside = f"{store.directory}/set-aside-{time.time():.0f}"
+    for name in _files_of(store):
+        # Of a run of this that was killed, or of a broker that thawed: no claim names it.
+        os.makedirs(aside, 0o750, exist_ok=True)
+        os.rename(os.path.join(store.directory, name), os.path.join(aside, name))
+    building = store.building(_BUILDER)
+    made = make_generation(store.generation(highest.directory), building)
+    for name in sorted(os.listdir(building)):
+        os.rename(os.path.join(building, name), os.path.join(store.directory, name))
+    disk.sync_directory(store.directory)
+    store.claim(claim_in_place(highest.number + 1, ""), made.to_dict())
+    store.sync_claims()
+    disk.remove_tree(building)
+    return [f"{store.directory} is a store without a fence, as generation {highest.number} was"]
+
+
+def _files_of(store: SharedStore) -> list[str]:
+    """Return the names of the kahaDB files in the store's own directory."""
+    return sorted(name for name in os.listdir(store.directory) if is_of_store(name))

@@ -1,0 +1,36 @@
+"""Render what a guard needs to call ``activemq_fence_command``: the call itself, and a file with its secrets."""
+
+from __future__ import annotations
+
+import json
+
+from activemq_fleet.render import service
+from activemq_fleet.render.secrets import Secrets
+from activemq_fleet.topology import Broker
+
+COMMAND, SECRETS = "conf/fence-command.json", "conf/fence-secrets.env"
+
+
+def files(broker: Broker, secrets: Secrets) -> dict[str, bytes]:
+    """Return the files of the fence command by path; none unless ``activemq_fence`` is ``command``.
+
+    The secrets' file has a line NAME=VALUE for each of ``activemq_fence_command.secrets``.
+    """
+    command = broker.settings.fence_command
+    if command is None or not broker.calls_fence_command:
+        return {}
+    current = service.paths(broker).current
+    call = {
+        "argv": list(command.argv),
+        "timeout": command.timeout,
+        "environment": {
+            "ACTIVEMQ_FENCE_HOST": broker.peer or "",
+            "ACTIVEMQ_FENCE_PAIR": broker.pair,
+            "ACTIVEMQ_FENCE_SECRETS": f"{current}/{SECRETS}",
+        },
+    }
+    lines = [
+        f"{name}={secrets.show(f'activemq_fence_command.secrets.{name}', value)}\n"
+        for name, value in command.secrets.items()
+    ]
+    return {COMMAND: (json.dumps(call, indent=1) + "\n").encode(), SECRETS: "".join(lines).encode()}

@@ -1,0 +1,87 @@
+"""A pair changes its fence, from none to guard to none to a command and to guard, and keeps its messages."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from activemq_fleet.errors import LabError
+from activemq_fleet.lab import Lab
+from tests.integration.conftest import LabOf
+from tests.integration.labs import pair, write_inventory
+from tests.situations import further
+from tests.stomp_clients import stomp_drain, stomp_send
+
+A, B = pair("orders")
+PAIR = "orders-mq01"
+NETWORK = {"network_username": "network", "network_password": "s3cret-network"}
+COMMAND = {"fence": "command", "fence_command": {"argv": ["/bin/false"]}}
+
+
+@pytest.mark.parametrize("release", ["6.3.1", *further("5.18.3", "5.8.0", "5.5.1")])
+def test_a_pair_keeps_its_messages_whichever_fence_it_gets(tmp_path: Path, lab_of: LabOf, release: str) -> None:
+    inventory = tmp_path / "inventory"
+    lab = lab_of(write_inventory(inventory, (A, B), release=release, **NETWORK))
+    sent: list[str] = []
+    ways: list[dict[str, Any]] = [{}, {"fence": "guard"}, {}, COMMAND, {"fence": "guard"}, COMMAND]
+    for number, variables in enumerate(ways):
+        write_inventory(inventory, (A, B), release=release, **NETWORK, **variables)
+        lab.up()
+        bodies = [f"{number}-{n}" for n in range(20)]
+        sent += stomp_send(lab.addresses(PAIR, "stomp"), "/queue/kept", bodies, lab.credentials(PAIR))
+    active = lab.wait_active(PAIR)
+    got = stomp_drain(lab.addresses(active, "stomp"), "/queue/kept", lab.credentials(PAIR), expected=len(sent))
+    assert got == sent
+
+
+def test_a_command_ends_a_node_that_stands_still_before_the_other_one_serves(tmp_path: Path, lab_of: LabOf) -> None:
+    """The command does what a power switch does: it kills the node's guard and broker."""
+    switch = tmp_path / "switch-off"
+    command = {"argv": [str(switch)], "secrets": {"TOKEN": "t0p-secret"}}
+    hosts = (A, B)
+    lab = lab_of(
+        write_inventory(
+            tmp_path / "inventory", hosts, release="6.3.1", fence="command", fence_command=command, **NETWORK
+        )
+    )
+    write_script(switch, "exit 1")
+    lab.up()
+    active = lab.wait_active(PAIR)
+    standby = B if active == A else A
+    stomp_send(lab.addresses(active, "stomp"), "/queue/kept", ["before"], lab.credentials(PAIR))
+    guard = guard_of(lab, active)
+    told = tmp_path / "told"
+    lab.pause(active)
+    fence = Path(lab.fleet.broker(active).store_directory, "fence")
+    (fence / "lock").unlink()
+    with pytest.raises(LabError):
+        lab.wait_state(standby, "active", timeout=5)
+    write_script(
+        switch,
+        "grep -q TOKEN=t0p-secret $ACTIVEMQ_FENCE_SECRETS || exit 2",
+        f"echo $ACTIVEMQ_FENCE_HOST > {told}",
+        f"kill -9 -- -{guard}",
+    )
+    lab.wait_state(standby, "active", timeout=60)
+    assert told.read_text().strip() == active
+    assert not lab.is_alive(active)
+    got = stomp_drain(lab.addresses(standby, "stomp"), "/queue/kept", lab.credentials(PAIR), expected=1)
+    assert got == ["before"]
+    numbers = [json.loads(path.read_text())["number"] for path in sorted((fence / "claims").iterdir())]
+    assert numbers == [1, 2]
+
+
+def write_script(path: Path, *lines: str) -> None:
+    path.write_text("\n".join(["#!/bin/bash", *lines, ""]))
+    path.chmod(0o755)
+
+
+def guard_of(lab: Lab, host: str) -> int:
+    """The process id of a node's guard, which leads the process group of guard and broker."""
+    (run,) = [status for status in lab.status() if status.host == host]
+    assert run.pid
+    return os.getpgid(run.pid)

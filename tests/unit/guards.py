@@ -1,0 +1,83 @@
+"""Guards as processes, each with a program in the broker's place that locks and waits as a broker does."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+GUARD = [sys.executable, "-m", "activemq_fleet.fence"]
+BROKER = """
+import fcntl, os, signal, sys, time
+link, log = sys.argv[1:]
+signal.signal(signal.SIGTERM, lambda *_: os._exit(143))
+while True:
+    try:
+        lock = open(f"{link}/lock", "a")
+        fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        time.sleep(0.02)
+        continue
+    with open(log, "a") as file:
+        print(os.getpid(), os.path.basename(os.path.realpath(link)), file=file, flush=True)
+    while True:
+        time.sleep(1)
+"""
+
+
+class Node:
+    """A guard with its broker; ``served`` are the numbers of the generations from which its brokers have served."""
+
+    def __init__(self, root: Path, name: str) -> None:
+        self.store, self.local, self.log = root / "store", root / name, root / f"{name}.log"
+        self.guard: subprocess.Popen[str] | None = None
+
+    def start(self, *options: str) -> subprocess.Popen[str]:
+        """Start the guard with its broker; ``options`` are the guard's."""
+        command = [sys.executable, "-c", BROKER, str(self.local / "store"), str(self.log)]
+        words = ["--store", str(self.store), "--local", str(self.local), *options, "--", *command]
+        self.guard = subprocess.Popen([*GUARD, *words], stdout=subprocess.PIPE, text=True)
+        return self.guard
+
+    def end(self) -> None:
+        """End guard and broker, frozen or not."""
+        if self.guard:
+            self.guard.send_signal(signal.SIGCONT)
+            self.guard.kill()
+            self.guard.wait()
+            if self.guard.stdout:
+                self.guard.stdout.close()
+
+    @property
+    def rows(self) -> list[list[str]]:
+        return [line.split() for line in self.log.read_text().splitlines()] if self.log.exists() else []
+
+    @property
+    def served(self) -> list[int]:
+        return [int(directory.partition("-")[0]) for _, directory in self.rows]
+
+    def waits(self) -> bool:
+        return (self.local / "gate/lock").exists()
+
+
+def until(holds: Callable[[], object], seconds: float = 60) -> None:
+    """Return once ``holds()`` is true; it fails after so many seconds."""
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def said_by(guard: subprocess.Popen[str]) -> str:
+    assert guard.stdout
+    return guard.stdout.read()
+
+
+def is_alive(pid: str) -> bool:
+    try:
+        return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False

@@ -1,0 +1,221 @@
+"""The ways between a store without a fence, one with generations, and one with a fence command."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from activemq_fleet.fence.generation import is_of_store
+from activemq_fleet.fence.guard import ENDED
+from activemq_fleet.fence.in_place import unfence
+from activemq_fleet.fence.shared_store import FenceError
+from tests.unit.guards import GUARD, Node, said_by, until
+from tests.unit.kahadb_journals import add, batch
+
+JOURNAL = batch(add("ID:1"), add("ID:2"))
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    (tmp_path / "store").mkdir()
+    return tmp_path / "store"
+
+
+@pytest.fixture
+def nodes(store: Path) -> Iterator[tuple[Node, Node]]:
+    nodes = Node(store.parent, "a"), Node(store.parent, "b")
+    yield nodes
+    for node in nodes:
+        node.end()
+
+
+def command_of(store: Path, script: str) -> str:
+    """The file of a fence command that runs a script."""
+    path = store.parent / "fence-command.json"
+    environment = {"ACTIVEMQ_FENCE_HOST": "b", "ACTIVEMQ_FENCE_PAIR": "x", "ACTIVEMQ_FENCE_SECRETS": "/x"}
+    path.write_text(json.dumps({"argv": ["/bin/sh", "-c", script], "timeout": 10, "environment": environment}))
+    return str(path)
+
+
+def files_of(directory: Path) -> set[str]:
+    return {path.name for path in directory.iterdir() if is_of_store(path.name)}
+
+
+def in_force(store: Path) -> Path:
+    number = max(int(path.name) for path in (store / "fence/claims").iterdir() if path.name.isdigit())
+    directory = json.loads((store / "fence/claims" / str(number)).read_text())["directory"]
+    path = store / "generations" / directory
+    return path if path.is_dir() else store
+
+
+# -- from none to guard -------------------------------------------------------------------------------
+
+
+def test_guards_take_a_store_over_once_its_broker_without_a_guard_has_ended(
+    store: Path, nodes: tuple[Node, Node]
+) -> None:
+    (store / "db-1.log").write_bytes(JOURNAL)
+    (store / "db.data").write_bytes(b"index")
+    with (store / "lock").open("w") as broker:
+        fcntl.lockf(broker, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        nodes[0].start()
+        until(nodes[0].waits)
+        with pytest.raises(AssertionError):
+            until(lambda: nodes[0].served, 1)
+        assert files_of(store) == {"db-1.log", "db.data"}
+    until(lambda: nodes[0].served == [2])
+    assert (store / "lock").is_dir()
+    assert files_of(store) == set()
+    assert files_of(in_force(store)) == {"db-1.log", "db.data"}
+    assert (in_force(store) / "db-1.log").read_bytes() == JOURNAL
+
+
+def test_what_a_store_held_before_its_fence_goes_when_both_nodes_have_guards(
+    store: Path, nodes: tuple[Node, Node]
+) -> None:
+    (store / "db-1.log").write_bytes(JOURNAL)
+    nodes[0].start()
+    until(lambda: nodes[0].served == [2])
+    assert (store / "generations/1-00000000").is_dir()
+    nodes[1].start()
+    until(nodes[1].waits)
+    until(lambda: not (store / "generations/1-00000000").exists())
+    assert (in_force(store) / "db-1.log").read_bytes() == JOURNAL
+
+
+# -- from guard to none, and back ----------------------------------------------------------------------
+
+
+def test_a_store_without_a_fence_has_what_the_generation_in_force_had_and_guards_may_come_again(
+    store: Path, nodes: tuple[Node, Node]
+) -> None:
+    (store / "db-1.log").write_bytes(JOURNAL)
+    guard = nodes[0].start()
+    until(lambda: nodes[0].served == [2])
+    with pytest.raises(FenceError, match="stop the brokers of both nodes first"):
+        unfence(str(store))
+    guard.terminate()
+    guard.wait(60)
+    assert any("is a store without a fence, as generation 2 was" in said for said in unfence(str(store)))
+    assert (store / "db-1.log").read_bytes() == JOURNAL
+    assert not (store / "lock").exists()
+    assert unfence(str(store)) == [f"{store} has no fence"]
+    nodes[0].start()
+    until(lambda: nodes[0].served == [2, 4])
+    assert (in_force(store) / "db-1.log").read_bytes() == JOURNAL
+
+
+@pytest.mark.parametrize("step", ["rename", "link", "rmdir", "unlink"])
+def test_taking_a_fence_away_may_be_killed_anywhere_and_done_again(
+    store: Path, nodes: tuple[Node, Node], step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (store / "db-1.log").write_bytes(JOURNAL)
+    guard = nodes[0].start()
+    until(lambda: nodes[0].served == [2])
+    guard.terminate()
+    guard.wait(60)
+
+    def killed(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, step, killed)
+        with pytest.raises(KeyboardInterrupt):
+            unfence(str(store))
+    unfence(str(store))
+    assert (store / "db-1.log").read_bytes() == JOURNAL
+    assert not (store / "lock").exists()
+
+
+# -- with a command -------------------------------------------------------------------------------------
+
+
+def test_a_node_that_ended_in_order_is_followed_without_the_command(store: Path, nodes: tuple[Node, Node]) -> None:
+    file = command_of(store, "exit 1")
+    a, b = nodes
+    guard = a.start("--fence-command", file)
+    until(lambda: a.rows)
+    b.start("--fence-command", file)
+    until(b.waits)
+    guard.terminate()
+    guard.wait(60)
+    until(lambda: b.rows)
+    assert (store / "lock").is_file()
+
+
+def test_a_frozen_node_is_ended_by_the_command_before_the_other_one_serves(
+    store: Path, nodes: tuple[Node, Node]
+) -> None:
+    a, b = nodes
+    pids = store.parent / "pids"
+    file = command_of(store, f"kill -9 $(cat {pids}) && sleep 0.2")
+    guard = a.start("--fence-command", file)
+    until(lambda: a.rows)
+    pids.write_text(f"{guard.pid} {a.rows[0][0]}")
+    b.start("--fence-command", file)
+    until(b.waits)
+    guard.send_signal(signal.SIGSTOP)
+    os.kill(int(a.rows[0][0]), signal.SIGSTOP)
+    (store / "fence/lock").unlink()
+    until(lambda: b.rows)
+    assert guard.wait(10) == -signal.SIGKILL
+
+
+def test_no_node_serves_when_the_command_fails_until_a_person_says_that_the_other_one_is_dead(
+    store: Path, nodes: tuple[Node, Node]
+) -> None:
+    a, b = nodes
+    file = command_of(store, "exit 1")
+    guard = a.start("--fence-command", file)
+    until(lambda: a.rows)
+    second = b.start("--fence-command", file)
+    until(b.waits)
+    guard.kill()
+    guard.wait()
+    with pytest.raises(AssertionError):
+        until(lambda: b.rows, 3)
+    confirm = [*GUARD, "--store", str(store), "--confirm"]
+    wrong = subprocess.run([*confirm, "7"], capture_output=True, text=True, check=False)
+    assert wrong.returncode == 1
+    assert f"nothing was changed: 7 is not the highest claim of {store}, which is 1" in wrong.stdout
+    subprocess.run([*confirm, "1"], check=True, capture_output=True)
+    until(lambda: b.rows)
+    b.end()
+    assert second.returncode is not None
+
+
+def test_a_store_of_generations_is_refused_to_a_guard_with_a_command(store: Path, nodes: tuple[Node, Node]) -> None:
+    guard = nodes[0].start()
+    until(lambda: nodes[0].served == [1])
+    guard.terminate()
+    guard.wait(60)
+    second = nodes[0].start("--fence-command", command_of(store, "exit 0"))
+    assert second.wait(60) == 1
+    assert "guards made generations" in said_by(second)
+    unfence(str(store))
+    nodes[0].start("--fence-command", command_of(store, "exit 0"))
+    until(lambda: len(nodes[0].rows) == 2)
+
+
+def test_guards_with_generations_follow_guards_with_a_command(store: Path, nodes: tuple[Node, Node]) -> None:
+    guard = nodes[0].start("--fence-command", command_of(store, "exit 1"))
+    until(lambda: nodes[0].rows)
+    (store / "db-1.log").write_bytes(JOURNAL)
+    nodes[1].start()
+    until(nodes[1].waits)
+    guard.send_signal(signal.SIGSTOP)
+    os.kill(int(nodes[0].rows[0][0]), signal.SIGSTOP)
+    (store / "fence/lock").unlink()
+    (store / "lock").unlink()
+    until(lambda: nodes[1].served == [2])
+    os.kill(int(nodes[0].rows[0][0]), signal.SIGCONT)
+    guard.send_signal(signal.SIGCONT)
+    assert guard.wait(60) == ENDED
+    assert (in_force(store) / "db-1.log").read_bytes() == JOURNAL
