@@ -41,7 +41,7 @@ class ActionModule(ActionBase):
                 self._remove_tmp_path(self._connection._shell.tmpdir)
             facts = self._facts(host, arguments["about"], result)
             target = os.path.join(directory, host)
-            collected.land(f"{place}/archive", facts, place, target, arguments["megabytes"] << 20)
+            collected.unpack_evidence(f"{place}/archive", facts, place, target, arguments["megabytes"] << 20)
         for line in [f"{what['path']} was left out: {what['why']}" for what in result["left_out"]] + result["notes"]:
             self._display.warning(f"{host}: {line}")
         keep = ("files", "left_out", "notes")

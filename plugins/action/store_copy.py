@@ -64,7 +64,7 @@ class ActionModule(ActionBase):
         if shutil.disk_usage(spool).free < needed + _SPARE:
             raise InstallError(f"the controller needs {needed >> 20} MiB below {spool}")
         for name in arguments["missing"]:
-            self._fetch_file(arguments, variables, name, spool / store_copy.flat(name))
+            self._fetch_file(arguments, variables, name, spool / store_copy.spool_name(name))
         return {"changed": bool(arguments["missing"])}
 
     def _fetch_file(self, arguments: dict[str, Any], variables: dict[str, Any], name: str, path: Path) -> None:
@@ -87,7 +87,7 @@ class ActionModule(ActionBase):
         """Send the spooled files to the host, which verifies each file when it is complete; then delete the spool."""
         files, spool = arguments["files"], _spool(arguments)
         for name, begun in arguments["missing"].items():
-            path = spool / f"{store_copy.flat(name)}.from-{begun}"
+            path = spool / f"{store_copy.spool_name(name)}.from-{begun}"
             offset = int(begun)
             with path.open("rb") as file:
                 while data := file.read(store_copy.CHUNK):
@@ -98,7 +98,7 @@ class ActionModule(ActionBase):
                         path.unlink(missing_ok=True)  # it may be what is wrong: it is fetched again
                         raise
                     offset += len(data)
-        store_copy.tidy(str(spool))
+        store_copy.remove_spool(str(spool))
         return {"changed": bool(arguments["missing"])}
 
     def _module(self, arguments: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:

@@ -77,11 +77,11 @@ def act(parameters: dict[str, Any], _check: bool) -> dict[str, Any]:
     base, unit, what = (parameters[name] for name in ("base", "unit", "act"))
     result: dict[str, Any] = {"changed": what in ("kill", "pause", "stop")}
     if what == "started":
-        result |= fault_injection.started(base, parameters["wait"])
+        result |= fault_injection.wait_for_start(base, parameters["wait"])
     elif what == "resume":
-        result |= fault_injection.resume(base, unit)
+        result |= fault_injection.resume_broker(base, unit)
     elif what != "stay":
-        result |= fault_injection.inject(base, unit, what, parameters["again"])
+        result |= fault_injection.inject_fault(base, unit, what, parameters["again"])
     elif unit:
         fault_injection.cancel_return_timer(unit)
     return result

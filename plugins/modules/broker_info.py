@@ -197,7 +197,7 @@ free:
 
 from typing import Any
 
-from ansible_collections.activemq.fleet.plugins.module_utils.host.state import gather_broker_state, missing
+from ansible_collections.activemq.fleet.plugins.module_utils.host.state import gather_broker_state, unmet_expectation
 from ansible_collections.activemq.fleet.plugins.module_utils.run_module import run_module
 
 
@@ -207,7 +207,7 @@ def act(parameters: dict[str, Any], _check: bool) -> dict[str, Any]:
     wanted = tuple(states) if parameters["wait"] else ()
     result: dict[str, Any] = gather_broker_state(parameters["base"], parameters["unit"], parameters["wait"], wanted)
     if parameters["required"]:
-        why = missing(result, states, parameters["replaces"], parameters["release"])
+        why = unmet_expectation(result, states, parameters["replaces"], parameters["release"])
         if why:
             return {"failed": True, "msg": why, "state": result["state"]}
     return result

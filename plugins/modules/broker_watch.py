@@ -91,13 +91,13 @@ last:
 
 from typing import Any
 
-from ansible_collections.activemq.fleet.plugins.module_utils.host.round_trips import watch
+from ansible_collections.activemq.fleet.plugins.module_utils.host.round_trips import watch_addresses
 from ansible_collections.activemq.fleet.plugins.module_utils.run_module import run_module
 
 
 def act(parameters: dict[str, Any], check: bool) -> dict[str, Any]:
     """Watch the addresses, in check mode without the file ``flag``; return the module's result."""
-    result: dict[str, Any] = watch(**{**parameters, "flag": None if check else parameters["flag"]})
+    result: dict[str, Any] = watch_addresses(**{**parameters, "flag": None if check else parameters["flag"]})
     return result
 
 

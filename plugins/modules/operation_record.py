@@ -70,7 +70,7 @@ why:
 from typing import Any
 
 from ansible.module_utils.common.warnings import warn
-from ansible_collections.activemq.fleet.plugins.module_utils.host.operation_record import DIRECTORY, append
+from ansible_collections.activemq.fleet.plugins.module_utils.host.operation_record import DIRECTORY, append_record
 from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
 from ansible_collections.activemq.fleet.plugins.module_utils.run_module import run_module
 
@@ -80,7 +80,7 @@ def act(parameters: dict[str, Any], check: bool) -> dict[str, Any]:
     if check:
         return {"recorded": False}
     try:
-        append({name: parameters[name] for name in ("kind", "operation", "run", "by")}, parameters["directory"])
+        append_record({name: parameters[name] for name in ("kind", "operation", "run", "by")}, parameters["directory"])
     except (InstallError, OSError) as error:
         warn(f"this work is not written down, and audit will not know it as planned: {error}")
         return {"recorded": False, "why": str(error)}

@@ -60,7 +60,7 @@ seconds:
 
 from typing import Any
 
-from ansible_collections.activemq.fleet.plugins.module_utils.host.queue_demand import hold
+from ansible_collections.activemq.fleet.plugins.module_utils.host.queue_demand import subscribe_to_queues
 from ansible_collections.activemq.fleet.plugins.module_utils.run_module import run_module
 
 
@@ -68,7 +68,7 @@ def act(parameters: dict[str, Any], check: bool) -> dict[str, Any]:
     """Subscribe to the queues for a while; return the module's result."""
     if check:
         return {"queues": sorted(parameters["queues"]), "seconds": 0}
-    result: dict[str, Any] = hold(parameters["base"], parameters["queues"], parameters["seconds"])
+    result: dict[str, Any] = subscribe_to_queues(parameters["base"], parameters["queues"], parameters["seconds"])
     return result
 
 

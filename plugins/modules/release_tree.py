@@ -74,11 +74,11 @@ from ansible_collections.activemq.fleet.plugins.module_utils.install.configurati
 from ansible_collections.activemq.fleet.plugins.module_utils.run_module import run_module
 
 STATES: dict[str, tuple[Callable[..., dict[str, Any]], tuple[str, ...]]] = {
-    "placed": (release_tree.place, ("home", "release", "source")),
+    "placed": (release_tree.place_release, ("home", "release", "source")),
     "exchanged": (release_tree.replace_running, ("home", "release", "unit")),
-    "restored": (release_tree.roll_back, ("home", "release", "unit")),
-    "recovered": (release_tree.recover, ("home", "unit")),
-    "cleared": (release_tree.clear, ("home", "release")),
+    "restored": (release_tree.restore_old_release, ("home", "release", "unit")),
+    "recovered": (release_tree.recover_release, ("home", "unit")),
+    "cleared": (release_tree.remove_old_release, ("home", "release")),
 }
 """By state the function that reaches it, and the parameters that the function takes."""
 

@@ -161,7 +161,7 @@ def gather_store_evidence(base: str, directory: str, read: bool, user: str | Non
         "unfinished": store_copy.is_unfinished(directory, user),
         "obstacle": store_copy.obstacle(directory, user=user),
         "free": free,
-        "runs": run_as(account_for(data, user), pure_log.runs, data),
+        "runs": run_as(account_for(data, user), pure_log.read_runs, data),
         **run_as(account_for(directory, user), _look_into, directory, read),
     }
 

@@ -58,7 +58,7 @@ def staging(directory: str, host: str) -> Iterator[str]:
         shutil.rmtree(place, ignore_errors=True)
 
 
-def land(archive: str, facts: Mapping[str, Any], place: str, target: str, limit: int) -> None:
+def unpack_evidence(archive: str, facts: Mapping[str, Any], place: str, target: str, limit: int) -> None:
     """Unpack a host's archive below ``place``, add ``host.json``, and replace the directory ``target`` by the result.
 
     Raises AnsibleActionFail for an archive that holds anything but files below it, or far more than

@@ -24,7 +24,7 @@ def read(data: bytes) -> str:
         Path(directory, "activemq.log.1").write_bytes(data[::-1])
         phase = broker_log.read_phase(directory, 0)
         told = broker_log.last_error(directory)
-        runs = pure_log.runs(directory)
+        runs = pure_log.read_runs(directory)
     if "\n" in told or len(told) > 400:
         return f"the last error is not one short line: {told!r}"
     if phase.name == "unknown" and any(run["started"] for run in runs):

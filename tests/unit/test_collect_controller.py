@@ -34,7 +34,7 @@ def archive(path: Path, files: Mapping[str, bytes], **changed: Any) -> str:
 
 def land(directory: Path, packed: str, facts: Mapping[str, Any] | None = None) -> None:
     with collected.staging(str(directory), "one") as place:
-        collected.land(packed, facts or {}, place, str(directory / "one"), 1 << 20)
+        collected.unpack_evidence(packed, facts or {}, place, str(directory / "one"), 1 << 20)
 
 
 def test_a_directory_with_other_things_is_refused(tmp_path: Path) -> None:

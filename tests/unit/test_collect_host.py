@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.activemq.fleet.plugins.module_utils.collect import host_collection
-from ansible_collections.activemq.fleet.plugins.module_utils.collect.bundle import Bundle, open_all
+from ansible_collections.activemq.fleet.plugins.module_utils.collect.bundle import Bundle, open_matching_files
 from ansible_collections.activemq.fleet.plugins.module_utils.host import thread_dumps
 from ansible_collections.activemq.fleet.plugins.module_utils.host.process import read_process
 from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import File
@@ -327,7 +327,7 @@ def test_a_log_that_rolls_meanwhile_is_neither_lost_nor_doubled(
         return descriptor
 
     monkeypatch.setattr("os.open", roll)
-    opened = open_all(str(tmp_path), lambda name: name.startswith("activemq.log"), "", bundle)
+    opened = open_matching_files(str(tmp_path), lambda name: name.startswith("activemq.log"), "", bundle)
 
     assert {log.name: log.file.read() for log in opened} == {"activemq.log": b"second\n", "activemq.log.1": b"first\n"}
 
@@ -353,10 +353,10 @@ def answering(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[subpr
     process.wait()
 
 
-def threads_of(process: subprocess.Popen[bytes]) -> thread_dumps.Dumps:
+def threads_of(process: subprocess.Popen[bytes]) -> thread_dumps.ThreadDumps:
     while (found := read_process(process.pid)) is None:  # between fork and exec it has no command line
         time.sleep(0.02)
-    dumps: thread_dumps.Dumps = thread_dumps.dump(found, pause=0.1)
+    dumps: thread_dumps.ThreadDumps = thread_dumps.take_thread_dumps(found, pause=0.1)
     return dumps
 
 
@@ -377,7 +377,7 @@ def test_a_stopped_process_is_not_asked_and_that_is_said(answering: subprocess.P
 
     assert dumps.texts == []
     assert "SIGCONT" in dumps.notes[0]
-    assert str(answering.pid) in thread_dumps.kernel_view(answering.pid)
+    assert str(answering.pid) in thread_dumps.thread_states(answering.pid)
 
 
 def test_a_process_that_the_signal_would_end_is_not_asked() -> None:

@@ -12,7 +12,7 @@ from ansible_collections.activemq.fleet.plugins.module_utils.install.configurati
     Owners,
     install,
 )
-from ansible_collections.activemq.fleet.plugins.module_utils.install.difference import blot
+from ansible_collections.activemq.fleet.plugins.module_utils.install.difference import hide_passwords
 
 CREDENTIALS = "conf/credentials.properties"
 MASKED = "activemq.network.password=@activemq_network_password@\n"
@@ -137,4 +137,4 @@ def test_what_a_version_says_of_itself_holds_no_secret(tmp_path: Path) -> None:
     ],
 )
 def test_only_what_is_called_a_password_is_blotted_out(line: str, shown: str) -> None:
-    assert blot(line) == shown
+    assert hide_passwords(line) == shown

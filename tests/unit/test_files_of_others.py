@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.collect.bundle import Bundle, open_all
+from ansible_collections.activemq.fleet.plugins.module_utils.collect.bundle import Bundle, open_matching_files
 from ansible_collections.activemq.fleet.plugins.module_utils.collect.host_collection import collect
 from ansible_collections.activemq.fleet.plugins.module_utils.host import broker_log, state, thread_dumps
 from ansible_collections.activemq.fleet.plugins.module_utils.install import vendor_files
@@ -169,7 +169,7 @@ def test_a_log_that_is_exchanged_for_a_link_all_the_time_is_never_followed(base:
     bundle = Bundle(str(tmp_path / "out"), 1 << 20)
     with doing_as(BROKER, exchange):
         for _ in range(300):
-            for opened in open_all(str(data), lambda name: name == "activemq.log.3", "", bundle):
+            for opened in open_matching_files(str(data), lambda name: name == "activemq.log.3", "", bundle):
                 with opened.file as file:
                     assert file.read() == b"own\n"
     bundle.close()

@@ -46,10 +46,12 @@ def test_a_name_in_an_encoded_record_makes_no_record_for_any_reader(name: str) -
     log = first + record(encoded(f"User name [{name}{ENDS}{name}{first.rstrip()}{name}"), "o.a.X", CLIENT)
 
     assert len(list(parse(log))) == 2
-    assert len(list(broker_log.records(log.split("\n")))) == 2
+    assert len(list(broker_log.parse_records(log.split("\n")))) == 2
     assert sum(batch.num_rows for batch in Scanner(Source()).scan(log.encode())) == 2
     assert (
-        BrokerRun().read(parse(log)).phase == broker_log.follow(broker_log.records(log.split("\n"))).name == "started"
+        BrokerRun().read(parse(log)).phase
+        == broker_log.phase_after(broker_log.parse_records(log.split("\n"))).name
+        == "started"
     )
 
 
@@ -58,7 +60,7 @@ def test_only_a_newline_ends_a_line_of_the_log(tmp_path: Path, end: str) -> None
     forged = record(ENDS).rstrip("\n")
     assert phase_of(tmp_path, record(STARTED), record(f"User name [{end}{forged}{end}]", "o.a.X", CLIENT)) == "started"
     (tmp_path / "activemq.log").write_text(record(f"a{end}{record(SERVED).rstrip()}{end}", "o.a.X"), newline="")
-    assert pure_log.runs(str(tmp_path)) == []
+    assert pure_log.read_runs(str(tmp_path)) == []
 
 
 @pytest.mark.parametrize(

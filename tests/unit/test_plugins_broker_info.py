@@ -113,7 +113,7 @@ STARTS = {
 def test_the_host_reads_a_log_as_the_library_does(name: str) -> None:
     lines = [record(message) for message in STARTS[name]]
     told = BrokerRun().read(parse(lines))
-    assert broker_log.follow(broker_log.records(line.rstrip("\n") for line in lines)).name == told.phase
+    assert broker_log.phase_after(broker_log.parse_records(line.rstrip("\n") for line in lines)).name == told.phase
 
 
 def test_what_a_log_says_of_an_earlier_process_counts_for_nothing(tmp_path: Path) -> None:
@@ -208,7 +208,7 @@ RESULT = {
     ],
 )
 def test_what_was_waited_for_in_vain_is_one_line(more: dict[str, object], told: str) -> None:
-    said = state.missing({**RESULT, **more}, ["active", "standby"], 7, "6.3.1")
+    said = state.unmet_expectation({**RESULT, **more}, ["active", "standby"], 7, "6.3.1")
     assert said.startswith(told)
     assert bool(said) == bool(told)
 

@@ -10,7 +10,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.host.round_trips import ProbeRound, summary, watch
+from ansible_collections.activemq.fleet.plugins.module_utils.host.round_trips import (
+    ProbeRound,
+    summarise_rounds,
+    watch_addresses,
+)
 from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
 
 A, B = "tcp://a:61616", "tcp://b:61616"
@@ -22,13 +26,13 @@ def tries(*answers: str | None) -> list[ProbeRound]:
 
 
 def test_a_pair_that_always_serves_has_no_gap() -> None:
-    found = summary(tries(A, A, A))
+    found = summarise_rounds(tries(A, A, A))
     assert (found["trips"], found["gaps"], found["longest"]) == (3, [], 0.0)
     assert [(span["address"], span["trips"]) for span in found["spans"]] == [(A, 3)]
 
 
 def test_a_gap_lasts_from_the_last_answer_to_the_first_one_after() -> None:
-    found = summary(tries(A, None, None, B, B))
+    found = summarise_rounds(tries(A, None, None, B, B))
     (gap,) = found["gaps"]
     assert (gap["seconds"], gap["before"], gap["after"]) == (3.0, A, B)
     assert gap["began"] == "1970-01-01T00:16:40.500Z"
@@ -36,21 +40,21 @@ def test_a_gap_lasts_from_the_last_answer_to_the_first_one_after() -> None:
 
 
 def test_who_takes_over_between_two_round_trips_leaves_no_gap() -> None:
-    found = summary(tries(A, B))
+    found = summarise_rounds(tries(A, B))
     assert found["gaps"] == []
     assert [span["address"] for span in found["spans"]] == [A, B]
 
 
 def test_a_gap_that_does_not_end_is_one() -> None:
-    (gap,) = summary(tries(A, None, None))["gaps"]
+    (gap,) = summarise_rounds(tries(A, None, None))["gaps"]
     assert (gap["seconds"], gap["after"]) == (2.0, None)
 
 
 def test_without_any_answer_all_of_the_time_is_a_gap() -> None:
-    found = summary(tries(None, None, B))
+    found = summarise_rounds(tries(None, None, B))
     (gap,) = found["gaps"]
     assert (gap["seconds"], gap["before"], gap["after"]) == (2.5, None, B)
-    assert summary([])["gaps"] == []
+    assert summarise_rounds([])["gaps"] == []
 
 
 @contextmanager
@@ -83,7 +87,7 @@ def test_a_watch_begins_with_its_first_answer_and_ends_with_the_first_one_after_
     with broker(greets) as port:
         address = f"nio://127.0.0.1:{port}"
         watching = threading.Thread(
-            target=lambda: found.update(watch([address], None, 60, 0.01, 5.0, str(flag))), daemon=True
+            target=lambda: found.update(watch_addresses([address], None, 60, 0.01, 5.0, str(flag))), daemon=True
         )
         watching.start()
         greets.set()
@@ -112,14 +116,14 @@ def test_a_flag_that_is_there_already_is_somebody_elses(tmp_path: Path) -> None:
     flag.touch()
     greets.set()
     with broker(greets) as port, pytest.raises(FileExistsError):
-        watch([f"nio://127.0.0.1:{port}"], None, 60, 0.01, 5.0, str(flag))
+        watch_addresses([f"nio://127.0.0.1:{port}"], None, 60, 0.01, 5.0, str(flag))
     assert flag.exists()
 
 
 def test_without_a_flag_it_ends_after_its_time() -> None:
     greets = threading.Event()
     with broker(greets) as port:
-        found = watch([f"nio://127.0.0.1:{port}"], None, 0.2, 0.01, 5.0, None)
+        found = watch_addresses([f"nio://127.0.0.1:{port}"], None, 0.2, 0.01, 5.0, None)
     assert found["trips"] == 0
     assert found["last"]
 
@@ -127,4 +131,4 @@ def test_without_a_flag_it_ends_after_its_time() -> None:
 @pytest.mark.parametrize("text", ["orders-mq01-a:1883", "mqtt://a", "mqtt://a:b", "mqtt://:1883", "mqtt://a:1883b"])
 def test_what_is_no_address_is_said(text: str) -> None:
     with pytest.raises(InstallError, match="is no address such as"):
-        watch([text], None, 1, 0.1, 1.0, None)
+        watch_addresses([text], None, 1, 0.1, 1.0, None)

@@ -56,7 +56,7 @@ def base(tmp_path: Path) -> Layout:
 def gather(
     layout: Layout, running: Process | None = None, owed: PendingRestart | None = None, store: str = ""
 ) -> dict[str, object]:
-    found: dict[str, object] = health.gather(layout, running, owed, store)
+    found: dict[str, object] = health.gather_health(layout, running, owed, store)
     return found
 
 
@@ -89,19 +89,19 @@ def test_a_jar_without_a_number_is_of_the_release_that_it_says_inside(tmp_path: 
     path = tmp_path / "activemq-broker.jar"
     path.write_bytes(jar(record="5.17.2"))
     with process(path) as running:
-        assert health.release_seen(running) == ("5.17.2", "")
+        assert health.release_or_reason(running) == ("5.17.2", "")
 
 
 def test_why_no_release_is_seen_is_said(tmp_path: Path) -> None:
     path = tmp_path / "activemq-broker.jar"
     path.touch()
     with process(path) as running:
-        assert health.release_seen(running) == (
+        assert health.release_or_reason(running) == (
             None,
             "activemq-broker.jar says no release, neither inside nor by its name",
         )
     with process() as running:
-        release, why = health.release_seen(running)
+        release, why = health.release_or_reason(running)
     assert release is None
     assert why.endswith("open files is activemq-broker, -core or -all")
 

@@ -73,7 +73,7 @@ def test_what_the_store_holds_counts_as_room_for_it(tmp_path: Path) -> None:
     store.mkdir()
     (store / "db-1.log").write_bytes(b"x" * 4_000_000)
     free = os.statvfs(tmp_path)
-    there = machine.capacity(str(store))
+    there = machine.store_capacity(str(store))
     assert there is not None
     # others write to the same disk
     assert abs(there - free.f_bavail * free.f_frsize - 4_000_000) < 500_000_000
@@ -81,7 +81,7 @@ def test_what_the_store_holds_counts_as_room_for_it(tmp_path: Path) -> None:
 
 
 def test_a_store_that_is_not_there_yet_has_the_room_of_its_disk(tmp_path: Path) -> None:
-    assert machine.capacity(str(tmp_path / "not" / "yet")) is not None
+    assert machine.store_capacity(str(tmp_path / "not" / "yet")) is not None
 
 
 def test_settings_files_are_those_that_are_there(tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ def test_settings_files_are_those_that_are_there(tmp_path: Path) -> None:
 
 
 def test_the_loopback_interface_is_up() -> None:
-    assert "lo" in machine.interfaces()
+    assert "lo" in machine.active_interfaces()
 
 
 def firmware(root: Path, **names: str) -> str:
@@ -104,21 +104,21 @@ def firmware(root: Path, **names: str) -> str:
 
 
 def test_the_firmware_names_the_cloud(tmp_path: Path) -> None:
-    assert machine.cloud(firmware(tmp_path, sys_vendor="Amazon EC2")) == "Amazon EC2"
+    assert machine.cloud_provider(firmware(tmp_path, sys_vendor="Amazon EC2")) == "Amazon EC2"
 
 
 def test_a_container_says_nothing_of_its_hosts_cloud(tmp_path: Path) -> None:
     (tmp_path / ".dockerenv").touch()
-    assert machine.cloud(firmware(tmp_path, sys_vendor="Amazon EC2")) is None
+    assert machine.cloud_provider(firmware(tmp_path, sys_vendor="Amazon EC2")) is None
 
 
 def test_a_vendor_alone_is_no_cloud(tmp_path: Path) -> None:
     root = firmware(tmp_path, sys_vendor="Microsoft Corporation", chassis_asset_tag="Asset-1234")
-    assert machine.cloud(root) is None
+    assert machine.cloud_provider(root) is None
 
 
 def test_one_cloud_is_known_by_its_tag(tmp_path: Path) -> None:
     tag = "7783-7084-3265-9085-8269-3286-77"
-    assert machine.cloud(firmware(tmp_path, sys_vendor="Microsoft Corporation", chassis_asset_tag=tag)) == (
+    assert machine.cloud_provider(firmware(tmp_path, sys_vendor="Microsoft Corporation", chassis_asset_tag=tag)) == (
         "Microsoft Azure"
     )

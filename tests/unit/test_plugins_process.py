@@ -120,10 +120,10 @@ def test_a_drill_strikes_no_process_of_another_account(base: Path) -> None:
     os.chown(base / "data", AGENT, AGENT)
     with java(base, NOBODY) as other:
         with pytest.raises(InstallError, match="no fault was injected"):
-            fault_injection.inject(str(base), None, "kill", 0)
+            fault_injection.inject_fault(str(base), None, "kill", 0)
         os.kill(other, signal.SIGSTOP)
         until(lambda: (now := process.read_process(other)) is not None and now.state == "T")
-        assert fault_injection.resume(str(base), None)["changed"] is False
+        assert fault_injection.resume_broker(str(base), None)["changed"] is False
 
 
 def test_a_start_is_told_to_the_millisecond_of_its_own_record(base: Path) -> None:
@@ -133,7 +133,7 @@ def test_a_start_is_told_to_the_millisecond_of_its_own_record(base: Path) -> Non
         told = "Apache ActiveMQ 6.3.1 (x, ID:x-1) started | org.apache.activemq.broker.BrokerService | main"
         for milliseconds in ("250", "750"):
             (base / "data/activemq.log").write_text(f"{written},{milliseconds} | INFO  | {told}\n")
-            assert fault_injection.started(str(base), 0)["at"] == now + int(milliseconds) / 1000
+            assert fault_injection.wait_for_start(str(base), 0)["at"] == now + int(milliseconds) / 1000
 
 
 def test_a_signal_for_a_process_that_is_gone_does_not_reach_who_has_its_number(base: Path) -> None:

@@ -52,7 +52,7 @@ def running_from(home: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 def test_the_first_one_gets_the_name(home: Path) -> None:
     lay_out(beside(home, ".new"), "5.18.6")
-    assert release_tree.place(str(home), "5.18.6") == {"changed": True, "waits": False}
+    assert release_tree.place_release(str(home), "5.18.6") == {"changed": True, "waits": False}
     assert (names(home), holds(home)) == ([home.name], ["5.18.6"])
 
 
@@ -65,7 +65,7 @@ def test_another_release_never_gets_the_name(home: Path, inside: str | None, sai
     else:
         beside(home, ".new").mkdir()
     with pytest.raises(InstallError, match=said):
-        release_tree.place(str(home), "5.18.6")
+        release_tree.place_release(str(home), "5.18.6")
     assert names(home) == []
 
 
@@ -73,7 +73,7 @@ def test_another_release_leaves_what_is_there(home: Path) -> None:
     lay_out(home, "5.18.6")
     lay_out(beside(home, ".new"), "5.18.3")
     with pytest.raises(InstallError):
-        release_tree.place(str(home), "5.18.6")
+        release_tree.place_release(str(home), "5.18.6")
     assert (names(home), holds(home)) == ([home.name], ["5.18.6"])
 
 
@@ -86,14 +86,14 @@ def test_a_directory_that_is_not_what_its_name_says_is_replaced(home: Path, tmp_
     else:
         home.mkdir()
     lay_out(beside(home, ".new"), "5.18.6")
-    assert release_tree.place(str(home), "5.18.6") == {"changed": True, "waits": False}
+    assert release_tree.place_release(str(home), "5.18.6") == {"changed": True, "waits": False}
     assert (names(home), holds(home)) == ([home.name], ["5.18.6"])
 
 
 def test_a_directory_that_is_what_its_name_says_is_left_alone(home: Path) -> None:
     inode = lay_out(home, "5.18.6").stat().st_ino
     lay_out(beside(home, ".new"), "5.18.6")
-    assert release_tree.place(str(home), "5.18.6") == {"changed": False, "waits": False}
+    assert release_tree.place_release(str(home), "5.18.6") == {"changed": False, "waits": False}
     assert (names(home), home.stat().st_ino) == ([home.name], inode)
 
 
@@ -101,7 +101,7 @@ def test_nothing_is_moved_from_under_a_process(home: Path) -> None:
     lay_out(home, "5.18.3")
     lay_out(beside(home, ".new"), "5.18.6")
     with running_from(home):
-        assert release_tree.place(str(home), "5.18.6") == {"changed": True, "waits": True}
+        assert release_tree.place_release(str(home), "5.18.6") == {"changed": True, "waits": True}
         assert (names(home), holds(home)) == ([home.name, f"{home.name}.new"], ["5.18.3"])
 
 
@@ -117,7 +117,7 @@ def test_the_old_one_comes_back_when_the_new_one_cannot_be_moved(home: Path, mon
 
     monkeypatch.setattr(disk, "rename", refusing)
     with pytest.raises(OSError, match="No space left"):
-        release_tree.place(str(home), "5.18.6")
+        release_tree.place_release(str(home), "5.18.6")
     assert holds(home) == ["5.18.3"]
 
 
@@ -152,9 +152,9 @@ def test_what_waits_is_exchanged_while_the_unit_is_stopped_and_can_go_back(
     assert systemctl.read_text().splitlines() == [f"stop {UNIT}", f"start {UNIT}"]
     assert (holds(home), holds(beside(home, ".old"))) == (["5.18.6"], ["5.18.3"])
     assert release_tree.replace_running(str(home), "5.18.6", UNIT) == {"changed": False}
-    assert release_tree.roll_back(str(home), "5.18.6", UNIT) == {"changed": True}
+    assert release_tree.restore_old_release(str(home), "5.18.6", UNIT) == {"changed": True}
     assert (names(home), holds(home)) == ([home.name], ["5.18.3"])
-    assert release_tree.roll_back(str(home), "5.18.6", UNIT) == {"changed": False}
+    assert release_tree.restore_old_release(str(home), "5.18.6", UNIT) == {"changed": False}
     assert systemctl.read_text().splitlines() == [f"stop {UNIT}", f"start {UNIT}"] * 2
 
 
@@ -216,12 +216,12 @@ def test_a_placing_that_is_cut_short_anywhere_is_finished_by_the_next(
 ) -> None:
     lay_out(home, "5.18.3")
     lay_out(beside(home, ".new"), "5.18.6")
-    is_cut = is_cut_short(monkeypatch, number, lambda: release_tree.place(str(home), "5.18.6"))
+    is_cut = is_cut_short(monkeypatch, number, lambda: release_tree.place_release(str(home), "5.18.6"))
     assert is_cut == (number < CUTS[-1])
     disk.remove_tree(str(beside(home, ".new")))  # as the role begins
     lay_out(beside(home, ".new"), "5.18.6")
-    release_tree.place(str(home), "5.18.6")
-    release_tree.clear(str(home), "5.18.6")
+    release_tree.place_release(str(home), "5.18.6")
+    release_tree.remove_old_release(str(home), "5.18.6")
     assert (names(home), holds(home)) == ([home.name], ["5.18.6"])
 
 
@@ -234,7 +234,7 @@ def test_an_exchange_that_is_cut_short_anywhere_leaves_a_broker_that_can_start(
     is_cut_short(monkeypatch, number, lambda: release_tree.replace_running(str(home), "5.18.6", UNIT))
     is_missing = not home.exists()
     systemctl.unlink()
-    assert release_tree.recover(str(home), UNIT) == {"changed": is_missing}
+    assert release_tree.recover_release(str(home), UNIT) == {"changed": is_missing}
     assert systemctl.exists() == is_missing
     assert holds(home) in (["5.18.3"], ["5.18.6"])
     release_tree.replace_running(str(home), "5.18.6", UNIT)
@@ -248,7 +248,7 @@ def test_the_next_run_goes_back_after_an_exchange_that_was_cut_short_anywhere(
     lay_out(home, "5.18.3")
     lay_out(beside(home, ".new"), "5.18.6")
     is_cut_short(monkeypatch, number, lambda: release_tree.replace_running(str(home), "5.18.6", UNIT))
-    release_tree.roll_back(str(home), "5.18.6", UNIT)
+    release_tree.restore_old_release(str(home), "5.18.6", UNIT)
     assert holds(home) == ["5.18.3"]
     assert not beside(home, ".old").exists()
 
@@ -259,8 +259,8 @@ def test_a_way_back_that_is_cut_short_anywhere_is_gone_to_its_end(
 ) -> None:
     lay_out(home, "5.18.6")
     lay_out(beside(home, ".old"), "5.18.3")
-    is_cut_short(monkeypatch, number, lambda: release_tree.roll_back(str(home), "5.18.6", UNIT))
-    release_tree.roll_back(str(home), "5.18.6", UNIT)
+    is_cut_short(monkeypatch, number, lambda: release_tree.restore_old_release(str(home), "5.18.6", UNIT))
+    release_tree.restore_old_release(str(home), "5.18.6", UNIT)
     assert holds(home) == ["5.18.3"]
     assert not beside(home, ".old").exists()
 
@@ -269,10 +269,10 @@ def test_a_way_back_that_is_cut_short_anywhere_is_gone_to_its_end(
 def test_half_of_what_was_replaced_is_never_put_back(home: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     lay_out(home, "5.18.6")
     lay_out(beside(home, ".old"), "5.18.3")
-    is_cut_short(monkeypatch, number, lambda: release_tree.clear(str(home), "5.18.6"))
+    is_cut_short(monkeypatch, number, lambda: release_tree.remove_old_release(str(home), "5.18.6"))
     is_there = beside(home, ".old").exists()
     assert not is_there or holds(beside(home, ".old")) == ["5.18.3"]
-    assert release_tree.clear(str(home), "5.18.6") == {"changed": is_there}
+    assert release_tree.remove_old_release(str(home), "5.18.6") == {"changed": is_there}
     assert (holds(home), beside(home, ".old").exists()) == (["5.18.6"], False)
 
 
@@ -280,8 +280,8 @@ def test_what_was_replaced_stays_while_a_process_runs_from_it(home: Path) -> Non
     lay_out(home, "5.18.6")
     old = lay_out(beside(home, ".old"), "5.18.3")
     with running_from(old):
-        assert release_tree.clear(str(home), "5.18.6") == {"changed": False}
-    assert release_tree.clear(str(home), "5.18.6") == {"changed": True}
+        assert release_tree.remove_old_release(str(home), "5.18.6") == {"changed": False}
+    assert release_tree.remove_old_release(str(home), "5.18.6") == {"changed": True}
     assert names(home) == [home.name]
 
 
@@ -291,7 +291,7 @@ def test_a_copy_that_somebody_made_is_neither_removed_nor_put_back(
 ) -> None:
     lay_out(home, at[0])
     lay_out(beside(home, ".old"), at[1])
-    assert release_tree.clear(str(home), "5.18.6") == {"changed": False}
-    assert release_tree.roll_back(str(home), "5.18.6", UNIT) == {"changed": False}
+    assert release_tree.remove_old_release(str(home), "5.18.6") == {"changed": False}
+    assert release_tree.restore_old_release(str(home), "5.18.6", UNIT) == {"changed": False}
     assert (holds(home), holds(beside(home, ".old"))) == ([at[0]], [at[1]])
     assert not systemctl.exists()

@@ -33,7 +33,7 @@ Late = Callable[[], bool]
 
 
 @dataclass
-class Opened:
+class OpenFile:
     """A regular file that is held open; ``size`` and ``mtime`` are those of the moment when it was opened."""
 
     name: str
@@ -99,7 +99,7 @@ class Bundle:
         self.rest -= len(data)
         return True
 
-    def add_logs(self, opened: Iterable[Opened], mask: Mask) -> None:
+    def add_logs(self, opened: Iterable[OpenFile], mask: Mask) -> None:
         """Add logs, masked, newest first. The first that does not fit is cut to its newest lines."""
         for log in sorted(opened, key=lambda log: log.mtime, reverse=True):
             with log.file:
@@ -108,7 +108,7 @@ class Bundle:
                 except (OSError, EOFError, ValueError) as error:
                     self.leave_out(log.name, log.size, f"cannot be read: {error}")
 
-    def _add_log(self, log: Opened, mask: Mask) -> None:
+    def _add_log(self, log: OpenFile, mask: Mask) -> None:
         if not self.rest or self.is_late():
             self.leave_out(log.name, log.size, TIME_IS_OVER if self.rest else "does not fit")
             return
@@ -124,7 +124,7 @@ class Bundle:
             self._write(log.name, masked, masked.tell(), log.mtime)
         self.rest -= size
 
-    def _add_packed(self, log: Opened, mask: Mask) -> None:
+    def _add_packed(self, log: OpenFile, mask: Mask) -> None:
         if self.is_late():
             self.leave_out(log.name, log.size, TIME_IS_OVER)
             return
@@ -142,7 +142,7 @@ class Bundle:
             self._write(log.name, masked, masked.tell(), log.mtime)
         self.rest -= size
 
-    def _say_what_lacks(self, log: Opened, unread: int, dropped: int) -> None:
+    def _say_what_lacks(self, log: OpenFile, unread: int, dropped: int) -> None:
         if unread > 0 and self.is_late():
             self.leave_out(log.name, unread, TIME_IS_OVER)
         if dropped:
@@ -192,17 +192,17 @@ def _skip_line(source: Any, most: int) -> int:
     return skipped
 
 
-def open_regular(directory: Directory, name: str, shown: str) -> Opened:
+def open_evidence_file(directory: Directory, name: str, shown: str) -> OpenFile:
     """Open a file that root or the directory's owner has written in it; return the open file with its size and time.
 
     Raises UntrustedPathError, OSError.
     """
     descriptor = open_owned_file(directory, name)
     status = os.fstat(descriptor)
-    return Opened(shown, os.fdopen(descriptor, "rb"), status.st_size, status.st_mtime)
+    return OpenFile(shown, os.fdopen(descriptor, "rb"), status.st_size, status.st_mtime)
 
 
-def open_all(path: str, wanted: Callable[[str], bool], prefix: str, bundle: Bundle) -> list[Opened]:
+def open_matching_files(path: str, wanted: Callable[[str], bool], prefix: str, bundle: Bundle) -> list[OpenFile]:
     """Open the files of a directory whose name is ``wanted``, as they stood at one moment, and return them.
 
     If one is renamed meanwhile, as a log that rolls is, all are opened again. What cannot be opened is listed in
@@ -218,14 +218,14 @@ def open_all(path: str, wanted: Callable[[str], bool], prefix: str, bundle: Bund
         return []
 
 
-def _open_all(directory: Directory, wanted: Callable[[str], bool], prefix: str, bundle: Bundle) -> list[Opened]:
+def _open_all(directory: Directory, wanted: Callable[[str], bool], prefix: str, bundle: Bundle) -> list[OpenFile]:
     for attempt in range(_TRIES):
         before = _inodes(directory, wanted)
-        opened: dict[int, Opened] = {}
+        opened: dict[int, OpenFile] = {}
         problems = []
         for name, inode in before.items():
             try:
-                opened.setdefault(inode, open_regular(directory, name, prefix + name))
+                opened.setdefault(inode, open_evidence_file(directory, name, prefix + name))
             except (UntrustedPathError, OSError) as error:
                 problems.append((prefix + name, str(error)))
         if _inodes(directory, wanted) == before or attempt == _TRIES - 1:

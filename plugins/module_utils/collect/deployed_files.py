@@ -15,13 +15,13 @@ from .. import masking
 from ..host.untrusted_paths import Directory, UntrustedPathError, open_directory
 from ..host.versions import PRIVATE, Version, read_version
 from ..masking import Known, Secret
-from .bundle import TIME_IS_OVER, Bundle, open_regular
+from .bundle import TIME_IS_OVER, Bundle, open_evidence_file
 
 _LARGEST = 1 << 20
 
 
 @dataclass
-class Tree:
+class MaskedTree:
     """The masked files of a directory by path.
 
     ``manifest``: hashes of deployed files, ``found``: status of each file.
@@ -65,12 +65,12 @@ def _filled(masked: str, secrets: list[Secret]) -> str:
     return text
 
 
-def read_tree(path: str, known: Known, bundle: Bundle, prefix: str) -> Tree:
+def read_masked_tree(path: str, known: Known, bundle: Bundle, prefix: str) -> MaskedTree:
     """Return every file below a directory, masked.
 
     Those of a version of this collection are compared with its manifest.
     """
-    version, tree = read_version(path), Tree()
+    version, tree = read_version(path), MaskedTree()
     deployed = version.manifest if version else {}
     try:
         with open_directory(path) as top:
@@ -103,7 +103,7 @@ def _read_file(
     known: Known,
     bundle: Bundle,
     prefix: str,
-    tree: Tree,
+    tree: MaskedTree,
 ) -> None:
     deployed = version.manifest.get(path) if version else None
     if bundle.is_late():
@@ -111,7 +111,7 @@ def _read_file(
         tree.found[path] = {"status": "unreadable"}
         return
     try:
-        with open_regular(directory, name, path).file as file:
+        with open_evidence_file(directory, name, path).file as file:
             content = file.read(_LARGEST + 1)
     except FileNotFoundError:
         return  # it went away just now
@@ -138,23 +138,23 @@ def _read_file(
     tree.found[path] = {"status": same, "sha256": _sha256(text)}
 
 
-def add_tree(tree: Tree, bundle: Bundle, prefix: str) -> None:
+def add_tree(tree: MaskedTree, bundle: Bundle, prefix: str) -> None:
     for path, text in sorted(tree.files.items()):
         bundle.add(prefix + path, text.encode())
 
 
-def add_records(trees: list[Tree], bundle: Bundle, prefix: str) -> None:
+def add_records(trees: list[MaskedTree], bundle: Bundle, prefix: str) -> None:
     """Add ``.fleet-manifest.json``, with the plan's hashes, and ``.fleet-found.json`` of all trees to the bundle."""
     manifest: dict[str, str] = {}
     found: dict[str, Any] = {}
     for tree in trees:
         manifest.update(tree.manifest)
         found.update(tree.found)
-    bundle.add(f"{prefix}.fleet-manifest.json", dump(manifest))
-    bundle.add(f"{prefix}.fleet-found.json", dump(found))
+    bundle.add(f"{prefix}.fleet-manifest.json", json_lines(manifest))
+    bundle.add(f"{prefix}.fleet-found.json", json_lines(found))
 
 
-def dump(data: Mapping[str, Any]) -> bytes:
+def json_lines(data: Mapping[str, Any]) -> bytes:
     return json.dumps(data, indent=1, sort_keys=True, ensure_ascii=False).encode() + b"\n"
 
 

@@ -21,14 +21,14 @@ from typing import Any
 
 from .. import masking
 from ..host import machine, operation_record, thread_dumps
-from ..host.process import Process, account_of_broker, boot_id, find_broker, proc_text, read_process, text_of, uptime
+from ..host.process import Process, account_of_broker, boot_id, file_text, find_broker, proc_text, read_process, uptime
 from ..host.state import gather_broker_state
 from ..host.versions import Layout, Version, read_version
 from ..install.configuration_archive import InstallError
 from ..masking import Known
 from ..printable import counted
 from . import deployed_files
-from .bundle import TIME_IS_OVER, Bundle, open_all
+from .bundle import TIME_IS_OVER, Bundle, open_matching_files
 
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "archive": {"type": "path", "required": True},
@@ -114,13 +114,13 @@ class _Work:
         self._logs(homes[0].data if broker else "", agent["state"] if agent else "", records)
         return facts
 
-    def _tree(self, home: Layout, prefix: str) -> deployed_files.Tree | None:
+    def _tree(self, home: Layout, prefix: str) -> deployed_files.MaskedTree | None:
         found = _directory(home)
         if found is None:
             self.notes.append(f"there is no configuration below {home.base}")
             return None
         directory, prefix = found[0], prefix + found[1]
-        tree = deployed_files.read_tree(directory, self.known, self.bundle, prefix)
+        tree = deployed_files.read_masked_tree(directory, self.known, self.bundle, prefix)
         deployed_files.add_tree(tree, self.bundle, prefix)
         return tree
 
@@ -137,7 +137,7 @@ class _Work:
         directory = home.directory(running) if running else ""
         if running and os.path.isdir(directory):
             self.notes.append(f"the broker runs with version {running}, which is in running/, and not with current")
-            tree = deployed_files.read_tree(directory, self.known, self.bundle, "running/")
+            tree = deployed_files.read_masked_tree(directory, self.known, self.bundle, "running/")
             deployed_files.add_tree(tree, self.bundle, "running/")
         for name, place in (("store", broker_state.get("store") or broker.get("store")), ("data", home.data)):
             if place:
@@ -150,8 +150,8 @@ class _Work:
         self._text("process.txt", "\n".join([*command, "", status]))
         if self.dumps == "never" or (self.dumps == "hung" and state != "hung"):
             return
-        self._text("threads/kernel.txt", thread_dumps.kernel_view(process.pid))
-        dumps = thread_dumps.dump(read_process(process.pid) or process)
+        self._text("threads/kernel.txt", thread_dumps.thread_states(process.pid))
+        dumps = thread_dumps.take_thread_dumps(read_process(process.pid) or process)
         self.notes += dumps.notes
         for number, text in enumerate(dumps.texts, 1):
             self._text(f"threads/{number}.txt", text)
@@ -188,13 +188,13 @@ class _Work:
         self._text(f"journal/{unit}.log", journal)
 
     def _logs(self, data: str, state: str, records: str) -> None:
-        opened = open_all(data, lambda name: bool(_LOG.match(name)), "", self.bundle) if data else []
-        opened += open_all(data, lambda name: bool(_MORE.match(name)), "more/", self.bundle) if data else []
+        opened = open_matching_files(data, lambda name: bool(_LOG.match(name)), "", self.bundle) if data else []
+        opened += open_matching_files(data, lambda name: bool(_MORE.match(name)), "more/", self.bundle) if data else []
         if state:
             journals = os.path.join(state, "agent")
-            opened += open_all(journals, lambda name: bool(_JOURNAL.fullmatch(name)), "agent/", self.bundle)
+            opened += open_matching_files(journals, lambda name: bool(_JOURNAL.fullmatch(name)), "agent/", self.bundle)
         if records:
-            opened += open_all(records, lambda name: name == operation_record.FILE, "", self.bundle)
+            opened += open_matching_files(records, lambda name: name == operation_record.FILE, "", self.bundle)
         self.bundle.add_logs(opened, lambda text: masking.mask_text(text, self.known))
 
     def _text(self, name: str, text: str) -> None:
@@ -213,7 +213,7 @@ def timezone(process: Process | None, etc: str = "/etc") -> str:
     for entry in environment:
         if entry.startswith("TZ=") and entry[3:].lstrip(":"):
             return str(entry[3:].lstrip(":"))
-    name = text_of(f"{etc}/timezone").strip()
+    name = file_text(f"{etc}/timezone").strip()
     target = os.path.realpath(f"{etc}/localtime")
     if "/zoneinfo/" in target:
         return target.partition("/zoneinfo/")[2]

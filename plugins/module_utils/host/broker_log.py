@@ -117,10 +117,10 @@ UNKNOWN = Phase("unknown")
 def read_phase(data: str, since: float) -> Phase:
     """Return the broker's phase by ``data``/activemq.log, from records no older than ``since`` (epoch seconds)."""
     lines = [*_tail(data, "activemq.log.1"), *_tail(data, "activemq.log")]
-    found = [record for record in records(lines) if _is_of(record, since)]
+    found = [record for record in parse_records(lines) if _is_of(record, since)]
     # No JVM starts a broker within its first second: records that old are of the previous process.
-    own = follow(record for record in found if _is_of(record, since + _SLACK))
-    return replace(follow(found), has_started=own.has_started)
+    own = phase_after(record for record in found if _is_of(record, since + _SLACK))
+    return replace(phase_after(found), has_started=own.has_started)
 
 
 def last_error(data: str, since: float = 0) -> str:
@@ -168,7 +168,7 @@ def _tail(data: str, name: str) -> list[str]:
         return []
 
 
-def records(lines: Iterable[str]) -> Iterator[Record]:
+def parse_records(lines: Iterable[str]) -> Iterator[Record]:
     """Return an iterator of the whole records in lines of a log; a record without logger and thread is left out."""
     return (record for _, record in _followed(lines) if record is not None)
 
@@ -210,7 +210,7 @@ def seconds_of(local_time: str) -> float | None:
         return None
 
 
-def follow(records: Iterable[Record]) -> Phase:
+def phase_after(records: Iterable[Record]) -> Phase:
     """Return the phase that a broker is in after these records. Pure."""
     phase, slave, started = UNKNOWN, False, False
     for record in records:

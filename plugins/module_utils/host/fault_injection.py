@@ -23,7 +23,7 @@ _PATIENCE = 90
 _SIGNALS = {"kill": signal.SIGKILL, "pause": signal.SIGSTOP, "stop": signal.SIGTERM, "resume": signal.SIGCONT}
 
 
-def inject(base: str, unit: str | None, act: str, again: int) -> dict[str, Any]:
+def inject_fault(base: str, unit: str | None, act: str, again: int) -> dict[str, Any]:
     """Inject one fault into the active broker.
 
     Returns the time ``at`` by the host's clock (epoch seconds) and the ``pid``. If the drill dies meanwhile, no broker
@@ -45,7 +45,7 @@ def inject(base: str, unit: str | None, act: str, again: int) -> dict[str, Any]:
     return {"at": at, "pid": process.pid}
 
 
-def resume(base: str, unit: str | None) -> dict[str, Any]:
+def resume_broker(base: str, unit: str | None) -> dict[str, Any]:
     """Send SIGCONT to a frozen broker; return the time ``at``, and ``changed``: False if none was frozen."""
     process = find_broker(os.path.abspath(base), unit)
     was_frozen = process is not None and process.state == "T"
@@ -62,7 +62,7 @@ def cancel_return_timer(unit: str) -> None:
     _systemctl("stop", f"{_timer(unit)}.timer", must=False)
 
 
-def started(base: str, wait: float) -> dict[str, Any]:
+def wait_for_start(base: str, wait: float) -> dict[str, Any]:
     """Wait for the broker's log to say that it is started.
 
     Returns that time as ``at``, by the host's clock (epoch seconds); None if not within ``wait`` seconds.

@@ -30,7 +30,7 @@ _HOME = "-Dactivemq.home="
 _PATIENCE = 10.0
 
 
-def gather(layout: Layout, process: Process | None, owed: PendingRestart | None, store: str) -> dict[str, Any]:
+def gather_health(layout: Layout, process: Process | None, owed: PendingRestart | None, store: str) -> dict[str, Any]:
     """Return what ``broker_info`` tells of a broker beside its state: release, store access, free bytes …
 
     ``owed`` is a restart that is still pending, or None.
@@ -41,7 +41,7 @@ def gather(layout: Layout, process: Process | None, owed: PendingRestart | None,
     free = {layout.base: _free(layout.base)}
     if store:
         free[store] = shown.get("free")
-    release, unseen = release_seen(process) if process else (None, "")
+    release, unseen = release_or_reason(process) if process else (None, "")
     return {
         "release": release,
         "release_unseen": unseen,
@@ -63,10 +63,10 @@ def running_release(process: Process) -> str | None:
 
     It is read from inside the jar, or from the jar's name where the jar says none; None where no jar can be seen.
     """
-    return release_seen(process)[0]
+    return release_or_reason(process)[0]
 
 
-def release_seen(process: Process) -> tuple[str | None, str]:
+def release_or_reason(process: Process) -> tuple[str | None, str]:
     """Return the release that a process runs and "", or None and the reason why no release could be seen."""
     place = f"/proc/{process.pid}/fd"
     try:

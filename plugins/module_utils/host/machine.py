@@ -66,7 +66,7 @@ def gather_machine_facts(parameters: Mapping[str, Any]) -> dict[str, Any]:
         "java": java_version(parameters["java"]),
         "store_filesystem": mount.kind if mount else None,
         "store_mount_options": list(mount.options) if mount else [],
-        "store_capacity": capacity(directory) if directory else None,
+        "store_capacity": store_capacity(directory) if directory else None,
         # only what a rule asks for: an option may hold anything, a password too
         "java_options": [word for word in process.command if "FileLock" in word] if process else [],
         "settings_files": settings_files(parameters["home"], parameters["user"]),
@@ -77,8 +77,8 @@ def gather_machine_facts(parameters: Mapping[str, Any]) -> dict[str, Any]:
         "home_exists": os.path.lexists(parameters["home"]),
         "home_releases": releases_of(parameters["home"]),
         "home_processes": processes_in(parameters["home"]),
-        "interfaces": interfaces(),
-        "cloud": cloud(),
+        "interfaces": active_interfaces(),
+        "cloud": cloud_provider(),
         # some containers are shown an id of their own, and may share a disk all the same
         "boot": None if is_container() else boot_id() or None,
     }
@@ -120,7 +120,7 @@ def mount_of(path: str, mounts: str) -> Mount | None:
     return found
 
 
-def capacity(directory: str) -> int | None:
+def store_capacity(directory: str) -> int | None:
     """Return the bytes that a store in a directory can grow to: what it holds, and what is free. None if unknown."""
     path = os.path.abspath(directory)
     while not os.path.isdir(path):
@@ -166,7 +166,7 @@ def clock_synchronised() -> bool | None:
     return {"yes": True, "no": False}.get(ran.stdout.strip())
 
 
-def interfaces() -> list[str]:
+def active_interfaces() -> list[str]:
     """Return the names of the network interfaces that are up, the loopback interface included, sorted."""
     found = []
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as handle:
@@ -185,7 +185,7 @@ def is_container(root: str = "/") -> bool:
     return os.path.exists(f"{root}run/systemd/container") or os.path.exists(f"{root}.dockerenv")
 
 
-def cloud(root: str = "/") -> str | None:
+def cloud_provider(root: str = "/") -> str | None:
     """Return the cloud provider that the machine's firmware names; None if it names none, and in containers."""
     if is_container(root):
         return None

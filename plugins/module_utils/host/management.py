@@ -31,7 +31,7 @@ _VALUE = re.compile(r"([A-Z]\w*) = (.*)")
 _DROPPED = re.compile(r"-agentlib:|-agentpath:|-javaagent:|-Xrun|-Dcom\.sun\.management\.|-Xm|-Xlog|-XX:|-Dlog4j")
 
 
-def query(process: Process, pattern: str, view: tuple[str, ...]) -> list[dict[str, str]]:
+def query_mbeans(process: Process, pattern: str, view: tuple[str, ...]) -> list[dict[str, str]]:
     """Return the attributes ``view`` of all MBeans that match ``pattern`` (``Type=Queue,*``), one dict per MBean.
 
     Raises InstallError when the JVM or the console command refuses.

@@ -24,7 +24,7 @@ FILE = "operations.jsonl"
 LARGEST = 2 << 20
 
 
-def append(record: Mapping[str, str], directory: str = DIRECTORY) -> str:
+def append_record(record: Mapping[str, str], directory: str = DIRECTORY) -> str:
     """Append a record with the host's time, trim the file if it has grown too large, and return the line.
 
     Raises OSError, or UntrustedPathError for a path on which another account than root could lay a link.

@@ -208,10 +208,10 @@ def _stat_fields(pid: int) -> list[str]:
 
 def proc_text(pid: int, name: str) -> str:
     """Return the text of a file in /proc/PID; empty when the process is gone or hidden."""
-    return text_of(f"/proc/{pid}/{name}")
+    return file_text(f"/proc/{pid}/{name}")
 
 
-def text_of(path: str) -> str:
+def file_text(path: str) -> str:
     """Return the text of a small file of the system's; empty where it cannot be read."""
     try:
         with open(path, "rb") as file:

@@ -32,7 +32,7 @@ _MEANINGS = (
 )
 
 
-def runs(data: str) -> list[dict[str, Any]]:
+def read_runs(data: str) -> list[dict[str, Any]]:
     """Return the runs in ``data``/activemq.log and its rolled predecessors, oldest first, 50 at most.
 
     Each has ``began``, ``started``, ``attached``, ``established``, ``served``; ``began`` is empty for a run whose
@@ -58,7 +58,7 @@ def _lines(file: BinaryIO) -> Iterator[str]:
 
 
 def _follow(lines: Iterable[str], found: list[dict[str, Any]]) -> None:
-    for record in broker_log.records(line.rstrip("\n") for line in lines):
+    for record in broker_log.parse_records(line.rstrip("\n") for line in lines):
         meaning = _meaning(record)
         if meaning is None:
             continue

@@ -28,7 +28,7 @@ _LONGEST = 64 << 10
 _NOTHING = "1 = 0"
 
 
-def hold(base: str, queues: Iterable[str], seconds: float) -> dict[str, Any]:
+def subscribe_to_queues(base: str, queues: Iterable[str], seconds: float) -> dict[str, Any]:
     """Subscribe to ``queues`` at the broker below ``base`` for ``seconds``; return the module's result.
 
     Raises InstallError when the broker has no STOMP connector or refuses.

@@ -29,7 +29,7 @@ class ProbeRound:
     address: str | None
 
 
-def watch(
+def watch_addresses(
     addresses: list[str], base: str | None, seconds: float, interval: float, timeout: float, flag: str | None
 ) -> dict[str, Any]:
     """Probe the addresses for ``seconds``, every ``interval``, or until ``flag`` is removed.
@@ -49,7 +49,7 @@ def watch(
             os.close(os.open(flag, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600))
             flagged = True
         time.sleep(interval)
-    return {**summary(tries), "last": last}
+    return {**summarise_rounds(tries), "last": last}
 
 
 def _place(text: str) -> tuple[str, tuple[str, int]]:
@@ -86,7 +86,7 @@ def _round(
     return ProbeRound(began, time.time(), None)
 
 
-def summary(tries: Iterable[ProbeRound]) -> dict[str, Any]:
+def summarise_rounds(tries: Iterable[ProbeRound]) -> dict[str, Any]:
     """Return the time spans in which each address answered, the gaps between them, and ``longest``, in seconds. Pure.
 
     A gap lasts from the end of the last answer to the end of the first one after, so it is never

@@ -52,7 +52,9 @@ def gather_broker_state(base: str, unit: str | None, wait: float = 0, wanted: tu
         time.sleep(_POLL)
 
 
-def missing(result: Mapping[str, Any], states: Collection[str], old_pid: int | None, release: str | None) -> str:
+def unmet_expectation(
+    result: Mapping[str, Any], states: Collection[str], old_pid: int | None, release: str | None
+) -> str:
     """Return why a result of ``gather_broker_state`` is not what was waited for, on one line; empty when it is.
 
     ``old_pid``: the process that must have been replaced. ``release``: the release that must run.
@@ -119,7 +121,7 @@ def _look_once(layout: Layout, unit: str | None, recent: float) -> tuple[dict[st
         "store": deployed.store or None,
         "persistence": deployed.persistence,
     }
-    return result, partial(health.gather, layout, process, owed if is_owed else None, deployed.store)
+    return result, partial(health.gather_health, layout, process, owed if is_owed else None, deployed.store)
 
 
 def _deployed(layout: Layout, name: str | None) -> Deployed:

@@ -30,16 +30,16 @@ _END = ("JNI global ref", "Metaspace", "PSPermGen")
 
 
 @dataclass
-class Dumps:
+class ThreadDumps:
     """Thread dumps of a process: ``texts``, one per dump; ``notes``: why there are fewer, or what a dump lacks."""
 
     texts: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
 
-def dump(process: Process, count: int = COUNT, pause: float = PAUSE) -> Dumps:
+def take_thread_dumps(process: Process, count: int = COUNT, pause: float = PAUSE) -> ThreadDumps:
     """Take ``count`` thread dumps of a JVM by SIGQUIT, ``pause`` seconds apart, and return them."""
-    dumps = Dumps()
+    dumps = ThreadDumps()
     if process.state == "T":
         dumps.notes.append(
             f"no thread dump: process {process.pid} was stopped by a signal, and SIGQUIT would only wait until it goes "
@@ -74,7 +74,7 @@ def dump(process: Process, count: int = COUNT, pause: float = PAUSE) -> Dumps:
     return dumps
 
 
-def kernel_view(pid: int) -> str:
+def thread_states(pid: int) -> str:
     """Return one line per thread from /proc: id, state, CPU seconds, where it waits, name.
 
     Works whatever the process does.

@@ -22,7 +22,7 @@ from ..host.versions import Layout
 from . import pending_restart
 from .configuration_archive import File, InstallError, unpack
 from .configuration_install import KEEP, Outcome, Owners, install, put_back
-from .difference import blot
+from .difference import hide_passwords
 from .vendor_files import vendor_files
 
 ARGUMENTS: dict[str, dict[str, Any]] = {
@@ -107,7 +107,7 @@ def _validate(commands: Sequence[str], directory: str) -> None:
             raise InstallError(f"nothing was changed: {words[0]} could not look at the new files: {error}") from None
         if done.returncode:
             said = "; ".join(done.stdout.strip().splitlines()[-_MOST_SAID:]) or f"exit status {done.returncode}"
-            raise InstallError(f"nothing was changed: {words[0]} refuses the new files: {blot(said)}")
+            raise InstallError(f"nothing was changed: {words[0]} refuses the new files: {hide_passwords(said)}")
 
 
 def _owners(user: str | None, group: str | None, check: bool) -> Owners:

@@ -23,7 +23,7 @@ _SECRET_VALUE = re.compile(
 _HIDDEN = "********"
 
 
-def blot(text: str) -> str:
+def hide_passwords(text: str) -> str:
     """Return the text with every value of something called a password replaced by asterisks; references stay."""
     return _SECRET_VALUE.sub(lambda match: match.group(1) + _HIDDEN, text)
 
@@ -65,8 +65,8 @@ def _difference(path: str, old: Version | None, new: File | None, drift: str | N
     after = "" if new is None else new.masked if new.masked is not None else _text(new.content)
     if before is None or after is None:
         return {"prepared": f"{path}: binary file changed\n"}
-    is_secret = is_secret or (before != after and blot(before) == blot(after))
-    before, after = blot(before), blot(after)
+    is_secret = is_secret or (before != after and hide_passwords(before) == hide_passwords(after))
+    before, after = hide_passwords(before), hide_passwords(after)
     if before != after:
         return {
             "before_header": path if content is not None else "/dev/null",

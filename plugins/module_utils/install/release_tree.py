@@ -34,7 +34,7 @@ def releases_of(home: str) -> list[str]:
     return found
 
 
-def place(home: str, release: str, source: str = "what was unpacked") -> dict[str, Any]:
+def place_release(home: str, release: str, source: str = "what was unpacked") -> dict[str, Any]:
     """Rename ``HOME.new`` to ``HOME``, unless a process runs from ``HOME``; then ``HOME.new`` waits. Return the result.
 
     Raises InstallError where ``HOME.new`` is not this release; it is removed then.
@@ -79,12 +79,12 @@ def replace_running(home: str, release: str, unit: str) -> dict[str, Any]:
     return {"changed": True}
 
 
-def roll_back(home: str, release: str, unit: str) -> dict[str, Any]:
+def restore_old_release(home: str, release: str, unit: str) -> dict[str, Any]:
     """Stop a unit, put ``HOME.old`` back, and start the unit with it.
 
     Returns ``changed``: False where nothing was replaced.
     """
-    if recover(home, unit)["changed"]:
+    if recover_release(home, unit)["changed"]:
         return {"changed": True}
     if not _was_replaced(home, release):
         return {"changed": False}
@@ -94,7 +94,7 @@ def roll_back(home: str, release: str, unit: str) -> dict[str, Any]:
     return {"changed": True}
 
 
-def recover(home: str, unit: str) -> dict[str, Any]:
+def recover_release(home: str, unit: str) -> dict[str, Any]:
     """Rename ``HOME.old`` back where an exchange was cut short between its renames, and start the unit.
 
     Return ``changed``.
@@ -105,7 +105,7 @@ def recover(home: str, unit: str) -> dict[str, Any]:
     return {"changed": True}
 
 
-def clear(home: str, release: str) -> dict[str, Any]:
+def remove_old_release(home: str, release: str) -> dict[str, Any]:
     """Remove ``HOME.old`` once ``HOME`` holds the release and no process runs from ``HOME.old``; return ``changed``."""
     if not _was_replaced(home, release) or processes_in(f"{home}.old"):
         return {"changed": False}

@@ -105,7 +105,7 @@ def _view(process: Process) -> View:
     if process.state == "T":
         raise InstallError(f"process {process.pid} was stopped by a signal: it cannot be asked")
     found: dict[str, list[dict[str, str]]] = defaultdict(list)
-    for one in management.query(process, "Type=*,*", _ATTRIBUTES):
+    for one in management.query_mbeans(process, "Type=*,*", _ATTRIBUTES):
         found[one["Type"]].append(one)
     if not found["Broker"]:
         raise InstallError("its management view has no broker of 5.3 to 5.7: useJmx is off, or it is a later release")

@@ -300,12 +300,12 @@ def _sums(files: Manifest) -> str:
     return hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()
 
 
-def flat(name: str) -> str:
+def spool_name(name: str) -> str:
     """Return a file name without slashes for a file of a store, unique in the controller's directory of chunks."""
     return hashlib.sha256(name.encode(errors="surrogateescape")).hexdigest()[:24]
 
 
-def tidy(directory: str) -> None:
+def remove_spool(directory: str) -> None:
     """Remove the directory in which the controller kept a copy's chunks, if it is there."""
     with suppress(FileNotFoundError):
         shutil.rmtree(directory)

@@ -34,6 +34,6 @@ def _record(layout: Layout, hosts: Collection[str], record: dict[str, str], prog
     by = f"{getpass.getuser()}@{platform.node()}"
     try:
         for host in filter(lambda host: layout.base(host).is_dir(), hosts):
-            operation_record.append({**record, "by": by}, str(layout.base(host)))
+            operation_record.append_record({**record, "by": by}, str(layout.base(host)))
     except (InstallError, OSError) as error:
         progress(f"this is not written down, and audit will not know it as planned: {error}")
