@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import psutil
 import pytest
 
 from activemq_fleet.addresses import Address
 from activemq_fleet.errors import LabError
-from activemq_fleet.lab import Lab
+from activemq_fleet.lab import Lab, processes
 from activemq_fleet.lab.freeze import freeze
 from activemq_fleet.lab.stomp import StompPublisher
+from activemq_fleet.releases import Release
 from tests.integration.conftest import LabOf
 from tests.integration.labs import pair, processes_of, write_inventory
 from tests.integration.waiting import PATIENCE, until
@@ -35,6 +40,7 @@ class Sender:
     addresses: Sequence[Address]
     answer_timeout: float
     patience: float
+    pause: float = 0.0
     accepted: list[str] = field(default_factory=list)
     stopped: threading.Event = field(default_factory=threading.Event)
 
@@ -45,8 +51,8 @@ class Sender:
     def run(self) -> None:
         client = StompPublisher(self.addresses, self.lab.credentials(PAIR), answer_timeout=self.answer_timeout)
         with client, suppress(LabError):
-            while not self.stopped.is_set():
-                body = f"{self.name}-{len(self.accepted)}"
+            while not self.stopped.wait(self.pause):
+                body = json.dumps({"eventId": f"{self.name}-{len(self.accepted)}"})
                 client.publish(self.queue, body, timeout=self.patience)
                 self.accepted.append(body)
 
@@ -56,7 +62,7 @@ def sending(lab: Lab, frozen: str) -> Iterator[list[Sender]]:
     """One client that fails over, and two that stay with the node that freezes and send as fast as they can."""
     both, one = lab.addresses(PAIR, "stomp"), lab.addresses(frozen, "stomp")
     senders = [
-        Sender(lab, "roaming", both, 3.0, PATIENCE),
+        Sender(lab, "roaming", both, 3.0, PATIENCE, pause=0.01),
         *(Sender(lab, f"staying{n}", one, 30.0, 30.0) for n in range(2)),
     ]
     with ExitStack() as stack:
@@ -111,3 +117,73 @@ def test_a_frozen_node_that_thaws_beside_its_successor_hurts_nothing_and_can_tak
         until(lambda: len(roaming.accepted) > before + 20, PATIENCE, "messages are taken again")
     accepted = {sender.name: len(sender.accepted) for sender in senders}
     assert lost_after(lab, senders, accepted) == dict.fromkeys(accepted, 0)
+
+
+@pytest.mark.parametrize("release", ["6.3.1", *further("5.18.3", "5.11.4", "5.5.1")])
+def test_messages_behind_the_fences_point_are_named_and_can_be_sent_to_the_pair(
+    tmp_path: Path, lab_of: LabOf, release: str
+) -> None:
+    """The broker thaws long before its guard, and does not look at its lock meanwhile."""
+    inventory = write_inventory(tmp_path / "inventory", (A, B), release=release, fence="guard", **NETWORK)
+    if Release.of(release).has_lockers:
+        (inventory.parent / "host_vars").mkdir()
+        (inventory.parent / f"host_vars/{A}.yml").write_text("activemq_lock_keepalive_interval: 600000")
+    lab = lab_of(inventory.parent)
+    lab.up()
+    frozen = lab.wait_active(PAIR)
+    assert frozen == A
+    store = lab.fleet.broker(frozen).shared_directory
+    assert store
+    guard = next(process for process in map(psutil.Process, processes_of(lab.directory)) if is_guard(process, frozen))
+    broker = processes.broker_behind(guard)
+    assert broker
+    with sending(lab, frozen) as senders:
+        lab.pause(frozen)
+        replace_lock(store)
+        successor = lab.wait_active(PAIR)
+        before = [len(sender.accepted) for sender in senders[1:]]
+        broker.resume()
+        until(
+            lambda: sum(len(sender.accepted) for sender in senders[1:]) > sum(before) + 150,
+            PATIENCE,
+            "150 messages are acknowledged behind the fence's point",
+        )
+        lab.resume(frozen)
+        until(lambda: not lab.is_alive(frozen), PATIENCE, "the guard ends the broker that thawed")
+    lab.start(frozen)
+    until(lambda: (Path(store) / "fence/behind/1").exists(), PATIENCE, "the messages behind are named")
+    rows = json.loads(fleet("store", "behind", store, "--format", "json"))
+    named = {row["event"] for row in rows}
+    # The first one of each may have been stored before the freeze, and acknowledged after it.
+    late = [body for sender, number in zip(senders[1:], before, strict=True) for body in sender.accepted[number + 1 :]]
+    assert len(late) > 150
+    assert {json.loads(body)["eventId"] for body in late} <= named
+    password = tmp_path / "password"
+    credentials = lab.credentials(PAIR)
+    assert credentials
+    password.write_text(credentials.password)
+    (host, port), *_ = lab.addresses(successor, "openwire")
+    account = ("--username", credentials.username, "--password-file", str(password))
+    said = fleet("store", "replay", store, "--to", f"{host}:{port}", *account)
+    assert f"generation 1: {len(rows)} messages were sent" in said
+    assert "generation 1 is removed" in said
+    assert not list((Path(store) / "generations").glob("1-*"))
+    accepted = {sender.name: len(sender.accepted) for sender in senders}
+    assert lost_after(lab, senders, accepted) == dict.fromkeys(accepted, 0)
+
+
+def is_guard(process: psutil.Process, host: str) -> bool:
+    words = process.cmdline()
+    return "activemq_fleet.fence" in words and any(f"/{host}/" in word for word in words)
+
+
+def replace_lock(store: str) -> None:
+    lock = Path(store) / "fence/lock"
+    lock.unlink()
+    lock.touch()
+
+
+def fleet(*words: str) -> str:
+    """Run the command line; return what it printed."""
+    command = [sys.executable, "-m", "activemq_fleet", *words]
+    return subprocess.run(command, capture_output=True, text=True, check=True, stdin=subprocess.DEVNULL).stdout

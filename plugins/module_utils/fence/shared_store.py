@@ -289,6 +289,11 @@ class SharedStore:
         """Return the path where the guard of a node makes a generation, before that has a number."""
         return os.path.join(self.generations, f"building-{node}")
 
+    def kept_generations(self) -> list[int]:
+        """Return the numbers of the generations with messages that the pair does not have, in order."""
+        numbers = sorted(int(name) for name in os.listdir(self._behind) if _NUMBER.fullmatch(name))
+        return [number for number in numbers if not self.was_replayed(number)]
+
     def behind(self, number: int) -> str:
         """Return the path of the list of messages that only generation ``number`` holds."""
         return os.path.join(self._behind, str(number))

@@ -12,7 +12,7 @@ from activemq_fleet import __version__
 from activemq_fleet.cli.errors import PROGRAM, run
 
 # In the order of use.
-COMMANDS = ("render", "check", "explain", "graph", "schema", "lab", "adopt", "pack", "plan", "drift", "audit")
+COMMANDS = ("render", "check", "explain", "graph", "schema", "lab", "adopt", "pack", "plan", "drift", "audit", "store")
 
 
 class LazyGroup(click.Group):

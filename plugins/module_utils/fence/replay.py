@@ -1,0 +1,160 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""Sends messages that only an old generation holds to the pair, over OpenWire, as the store holds them.
+
+A message keeps its id, type, properties and body, so it arrives as its sender sent it, and a store that has it
+takes it for a duplicate. Only its producer and its transaction are exchanged, as a bridge between brokers does it
+(DemandForwardingBridgeSupport.configureMessage).
+"""
+
+from __future__ import annotations
+
+import secrets
+import socket
+import ssl
+import struct
+from collections.abc import Iterable
+
+from ..host.probe import Login
+from ..kahadb.openwire_message import StoredMessage, read_message
+from .old_generations import MessageBehind
+from .shared_store import FenceError
+
+_OLD, _NEW = 6, 11
+"""OpenWire versions that are spoken: that of the stored messages, or what every broker from 5.12 on speaks too."""
+_WIRE_FORMAT, _CONNECTION, _SESSION, _PRODUCER, _SHUTDOWN, _RESPONSE, _EXCEPTION = 1, 3, 4, 6, 11, 30, 31
+_MESSAGE_ID, _CONNECTION_ID, _SESSION_ID, _PRODUCER_ID = 110, 120, 121, 123
+_NULL = b"\0"
+_LONGEST_FRAME = 1 << 30
+_WINDOW = 100
+"""Messages that are on the way at once: the broker acknowledges each once it is on the disk."""
+
+
+def _string(text: str) -> bytes:
+    content = text.encode()
+    return b"\1" + struct.pack(">H", len(content)) + content
+
+
+def _object(kind: int, content: bytes) -> bytes:
+    return bytes([1, kind]) + content
+
+
+class Replay:
+    """A connection to a broker that takes stored messages; a context manager. Raises OSError, FenceError."""
+
+    def __init__(
+        self, address: tuple[str, int], login: Login, tls: ssl.SSLContext | None = None, timeout: float = 30.0
+    ) -> None:
+        self._commands = 0
+        self._waiting: dict[int, str] = {}
+        plain = socket.create_connection(address, timeout)
+        self._socket = tls.wrap_socket(plain, server_hostname=address[0]) if tls else plain
+        self._file = self._socket.makefile("rb")
+        name = f"ID:activemq-fleet-{secrets.token_hex(8)}"
+        try:
+            self._version = self._agree()
+            connection = _object(_CONNECTION_ID, _string(name))
+            client_ip = _NULL if self._version >= 8 else b""
+            who = [_string(text) if text else _NULL for text in (login.password, login.username)]
+            self._ask(_CONNECTION, connection + _string(name) + b"".join(who) + bytes(6) + client_ip, "the connection")
+            session = _string(name) + struct.pack(">q", 1)
+            self._ask(_SESSION, _object(_SESSION_ID, session), "the session")
+            self._producer = _object(_PRODUCER_ID, _string(name) + struct.pack(">qq", 1, 1))
+            self._ask(_PRODUCER, self._producer + _NULL + _NULL + _NULL + struct.pack(">i", 0), "the producer")
+            self._settle(0)
+        except BaseException:
+            self._close()
+            raise
+
+    def __enter__(self) -> Replay:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            self._send(_SHUTDOWN, b"", answered=False)
+        except OSError:
+            pass
+        finally:
+            self._close()
+
+    def send(self, messages: Iterable[MessageBehind]) -> int:
+        """Send messages, and return their number once the broker has all of them on its disk."""
+        sent = 0
+        for message in messages:
+            try:
+                stored = read_message(message.frame())
+            except ValueError as error:
+                raise FenceError(f"{message.path}: message {message.message} cannot be read: {error}") from None
+            self._ask(stored.frame[4], self._producer + self._rest_of(stored), f"message {message.message}")
+            self._settle(_WINDOW)
+            sent += 1
+        self._settle(0)
+        return sent
+
+    def _rest_of(self, stored: StoredMessage) -> bytes:
+        """Return a message from its destination on, without its transaction, in the version that is spoken."""
+        frame, at = stored.frame, stored.message_id
+        destination, rest = frame[stored.destination : stored.transaction], frame[stored.rest :]
+        if stored.version == self._version:
+            return destination + _NULL + rest
+        if stored.version > self._version:
+            raise FenceError("the broker is older than the one that wrote the messages: start the pair's own release")
+        # Newer ones have another form of the message id in front of it, and a flag at the end.
+        newer = frame[stored.rest : at] + _object(_MESSAGE_ID, _NULL + frame[at + 2 :]) + _NULL
+        return destination + _NULL + newer
+
+    def _agree(self) -> int:
+        """Exchange greetings; return the OpenWire version that is spoken then, loosely encoded, without a cache."""
+        greeting = self._read()
+        if greeting[:9] != bytes([_WIRE_FORMAT]) + b"ActiveMQ":
+            raise FenceError("that port does not speak OpenWire")
+        (newest,) = struct.unpack_from(">i", greeting, 9)
+        version = _NEW if newest >= _NEW else _OLD
+        self._write(bytes([_WIRE_FORMAT]) + b"ActiveMQ" + struct.pack(">i", version) + _NULL)
+        return version
+
+    def _ask(self, kind: int, content: bytes, what: str) -> None:
+        self._send(kind, content, answered=True)
+        self._waiting[self._commands] = what
+
+    def _send(self, kind: int, content: bytes, *, answered: bool) -> None:
+        self._commands += 1
+        self._write(struct.pack(">BiB", kind, self._commands, answered) + content)
+
+    def _settle(self, most: int) -> None:
+        """Read answers until at most so many are missing. Raises FenceError for a refusal."""
+        while len(self._waiting) > most:
+            answer = self._read()
+            if answer[0] not in (_RESPONSE, _EXCEPTION):
+                continue
+            (number,) = struct.unpack_from(">i", answer, 6)
+            what = self._waiting.pop(number, "")
+            if answer[0] == _EXCEPTION:
+                raise FenceError(f"the broker refuses {what}: {_exception(answer[10:])}")
+
+    def _write(self, content: bytes) -> None:
+        self._socket.sendall(struct.pack(">i", len(content)) + content)
+
+    def _read(self) -> bytes:
+        head = self._file.read(4)
+        size = struct.unpack(">i", head)[0] if len(head) == 4 else 0
+        content = self._file.read(size) if 0 < size <= _LONGEST_FRAME else b""
+        if not content or len(content) != size:
+            raise ConnectionError("the broker closed the connection")
+        return content
+
+    def _close(self) -> None:
+        self._file.close()
+        self._socket.close()
+
+
+def _exception(content: bytes) -> str:
+    """Return class and message of an exception in an answer."""
+    texts, at = [], 1
+    for _ in range(2):
+        if content[at : at + 1] == b"\1":
+            (size,) = struct.unpack_from(">H", content, at + 1)
+            texts.append(content[at + 3 : at + 3 + size].decode(errors="replace"))
+            at += 2 + size
+        at += 1
+    return ": ".join(texts) or "without a reason"

@@ -1,0 +1,59 @@
+"""Messages as a store holds them are read in both forms, and named by an agent's event id."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from activemq_fleet.cli.store import command
+from activemq_fleet.fence.shared_store import SharedStore
+from activemq_fleet.kahadb.openwire_message import event_id, read_message
+
+
+def text(content: str) -> bytes:
+    return b"\1" + struct.pack(">H", len(content)) + content.encode()
+
+
+def stored(version: int, body: bytes) -> bytes:
+    """A message of a producer's transaction, as a store of an OpenWire version holds it."""
+    producer = b"\1\x7b" + text("ID:p") + struct.pack(">qq", 1, 1)
+    queue = b"\1\x64" + text("orders")
+    transaction = b"\1\x6f" + struct.pack(">q", 7) + b"\1\x78" + text("ID:p")
+    message_id = b"\1\x6e" + (b"\0" if version >= 10 else b"") + producer + struct.pack(">qq", 5, 0)
+    content = b"\1" + struct.pack(">i", len(body)) + body
+    before = producer + queue + transaction + b"\0" + message_id + b"\0" + b"\0" + bytes(4) + b"\0" + b"\1" + bytes(9)
+    after = content + b"\0" * 3 + bytes(5) + b"\0" + bytes(8) + text("user") + bytes(2) + b"\0" + bytes(16)
+    tail = b"\0" if version >= 10 else b""
+    inner = struct.pack(">BiB", 24, 3, 0) + before + b"\0" + bytes(8) + b"\0" + after + tail
+    return struct.pack(">i", len(inner)) + inner
+
+
+@pytest.mark.parametrize("version", [6, 11])
+def test_a_message_shows_its_version_its_parts_and_its_event_id(version: int) -> None:
+    frame = stored(version, b'{"eventId": "agent:1", "x": 2}')
+    message = read_message(frame)
+    assert message.version == version
+    assert frame[message.destination : message.transaction].endswith(b"orders")
+    assert frame[message.message_id : message.message_id + 2] == b"\1\x6e"
+    assert event_id(frame) == "agent:1"
+
+
+@pytest.mark.parametrize("body", [b"plain", b'["eventId"]', b'{"eventId": 3}', b'{"eventId'])
+def test_a_body_without_an_event_id_has_none(body: bytes) -> None:
+    assert event_id(stored(11, body)) == ""
+
+
+def test_a_frame_of_another_form_is_refused() -> None:
+    with pytest.raises(ValueError, match="not written as OpenWire 6 or 11"):
+        read_message(stored(11, b"x")[:-2])
+
+
+def test_a_store_with_nothing_behind_says_so_and_another_directory_is_refused(tmp_path: Path) -> None:
+    refused = CliRunner().invoke(command, ["behind", str(tmp_path)])
+    assert "is no fenced store: name the pair's activemq_store_directory" in str(refused.exception)
+    SharedStore(str(tmp_path)).prepare()
+    shown = CliRunner().invoke(command, ["behind", str(tmp_path)])
+    assert shown.output == "no message is known that only an old generation holds\n"
