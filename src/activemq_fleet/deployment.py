@@ -97,7 +97,6 @@ def broker_facts(broker: Broker) -> dict[str, Any]:
         "home_link": settings.home,
         "unit": unit_path(broker),
         "watchdog": watchdog_path(broker),
-        "guard": broker.has_guard,
         "fence": settings.fence,
         "java": java(broker),
         "java_options": list(settings.java_options),

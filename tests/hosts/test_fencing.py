@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.hosts.brokers import SHARE, UNIT, journal_of, look, process, state, wait_for_pair, wait_until
-from tests.hosts.machines import Rack
+from tests.hosts.machines import Machine, Rack
 from tests.hosts.playbooks import Controller, ended
 from tests.situations import in_every_situation
 
@@ -62,7 +62,22 @@ def test_a_broker_without_its_guard_is_ended_and_comes_back(controller: Controll
     wait_until(lambda: state(active) == "standby", "the node comes back as standby", active)
 
 
-def test_a_fenced_store_is_not_given_to_a_broker_without_a_guard(controller: Controller) -> None:
+def test_a_pair_loses_its_fence_and_gets_it_back_without_losing_a_message(controller: Controller) -> None:
     said = ended(controller.play("site"), 2)
     assert "guards made the store in" in said
-    assert "set activemq_fence to guard" in said
+    assert "set activemq_fence to guard, or run the playbook unfence for orders-mq01 first" in said
+    with controller.streaming(300) as found:
+        ended(controller.play("unfence", *FENCED, "-e", "activemq_target=orders-mq01"))
+        ended(controller.play("site"))
+        active, _ = wait_for_pair(controller.rack.machines)
+        assert not guards(active)
+        ended(controller.play("site", *FENCED))
+        active, standby = wait_for_pair(controller.rack.machines)
+        assert guards(active)
+        assert guards(standby)
+    assert found["missing"] == [], look(active)
+
+
+def guards(machine: Machine) -> list[str]:
+    """The guards that run on a machine."""
+    return machine.attempt("pgrep", "-f", "activemq-guard --store").stdout.split()
