@@ -6,12 +6,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from lxml import etree
+
 from activemq_fleet.errors import SettingsError
 from activemq_fleet.findings import Finding
 from activemq_fleet.lint import BrokerSettings, HostFacts, Selection, fleet_findings, host_findings
 from activemq_fleet.lint.files import SCHEMA_RULE, without_echoes
 from activemq_fleet.releases import Release
 from activemq_fleet.render import ACTIVEMQ_XML
+from activemq_fleet.render.fragments import CORE
+from activemq_fleet.render.service import kahadb_directory
 from activemq_fleet.routes import routes_of
 from activemq_fleet.schema import Schema
 from activemq_fleet.settings.broker import WaiverSettings
@@ -44,7 +48,7 @@ def checked(
     by_schema = _by_schema(fleet, documents, schema_of) if schema_of else ()
     # A link that its far end does not let in is a finding of its own: what follows from it is not told as well.
     by_routes = routes_of(fleet, documents, as_planned=True).findings()
-    found = [*by_schema, *fleet_findings(fleet, documents, selection), *by_routes]
+    found = [*by_schema, *_unfenced(fleet, documents), *fleet_findings(fleet, documents, selection), *by_routes]
     found += refusals_of(fleet) if for_site else ()
     found += missing_files_of(fleet) if files_here else ()
     found = [finding for finding in (*fleet.findings, *without_echoes(found)) if selection.takes(finding.rule)]
@@ -99,6 +103,33 @@ def _by_schema(
         document = documents[broker.host]
         if not schema.is_valid(document):
             yield from _explained(broker, document, schema)
+
+
+def _unfenced(fleet: Fleet, documents: Mapping[str, bytes]) -> Iterator[Finding]:
+    """Yield an error (T032) for each guarded broker whose store is not the kahaDB directory that its guard fences."""
+    for broker in fleet.brokers:
+        reason = _reason_unfenced(broker, documents[broker.host]) if broker.has_guard else ""
+        if reason:
+            yield Finding(
+                rule="T032",
+                severity="error",
+                host=broker.host,
+                message=f"activemq_fence is guard, and activemq_xml_fragments {reason}: no guard fences that",
+                fix="take it out of activemq_xml_fragments, or set activemq_fence to none on both nodes of the pair",
+            )
+
+
+def _reason_unfenced(broker: Broker, document: bytes) -> str:
+    adapter = etree.fromstring(document).find(f"{{{CORE}}}broker/{{{CORE}}}persistenceAdapter")
+    stores = [] if adapter is None else [store for store in adapter if isinstance(store.tag, str)]
+    names = [etree.QName(store).localname for store in stores]
+    if names != ["kahaDB"]:
+        return f"makes {' and '.join(names) or 'nothing'} the store"
+    moved = [name for name in ("indexDirectory", "directoryArchive") if stores[0].get(name) is not None]
+    if moved:
+        return f"sets {' and '.join(moved)} of its kahaDB"
+    directory = stores[0].get("directory")
+    return "" if directory == kahadb_directory(broker) else f"sets the directory of its kahaDB to {directory}"
 
 
 def _explained(broker: Broker, document: bytes, schema: Schema) -> Iterator[Finding]:

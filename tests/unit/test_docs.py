@@ -15,7 +15,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 def test_every_topology_error_has_its_row() -> None:
     library = REPOSITORY / "src" / "activemq_fleet"
     sources = [*(library / "topology").glob("*.py"), *(library / "planning").glob("*.py")]
-    sources += [*(library / "profiles").glob("*.py"), library / "site_refusals.py"]
+    sources += [*(library / "profiles").glob("*.py"), library / "site_refusals.py", library / "validation.py"]
     fired = {rule for source in sources for rule in re.findall(r'"(T\d{3})"', source.read_text())}
     told = set(re.findall(r"^\| (T\d{3}) \|", (REPOSITORY / "docs" / "topology-errors.md").read_text(), re.MULTILINE))
 

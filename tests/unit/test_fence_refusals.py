@@ -1,0 +1,37 @@
+"""A store that a guard cannot fence is refused before anything is installed."""
+
+from __future__ import annotations
+
+import pytest
+
+from activemq_fleet.render import ACTIVEMQ_XML, render
+from activemq_fleet.validation import checked
+from tests.unit.fleets import fleet
+
+
+def refusals(fence: str, xml: str) -> list[str]:
+    fragments = [{"parent": "broker/persistenceAdapter", "xml": xml}] if xml else []
+    made = fleet("orders-mq01", ha="shared-file", fence=fence, xml_fragments=fragments)
+    documents = {broker.host: render(broker)[ACTIVEMQ_XML] for broker in made.brokers}
+    found = checked(made, documents, None)
+    return [f"{finding.host}: {finding.message}" for finding in found.findings if finding.rule == "T032"]
+
+
+@pytest.mark.parametrize(
+    ("xml", "reason"),
+    [
+        ('<kahaDB indexDirectory="/fast"/>', "sets indexDirectory of its kahaDB"),
+        ('<kahaDB directoryArchive="/old"/>', "sets directoryArchive of its kahaDB"),
+        ('<kahaDB directory="/elsewhere"/>', "sets the directory of its kahaDB to /elsewhere"),
+        ('<mKahaDB directory="/many"/>', "makes mKahaDB the store"),
+    ],
+)
+def test_what_a_guard_cannot_fence_is_an_error_of_each_node(xml: str, reason: str) -> None:
+    said = refusals("guard", xml)
+    text = f"activemq_fence is guard, and activemq_xml_fragments {reason}: no guard fences that"
+    assert said == [f"orders-mq01-{node}.example.com: {text}" for node in "ab"]
+
+
+@pytest.mark.parametrize(("fence", "xml"), [("none", '<mKahaDB directory="/many"/>'), ("guard", "")])
+def test_other_stores_are_not(fence: str, xml: str) -> None:
+    assert refusals(fence, xml) == []
