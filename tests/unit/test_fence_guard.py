@@ -5,6 +5,8 @@ from __future__ import annotations
 import fcntl
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from activemq_fleet.fence.guard import ENDED
-from tests.unit.guards import Node, is_alive, said_by, until
+from tests.unit.guards import BROKER, Node, is_alive, said_by, until
+from tests.unit.test_fence_generation import added, batch
 
 
 @pytest.fixture
@@ -134,3 +137,73 @@ def is_held(file: Path) -> bool:
         except BlockingIOError:
             return True
     return False
+
+
+def test_a_lock_that_was_cleared_and_taken_by_another_ends_the_broker(nodes: tuple[Node, Node]) -> None:
+    """As GlusterFS' clear-locks does: the file is the same, and another open file has its lock, too."""
+    a, b = nodes
+    guard = a.start()
+    until(lambda: a.served == [1])
+    b.start()
+    until(b.waits)
+    (a.store / "fence/lock").write_text("somebody else".ljust(128))
+    assert guard.wait(60) == ENDED
+    assert "the pair's lock is lost" in said_by(guard)
+    until(lambda: b.served == [2])
+
+
+CRASHING = """
+import os, sys
+from activemq_fleet.fence import guard
+from activemq_fleet.install import disk
+left = int(sys.argv.pop(1))
+def crash_before(module, name):
+    real = getattr(module, name)
+    def call(*arguments):
+        global left
+        left -= 1
+        if left < 0:
+            os._exit(99)
+        return real(*arguments)
+    setattr(module, name, call)
+for name in ("write_file", "sync_directory", "rename", "point", "remove", "remove_tree"):
+    crash_before(disk, name)
+for name in ("link", "fsync", "mkdir"):
+    crash_before(os, name)
+guard.main()
+"""
+
+
+def test_a_guard_may_crash_at_each_step_of_its_take_over(tmp_path: Path) -> None:
+    """Whatever it leaves, the other node's next generation has what the store held."""
+    content = batch(added("one"))
+    crashes = 0
+    for step in range(0, 100, 3):
+        root = tmp_path / f"{step}"
+        (root / "store").mkdir(parents=True)
+        a, b = Node(root, "a"), Node(root, "b")
+        guard = b.start()
+        until(lambda: b.served == [1])  # noqa: B023
+        (first,) = (root / "store/generations").glob("1-*")
+        (first / "db-1.log").write_bytes(content)
+        guard.kill()
+        guard.wait()
+        words = ["--store", str(a.store), "--local", str(a.local), "--", sys.executable, "-c", BROKER]
+        command = [sys.executable, "-c", CRASHING, f"{step}", *words, str(a.local / "store"), str(a.log)]
+        crashing = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        until(lambda: a.served or crashing.poll() is not None)  # noqa: B023
+        is_crash = crashing.poll() == 99
+        crashing.kill()
+        crashing.wait()
+        guard = b.start()
+        until(lambda: len(b.served) == 2)  # noqa: B023
+        (newest,) = (root / "store/generations").glob(f"{b.served[-1]}-*")
+        assert (newest / "db-1.log").read_bytes() == content
+        guard.kill()
+        guard.wait()
+        assert guard.stdout
+        guard.stdout.close()
+        crashes += is_crash
+        if not is_crash:
+            break
+    assert crashes > 5
