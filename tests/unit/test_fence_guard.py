@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -207,3 +208,23 @@ def test_a_guard_may_crash_at_each_step_of_its_take_over(tmp_path: Path) -> None
         if not is_crash:
             break
     assert crashes > 5
+
+
+def test_a_take_over_without_room_leaves_nothing_behind_and_serves_when_there_is_some(
+    nodes: tuple[Node, Node],
+) -> None:
+    """The largest file that the guard may write is smaller than the index."""
+    a, b = nodes
+    first = a.start()
+    until(lambda: a.served == [1])
+    (generation,) = (a.store / "generations").iterdir()
+    (generation / "db.data").write_bytes(bytes(1_000_000))
+    second = b.start()
+    until(b.waits)
+    resource.prlimit(second.pid, resource.RLIMIT_FSIZE, (500_000, resource.RLIM_INFINITY))
+    first.kill()
+    time.sleep(2.5)
+    assert b.served == []
+    until(lambda: list((a.store / "generations").iterdir()) == [generation])
+    resource.prlimit(second.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    until(lambda: b.served == [2])
