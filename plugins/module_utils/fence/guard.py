@@ -374,7 +374,8 @@ class Guard:
     def _tidy(self) -> None:
         """Remove old generations now and then, in another process: a look must not wait for it, nor fail with it."""
         now = time.monotonic()
-        if now >= self._tidy_at and (self._tidier is None or self._tidier.poll() is not None):
+        is_idle = self._tidier is None or self._tidier.poll() is not None
+        if is_idle and now >= self._tidy_at:
             self._tidy_at = now + TIDY_INTERVAL
             with contextlib.suppress(OSError):
                 self._tidier = subprocess.Popen([*_own_program(), "--store", self._store.directory, "--tidy"])
