@@ -14,6 +14,8 @@ from activemq_fleet.profiles import NONE, PURE, SHARED_FILE, SHARED_JDBC
 # Where people mount what two machines share.
 _SHARED_PATH = re.compile(r"^/(?:srv|mnt|nfs|net|shared|media|cluster)/|nfs|shared|gfs|san\b", re.IGNORECASE)
 REPLICATION = "replication"
+_FENCED_PATH = "/data/fence/store"
+"""The end of a KahaDB directory that is the link of a guard (``render.service.kahadb_directory``)."""
 _LOCKED = ("lockKeepAlivePeriod", "databaseLockedWaitDelay")
 _ADDRESS = re.compile(r"//\(?(?:[a-z+]+://)?(\[[^\]]+\]|[^:/?#,()]+):(\d+)")
 
@@ -95,10 +97,12 @@ def _same_directory(documents: Sequence[Document]) -> bool:
     """Return whether both nodes use one absolute KahaDB directory that is evidently shared.
 
     Evidence is an equal broker name, a configured lock on both nodes, or a path where shared storage is usually
-    mounted.
+    mounted. Behind guards each node has a path of its own.
     """
     stores = [store for document in documents if (store := _store(document)) and store.name == "kahaDB"]
     directories = {store.get("directory") for store in stores}
+    if len(stores) == 2 and all(directory.endswith(_FENCED_PATH) for directory in directories):
+        return True
     if len(stores) != 2 or len(directories) != 1 or not next(iter(directories)).startswith("/"):
         return False
     names = {document.broker.get("brokerName") for document in documents}
@@ -127,7 +131,16 @@ def _propose_interval(proposal: Proposal, document: Document, name: str, text: s
 
 def _propose_store(proposal: Proposal, document: Document) -> None:
     store = _store(document)
-    if store is not None and store.name == "kahaDB":
+    if store is None or store.name != "kahaDB":
+        return
+    if store.get("directory").endswith(_FENCED_PATH):
+        proposal.set(document.host, "fence", "guard")
+        proposal.note(
+            [document.host],
+            "is started by a guard: set activemq_store_directory to what its unit names after --store, "
+            f"unless that is /srv/activemq/{document.identity.pair}",
+        )
+    else:
         proposal.set(document.host, "store_directory", store.get("directory"))
 
 
