@@ -56,7 +56,7 @@ class ActionModule(ActionBase):
             }
         validation = library("validation")
         nodes = (*fleet.brokers, *fleet.agents, *fleet.balancers)
-        files_of = iter(validation.of_each(nodes, deployment.files_of))
+        files_of = iter(validation.make_for_each(nodes, deployment.files_of))
         brokers, agents, balancers = (
             {node.host: next(files_of) for node in kind} for kind in (fleet.brokers, fleet.agents, fleet.balancers)
         )

@@ -79,7 +79,7 @@ class InventoryModule(BaseInventoryPlugin):
         except AnsibleError as error:
             # Ansible ends at the same file when it reads any host's variables. An error here would blame this file,
             # which is then tried as an inventory of every other kind.
-            self.display.warning(f"no broker is put into a group: {library('_ansible').explain(error)}")
+            self.display.warning(f"no broker is put into a group: {library('_ansible').message_of(error)}")
             return
         try:
             convention = naming.Naming(**self._convention(path, stated))

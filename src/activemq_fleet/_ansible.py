@@ -1,7 +1,7 @@
 """Read inventories with Ansible's own code, as a library.
 
 Ansible is written to be a process of its own: options, vault secrets, caches and the plugin loader
-are global to it. ``reading`` sets them for one reading and restores them afterwards, so that a
+are global to it. ``loaded_inventory`` sets them for one reading and restores them afterwards, so that a
 program may read several inventories, or the same one again after a change.
 This module and ``_templating`` alone use Ansible's inner API (as of ansible-core 2.19).
 """
@@ -43,7 +43,7 @@ from activemq_fleet.errors import InputError
 from activemq_fleet.grouping import inventory_groups
 from activemq_fleet.naming import Naming
 
-__all__ = ["AnsibleError", "Reading", "explain", "naming_of", "reading"]
+__all__ = ["AnsibleError", "LoadedInventory", "loaded_inventory", "message_of", "naming_of"]
 
 PLUGIN = "activemq.fleet.topology"
 _PLUGIN_FILES = (".activemq.yml", ".activemq.yaml")
@@ -56,8 +56,8 @@ _NO_HOSTS = "Plugin configuration YAML file"
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """An inventory as Ansible has loaded it; valid until its ``reading`` context ends."""
+class LoadedInventory:
+    """An inventory as Ansible has loaded it; valid until its ``loaded_inventory`` context ends."""
 
     loader: Any
     inventory: Any
@@ -76,13 +76,13 @@ class Reading:
 
 
 @contextmanager
-def reading(
+def loaded_inventory(
     sources: Sequence[str],
     *,
     extra_vars: Sequence[str] = (),
     vault_ids: Sequence[str] = (),
     vault_password_files: Sequence[str] = (),
-) -> Iterator[Reading]:
+) -> Iterator[LoadedInventory]:
     """Read ``sources`` as ``ansible-inventory`` would and yield the inventory; nothing is printed.
 
     Raises InputError for a source of which any part cannot be read: half an inventory would be
@@ -107,7 +107,7 @@ def reading(
         inventory = _Manager(loader, sources, warnings)
         variables = VariableManager(loader=loader, inventory=inventory, version_info=CLI.version_info())
         HostVars(inventory, variables, loader)  # registers itself, so that templates find hostvars
-        yield Reading(loader, inventory, variables, warnings)
+        yield LoadedInventory(loader, inventory, variables, warnings)
 
 
 def _check_extra_vars(loader: Any) -> None:
@@ -115,7 +115,7 @@ def _check_extra_vars(loader: Any) -> None:
     try:
         extra = load_extra_vars(loader)
     except AnsibleError as error:
-        raise InputError(f"extra variables (-e): {explain(error)}") from error
+        raise InputError(f"extra variables (-e): {message_of(error)}") from error
     if "_raw_params" in extra:
         raise InputError(f"extra variables (-e): {str(extra['_raw_params'])!r} is not key=value, JSON, YAML or @FILE")
 
@@ -232,7 +232,7 @@ def naming_of(variables: Mapping[str, object]) -> Naming:
     return Naming(**{name: str(value) for name, value in stated.items() if value is not None})
 
 
-def explain(error: BaseException) -> str:
+def message_of(error: BaseException) -> str:
     """Return the message of an Ansible error in one line, with file and line of its cause where known."""
     message = " ".join(str(error).split()).rstrip(".")
     cause: BaseException | None = error

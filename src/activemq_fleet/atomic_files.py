@@ -76,17 +76,11 @@ def _named_in_errors(target: Path) -> Iterator[None]:
 
 def _fill(root: Path, files: Mapping[str, bytes]) -> None:
     root.chmod(0o777 & ~_umask())
-    made = {str(root)}
     for name, content in files.items():
         path = f"{root}/{name}"
-        parent = path.rpartition("/")[0]
-        if parent not in made:
-            os.makedirs(parent, exist_ok=True)
-            made.add(parent)
-        with open(path, "xb", buffering=0) as file:
-            rest = memoryview(content)
-            while rest:  # an unbuffered file may take a part only, before the disk is full for one
-                rest = rest[file.write(rest) :]
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "xb") as file:
+            file.write(content)
 
 
 def swap(staged: Path, target: Path) -> None:

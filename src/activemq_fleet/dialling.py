@@ -1,6 +1,6 @@
 """Compare what a client or bridge brings to a connection with what the listener demands.
 
-One comparison for links, agents, clients' lists and load balancers. ``compare`` answers for one listener;
+One comparison for links, agents, clients' lists and load balancers. ``refusal_of`` answers for one listener;
 ``Listeners`` finds the listener behind a host and a port.
 """
 
@@ -68,7 +68,7 @@ class Refusal:
         }[self.kind]
 
 
-def compare(
+def refusal_of(
     dialler: Dialler, listener: Listener, *, tls: bool, protocol: str = "openwire", user: str | None = None
 ) -> Refusal | None:
     """Return the first reason for which ``listener`` refuses ``dialler``, or None where it accepts the connection.

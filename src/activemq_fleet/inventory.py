@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from activemq_fleet.errors import InputError, SettingsError, shorten_list
@@ -59,7 +58,7 @@ def read_inventory(
             raise InputError(f"{source}: there is no such inventory file or directory")
     with _speaking_ansible() as ansible:
         options = {"extra_vars": extra_vars, "vault_ids": vault_ids, "vault_password_files": vault_password_files}
-        with ansible.reading(sources, **options) as found:
+        with ansible.loaded_inventory(sources, **options) as found:
             return _collect(found, ", ".join(sources))
 
 
@@ -91,17 +90,8 @@ def inventory_of_play(hostvars: Any, groups: Mapping[str, Sequence[str]], loader
     of plays and roles are not seen, as in ``read_inventory``.
     Raises SettingsError for all values whose template fails, naming host and variable.
     """
-    from activemq_fleet._templating import Templates
-
-    templates = Templates(loader)
-    brokers = frozenset(groups.get(BROKERS, ()))
-
-    def read(host: str) -> dict[str, object]:
-        variables = {**hostvars.raw_get(host), "hostvars": hostvars}
-        return _values(host, variables, templates.of_host(variables), brokers)
-
-    hosts = _of_hosts((str(host), partial(read, host)) for host in hostvars)
-    return InventoryData(hosts, {str(group): [str(host) for host in members] for group, members in groups.items()})
+    hosts = ((str(host), {**hostvars.raw_get(host), "hostvars": hostvars}) for host in hostvars)
+    return _templated(hosts, {str(group): [str(host) for host in members] for group, members in groups.items()}, loader)
 
 
 @contextmanager
@@ -122,30 +112,44 @@ def _speaking_ansible() -> Iterator[Any]:
     try:
         yield _ansible
     except (_ansible.AnsibleError, OSError, ValueError, RecursionError) as error:
-        raise InputError(_ansible.explain(error)) from error
+        raise InputError(_ansible.message_of(error)) from error
 
 
 def _collect(found: Any, name: str) -> InventoryData:
-    from activemq_fleet._templating import Templates
-
-    if not found.inventory.get_hosts():
+    hosts = found.inventory.get_hosts()
+    if not hosts:
         reason = "".join(f" ({text})" for text in found.warnings()[:1])
         raise InputError(f"{name}: the inventory has no hosts{reason}")
-    groups = {group: list(hosts) for group, hosts in found.inventory.get_groups_dict().items()}
-    templates = Templates(found.loader)
+    groups = {group: list(members) for group, members in found.inventory.get_groups_dict().items()}
+    variables = ((host.name, found.variables.get_vars(host=host, stage="all")) for host in hosts)
+    return dataclasses.replace(_templated(variables, groups, found.loader), warnings=found.warnings())
+
+
+def _templated(hosts: Iterable[tuple[str, dict[str, Any]]], groups: dict[str, list[str]], loader: Any) -> InventoryData:
+    """Return the inventory data of hosts; ``hosts`` yields each with its variables, whose templates are evaluated here.
+
+    Raises one SettingsError for all hosts, in which hosts share a line for each error.
+    """
+    from activemq_fleet._templating import Templates
+
+    templates = Templates(loader)
     brokers = frozenset(groups.get(BROKERS, ()))
-
-    def read(host: Any) -> dict[str, object]:
-        variables = found.variables.get_vars(host=host, stage="all")
-        return _values(host.name, variables, templates.of_host(variables), brokers)
-
-    hosts = _of_hosts((host.name, partial(read, host)) for host in found.inventory.get_hosts())
-    return InventoryData(hosts, groups, found.warnings())
+    found: dict[str, dict[str, object]] = {}
+    wrong: dict[str, list[str]] = {}
+    for host, variables in hosts:
+        try:
+            found[host] = _values(host, variables, templates.of_host(variables), brokers)
+        except SettingsError as error:
+            for problem in error.problems:
+                wrong.setdefault(problem.removeprefix(f"{host}: "), []).append(host)
+    if wrong:
+        raise SettingsError(*(f"{shorten_list(names)}: {problem}" for problem, names in wrong.items()))
+    return InventoryData(found, groups)
 
 
 def _values(host: str, variables: Mapping[Any, Any], templates: Any, brokers: frozenset[str]) -> dict[str, object]:
     """Return the values of one host's variables. Raises SettingsError for variables whose template fails."""
-    from activemq_fleet._ansible import AnsibleError, explain, naming_of
+    from activemq_fleet._ansible import AnsibleError, message_of, naming_of
 
     values: dict[str, object] = {}
     failed: dict[str, AnsibleError] = {}
@@ -159,20 +163,7 @@ def _values(host: str, variables: Mapping[Any, Any], templates: Any, brokers: fr
         is_broker = host in brokers or naming_of(values).identify(host) is not None
         meant = [name for name in failed if is_broker or name.startswith(_BEYOND_BROKERS)]
         if meant:
-            raise SettingsError(*(f"{host}: {name}: {explain(failed[name])}" for name in meant)) from failed[meant[0]]
+            raise SettingsError(*(f"{host}: {name}: {message_of(failed[name])}" for name in meant)) from failed[
+                meant[0]
+            ]
     return values
-
-
-def _of_hosts(hosts: Iterable[tuple[str, Callable[[], dict[str, object]]]]) -> dict[str, dict[str, object]]:
-    """Return the values of every host; raises one SettingsError for all, in which hosts share a line per error."""
-    found: dict[str, dict[str, object]] = {}
-    wrong: dict[str, list[str]] = {}
-    for host, read in hosts:
-        try:
-            found[host] = read()
-        except SettingsError as error:
-            for problem in error.problems:
-                wrong.setdefault(problem.removeprefix(f"{host}: "), []).append(host)
-    if wrong:
-        raise SettingsError(*(f"{shorten_list(names)}: {problem}" for problem, names in wrong.items()))
-    return found

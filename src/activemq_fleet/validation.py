@@ -58,7 +58,7 @@ def checked(
     )
 
 
-def of_each(nodes: Iterable[_Node], make: Callable[[_Node], _Made]) -> list[_Made]:
+def make_for_each(nodes: Iterable[_Node], make: Callable[[_Node], _Made]) -> list[_Made]:
     """Return ``make(node)`` for every node, in order. Raises one SettingsError with the problems of all nodes."""
     made: list[_Made] = []
     problems: list[str] = []
@@ -72,7 +72,7 @@ def of_each(nodes: Iterable[_Node], make: Callable[[_Node], _Made]) -> list[_Mad
     return made
 
 
-def preflight(
+def preflight_findings(
     brokers: Mapping[str, Mapping[str, Any]],
     looks: Mapping[str, Mapping[str, Any]],
     waivers: Sequence[Mapping[str, Any]] = (),

@@ -10,7 +10,7 @@ from ansible_collections.activemq.fleet.plugins.module_utils.host import machine
 
 from activemq_fleet.deployment import broker_facts
 from activemq_fleet.topology.model import Broker
-from activemq_fleet.validation import preflight
+from activemq_fleet.validation import preflight_findings
 from tests.unit.fleets import fleet
 
 A, B = "orders-mq01-a.example.com", "orders-mq01-b.example.com"
@@ -31,7 +31,7 @@ def shown(mounts: str, **more: Any) -> dict[str, Any]:
 
 
 def rules(look: dict[str, Any], **variables: Any) -> list[str]:
-    return [finding.rule for finding in preflight(brokers(**variables), {A: look})]
+    return [finding.rule for finding in preflight_findings(brokers(**variables), {A: look})]
 
 
 @pytest.mark.parametrize(
@@ -53,13 +53,13 @@ def test_a_share_is_judged_by_its_line_among_the_mounts(mounts: str, expected: l
 
 def test_a_share_that_is_not_mounted_shows_as_a_disk_of_one_host() -> None:
     looks = {A: shown("", boot="1"), B: shown(f"{SERVER} nfs4 rw,vers=4.2 0 0", boot="2")}
-    (found,) = preflight(brokers(), looks)
+    (found,) = preflight_findings(brokers(), looks)
     assert (found.rule, found.host, found.severity) == ("L026", A, "warning")
     assert f"{STORE} is on ext4" in found.message
 
 
 def test_two_nodes_on_one_machine_may_share_its_disk() -> None:
-    assert preflight(brokers(), {A: shown("", boot="1"), B: shown("", boot="1")}) == []
+    assert preflight_findings(brokers(), {A: shown("", boot="1"), B: shown("", boot="1")}) == []
 
 
 def test_a_store_that_outgrows_its_disk_and_a_lease_without_a_clock_are_told() -> None:
@@ -71,12 +71,12 @@ def test_a_store_that_outgrows_its_disk_and_a_lease_without_a_clock_are_told() -
 
 def test_a_finding_of_a_host_reads_like_every_other_and_is_waived_like_it() -> None:
     look = {A: shown(f"{SERVER} nfs rw,vers=3 0 0")}
-    (found,) = preflight(brokers(), look)
+    (found,) = preflight_findings(brokers(), look)
     assert found.blocks
     assert found.to_line().startswith(f"L001 {A}: ")
     assert json.loads(json.dumps(found.to_dict()))["rule"] == "L001"
     assert found.to_dict()["fix"]
     waiver = {"rule": "L001", "reason": "the server was replaced", "hosts": ["*"]}
-    (waived,) = preflight(brokers(), look, [waiver])
+    (waived,) = preflight_findings(brokers(), look, [waiver])
     assert not waived.blocks
     assert waived.to_dict()["waived"]

@@ -14,15 +14,15 @@ from lxml import etree
 from activemq_fleet.adopt import companion_files
 from activemq_fleet.adopt.agents import AgentFile, propose_agents
 from activemq_fleet.adopt.bridges import propose_addresses, propose_master_nodes
-from activemq_fleet.adopt.brokers import HEAP, accounts, propose_acl, propose_brokers, propose_users
-from activemq_fleet.adopt.inventory_writer import labels_in, write_inventory
+from activemq_fleet.adopt.brokers import DEFAULT_HEAP, accounts_of, propose_acl, propose_brokers, propose_users
+from activemq_fleet.adopt.inventory_writer import secret_labels_in, write_inventory
 from activemq_fleet.adopt.leftovers import propose_fragments
 from activemq_fleet.adopt.network import propose_network
 from activemq_fleet.adopt.profiles import propose_profiles
 from activemq_fleet.adopt.proposal import Proposal, is_default
-from activemq_fleet.adopt.secrets import build_value, masked
+from activemq_fleet.adopt.secrets import build_value, with_masked_passwords
 from activemq_fleet.adopt.sources import Document
-from activemq_fleet.adopt.xml_diff import Difference, XmlElement, differences, read_node
+from activemq_fleet.adopt.xml_diff import Difference, XmlElement, differences, xml_element_of
 from activemq_fleet.findings import Finding
 from activemq_fleet.naming import Naming
 from activemq_fleet.render.activemq_xml import activemq_xml
@@ -68,9 +68,9 @@ def adopt(
     ``findings`` returns a fleet's findings; those that would keep ``render`` from writing are waived in the inventory
     with a note, because a configuration in force cannot be refused.
     """
-    proposal = Proposal.of(documents, naming)
+    proposal = Proposal.from_documents(documents, naming)
     propose_profiles(proposal)
-    companion_files.propose_host(proposal)
+    companion_files.propose_environment(proposal)
     propose_brokers(proposal)
     companion_files.propose_console(proposal)
     propose_master_nodes(proposal)
@@ -90,10 +90,12 @@ def adopt(
     found = [
         difference
         for document in proposal.documents
-        for difference in differences(document.host, document.root, _rendered(fleet.broker(document.host)), masked)
+        for difference in differences(
+            document.host, document.root, _rendered(fleet.broker(document.host)), with_masked_passwords
+        )
     ]
     _note_placeholders(proposal, fleet)
-    labels = labels_in([*proposal.variables.values(), *proposal.agents.values()])
+    labels = secret_labels_in([*proposal.variables.values(), *proposal.agents.values()])
     _note_what_is_not_there(proposal)
     return Adopted(
         files=write_inventory(proposal, fleet),
@@ -105,7 +107,7 @@ def adopt(
 
 
 def _rendered(broker: Broker) -> XmlElement:
-    return read_node(etree.fromstring(activemq_xml(broker), parser()))
+    return xml_element_of(etree.fromstring(activemq_xml(broker), parser()))
 
 
 def _propose_instances(proposal: Proposal) -> None:
@@ -192,7 +194,7 @@ def _note_placeholders(proposal: Proposal, fleet: Fleet) -> None:
 
 
 def _note_what_is_not_there(proposal: Proposal) -> None:
-    open_to_all = [document.host for document in proposal.documents if not accounts(document)]
+    open_to_all = [document.host for document in proposal.documents if not accounts_of(document)]
     if open_to_all:
         proposal.note(
             open_to_all,
@@ -201,8 +203,8 @@ def _note_what_is_not_there(proposal: Proposal) -> None:
         )
     heap = (
         ""
-        if companion_files.is_known(proposal)
-        else f"activemq_heap ({HEAP}), activemq_console_port and activemq_console_bind, "
+        if companion_files.is_heap_known(proposal)
+        else f"activemq_heap ({DEFAULT_HEAP}), activemq_console_port and activemq_console_bind, "
     )
     proposal.notes.append(
         f"not in activemq.xml, so the defaults stand; set these yourself: {heap}"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from activemq_fleet.addresses import parse
-from activemq_fleet.adopt.proposal import Proposal, Variables, is_valid_value, literal
+from activemq_fleet.adopt.proposal import Proposal, Variables, is_valid_value, yaml_value_of
 from activemq_fleet.settings.broker import Settings
 from activemq_fleet.topology import Broker, Fleet
 
@@ -82,7 +82,7 @@ def _variables(file: AgentFile) -> Variables:
     for key, text in file.entries.items():
         variable = _CALLED.get(key, f"agent_{key.removeprefix('mb.').replace('.', '_')}")
         if key not in _COMPUTED and variable in Settings.model_fields:
-            variables[variable] = text.split(",") if variable == "agent_topics" else literal(text)
+            variables[variable] = text.split(",") if variable == "agent_topics" else yaml_value_of(text)
     if "mb.password.file" in file.entries:
         variables["agent_config"] = str(Path(file.entries["mb.password.file"]).parent)
     for variable, pattern in (("agent_user", _USER), ("agent_home", _PROGRAM)):

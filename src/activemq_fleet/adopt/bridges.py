@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from activemq_fleet.adopt.profiles import dialled_master
+from activemq_fleet.adopt.profiles import dialled_master_address
 from activemq_fleet.adopt.proposal import Proposal, is_valid_value
 from activemq_fleet.adopt.sources import Document
 from activemq_fleet.adopt.xml_diff import XmlElement
@@ -39,17 +39,17 @@ class Bridge:
     exclude: tuple[str, ...]
 
     @property
-    def carries(self) -> tuple[object, ...]:
+    def traffic_key(self) -> tuple[object, ...]:
         """A value that is equal for bridges which carry the same messages equally far."""
         return self.ttl, self.include, self.exclude
 
 
 def network_connectors(document: Document) -> list[XmlElement]:
     """Return every networkConnector element of a document."""
-    return document.broker.all("networkConnectors/networkConnector")
+    return document.broker.find_all("networkConnectors/networkConnector")
 
 
-def bridges_of(document: Document) -> Iterator[Bridge]:
+def replaceable_bridges(document: Document) -> Iterator[Bridge]:
     """Yield the network connectors that a link can replace: of a supported form, with a name unique in the document."""
     names = Counter(node.get("name") for node in network_connectors(document))
     for node in network_connectors(document):
@@ -61,8 +61,8 @@ def bridges_of(document: Document) -> Iterator[Bridge]:
 def _bridge(node: XmlElement) -> Bridge | None:
     uri, name, ttl, duplex = node.get("uri"), node.get("name"), _ttl(node), node.get("duplex", "false")
     addresses = tuple((host.strip("[]"), int(port)) for host, port in _DIALLED.findall(uri))
-    include = _destinations(node.first("dynamicallyIncludedDestinations"))
-    exclude = _destinations(node.first("excludedDestinations"))
+    include = _destinations(node.find("dynamicallyIncludedDestinations"))
+    exclude = _destinations(node.find("excludedDestinations"))
     whole = len(addresses) == len(re.findall(r"[a-z+]+://(?=[^(])", uri))
     if not uri.startswith(("static:", "masterslave:")) or not addresses or not whole or duplex not in ("true", "false"):
         return None
@@ -100,7 +100,7 @@ def propose_master_nodes(proposal: Proposal) -> None:
     by_name = _by_name(proposal.documents)
     first: Counter[str] = Counter()
     for document in proposal.documents:
-        for bridge in bridges_of(document):
+        for bridge in replaceable_bridges(document):
             owners = [by_name.get(host.lower(), "") for host, _ in bridge.addresses]
             if len(set(owners)) == 2:
                 first[owners[0]] += 1
@@ -123,7 +123,7 @@ def propose_addresses(proposal: Proposal, known_addresses: Mapping[str, str]) ->
     by_name = _by_name(proposal.documents)
     unknown: list[tuple[Bridge, Document]] = []
     for document in proposal.documents:
-        for bridge in bridges_of(document):
+        for bridge in replaceable_bridges(document):
             owners = [by_name.get(host.lower()) for host, _ in bridge.addresses]
             if None in owners:
                 unknown.append((bridge, document))
@@ -149,7 +149,7 @@ def _slaves_say(proposal: Proposal) -> Iterator[tuple[str, str]]:
     for documents in proposal.pairs().values():
         if proposal.profile(documents[0].host).replicates:
             for document, master in (documents, documents[::-1]):
-                dialled = dialled_master(document)
+                dialled = dialled_master_address(document)
                 if dialled and dialled[0] not in _ANYWHERE:
                     yield master.host, dialled[0]
 
@@ -182,7 +182,7 @@ def _by_name(documents: Iterable[Document]) -> dict[str, str]:
     return found | {document.host.lower(): document.host for document in documents}
 
 
-class Addresses:
+class BrokersByAddress:
     """Finds the broker that is dialled at an address, in a proposed fleet."""
 
     def __init__(self, fleet: Fleet, documents: Sequence[Document]) -> None:
@@ -192,7 +192,7 @@ class Addresses:
             self._brokers[broker.address.lower()].append(broker)
         self._by_host = {broker.host: broker for broker in fleet.brokers}
 
-    def owner(self, host: str, port: int) -> Broker | None:
+    def broker_at(self, host: str, port: int) -> Broker | None:
         """Return the broker that is dialled at ``host:port``, or None where no broker or several brokers match."""
         found = self._brokers.get(host.lower(), [])
         if len(found) > 1:

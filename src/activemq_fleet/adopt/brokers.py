@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
-from activemq_fleet.adopt.proposal import Proposal, is_valid_value, literal
+from activemq_fleet.adopt.proposal import Proposal, is_valid_value, yaml_value_of
 from activemq_fleet.adopt.secrets import holds_secret
 from activemq_fleet.adopt.sources import Document
 from activemq_fleet.adopt.xml_diff import XmlElement, is_console
@@ -18,7 +18,7 @@ from activemq_fleet.topology.access import AGENT_GROUP, NETWORK_GROUP, own_group
 
 _LISTENS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(\[[^\]]+\]|[^:/?#]+):(\d{1,5})/?(?:\?(.*))?", re.DOTALL)
 _NEEDS_CERTIFICATE = ("transport.needClientAuth", "true")
-HEAP = str(Settings.model_fields["heap"].default)
+DEFAULT_HEAP = str(Settings.model_fields["heap"].default)
 _OTHER_PORTS = ("console", "replication")
 _LIMITS = {
     "memory_limit": "memoryUsage/memoryUsage",
@@ -41,7 +41,7 @@ class Listener:
         """Return the connector as an entry of ``activemq_connectors``."""
         entry: dict[str, Any] = {"name": self.name, "scheme": self.scheme, "port": self.port}
         if list(self.options.items()) != list(DEFAULT_OPTIONS.items()):
-            entry["options"] = {name: literal(value) for name, value in self.options.items()}
+            entry["options"] = {name: yaml_value_of(value) for name, value in self.options.items()}
         return entry
 
 
@@ -57,9 +57,9 @@ def propose_brokers(proposal: Proposal) -> None:
 
 def _propose_limits(proposal: Proposal, document: Document) -> None:
     for name, path in _LIMITS.items():
-        usage = document.broker.first(f"systemUsage/systemUsage/{path}")
+        usage = document.broker.find(f"systemUsage/systemUsage/{path}")
         default = (
-            memory_limit(proposal[document.host].get("heap", HEAP))
+            memory_limit(proposal[document.host].get("heap", DEFAULT_HEAP))
             if name == "memory_limit"
             else Settings.model_fields[name].default
         )
@@ -91,10 +91,10 @@ def _propose_connectors(proposal: Proposal, documents: Sequence[Document]) -> No
 
 
 def _listeners(proposal: Proposal, document: Document) -> Iterator[Listener]:
-    names = Counter(node.get("name") for node in connectors(document))
-    if document.broker.first("services/masterConnector") and proposal.profile(document.host).replicates:
+    names = Counter(node.get("name") for node in transport_connectors(document))
+    if document.broker.find("services/masterConnector") and proposal.profile(document.host).replicates:
         return
-    for node in connectors(document):
+    for node in transport_connectors(document):
         parsed = _LISTENS.fullmatch(node.get("uri"))
         name = node.get("name")
         if id(node) in proposal.replaced_elements or not parsed or names[name] > 1 or name in _OTHER_PORTS:
@@ -111,9 +111,9 @@ def _listeners(proposal: Proposal, document: Document) -> Iterator[Listener]:
             yield listener
 
 
-def connectors(document: Document) -> list[XmlElement]:
+def transport_connectors(document: Document) -> list[XmlElement]:
     """Return every transportConnector element of a document."""
-    return document.broker.all("transportConnectors/transportConnector")
+    return document.broker.find_all("transportConnectors/transportConnector")
 
 
 def _options(query: str) -> dict[str, str]:
@@ -123,7 +123,7 @@ def _options(query: str) -> dict[str, str]:
 
 def _with_tls(proposal: Proposal, document: Document, listeners: list[Listener]) -> list[Listener]:
     """Propose ``activemq_tls`` where every connector uses TLS; return the connectors without the options it adds."""
-    context = document.broker.first("sslContext/sslContext")
+    context = document.broker.find("sslContext/sslContext")
     if context is None or not listeners:
         return listeners
     if any(document.release.tls_scheme(listener.scheme) != listener.scheme for listener in listeners):
@@ -159,9 +159,9 @@ def _propose_offset(proposal: Proposal, found: Mapping[str, Sequence[Listener]])
         proposal.set(high, "port_offset", by_how_much.pop())
 
 
-def accounts(document: Document) -> list[XmlElement]:
+def accounts_of(document: Document) -> list[XmlElement]:
     """Return every authenticationUser element of a document."""
-    return document.broker.all("plugins/simpleAuthenticationPlugin/users/authenticationUser")
+    return document.broker.find_all("plugins/simpleAuthenticationPlugin/users/authenticationUser")
 
 
 def groups_of(account: XmlElement) -> list[str]:
@@ -175,8 +175,8 @@ def propose_users(proposal: Proposal) -> None:
     known = _known_agents(proposal)
     for document in proposal.documents:
         users = []
-        names = Counter(account.get("username") for account in accounts(document))
-        for account in accounts(document):
+        names = Counter(account.get("username") for account in accounts_of(document))
+        for account in accounts_of(document):
             name, groups = account.get("username"), groups_of(account)
             if name == proposal[document.host].get("network_username") or names[name] > 1:
                 continue
@@ -212,15 +212,15 @@ def propose_acl(proposal: Proposal) -> None:
     whole: dict[str, list[dict[str, Any]]] = {}
     agents: set[str] = set()
     for document in proposal.documents:
-        agents |= {own_group(name) for account in accounts(document) if (name := account.get("username"))}
-        entries = [entry for node in document.broker.all(path) if (entry := _permission(node))]
+        agents |= {own_group(name) for account in accounts_of(document) if (name := account.get("username"))}
+        entries = [entry for node in document.broker.find_all(path) if (entry := _permission(node))]
         if entries:
             whole[document.host] = entries
     if not whole:
         return
     less = {host: _without_ours(entries, {NETWORK_GROUP, AGENT_GROUP, *agents}) for host, entries in whole.items()}
-    full_fleet = proposal.fleet_of(lambda host: {"acl": whole.get(host)})
-    less_fleet = proposal.fleet_of(lambda host: {"acl": less.get(host) or whole.get(host)})
+    full_fleet = proposal.fleet_with(lambda host: {"acl": whole.get(host)})
+    less_fleet = proposal.fleet_with(lambda host: {"acl": less.get(host) or whole.get(host)})
     for full, fewer in zip(full_fleet.brokers, less_fleet.brokers, strict=True):
         if full.host in whole:
             enough = less[full.host] and full.permissions == fewer.permissions

@@ -23,7 +23,7 @@ _CONSOLE = {
 }
 
 
-def propose_host(proposal: Proposal) -> None:
+def propose_environment(proposal: Proposal) -> None:
     """Propose heap and user of every host, and the directories where activemq.fleet wrote its environment file."""
     for document in proposal.documents:
         environment = _environment(document)
@@ -69,7 +69,7 @@ def propose_java_options(proposal: Proposal, fleet: Fleet) -> None:
             proposal.set(document.host, "java_options", words[len(usual) :])
 
 
-def is_known(proposal: Proposal) -> bool:
+def is_heap_known(proposal: Proposal) -> bool:
     """Return whether the heap of every host is known from the files beside its activemq.xml."""
     return all(_HEAP.search(_environment(document)) for document in proposal.documents)
 

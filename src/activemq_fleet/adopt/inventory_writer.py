@@ -14,7 +14,7 @@ import yaml
 from yaml.representer import SafeRepresenter
 
 from activemq_fleet.adopt.proposal import Proposal, Variables
-from activemq_fleet.adopt.secrets import Secret, Templated
+from activemq_fleet.adopt.secrets import Secret, TemplatedXml
 from activemq_fleet.grouping import MASTERS, SLAVES, group_name
 from activemq_fleet.naming import DEFAULT_PATTERN
 from activemq_fleet.printable import counted
@@ -46,7 +46,7 @@ def write_inventory(proposal: Proposal, fleet: Fleet) -> dict[str, bytes]:
     origin = f"---\n{MARK} from the activemq.xml of {counted(len(hosts), 'host')}.\n"
     files = {path: origin + _variables(variables) for path, variables in levels.items()}
     files["hosts.yml"] = _hosts(proposal, inline)
-    if labels_in(levels):
+    if secret_labels_in(levels):
         files["group_vars/all.yml"] += _SECRETS
     found = {path: text.encode() for path, text in files.items()}
     seal = f"# It replaces the other files only while they are unchanged:\n# {_SEAL}{_digest(found)}\n"
@@ -70,14 +70,14 @@ def _digest(files: Mapping[str, bytes]) -> str:
 _ORDER = {name: position for position, name in enumerate(Settings.model_fields)}
 
 
-def labels_in(value: Any) -> set[str]:
+def secret_labels_in(value: Any) -> set[str]:
     """Return the labels of all secrets that a value refers to, at any depth."""
     if isinstance(value, Secret):
         return {value.label}
-    if isinstance(value, Templated):
+    if isinstance(value, TemplatedXml):
         return value.labels
     items: Iterable[Any] = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return set().union(*(labels_in(item) for item in items))
+    return set().union(*(secret_labels_in(item) for item in items))
 
 
 def _by_name(variables: Mapping[str, Variables], fleet: Fleet) -> dict[str, Variables]:
@@ -185,7 +185,7 @@ def _node(value: Any) -> yaml.Node:
     """Return a variable's value as YAML: short mappings and lists of plain strings on one line, secrets as lookups."""
     if isinstance(value, Secret):
         return yaml.ScalarNode(_YAML + "str", f"{{{{ {value.lookup} }}}}", style=">")
-    if isinstance(value, Templated):
+    if isinstance(value, TemplatedXml):
         return yaml.ScalarNode(_YAML + "str", value.jinja, style="|")
     if isinstance(value, dict):
         items = [(_node(name), _node(item)) for name, item in value.items()]

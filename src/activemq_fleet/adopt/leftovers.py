@@ -11,10 +11,16 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
-from activemq_fleet.adopt.proposal import Proposal, is_valid_value, literal
-from activemq_fleet.adopt.secrets import Templated, holds_secret, is_clear, is_password, marked
+from activemq_fleet.adopt.proposal import Proposal, is_valid_value, yaml_value_of
+from activemq_fleet.adopt.secrets import (
+    TemplatedXml,
+    holds_secret,
+    is_clear_text_password,
+    is_password,
+    with_secret_labels,
+)
 from activemq_fleet.adopt.sources import Document
-from activemq_fleet.adopt.xml_diff import PLACEHOLDERS, XmlElement, is_console, write_node
+from activemq_fleet.adopt.xml_diff import PLACEHOLDERS, XmlElement, is_console, to_xml
 from activemq_fleet.render.fragments import _TOLD_APART_BY
 from activemq_fleet.schema._documents import BEANS
 
@@ -56,15 +62,15 @@ def _propose_attributes(proposal: Proposal, document: Document, rendered: XmlEle
         if name in _OUR_OWN or rendered.attributes.get(name) == value or holds_secret(name, value):
             continue
         if is_valid_value("broker_attributes", {name: value}):
-            attributes[name] = literal(value)
+            attributes[name] = yaml_value_of(value)
     if attributes:
         proposal[document.host]["broker_attributes"] = attributes
 
 
 def _entry(proposal: Proposal, document: Document, node: XmlElement, parent: str | None) -> dict[str, Any]:
-    safe = marked(_with_references(node, proposal, document), proposal.secrets)
+    safe = with_secret_labels(_with_references(node, proposal, document), proposal.secrets)
     entry: dict[str, Any] = {"parent": parent} if parent else {}
-    return {**entry, "xml": Templated(write_node(safe))}
+    return {**entry, "xml": TemplatedXml(to_xml(safe))}
 
 
 def _with_references(node: XmlElement, proposal: Proposal, document: Document) -> XmlElement:
@@ -72,7 +78,7 @@ def _with_references(node: XmlElement, proposal: Proposal, document: Document) -
     variables = proposal[document.host]
     name = node.get("userName") or node.get("username")
     attributes = dict(node.attributes)
-    if name and is_clear("password", node.get("password")):
+    if name and is_clear_text_password("password", node.get("password")):
         if name == variables.get("network_username"):
             attributes["password"] = "${activemq.network.password}"  # noqa: S105 -- a reference
         elif name in {user["name"] for user in variables.get("users", [])}:
@@ -136,7 +142,7 @@ def _changed(original: XmlElement, rendered: XmlElement) -> dict[str, str]:
         name: value
         for name, value in original.attributes.items()
         if rendered.attributes.get(name) != value
-        and not is_clear(name, value)
+        and not is_clear_text_password(name, value)
         # A password that is asked of credentials.properties is found there, whatever it was called before.
         and not (is_password(name) and rendered.get(name).startswith(_OUR_REFERENCE))
     }

@@ -30,13 +30,13 @@ class AdoptedLink:
         return None if self.bridge.name == f"{self.source}-to-{self.target}" else self.bridge.name
 
     @property
-    def settings(self) -> tuple[object, ...]:
+    def settings_key(self) -> tuple[object, ...]:
         """A value that is equal for links which one entry of ``activemq_links`` can make."""
-        return self.own_name, self.bridge.duplex, self.bridge.carries
+        return self.own_name, self.bridge.duplex, self.bridge.traffic_key
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Entry:
+class LinkEntry:
     """One entry of ``activemq_links``, and the links that it makes, which have equal settings."""
 
     source: str
@@ -59,26 +59,26 @@ class Entry:
         return entry
 
 
-def entries_for(links: Sequence[AdoptedLink], fleet: Fleet) -> tuple[list[Entry], list[AdoptedLink]]:
+def link_entries_for(links: Sequence[AdoptedLink], fleet: Fleet) -> tuple[list[LinkEntry], list[AdoptedLink]]:
     """Return entries of ``activemq_links``, those of groups before those of pairs, and the links no entry can make."""
     members = _members(fleet)
     home = {broker.unit: broker for broker in fleet.brokers}
     by_settings: dict[Any, dict[tuple[str, str], AdoptedLink]] = defaultdict(dict)
     for link in links:
-        by_settings[link.settings][link.source, link.target] = link
-    entries: list[Entry] = []
+        by_settings[link.settings_key][link.source, link.target] = link
+    entries: list[LinkEntry] = []
     left: list[AdoptedLink] = []
     done: set[AdoptedLink] = set()
     for link in links:
         if link in done:
             continue
-        same_settings = by_settings[link.settings]
+        same_settings = by_settings[link.settings_key]
         for source, target in _ends(home[link.source], home[link.target]):
             ends = [(a, b) for a in members[source] for b in members[target] if a != b]
             several = len({b for _, b in ends}) > 1
             free = all(pair in same_settings and same_settings[pair] not in done for pair in ends)
             if free and not (several and link.own_name):
-                entries.append(Entry(source, target, tuple(same_settings[pair] for pair in ends)))
+                entries.append(LinkEntry(source, target, tuple(same_settings[pair] for pair in ends)))
                 done.update(entries[-1].links)
                 break
         else:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
 
-from activemq_fleet.adopt.bridges import Addresses, Bridge, Ttl, bridges_of, network_connectors
-from activemq_fleet.adopt.brokers import accounts, groups_of
-from activemq_fleet.adopt.link_entries import AdoptedLink, Entry, entries_for
+from activemq_fleet.adopt.bridges import Bridge, BrokersByAddress, Ttl, network_connectors, replaceable_bridges
+from activemq_fleet.adopt.brokers import accounts_of, groups_of
+from activemq_fleet.adopt.link_entries import AdoptedLink, LinkEntry, link_entries_for
 from activemq_fleet.adopt.multicast import propose_multicast
 from activemq_fleet.adopt.profiles import master_connector
 from activemq_fleet.adopt.proposal import Proposal
@@ -49,7 +49,7 @@ def _propose_user(proposal: Proposal) -> bool:
         if node
     ]
     names = Counter(node.get("userName") for node in dialling if node.get("userName"))
-    users = [account for document in proposal.documents for account in accounts(document)]
+    users = [account for document in proposal.documents for account in accounts_of(document)]
     if not names:
         names.update(account.get("username") for account in users if NETWORK_GROUP in groups_of(account))
     if not (names or dialling):
@@ -58,7 +58,7 @@ def _propose_user(proposal: Proposal) -> bool:
     passwords = Counter(
         node.get("password")
         for document in proposal.documents
-        for node in (*network_connectors(document), *accounts(document))
+        for node in (*network_connectors(document), *accounts_of(document))
         if name in (node.get("userName"), node.get("username"))
     )
     value = passwords.most_common(1)[0][0] if passwords else ""
@@ -76,7 +76,7 @@ def _withdraw_user(proposal: Proposal) -> None:
         broker = fleet.broker(document.host)
         name = broker.settings.network_username
         needed = broker.networked or broker.links or broker.profile.replicates
-        if not needed and name not in {account.get("username") for account in accounts(document)}:
+        if not needed and name not in {account.get("username") for account in accounts_of(document)}:
             proposal[document.host].pop("network_username", None)
             proposal[document.host].pop("network_password", None)
 
@@ -113,7 +113,7 @@ class _Network:
         return [document for document in self.proposal.documents if document.identity.group not in self.multicast]
 
     def _sort_bridges(self) -> None:
-        addresses = Addresses(self.base, self.proposal.documents)
+        addresses = BrokersByAddress(self.base, self.proposal.documents)
         by_unit: dict[str, list[Document]] = defaultdict(list)
         for document in self.proposal.documents:
             by_unit[self.base.broker(document.host).unit].append(document)
@@ -121,7 +121,7 @@ class _Network:
         for unit, documents in by_unit.items():
             by_name: dict[str, dict[str, tuple[Bridge, str]]] = defaultdict(dict)
             for document in documents:
-                for bridge in bridges_of(document):
+                for bridge in replaceable_bridges(document):
                     if (document.host, bridge.name) not in self.reasons:
                         target = self._target(addresses, document, bridge)
                         if target:
@@ -133,13 +133,13 @@ class _Network:
             if len(linked) == 1:
                 self.reasons[linked[0], self.pair_links.pop(linked[0]).name] = _UNEQUAL
 
-    def _target(self, addresses: Addresses, document: Document, bridge: Bridge) -> str | None:
+    def _target(self, addresses: BrokersByAddress, document: Document, bridge: Bridge) -> str | None:
         """Return the unit that a bridge dials, or None with the reason recorded where no link can replace the bridge.
 
         A bridge to the peer that the variable ``activemq_pair_links`` makes is recorded in ``pair_links``.
         """
         user = bridge.node.get("userName")
-        owners = [addresses.owner(*address) for address in bridge.addresses]
+        owners = [addresses.broker_at(*address) for address in bridge.addresses]
         brokers = [owner for owner in owners if owner]
         units = {broker.unit for broker in brokers}
         me = self.base.broker(document.host)
@@ -169,7 +169,7 @@ class _Network:
         if first and all(
             host in by_host
             and by_host[host][1] == first[1]
-            and by_host[host][0].carries == first[0].carries
+            and by_host[host][0].traffic_key == first[0].traffic_key
             and by_host[host][0].duplex == (first[0].duplex and host not in slaves)
             for host in hosts
         ):
@@ -187,7 +187,7 @@ class _Network:
             self.proposal[document.host].pop("network_ttl", None)
         self._propose_discovery()
         shaped = self._propose_topology()
-        entries, left = entries_for([link for link in self.links if link not in shaped], self.base)
+        entries, left = link_entries_for([link for link in self.links if link not in shaped], self.base)
         for link in left:
             for host in link.hosts:
                 self.reasons[host, link.bridge.name] = (
@@ -244,7 +244,7 @@ class _Network:
                 self.proposal[document.host]["topology"] = chosen[document.identity.group]
         return [link for group, shape in chosen.items() for link in fitting[group][shape]]
 
-    def _propose_ttl(self, entries: Sequence[Entry]) -> None:
+    def _propose_ttl(self, entries: Sequence[LinkEntry]) -> None:
         """Set the links, with TTLs where the default differs: for the fleet, for an entry of ``activemq_links``, or
         for a host.
         """
@@ -267,7 +267,7 @@ class _Network:
                 self.proposal[host]["network_ttl"] = ttls.pop()
         self._set_entries(entries, [*wrong, *self._links_of_wrong_ttl()])
 
-    def _set_entries(self, entries: Sequence[Entry], with_ttl: Collection[AdoptedLink]) -> None:
+    def _set_entries(self, entries: Sequence[LinkEntry], with_ttl: Collection[AdoptedLink]) -> None:
         """Propose ``activemq_links``; an entry says its TTL if it makes one of the links ``with_ttl``."""
         if entries:
             settings = [entry.to_setting(with_ttl=any(link in with_ttl for link in entry.links)) for entry in entries]

@@ -47,10 +47,10 @@ def propose_profiles(proposal: Proposal) -> None:
 
 def master_connector(document: Document) -> XmlElement | None:
     """Return the masterConnector element with which a pure slave dials its master, or None."""
-    return document.broker.first("services/masterConnector")
+    return document.broker.find("services/masterConnector")
 
 
-def dialled_master(document: Document) -> tuple[str, int] | None:
+def dialled_master_address(document: Document) -> tuple[str, int] | None:
     """Return the (host, port) at which a pure slave dials its master, or None."""
     connector = master_connector(document)
     found = _ADDRESS.search(connector.get("remoteURI")) if connector else None
@@ -68,17 +68,17 @@ def _propose_pure(proposal: Proposal, documents: Sequence[Document]) -> None:
         proposal[document.host]["ha"] = PURE.name
         if master.identity.node != "a":
             proposal.set(document.host, "master_node", master.identity.node)
-    dialled = dialled_master(slave)
+    dialled = dialled_master_address(slave)
     if dialled is None:
         return
-    for connector in master.broker.all("transportConnectors/transportConnector"):
+    for connector in master.broker.find_all("transportConnectors/transportConnector"):
         ours = connector.get("name") == REPLICATION
         if not connector.get("uri").partition("?")[0].endswith(f":{dialled[1]}"):
             continue
         if not ours and not _only_for_slaves(connector):
             continue
         if not ours:  # what is called as ours is can be changed by a fragment
-            proposal.stands_for(connector)
+            proposal.exclude_from_fragments(connector)
         for document in documents:
             proposal.set(document.host, "replication_port", dialled[1])
 
@@ -89,7 +89,7 @@ def _only_for_slaves(connector: XmlElement) -> bool:
 
 
 def _store(document: Document) -> XmlElement | None:
-    adapter = document.broker.first("persistenceAdapter")
+    adapter = document.broker.find("persistenceAdapter")
     return adapter.children[0] if adapter and adapter.children else None
 
 
@@ -106,7 +106,7 @@ def _same_directory(documents: Sequence[Document]) -> bool:
     if len(stores) != 2 or len(directories) != 1 or not next(iter(directories)).startswith("/"):
         return False
     names = {document.broker.get("brokerName") for document in documents}
-    locked = all(store.first("locker") or any(name in store.attributes for name in _LOCKED) for store in stores)
+    locked = all(store.find("locker") or any(name in store.attributes for name in _LOCKED) for store in stores)
     return len(names) == 1 or locked or bool(_SHARED_PATH.search(directories.pop()))
 
 
@@ -118,7 +118,7 @@ def _propose_lock(proposal: Proposal, document: Document, locker: str, acquire: 
     store = _store(document)
     if store is None:
         return
-    own = store.first(f"locker/{locker}")
+    own = store.find(f"locker/{locker}")
     wait = own.get("lockAcquireSleepInterval") if own else store.get("databaseLockedWaitDelay")
     _propose_interval(proposal, document, "lock_acquire_interval", wait, acquire)
     _propose_interval(proposal, document, "lock_keepalive_interval", store.get("lockKeepAlivePeriod"), keepalive)
@@ -159,10 +159,10 @@ def data_source(document: Document) -> XmlElement | None:
     wanted = store.get("dataSource").removeprefix("#")
     beans = [node for node in document.root.children if node.name == "bean" and node.get("id") == wanted != ""]
     needed = {"driverClassName", "url", "username"}
-    return beans[0] if beans and needed <= properties(beans[0]).keys() else None
+    return beans[0] if beans and needed <= bean_properties(beans[0]).keys() else None
 
 
-def properties(bean: XmlElement) -> dict[str, str]:
+def bean_properties(bean: XmlElement) -> dict[str, str]:
     """Return the properties of a Spring bean, name to value."""
     return {
         child.get("name"): child.get("value") or next((value.normalized_text for value in child.children), "")
@@ -173,7 +173,7 @@ def properties(bean: XmlElement) -> dict[str, str]:
 
 def _same_database(documents: Sequence[Document]) -> bool:
     beans = [data_source(document) for document in documents]
-    return None not in beans and len({properties(bean)["url"] for bean in beans if bean}) == 1
+    return None not in beans and len({bean_properties(bean)["url"] for bean in beans if bean}) == 1
 
 
 def _propose_jdbc(proposal: Proposal, documents: Sequence[Document]) -> None:
@@ -183,15 +183,15 @@ def _propose_jdbc(proposal: Proposal, documents: Sequence[Document]) -> None:
         if not proposed:
             proposal[document.host].pop("jdbc", None)
             continue
-        proposal.stands_for(data_source(document))
+        proposal.exclude_from_fragments(data_source(document))
         _propose_lock(proposal, document, "lease-database-locker", 10_000, 5000)
 
 
 def _propose_database(proposal: Proposal, document: Document) -> bool:
     bean = data_source(document)
-    if bean is None or holds_secret("url", properties(bean)["url"]):
+    if bean is None or holds_secret("url", bean_properties(bean)["url"]):
         return False
-    said = properties(bean)
+    said = bean_properties(bean)
     user = said["username"]
     secret = proposal.secrets.secret_for("jdbc", said.get("password", ""), f"password of the database user {user}")
     value = {"url": said["url"], "driver": said["driverClassName"], "username": user, "password": secret}

@@ -38,7 +38,7 @@ class Proposal:
     replaced_elements: set[int] = field(default_factory=set)
 
     @classmethod
-    def of(cls, documents: Sequence[Document], naming: Naming) -> Proposal:
+    def from_documents(cls, documents: Sequence[Document], naming: Naming) -> Proposal:
         """Return a proposal that holds nothing but the release of every host."""
         return cls(tuple(documents), naming, {d.host: {"release": d.release.text} for d in documents})
 
@@ -65,9 +65,9 @@ class Proposal:
 
     def fleet(self, **changes: Any) -> Fleet:
         """Return the fleet of the proposed variables; ``changes`` override every host's variables, None removes one."""
-        return self.fleet_of(lambda _host: changes)
+        return self.fleet_with(lambda _host: changes)
 
-    def fleet_of(self, changes: Callable[[str], Mapping[str, Any]]) -> Fleet:
+    def fleet_with(self, changes: Callable[[str], Mapping[str, Any]]) -> Fleet:
         """Return the fleet of the proposed variables, with the overrides that ``changes`` returns for each host."""
         hosts = {}
         for host, variables in self.variables.items():
@@ -83,7 +83,7 @@ class Proposal:
         if line not in self.notes:
             self.notes.append(line)
 
-    def stands_for(self, *nodes: XmlElement | None) -> None:
+    def exclude_from_fragments(self, *nodes: XmlElement | None) -> None:
         """Keep the given XML elements out of the proposed fragments."""
         self.replaced_elements |= {id(node) for node in nodes if node is not None}
 
@@ -102,7 +102,7 @@ def is_default(name: str, value: Any) -> bool:
     return bool(Settings.model_fields[name].get_default(call_default_factory=True) == value)
 
 
-def literal(text: str) -> str | int | bool:
+def yaml_value_of(text: str) -> str | int | bool:
     """Return an option's text as a YAML value that renders as the same text: a boolean, a number or the text."""
     if text in ("true", "false"):
         return text == "true"

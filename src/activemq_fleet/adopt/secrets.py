@@ -40,7 +40,7 @@ class Secret:
 
 
 @dataclass(frozen=True, slots=True)
-class Templated:
+class TemplatedXml:
     """An XML text in which labels of secrets, between private-use characters, replace passwords."""
 
     marked: str
@@ -84,7 +84,7 @@ class Secrets:
         return Secret(label)
 
 
-def is_clear(name: str, value: str) -> bool:
+def is_clear_text_password(name: str, value: str) -> bool:
     """Return whether an attribute is a password in clear text: no placeholder, no reference, not encrypted."""
     return is_password(name) and not _NOT_CLEAR.fullmatch(value)
 
@@ -96,15 +96,15 @@ def is_password(name: str) -> bool:
 
 def holds_secret(name: str, value: str) -> bool:
     """Return whether an attribute is a password in clear text or contains one, as a URI may."""
-    return masked(XmlElement("", {name: value})).get(name) != value
+    return with_masked_passwords(XmlElement("", {name: value})).get(name) != value
 
 
-def masked(node: XmlElement) -> XmlElement:
+def with_masked_passwords(node: XmlElement) -> XmlElement:
     """Return the element with ``***`` in place of every password in clear text."""
-    return replaced(node, lambda _node, _name, _value: MASK)
+    return _replaced(node, lambda _node, _name, _value: MASK)
 
 
-def marked(node: XmlElement, secrets: Secrets) -> XmlElement:
+def with_secret_labels(node: XmlElement, secrets: Secrets) -> XmlElement:
     """Return the element with a marked secret label in place of every password in clear text."""
 
     def label(element: XmlElement, name: str, value: str) -> str:
@@ -112,16 +112,18 @@ def marked(node: XmlElement, secrets: Secrets) -> XmlElement:
         secret = secrets.secret_for(owner or f"{element.name}-{name}", value, f"{name} of <{element.name}>")
         return f"{_OPEN}{secret.label}{_CLOSE}"
 
-    return replaced(node, label)
+    return _replaced(node, label)
 
 
-def replaced(node: XmlElement, by: Callable[[XmlElement, str, str], str], *, below_secret: bool = False) -> XmlElement:
+def _replaced(node: XmlElement, by: Callable[[XmlElement, str, str], str], *, below_secret: bool = False) -> XmlElement:
     """Return the element with each password in clear text replaced by what ``by(element, name, value)`` returns."""
     secret_here = below_secret or any(_NAME.search(node.get(name)) for name in ("name", "key"))
 
     def attribute(name: str, value: str) -> str:
         local = name.rpartition("}")[2]
-        if is_clear(local, value) or (secret_here and local == "value" and not _NOT_CLEAR.fullmatch(value)):
+        if is_clear_text_password(local, value) or (
+            secret_here and local == "value" and not _NOT_CLEAR.fullmatch(value)
+        ):
             return by(node, local if local != "value" else node.get("name") or "value", value)
         return _in_text(value, node, by)
 
@@ -130,7 +132,7 @@ def replaced(node: XmlElement, by: Callable[[XmlElement, str, str], str], *, bel
             return by(node, node.get("key") or "text", text.strip())
         return _in_text(text, node, by)
 
-    children = [replaced(child, by, below_secret=secret_here) for child in node.children]
+    children = [_replaced(child, by, below_secret=secret_here) for child in node.children]
     return replace(
         node,
         attributes={name: attribute(name, value) for name, value in node.attributes.items()},
@@ -155,7 +157,7 @@ def build_value(value: Any) -> Any:
     """Return a variable's value as the fleet model takes it, with a stand-in text for each secret."""
     if isinstance(value, Secret):
         return f"secret-{value.label}"
-    if isinstance(value, Templated):
+    if isinstance(value, TemplatedXml):
         return value.plain
     if isinstance(value, dict):
         return {name: build_value(item) for name, item in value.items()}

@@ -10,7 +10,7 @@ from pathlib import Path
 from lxml import etree
 
 from activemq_fleet.addresses import check_host
-from activemq_fleet.adopt.xml_diff import XmlElement, read_node
+from activemq_fleet.adopt.xml_diff import XmlElement, xml_element_of
 from activemq_fleet.errors import InputError, ReleaseError
 from activemq_fleet.grouping import inventory_groups
 from activemq_fleet.naming import Identity, Naming
@@ -175,7 +175,7 @@ def _read(path: Path) -> tuple[bytes, XmlElement]:
         raise InputError(f"{path}: {_no_broker(str(root.tag), len(brokers))}")
     if _PRIVATE.search(etree.tostring(root, encoding="unicode")):
         raise InputError(f"{path}: holds the character U+E000 or U+E001, which stands for nothing: remove it")
-    return content, read_node(root)
+    return content, xml_element_of(root)
 
 
 def _other_files(path: Path) -> dict[str, str]:

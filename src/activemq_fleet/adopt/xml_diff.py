@@ -86,16 +86,16 @@ class XmlElement:
         """Return the value of an attribute that has no namespace, or ``default``."""
         return self.attributes.get(name, default)
 
-    def all(self, path: str) -> list[XmlElement]:
+    def find_all(self, path: str) -> list[XmlElement]:
         """Return the elements in ActiveMQ's namespace at a path such as ``plugins/simpleAuthenticationPlugin``."""
         found = [self]
         for name in path.split("/"):
             found = [child for node in found for child in node.children if child.tag == f"{{{CORE}}}{name}"]
         return found
 
-    def first(self, path: str) -> XmlElement | None:
+    def find(self, path: str) -> XmlElement | None:
         """Return the first element in ActiveMQ's namespace at a path, or None."""
-        return next(iter(self.all(path)), None)
+        return next(iter(self.find_all(path)), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ class Difference:
         return asdict(self)
 
 
-def read_node(element: etree._Element) -> XmlElement:
+def xml_element_of(element: etree._Element) -> XmlElement:
     """Return an lxml element and all its descendants as an XmlElement, without comments."""
     attributes = {
         str(name): " ".join(str(value).split()) if str(name) == f"{{{XSI}}}schemaLocation" else str(value)
@@ -127,7 +127,7 @@ def read_node(element: etree._Element) -> XmlElement:
     texts, children = [element.text or ""], []
     for child in element:
         if isinstance(child.tag, str):
-            children.append(read_node(child))
+            children.append(xml_element_of(child))
             texts.append(child.tail or "")
         else:
             texts[-1] += child.tail or ""  # type: ignore[unreachable] # lxml-stubs: a comment's tag is a function
@@ -169,10 +169,10 @@ class _Comparison:
             yield from self.of(f"{path}/{_step(before, original.children)}", before, after)
         for child in lacking:
             step = _step(child, original.children)
-            yield self._difference(f"{path}/{step}", snippet(self.shown[id(child)]), None)
+            yield self._difference(f"{path}/{step}", to_xml_line(self.shown[id(child)]), None)
         for child in added:
             step = _step(child, rendered.children)
-            yield self._difference(f"{path}/{step}", None, snippet(self.shown[id(child)]))
+            yield self._difference(f"{path}/{step}", None, to_xml_line(self.shown[id(child)]))
         if original.is_chain and rendered.is_chain:
             yield from self._of_order(path, pairs, original, rendered)
 
@@ -247,12 +247,12 @@ def _prefixed(name: str) -> str:
     return f"{_WITH_PREFIX.get(namespace, 'ns')}:{local}" if namespace else local
 
 
-def snippet(node: XmlElement) -> str:
+def to_xml_line(node: XmlElement) -> str:
     """Return the element as XML on one line."""
-    return write_node(node, indent=None)
+    return to_xml(node, indent=None)
 
 
-def write_node(node: XmlElement, *, indent: int | None = 0) -> str:
+def to_xml(node: XmlElement, *, indent: int | None = 0) -> str:
     """Return the element as XML for a parent whose default namespace is ActiveMQ's.
 
     ``indent`` is the nesting level of the first line; None writes everything on one line.

@@ -39,7 +39,7 @@ def read_baseline(path: Path) -> Counter[Fingerprint]:
         raise InputError(f"{path}: is no baseline: write one with --write-baseline") from None
 
 
-def within_baseline(findings: Iterable[Finding], known: Counter[Fingerprint]) -> tuple[Finding, ...]:
+def with_baseline_waived(findings: Iterable[Finding], known: Counter[Fingerprint]) -> tuple[Finding, ...]:
     """Return the findings, those of the baseline waived; occurrences beyond the baseline's number are new."""
     left = known.copy()
     marked = []

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from activemq_fleet.cli.baseline import read_baseline, within_baseline, write_baseline
-from activemq_fleet.cli.companions import INPUT_ERROR, companions_of, read, unreadable
-from activemq_fleet.cli.file_releases import files_of, read_rules, release_texts
-from activemq_fleet.cli.findings import nearest_schema_of, schema_of, tell_warnings
+from activemq_fleet.cli.baseline import read_baseline, with_baseline_waived, write_baseline
+from activemq_fleet.cli.companions import INPUT_ERROR, companions_of, read_file, unreadable_finding
+from activemq_fleet.cli.file_releases import broker_files_below, read_release_rules, releases_of_files
+from activemq_fleet.cli.findings import nearest_schema_of, print_warnings, schema_of
 from activemq_fleet.cli.formats import Report, formatter
 from activemq_fleet.cli.options import InventoryOptions
 from activemq_fleet.cli.printing import echo_to_stderr, warn
@@ -46,9 +46,9 @@ def report_on_files(
 
     Raises InputError where no file can be read.
     """
-    named = files_of(paths)
+    named = broker_files_below(paths)
     contents, findings = _read_all(named)
-    texts = release_texts(named, release, read_rules(release_from) if release_from else ())
+    texts = releases_of_files(named, release, read_release_rules(release_from) if release_from else ())
     schemas: dict[str, tuple[Release, Schema]] = {}
     warnings: list[str] = []
     for text in dict.fromkeys(texts.values()):
@@ -73,11 +73,11 @@ def report_on_files(
 
 def report_on_fleet(inventory: InventoryOptions, selection: Selection) -> Report:
     """Return the report on a fleet: topology, schema, lint rules and routes. Raises FleetError for unreadable input."""
-    from activemq_fleet.validation import checked, of_each
+    from activemq_fleet.validation import checked, make_for_each
 
     fleet = inventory.load_fleet()
-    tell_warnings(fleet)
-    made = of_each(fleet.brokers, _document)
+    print_warnings(fleet)
+    made = make_for_each(fleet.brokers, _document)
     documents = {broker.host: document for broker, document in zip(fleet.brokers, made, strict=True)}
     return Report.of(checked(fleet, documents, schema_of, selection, for_site=True, files_here=True))
 
@@ -98,7 +98,7 @@ def print_report(report: Report, form: str, baseline: Path | None, write_to: Pat
     """
     not_read = tuple(finding for finding in report.findings if finding.rule == INPUT_ERROR)
     if baseline is not None:
-        report = replace(report, findings=within_baseline(report.findings, read_baseline(baseline)))
+        report = replace(report, findings=with_baseline_waived(report.findings, read_baseline(baseline)))
     click.echo(formatter(form)(report))
     if write_to is not None:
         known = write_baseline(write_to, [finding for finding in report.findings if finding.rule != INPUT_ERROR])
@@ -137,9 +137,9 @@ def _read_all(paths: Sequence[Path]) -> tuple[dict[Path, bytes], list[Finding]]:
     errors: dict[Path, InputError] = {}
     for path in paths:
         try:
-            contents[path] = read(path)
+            contents[path] = read_file(path)
         except InputError as error:
             errors[path] = error
     if not contents:
         raise InputError(*(line for error in errors.values() for line in error.lines))
-    return contents, [unreadable(path, error) for path, error in errors.items()]
+    return contents, [unreadable_finding(path, error) for path, error in errors.items()]

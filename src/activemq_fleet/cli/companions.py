@@ -40,13 +40,13 @@ def companions_of(path: Path, data: bytes) -> tuple[dict[str, bytes], list[Findi
             continue
         try:
             # Of a schema only its place matters.
-            found[name] = b"" if name.endswith(".xsd") else read(file)
+            found[name] = b"" if name.endswith(".xsd") else read_file(file)
         except InputError as error:
-            problems.append(unreadable(file, error))
+            problems.append(unreadable_finding(file, error))
     return found, problems
 
 
-def read(path: Path) -> bytes:
+def read_file(path: Path) -> bytes:
     """Return the contents of a file. Raises InputError where the file cannot be read, or exceeds 16 MiB."""
     try:
         with path.open("rb") as file:
@@ -58,7 +58,7 @@ def read(path: Path) -> bytes:
     return data
 
 
-def unreadable(file: Path, error: InputError) -> Finding:
+def unreadable_finding(file: Path, error: InputError) -> Finding:
     """Return a finding about a file that cannot be read."""
     return Finding(
         rule=INPUT_ERROR,

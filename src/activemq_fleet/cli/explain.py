@@ -36,14 +36,14 @@ def command(inventory: InventoryOptions, host: str, to: str | None, destination:
     inventory or a default decides is followed by its variable. With --to it tells the way of a
     message from one host to a consumer at another, and which single failures cut it.
     """
-    from activemq_fleet.cli.findings import routes_in, tell_warnings, with_lint_findings
+    from activemq_fleet.cli.findings import print_warnings, routes_in, with_lint_findings
     from activemq_fleet.explain import explanation_of, to_text
     from activemq_fleet.explain.route import explain_route
 
     if destination and not to:
         raise click.UsageError("--destination goes with --to")
     fleet = inventory.load_fleet()
-    tell_warnings(fleet)
+    print_warnings(fleet)
     if to:
         explanation = explain_route(fleet, routes_in(fleet), host, to, destination)
     else:

@@ -22,7 +22,7 @@ _MOST_FILES, _MOST_ENTRIES, _LOOK = 2_000, 5_000, 1 << 16
 Rules = Sequence[tuple[str, str]]
 
 
-def files_of(paths: Iterable[Path]) -> list[Path]:
+def broker_files_below(paths: Iterable[Path]) -> list[Path]:
     """Return the given files, and of a directory every file below it that looks like an activemq.xml.
 
     Raises InputError for a directory without such a file, with more than 2,000, or with more than 256 MiB of them.
@@ -64,7 +64,7 @@ def _refuse(error: OSError) -> NoReturn:
     raise InputError(f"{error.filename}: {error.strerror}: let this account read it, or name the other files")
 
 
-def read_rules(path: Path) -> Rules:
+def read_release_rules(path: Path) -> Rules:
     """Return (pattern, release) pairs from a file of lines ``PATTERN RELEASE``. Raises InputError for other lines."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
@@ -82,7 +82,7 @@ def read_rules(path: Path) -> Rules:
     return rules
 
 
-def release_texts(paths: Sequence[Path], release: str | None, rules: Rules) -> dict[Path, str]:
+def releases_of_files(paths: Sequence[Path], release: str | None, rules: Rules) -> dict[Path, str]:
     """Return the release of each file: of the first matching rule, else ``release``, else of the jars around the file.
 
     Raises InputError that names the files whose release is unknown.

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from activemq_fleet.topology import Fleet
 
 
-def tell_warnings(fleet: Fleet) -> None:
+def print_warnings(fleet: Fleet) -> None:
     """Print each warning of a fleet on a line of stderr."""
     for warning in fleet.warnings:
         warn(warning)
@@ -65,6 +65,6 @@ def with_lint_findings(fleet: Fleet) -> Fleet:
     return checked(fleet, {broker.host: activemq_xml(broker) for broker in fleet.brokers}, None)
 
 
-def tell_findings(fleet: Fleet, form: str = "text", *, err: bool = False) -> None:
+def print_findings(fleet: Fleet, form: str = "text", *, err: bool = False) -> None:
     """Print the findings of a fleet in a format of ``formats``."""
     click.echo(formatter(form)(Report.of(fleet)), err=err)

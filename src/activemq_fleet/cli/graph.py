@@ -20,13 +20,13 @@ def command(inventory: InventoryOptions, output: Path) -> int:
     Findings are marked where they are, all but those of the releases' schemas, which `check` asks.
     """
     from activemq_fleet.atomic_files import write_file
-    from activemq_fleet.cli.findings import tell_warnings, with_lint_findings
+    from activemq_fleet.cli.findings import print_warnings, with_lint_findings
     from activemq_fleet.diagram import to_mermaid, to_svg
 
     writers = {".svg": to_svg, ".mmd": to_mermaid}
     if output.suffix not in writers:
         raise click.BadParameter(f"{output} must end in .svg or .mmd", param_hint="-o")
     fleet = inventory.load_fleet()
-    tell_warnings(fleet)
+    print_warnings(fleet)
     write_file(output, writers[output.suffix](with_lint_findings(fleet)).encode())
     return 0

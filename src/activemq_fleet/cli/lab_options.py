@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from activemq_fleet.cli.options import InventoryOptions, inventory_option_decorators, one_argument
+from activemq_fleet.cli.options import InventoryOptions, inventory_option_decorators, options_as_argument
 from activemq_fleet.cli.printing import echo_to_stderr
 from activemq_fleet.errors import InputError
 
@@ -41,7 +41,7 @@ def _open_lab(
     return Lab.open(directory=directory, progress=echo_to_stderr, **dataclasses.asdict(inventory))
 
 
-lab_options = one_argument(
+lab_options = options_as_argument(
     "lab",
     _open_lab,
     *inventory_option_decorators(required=True),

@@ -20,13 +20,13 @@ Command = Callable[..., Any]
 Decorator = Callable[[Command], Command]
 
 
-def one_argument(parameter: str, make: Callable[..., object], *options: Decorator) -> Decorator:
+def options_as_argument(parameter: str, make: Callable[..., object], *options: Decorator) -> Decorator:
     """Return a decorator that adds options to a command, which gets ``make(**values)`` as the argument ``parameter``.
 
     Each parameter of ``make`` is the name of one of the options::
 
         @click.command()
-        @one_argument("inventory", InventoryOptions, click.option("-i", "sources"), ...)
+        @options_as_argument("inventory", InventoryOptions, click.option("-i", "sources"), ...)
         def command(inventory: InventoryOptions) -> None: ...
     """
     names = tuple(inspect.signature(make).parameters)
@@ -112,7 +112,7 @@ def inventory_options(*, required: bool = True) -> Decorator:
 
     ``required=False`` makes ``-i`` optional.
     """
-    return one_argument("inventory", InventoryOptions, *inventory_option_decorators(required=required))
+    return options_as_argument("inventory", InventoryOptions, *inventory_option_decorators(required=required))
 
 
 def _session_options(
@@ -132,7 +132,7 @@ def _spark_setting(text: str) -> tuple[str, str]:
     return name.strip(), value
 
 
-spark_options = one_argument(
+spark_options = options_as_argument(
     "spark",
     _session_options,
     click.option(

@@ -32,22 +32,22 @@ def command(inventory: InventoryOptions, output: Path) -> int:
 
     With an error finding that is not waived nothing is written. Secrets are written as @VARIABLE@.
     """
-    from activemq_fleet.cli.findings import schema_of, tell_findings, tell_warnings
+    from activemq_fleet.cli.findings import print_findings, print_warnings, schema_of
     from activemq_fleet.diagram import to_svg
     from activemq_fleet.render import ACTIVEMQ_XML, render_fleet
     from activemq_fleet.validation import checked as checked_fleet
 
     check_directory(output)
     fleet = inventory.load_fleet()
-    tell_warnings(fleet)
+    print_warnings(fleet)
     if fleet.blocking:
-        tell_findings(fleet, err=True)
+        print_findings(fleet, err=True)
         return 1
     files = render_fleet(fleet)
     documents = {broker.host: files[f"hosts/{broker.host}/{ACTIVEMQ_XML}"] for broker in fleet.brokers}
     checked = checked_fleet(fleet, documents, schema_of)
     if checked.blocking:
-        tell_findings(checked, err=True)
+        print_findings(checked, err=True)
         return 1
     if checked.findings != fleet.findings:  # fleet.json lists what is known, and what was waived
         files = render_fleet(checked)

@@ -10,10 +10,10 @@ from activemq_fleet.explain.accounts import accounts_section, agents_and_balance
 from activemq_fleet.explain.agent import agent_sections, agent_title
 from activemq_fleet.explain.balancer import balancer_sections
 from activemq_fleet.explain.findings import findings_section
-from activemq_fleet.explain.links import links_in, links_out
+from activemq_fleet.explain.links import incoming_links_section, outgoing_links_section
 from activemq_fleet.explain.model import Explanation, Section
-from activemq_fleet.explain.ports_and_files import broker_files, ports_section
-from activemq_fleet.explain.reachability import reach_section
+from activemq_fleet.explain.ports_and_files import files_section, ports_section
+from activemq_fleet.explain.reachability import reachability_section
 from activemq_fleet.explain.release import release_section
 from activemq_fleet.explain.role import role_section
 from activemq_fleet.explain.store import store_section
@@ -26,15 +26,15 @@ _OF_A_BROKER: tuple[Callable[[Fleet, Broker], Section | None], ...] = (
     release_section,
     ports_section,
     store_section,
-    links_out,
-    links_in,
+    outgoing_links_section,
+    incoming_links_section,
     takeover_section,
     clients_section,
     agents_and_balancers_section,
     accounts_section,
-    broker_files,
+    files_section,
 )
-_AFTER_LINKS = _OF_A_BROKER.index(links_in) + 1
+_AFTER_LINKS = _OF_A_BROKER.index(incoming_links_section) + 1
 
 
 def explanation_of(fleet: Fleet, name: str, routes: Routes | None = None) -> Explanation:
@@ -43,7 +43,7 @@ def explanation_of(fleet: Fleet, name: str, routes: Routes | None = None) -> Exp
     With ``routes`` the page also shows which pairs the broker's messages reach. Raises InputError for an unknown name,
     and suggests the nearest.
     """
-    host = resolve(fleet, name)
+    host = inventory_name_of(fleet, name)
     broker = next((b for b in fleet.brokers if b.host == host), None)
     agent = next((a for a in fleet.agents if a.host == host), None)
     balancer = next((b for b in fleet.balancers if b.host == host), None)
@@ -53,7 +53,7 @@ def explanation_of(fleet: Fleet, name: str, routes: Routes | None = None) -> Exp
         kinds.append("broker")
         titles.append(_broker_title(broker))
         sections += [section for build in _OF_A_BROKER if (section := build(fleet, broker))]
-        if routes and (reached := reach_section(fleet, broker, routes)):
+        if routes and (reached := reachability_section(fleet, broker, routes)):
             sections.insert(_AFTER_LINKS, reached)
     if agent:
         kinds.append("agent")
@@ -76,7 +76,7 @@ def _broker_title(broker: Broker) -> str:
     return f"preferred {broker.role} of pair {broker.pair} in group {broker.group}, {release}"
 
 
-def resolve(fleet: Fleet, name: str) -> str:
+def inventory_name_of(fleet: Fleet, name: str) -> str:
     """Return the inventory name of a host, given that name or a first label that only one host has.
 
     Raises InputError for any other name, and suggests the nearest.

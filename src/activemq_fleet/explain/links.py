@@ -18,7 +18,7 @@ _KINDS = {
 _MOST_LISTED = 12
 
 
-def links_out(fleet: Fleet, broker: Broker) -> Section:
+def outgoing_links_section(fleet: Fleet, broker: Broker) -> Section:
     """Return the section on links that the broker dials: target, TTL and carried destinations of each."""
     entries = [_out(fleet, broker, link) for link in broker.links]
     if not entries:
@@ -49,7 +49,7 @@ def _out(fleet: Fleet, broker: Broker, link: Link) -> Entry:
         link.name,
         f"to {_target(fleet, link)}, {link.kind}: {way}",
         why=_idle(broker, link) or _KINDS[link.kind],
-        details=(link.uri, *_carried(link), reach(link)),
+        details=(link.uri, *_carried(link), ttl_in_words(link)),
         variable=variable,
         origin=origin,
         data=link.to_dict(),
@@ -73,7 +73,7 @@ def _target(fleet: Fleet, link: Link) -> str:
     return f"{pair.name} ({', '.join(b.identity.host for b in pair.in_order)})"
 
 
-def reach(link: Link) -> str:
+def ttl_in_words(link: Link) -> str:
     """Return in words how many bridges messages and demand cross over a link."""
     if link.network_ttl is not None:
         return f"networkTTL {link.network_ttl}: a message crosses at most {counted(link.network_ttl, 'bridge')}"
@@ -121,7 +121,7 @@ def _names_of(fleet: Fleet, target: str) -> set[str]:
     return {target, pair.group}
 
 
-def links_in(fleet: Fleet, broker: Broker) -> Section:
+def incoming_links_section(fleet: Fleet, broker: Broker) -> Section:
     """Return the section on links of other brokers to this broker: who dials, and whether messages also go back."""
     names = {broker.unit, broker.identity.host}
     found: dict[tuple[str, str], list[tuple[Broker, Link]]] = {}

@@ -100,7 +100,7 @@ def _console(broker: Broker) -> Entry:
     return variable_entry(settings, "console_port", "console", f"{port} http", why=", ".join(reasons), data=data)
 
 
-def broker_files(fleet: Fleet, broker: Broker) -> Section:
+def files_section(fleet: Fleet, broker: Broker) -> Section:
     """Return the section on a broker's deployed files, with mode and use, and the directories on the host."""
     where, settings = paths(broker), broker.settings
     own = {extra.path: position for position, extra in enumerate(settings.extra_files)}

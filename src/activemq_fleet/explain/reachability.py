@@ -13,7 +13,7 @@ from activemq_fleet.topology import Broker, Fleet
 _MOST_NAMED = 6
 
 
-def reach_section(fleet: Fleet, broker: Broker, routes: Routes) -> Section | None:
+def reachability_section(fleet: Fleet, broker: Broker, routes: Routes) -> Section | None:
     """Return the section on reachable pairs, group by group; None for a fleet of one pair."""
     places = {other.unit: other.group for other in fleet.brokers if other.unit != broker.unit}
     if not places:

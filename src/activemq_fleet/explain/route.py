@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
 from activemq_fleet.errors import InputError, shorten_list
-from activemq_fleet.explain.hosts import resolve
-from activemq_fleet.explain.links import reach
+from activemq_fleet.explain.hosts import inventory_name_of
+from activemq_fleet.explain.links import ttl_in_words
 from activemq_fleet.explain.model import Entry, Explanation, Section
 from activemq_fleet.routes import Answer, Routes
 from activemq_fleet.topology import Fleet
@@ -36,13 +36,13 @@ def explain_route(
             "failures", "When one broker is down", tuple(_failures(fleet, routes, here, there, destination, answer))
         ),
     )
-    host, other = resolve(fleet, source), resolve(fleet, target)
+    host, other = inventory_name_of(fleet, source), inventory_name_of(fleet, target)
     return Explanation(host, ("way",), f"{host} to {other}{what}: {answer.outcome}", sections)
 
 
 def _place(fleet: Fleet, name: str) -> str:
     """Return the host of the broker a name stands for; for an agent, the preferred master of its home pair."""
-    host = resolve(fleet, name)
+    host = inventory_name_of(fleet, name)
     if any(broker.host == host for broker in fleet.brokers):
         return host
     agent = next((agent for agent in fleet.agents if agent.host == host), None)
@@ -59,7 +59,7 @@ def _outcome_entry(label: str, answer: Answer) -> Entry:
 def _hops(fleet: Fleet, answer: Answer) -> Iterator[Entry]:
     for number, hop in enumerate(answer.path, 1):
         links = fleet.broker(hop.host).links
-        details = tuple(f"{link.kind}, {reach(link)}" for link in links if link.name == hop.link)
+        details = tuple(f"{link.kind}, {ttl_in_words(link)}" for link in links if link.name == hop.link)
         why = f"{'back over the duplex link' if hop.back else 'over link'} {hop.link}, dialled by {hop.host}"
         yield Entry(f"bridge {number}", f"{hop.source} to {hop.target}", why=why, details=details, data=asdict(hop))
 

@@ -19,14 +19,14 @@ from activemq_fleet.topology import Broker, Fleet
 _CORE = {"c": "http://activemq.apache.org/schema/core"}
 
 
-def rendered(broker: Broker) -> etree._Element:
+def rendered_xml(broker: Broker) -> etree._Element:
     """Return the root element of the broker's rendered activemq.xml."""
     return etree.fromstring(activemq_xml(broker))
 
 
-def locking_of(broker: Broker) -> dict[str, int | str]:
+def lock_settings_of(broker: Broker) -> dict[str, int | str]:
     """Return ``acquire`` and ``keepalive`` (ms) and the lease's ``holder``, as far as activemq.xml sets them."""
-    store = rendered(broker).find(".//c:persistenceAdapter/*", _CORE)
+    store = rendered_xml(broker).find(".//c:persistenceAdapter/*", _CORE)
     found: dict[str, int | str] = {}
     if store is None:
         return found
@@ -69,7 +69,7 @@ def _directory(broker: Broker, why: str, *details: str) -> Entry:
 
 
 def _shared_file(broker: Broker) -> Iterator[Entry]:
-    locking = locking_of(broker)
+    locking = lock_settings_of(broker)
     yield _directory(broker, "kahaDB, one and the same directory for both nodes")
     marker = f"{STORE_MARKER} in it must name {broker.pair}, else the unit does not start the broker"
     yield Entry("marker", marker, why="a missing mount must not become two stores")
@@ -91,7 +91,7 @@ def _shared_file(broker: Broker) -> Iterator[Entry]:
 
 
 def _shared_jdbc(broker: Broker) -> Iterator[Entry]:
-    jdbc, locking = broker.settings.jdbc, locking_of(broker)
+    jdbc, locking = broker.settings.jdbc, lock_settings_of(broker)
     if jdbc:
         # Never the URL itself: some drivers take the password there.
         kind = re.match(r"jdbc:([a-z0-9]+)", jdbc.url)
@@ -132,7 +132,7 @@ def _single(broker: Broker) -> Iterator[Entry]:
 
 
 def _limits(broker: Broker) -> Iterator[Entry]:
-    root, settings = rendered(broker), broker.settings
+    root, settings = rendered_xml(broker), broker.settings
     memory = root.find(".//c:memoryUsage/c:memoryUsage", _CORE)
     yield variable_entry(settings, "store_limit", "room", f"{settings.store_limit} for messages on disk")
     if memory is not None:

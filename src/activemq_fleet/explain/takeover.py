@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from activemq_fleet.errors import shorten_list
 from activemq_fleet.explain.accounts import MOST_AGENTS, agents_of_pair
 from activemq_fleet.explain.model import Entry, Section, variable_entry
-from activemq_fleet.explain.store import locking_of
+from activemq_fleet.explain.store import lock_settings_of
 from activemq_fleet.topology import Broker, Fleet
 
 # Seconds that opening a store and all connectors may take after the lock is had.
@@ -30,7 +30,7 @@ def takeover_time(broker: Broker) -> str:
         return "never: it is a single broker"
     if broker.profile.replicates:
         return "a second where the process dies; where the host vanishes, when the connection is given up"
-    acquire = int(locking_of(broker).get("acquire", 0))
+    acquire = int(lock_settings_of(broker).get("acquire", 0))
     if broker.profile.has_database_lease:
         return f"{2 * acquire / 1000 + _OPENING:g} s: a lease of {acquire} ms must end, and is asked for as often"
     bound = f"{acquire / 1000 + _OPENING:g} s" if acquire else "seconds"
@@ -58,7 +58,7 @@ def _alone(why: str) -> Iterator[Entry]:
 def _shared(broker: Broker) -> Iterator[Entry]:
     lease = broker.profile.has_database_lease
     what = "lease" if lease else "lock"
-    acquire = int(locking_of(broker).get("acquire", 0))
+    acquire = int(lock_settings_of(broker).get("acquire", 0))
     seconds = (2 if lease else 1) * acquire / 1000 + _OPENING
     yield Entry("takes over", f"{broker.peer}", why=f"whoever has the {what} is active", data={"by": broker.peer})
     yield variable_entry(

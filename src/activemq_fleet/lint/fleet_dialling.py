@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from activemq_fleet.dialling import Dialler, Refusal, compare, dialler_of_agent
+from activemq_fleet.dialling import Dialler, Refusal, dialler_of_agent, refusal_of
 from activemq_fleet.lint.document import Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.fleet_clients import client_uris
@@ -185,7 +185,7 @@ def _of_agent(view: FleetView, agent: Agent) -> Iterator[_Found]:
     dialler = dialler_of_agent(agent)
     for url in agent.urls:
         listener = view.listeners.at(*url)
-        refusal = compare(dialler, listener, tls=agent.tls, protocol="mqtt") if listener else None
+        refusal = refusal_of(dialler, listener, tls=agent.tls, protocol="mqtt") if listener else None
         if listener and refusal:
             yield listener, refusal
 
@@ -221,7 +221,7 @@ def _refusal_of(view: FleetView, host: str, port: int, tls: bool) -> tuple[str, 
     if listener is None:
         closed = view.listeners.closed(host, port) if port else None
         return (closed.host, Refusal("closed", port)) if closed else None
-    refusal = compare(_ANYTHING, listener, tls=tls)
+    refusal = refusal_of(_ANYTHING, listener, tls=tls)
     return (listener.broker.host, refusal) if refusal else None
 
 

@@ -14,7 +14,7 @@ from activemq_fleet.errors import ReleaseError, shorten_list
 from activemq_fleet.operations.requests import Decision, RefusalError, Request, operation
 from activemq_fleet.profiles import PROFILES
 from activemq_fleet.releases import Release
-from activemq_fleet.validation import preflight
+from activemq_fleet.validation import preflight_findings
 
 
 @operation("preflight")
@@ -28,7 +28,7 @@ def decide_preflight(request: Request) -> Decision:
     if not request.options.get("upgrades"):
         refuse_line_changes(request)
     refuse_other_releases(request)
-    findings = preflight(request.brokers, request.evidence, request.waivers)
+    findings = preflight_findings(request.brokers, request.evidence, request.waivers)
     if blocking := [finding.to_line() for finding in findings if finding.blocks]:
         raise RefusalError("nothing was changed, because of what the hosts show:", blocking)
     for finding in findings:

@@ -35,68 +35,68 @@ class Chart:
         self.shapes: list[Shape] = []
         self._free = 0.0  # where the number of the last mark ends
 
-    def x(self, at: float) -> float:
-        """Return the position of a time; of one beyond the scale that of its end."""
+    def position_of(self, at: float) -> float:
+        """Return the horizontal position of a time; a time beyond the scale has the position of the scale's end."""
         share = (min(max(at, self.began), self.ended) - self.began) / (self.ended - self.began)
         return self.left + share * (self.right - self.left)
 
-    def add(self, tag: str, kind: str, tooltip: str = "", text: str = "", **attributes: str | float) -> None:
+    def add_shape(self, tag: str, kind: str, tooltip: str = "", text: str = "", **attributes: str | float) -> None:
         """Add an SVG element of the CSS class ``kind``."""
         rounded = {name: value if isinstance(value, str) else round(value, 1) for name, value in attributes.items()}
         self.shapes.append(Shape(tag, {"class": kind, **rounded}, tooltip, text))
 
-    def rectangle(self, kind: str, x: float, y: float, width: float, height: float, tooltip: str = "") -> None:
+    def add_rectangle(self, kind: str, x: float, y: float, width: float, height: float, tooltip: str = "") -> None:
         """Add a rectangle."""
-        self.add("rect", kind, tooltip, x=x, y=y, width=width, height=height)
+        self.add_shape("rect", kind, tooltip, x=x, y=y, width=width, height=height)
 
-    def line(self, kind: str, x: float, y: float, to_x: float, to_y: float, tooltip: str = "") -> None:
+    def add_line(self, kind: str, x: float, y: float, to_x: float, to_y: float, tooltip: str = "") -> None:
         """Add a straight line."""
-        self.add("line", kind, tooltip, x1=x, y1=y, x2=to_x, y2=to_y)
+        self.add_shape("line", kind, tooltip, x1=x, y1=y, x2=to_x, y2=to_y)
 
-    def text(self, x: float, y: float, text: str, kind: str = "small", anchor: str = "middle") -> None:
+    def add_text(self, x: float, y: float, text: str, kind: str = "small", anchor: str = "middle") -> None:
         """Add a line of text; ``anchor`` is start, middle or end."""
-        self.add("text", kind, text=text, x=x, y=y, **{"text-anchor": anchor})
+        self.add_shape("text", kind, text=text, x=x, y=y, **{"text-anchor": anchor})
 
-    def name(self, y: float, name: str, note: str = "", kind: str = "host") -> None:
+    def add_name(self, y: float, name: str, note: str = "", kind: str = "host") -> None:
         """Add a name to the left of the scale, cut where it is long, and a note below the name."""
         cut = name if len(name) <= _NAME or note else f"{name[: _NAME - 1]}…"
-        self.add("text", kind, name if cut != name else "", cut, x=self.left - 10, y=y, **{"text-anchor": "end"})
+        self.add_shape("text", kind, name if cut != name else "", cut, x=self.left - 10, y=y, **{"text-anchor": "end"})
         if note:
-            self.text(self.left - 10, y + 14, note, anchor="end")
+            self.add_text(self.left - 10, y + 14, note, anchor="end")
 
-    def bar(self, kind: str, began: float, ended: float, tooltip: str = "", height: float = 12) -> None:
+    def add_bar(self, kind: str, began: float, ended: float, tooltip: str = "", height: float = 12) -> None:
         """Add a stretch of time to the row that begins at ``height``, wide enough to be seen however short it is."""
-        x = self.x(began)
-        self.rectangle(kind, x, self.height, max(1.0, self.x(ended) - x), height, tooltip)
+        x = self.position_of(began)
+        self.add_rectangle(kind, x, self.height, max(1.0, self.position_of(ended) - x), height, tooltip)
 
     def begin_pair(self, name: str) -> float:
         """Add the name of a pair above the rows of its hosts; return where the pair begins, for ``mark``."""
-        self.name(self.height + 12, name, kind="pair")
+        self.add_name(self.height + 12, name, kind="pair")
         self._free = 0.0
         self.height += 18
         return self.height - 18
 
-    def mark(self, kind: str, at: float, number: str, tooltip: str, top: float, shaded_until: float = 0) -> None:
+    def add_mark(self, kind: str, at: float, number: str, tooltip: str, top: float, shaded_until: float = 0) -> None:
         """Add a line through a pair's rows, and its number where that has room; marks come in order of time.
 
         Classes are ``KIND-line`` and ``KIND-number``. The rows are shaded until ``shaded_until``.
         """
-        x, half = self.x(at), _DIGIT * len(number) + 2
-        if (width := self.x(shaded_until) - x) >= 1.5:
-            self.rectangle("gap", x, top + 14, width, self.height - top - 14, tooltip)
-        self.line(f"{kind}-line", x, top + 14, x, self.height, tooltip)
+        x, half = self.position_of(at), _DIGIT * len(number) + 2
+        if (width := self.position_of(shaded_until) - x) >= 1.5:
+            self.add_rectangle("gap", x, top + 14, width, self.height - top - 14, tooltip)
+        self.add_line(f"{kind}-line", x, top + 14, x, self.height, tooltip)
         if x - half >= self._free:
-            self.text(x, top + 11, number, f"{kind}-number")
+            self.add_text(x, top + 11, number, f"{kind}-number")
             self._free = x + half
 
-    def axis(self, ticks: Iterable[tuple[float, str]], caption: str) -> Chart:
+    def add_axis(self, ticks: Iterable[tuple[float, str]], caption: str) -> Chart:
         """Add grid lines behind all shapes, and below them the labels of the ticks and a caption; return the chart."""
         shapes, self.shapes = self.shapes, []
         for at, label in ticks:
-            x = self.x(at)
-            self.line("grid", x, 6, x, self.height)
-            self.text(x, self.height + 15, label)
-        self.text((self.left + self.right) / 2, self.height + 31, caption)
+            x = self.position_of(at)
+            self.add_line("grid", x, 6, x, self.height)
+            self.add_text(x, self.height + 15, label)
+        self.add_text((self.left + self.right) / 2, self.height + 31, caption)
         self.shapes += shapes
         self.height += 36
         return self

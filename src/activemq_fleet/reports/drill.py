@@ -9,7 +9,7 @@ from statistics import median
 from activemq_fleet.drills.judging import headline, loss_probability_upper_bound
 from activemq_fleet.drills.model import DrillResult, Fault
 from activemq_fleet.reports.charts import Chart, tick_step
-from activemq_fleet.reports.pages import render
+from activemq_fleet.reports.pages import render_page
 
 _FAULTS = {"kill": "killed (SIGKILL)", "pause": "frozen (SIGSTOP)", "stop": "stopped in good order"}
 _DOT = 9  # the width that a dot needs
@@ -18,7 +18,7 @@ _DOT = 9  # the width that a dot needs
 def drill_report(result: DrillResult) -> str:
     """Return the report of a drill as an HTML page."""
     counted = result.counted
-    return render(
+    return render_page(
         "drill.html.j2",
         kind="Drill",
         word={"findings": "did not pass"}.get(result.verdict, result.verdict),
@@ -29,8 +29,8 @@ def drill_report(result: DrillResult) -> str:
         fault_name=_FAULTS[result.conditions.what],
         silence=_longest_and_median(_known(fault.silence for fault in counted)),
         takeover=_longest_and_median(_known(fault.takeover for fault in counted)),
-        timeline=timeline(result),
-        distribution=distribution(counted),
+        timeline=timeline_chart(result),
+        distribution=duration_chart(counted),
         chance=100 * loss_probability_upper_bound(len(counted)),
         accounts=result.accounts if len(result.accounts) < 2 else (*result.accounts, result.sums),
         units=[(one.pair, unit.event_id, unit.verdict, unit.reason) for one in result.accounts for unit in one.units],
@@ -46,7 +46,7 @@ def _longest_and_median(values: list[float]) -> tuple[float | None, float | None
     return (values[-1], median(values)) if values else (None, None)
 
 
-def timeline(result: DrillResult) -> Chart:
+def timeline_chart(result: DrillResult) -> Chart:
     """Return the states of hosts, pair by pair, with the faults' numbers, and below each pair how events flowed."""
     chart = Chart("Time line of the fleet", result.began, result.ended)
     hosts = [list(spans) for _, spans in groupby(result.spans, key=lambda span: span.host)]
@@ -54,38 +54,38 @@ def timeline(result: DrillResult) -> Chart:
         members = [spans for spans in hosts if spans[0].pair == account.pair]
         top = chart.begin_pair(account.pair)
         for spans in members:
-            chart.name(chart.height + 10, spans[0].host.partition(".")[0])
+            chart.add_name(chart.height + 10, spans[0].host.partition(".")[0])
             for span in spans:
                 if span.state != "unknown":
                     tooltip = f"{span.host}: {span.state} for {span.ended - span.began:.1f} s"
-                    chart.bar(f"s-{span.state}", span.began, span.ended, tooltip)
+                    chart.add_bar(f"s-{span.state}", span.began, span.ended, tooltip)
             chart.height += 18
         _flow_and_faults(chart, [fault for fault in result.faults if fault.pair == account.pair], top)
         chart.height += 9
     length = int(chart.ended - chart.began)
     ticks = range(0, length + 1, tick_step(length, 11))
     labels = [(chart.began + at, f"{at // 60}:{at % 60:02}") for at in ticks]
-    return chart.axis(labels, "minutes and seconds since the drill began")
+    return chart.add_axis(labels, "minutes and seconds since the drill began")
 
 
 def _flow_and_faults(chart: Chart, faults: Sequence[Fault], top: float) -> None:
     """Add a row in which a pair's events flow but for the silences after faults, and the numbers of the faults."""
-    chart.text(chart.left - 10, chart.height + 8, "events", anchor="end")
-    chart.bar("flow", chart.began, chart.ended, height=8)
+    chart.add_text(chart.left - 10, chart.height + 8, "events", anchor="end")
+    chart.add_bar("flow", chart.began, chart.ended, height=8)
     for fault in faults:
         if fault.silence and fault.silent_from is not None:
             tooltip = f"fault {fault.number}: no event handled for {fault.silence:.1f} s"
-            chart.bar("silence", fault.silent_from, fault.silent_from + fault.silence, tooltip, height=8)
+            chart.add_bar("silence", fault.silent_from, fault.silent_from + fault.silence, tooltip, height=8)
     chart.height += 14
     for fault in faults:
         tooltip = f"fault {fault.number}: {fault.what} {fault.host}"
         if fault.void:
-            chart.mark("void", fault.at, f"({fault.number})", f"{tooltip}, void: {fault.void}", top)
+            chart.add_mark("void", fault.at, f"({fault.number})", f"{tooltip}, void: {fault.void}", top)
         else:
-            chart.mark("fault", fault.at, str(fault.number), tooltip, top)
+            chart.add_mark("fault", fault.at, str(fault.number), tooltip, top)
 
 
-def distribution(faults: Sequence[Fault]) -> Chart:
+def duration_chart(faults: Sequence[Fault]) -> Chart:
     """Return a dot for each fault on a scale of seconds, a row for each measure, with median and longest."""
     measures = (
         ("until the other node was started", "by the brokers' logs", "takeover"),
@@ -98,19 +98,19 @@ def distribution(faults: Sequence[Fault]) -> Chart:
     ticks = [(number * step, f"{number * step:g}") for number in range(int(longest / step) + 2)]
     chart = Chart("How long nothing came", 0.0, ticks[-1][0], left=226, right=830)
     for (name, source, _), values in zip(measures, known, strict=True):
-        columns = [int(chart.x(value) / _DOT) for value in values]
+        columns = [int(chart.position_of(value) / _DOT) for value in values]
         y = chart.height = chart.height + max(36, _DOT * max(map(columns.count, columns), default=0) + 6)
-        chart.name(y - 14, name, source)
-        chart.line("axis", chart.left, y + 3, chart.right, y + 3)
+        chart.add_name(y - 14, name, source)
+        chart.add_line("axis", chart.left, y + 3, chart.right, y + 3)
         for number, column in enumerate(columns):  # dots are stacked where they would overlap
             above = _DOT * columns[:number].count(column)
-            chart.add("circle", "dot", cx=(column + 0.5) * _DOT, cy=y - 3 - above, r=4)
+            chart.add_shape("circle", "dot", cx=(column + 0.5) * _DOT, cy=y - 3 - above, r=4)
         if values:
-            x = chart.x(median(values))
-            chart.line("median", x, y - 26, x, y + 8)
-            chart.text(chart.right + 20, y - 14, f"median {median(values):.1f} s", "host", "start")
-            chart.text(chart.right + 20, y, f"longest {values[-1]:.1f} s", "host", "start")
+            x = chart.position_of(median(values))
+            chart.add_line("median", x, y - 26, x, y + 8)
+            chart.add_text(chart.right + 20, y - 14, f"median {median(values):.1f} s", "host", "start")
+            chart.add_text(chart.right + 20, y, f"longest {values[-1]:.1f} s", "host", "start")
         else:
-            chart.text(chart.right + 20, y, "not measured", anchor="start")
+            chart.add_text(chart.right + 20, y, "not measured", anchor="start")
         chart.height += 20
-    return chart.axis(ticks, "seconds after the fault; a dot is a fault, the line is the median")
+    return chart.add_axis(ticks, "seconds after the fault; a dot is a fault, the line is the median")

@@ -12,22 +12,22 @@ from activemq_fleet.audit.evidence import short_name
 from activemq_fleet.printable import counted, printable
 
 
-def render(template: str, **values: Any) -> str:
+def render_page(template: str, **values: Any) -> str:
     """Return the page that a template makes of the values."""
     return _ENVIRONMENT.get_template(template).render(values)
 
 
-def seconds(value: float | None) -> str:
+def seconds_text(value: float | None) -> str:
     """Return a duration in seconds as text; a dash where the duration is None."""
     return "–" if value is None else f"{value:.1f} s"
 
 
-def moment(at: datetime | float, form: str = "%d %b %H:%M:%S") -> str:
+def time_text(at: datetime | float, form: str = "%d %b %H:%M:%S") -> str:
     """Return a time in UTC as text; ``at`` may be seconds since the epoch."""
     return (at if isinstance(at, datetime) else datetime.fromtimestamp(at, UTC)).astimezone(UTC).strftime(form)
 
 
-def duration(value: float | None) -> str:
+def duration_text(value: float | None) -> str:
     """Return a duration in seconds in the unit that suits it; a dash where it is None."""
     if value is None:
         return "–"
@@ -39,7 +39,7 @@ def duration(value: float | None) -> str:
 
 
 def _clock(at: datetime) -> str:
-    return moment(at, "%d %b %H:%M:%S.%f")[:-3]
+    return time_text(at, "%d %b %H:%M:%S.%f")[:-3]
 
 
 def _visible(value: Any) -> Any:
@@ -56,9 +56,9 @@ _ENVIRONMENT = Environment(
     lstrip_blocks=True,
 )
 _ENVIRONMENT.filters.update(
-    seconds=seconds,
-    duration=duration,
-    moment=moment,
+    seconds=seconds_text,
+    duration=duration_text,
+    moment=time_text,
     clock=_clock,
     number="{:,}".format,
     counted=counted,

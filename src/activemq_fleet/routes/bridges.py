@@ -213,12 +213,12 @@ class Network:
                 # What is announced is dialled as it listens.
                 yield (
                     listener.broker,
-                    dialling.compare(dialler, listener, tls=listener.connector.tls, user=connector.user),
+                    dialling.refusal_of(dialler, listener, tls=listener.connector.tls, user=connector.user),
                 )
         for host, port in connector.addresses:
             if found := self._listeners.at(host, port):
                 tls = (host, port) in connector.secure
-                yield found.broker, dialling.compare(dialler, found, tls=tls, user=connector.user)
+                yield found.broker, dialling.refusal_of(dialler, found, tls=tls, user=connector.user)
             elif closed := self._listeners.closed(host, port):
                 yield closed, Refusal("closed", port)
 

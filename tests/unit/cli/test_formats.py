@@ -10,7 +10,7 @@ import pytest
 from lxml import etree
 
 from activemq_fleet.cli.formats import FORMATS, Report, formatter
-from activemq_fleet.cli.formats.report import advice
+from activemq_fleet.cli.formats.report import message_with_fix
 from activemq_fleet.findings import Finding
 
 
@@ -151,5 +151,5 @@ def test_no_findings_are_a_report_too(form: str) -> None:
 
 
 def test_a_question_is_not_followed_by_a_full_stop() -> None:
-    assert advice(finding(message="did you mean limit?")) == "did you mean limit? Fix: do it"
-    assert advice(finding(message="it is wrong")) == "it is wrong. Fix: do it"
+    assert message_with_fix(finding(message="did you mean limit?")) == "did you mean limit? Fix: do it"
+    assert message_with_fix(finding(message="it is wrong")) == "it is wrong. Fix: do it"

@@ -9,7 +9,7 @@ from urllib.parse import quote
 from lxml import etree
 
 from activemq_fleet import __version__
-from activemq_fleet.cli.formats.report import Report, advice, path_of, place_of, subject_of
+from activemq_fleet.cli.formats.report import Report, message_with_fix, path_in_output, position_of, subject_of
 from activemq_fleet.findings import Finding
 from activemq_fleet.lint import rules as lint_rules
 from activemq_fleet.printable import printable, printable_json
@@ -64,7 +64,7 @@ def _sarif_rule(name: str) -> dict[str, Any]:
 
 
 def _sarif_result(finding: Finding, rules: list[str]) -> dict[str, Any]:
-    text = f"{finding.host}: " * bool(finding.host) + advice(finding)
+    text = f"{finding.host}: " * bool(finding.host) + message_with_fix(finding)
     result: dict[str, Any] = {
         "ruleId": finding.rule,
         "ruleIndex": rules.index(finding.rule),
@@ -79,7 +79,7 @@ def _sarif_result(finding: Finding, rules: list[str]) -> dict[str, Any]:
 
 def _sarif_location(finding: Finding) -> dict[str, Any]:
     location: dict[str, Any] = {"logicalLocations": [{"name": subject_of(finding), "kind": "resource"}]}
-    path = path_of(finding)
+    path = path_in_output(finding)
     if path is not None:
         place: dict[str, Any] = {"artifactLocation": {"uri": quote(path, errors="backslashreplace")}}
         if finding.line is not None:
@@ -98,12 +98,12 @@ def to_github(report: Report) -> str:
 
 def _github_command(finding: Finding) -> str:
     properties = {"title": f"{finding.rule} {subject_of(finding)}"}
-    path = path_of(finding)
+    path = path_in_output(finding)
     if path is not None:
         place = {"line": finding.line, "col": finding.column}
         properties = {"file": path, **{n: str(v) for n, v in place.items() if v is not None}, **properties}
     shown = ",".join(f"{name}={_github_property(value)}" for name, value in properties.items())
-    return f"::{_GITHUB_COMMANDS[finding.severity]} {shown}::{_github_data(advice(finding))}"
+    return f"::{_GITHUB_COMMANDS[finding.severity]} {shown}::{_github_data(message_with_fix(finding))}"
 
 
 def _github_data(text: str) -> str:
@@ -137,7 +137,7 @@ def to_junit(report: Report) -> str:
 
 def _add_junit_case(suite: etree._Element, finding: Finding) -> None:
     case = etree.SubElement(suite, "testcase", classname=_visible(subject_of(finding)), name=_visible(finding.rule))
-    where = f"{place_of(finding)}: " if finding.file else ""
+    where = f"{position_of(finding)}: " if finding.file else ""
     why = f"why: {finding.why}\n" if finding.why else ""
     text = _visible(f"{where}{finding.message}\n{why}fix: {finding.fix}")
     if finding.waived is not None:

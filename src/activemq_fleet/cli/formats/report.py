@@ -48,19 +48,19 @@ def subject_of(finding: Finding) -> str:
     return finding.host or finding.file or ""
 
 
-def place_of(finding: Finding) -> str:
+def position_of(finding: Finding) -> str:
     """Return a finding's position as ``FILE:LINE:COLUMN``, as far as known; "" for findings about the inventory."""
     known = (finding.file, finding.line, finding.column)
     return ":".join(str(part) for part in known if part is not None)
 
 
-def advice(finding: Finding) -> str:
+def message_with_fix(finding: Finding) -> str:
     """Return a finding's message and fix on one line."""
     stop = "" if finding.message.endswith(("?", ".", "…")) else "."
     return f"{finding.message}{stop} Fix: {finding.fix}"
 
 
-def path_of(finding: Finding) -> str | None:
+def path_in_output(finding: Finding) -> str | None:
     """Return a finding's file as ``render`` names it in its output directory; None without a file."""
     if finding.file is None or not finding.host:
         return finding.file

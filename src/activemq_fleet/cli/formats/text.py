@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterator, Sequence
 
 import click
 
-from activemq_fleet.cli.formats.report import SEVERITIES, Report, place_of, subject_of
+from activemq_fleet.cli.formats.report import SEVERITIES, Report, position_of, subject_of
 from activemq_fleet.errors import shorten_list
 from activemq_fleet.findings import Finding
 from activemq_fleet.printable import printable
@@ -68,7 +68,7 @@ def _lines(findings: Sequence[Finding]) -> Iterator[str]:
 
 def _place(findings: Sequence[Finding]) -> str | None:
     """Return the findings' common position, else their file; columns differ where hosts' names differ in length."""
-    places = {place_of(one) for one in findings}
+    places = {position_of(one) for one in findings}
     return places.pop() if len(places) == 1 else findings[0].file
 
 
