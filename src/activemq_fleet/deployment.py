@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from activemq_fleet import uris
 from activemq_fleet.protocols import supports_round_trip
 from activemq_fleet.render import SECRET_FILES, mode_of, render, render_agent, render_balancer
 from activemq_fleet.render.balancer import DROP_INS
@@ -133,8 +134,7 @@ def _watched(broker: Broker) -> str | None:
     connectors = sorted(broker.connectors, key=lambda each: not supports_round_trip(each.scheme))
     if not connectors:
         return None
-    host = f"[{broker.address}]" if ":" in broker.address else broker.address
-    return f"{connectors[0].scheme}://{host}:{connectors[0].port}"
+    return uris.listen(connectors[0].scheme, broker.address, connectors[0].port)
 
 
 def agent_facts(agent: Agent) -> dict[str, Any]:

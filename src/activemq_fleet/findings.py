@@ -6,6 +6,8 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 Severity = Literal["error", "warning", "info"]
+SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
+"""The severities, the worst first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

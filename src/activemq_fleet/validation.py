@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any, TypeVar
 
 from lxml import etree
@@ -95,12 +96,9 @@ def preflight_findings(
 def _by_schema(
     fleet: Fleet, documents: Mapping[str, bytes], schema_of: Callable[[Release], Schema]
 ) -> Iterator[Finding]:
-    schemas: dict[str, Schema] = {}
+    schema_of = cache(schema_of)
     for broker in fleet.brokers:
-        schema = schemas.get(broker.release.text)
-        if schema is None:
-            schema = schemas[broker.release.text] = schema_of(broker.release)
-        document = documents[broker.host]
+        document, schema = documents[broker.host], schema_of(broker.release)
         if not schema.is_valid(document):
             yield from _explained(broker, document, schema)
 

@@ -115,12 +115,12 @@ def _propose_instances(proposal: Proposal) -> None:
     machines: dict[str, list[Document]] = defaultdict(list)
     for document in proposal.documents:
         machines[proposal[document.host].get("address", document.host).lower()].append(document)
-    for address, there in machines.items():
-        if len(there) < 2:
+    for address, neighbours in machines.items():
+        if len(neighbours) < 2:
             continue
-        nodes = [document.identity.node.lower() for document in there]
+        nodes = [document.identity.node.lower() for document in neighbours]
         chosen = []
-        for position, document in enumerate(there):
+        for position, document in enumerate(neighbours):
             variables = proposal[document.host]
             if "instance" not in variables:
                 own = nodes[position] if len(set(nodes)) == len(nodes) else str(position + 1)
@@ -139,11 +139,11 @@ def _propose_instances(proposal: Proposal) -> None:
 
 def _drop_defaults(proposal: Proposal) -> None:
     """Remove variables whose value the fleet would have by default."""
-    whole = proposal.fleet()
+    complete = proposal.fleet()
     for name in ("connectors", "store_directory"):
         without = proposal.fleet(**{name: None})
         same = {
-            host: getattr(whole.broker(host), name) == getattr(without.broker(host), name)
+            host: getattr(complete.broker(host), name) == getattr(without.broker(host), name)
             for host in proposal.variables
         }
         for documents in proposal.pairs().values():

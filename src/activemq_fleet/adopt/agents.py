@@ -10,15 +10,12 @@ from pathlib import Path
 
 from activemq_fleet.addresses import parse
 from activemq_fleet.adopt.proposal import Proposal, Variables, is_valid_value, yaml_value_of
-from activemq_fleet.settings.broker import Settings
+from activemq_fleet.settings.agent import VARIABLES
 from activemq_fleet.topology import Broker, Fleet
 
 AGENT_CONF = "agent.conf"
 _HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _LARGEST = 1 << 20
-# Keys that are called otherwise than their variables, and those that follow from others.
-_CALLED = {"state.directory": "agent_state", "subscription.offline.limit": "agent_offline_limit"}
-_COMPUTED = ("mb.urls", "mb.password", "mb.password.file")
 _USER = re.compile(r"^User=(\S+)$", re.MULTILINE)
 _PROGRAM = re.compile(r"^ExecStart=(/\S*)/bin/activemq-agent ", re.MULTILINE)
 
@@ -78,11 +75,11 @@ def propose_agents(proposal: Proposal, files: Iterable[AgentFile]) -> None:
 
 def _variables(file: AgentFile) -> Variables:
     """Return the agent's variables that its agent.conf and systemd unit set, without the prefix ``activemq_``."""
-    variables: Variables = {}
-    for key, text in file.entries.items():
-        variable = _CALLED.get(key, f"agent_{key.removeprefix('mb.').replace('.', '_')}")
-        if key not in _COMPUTED and variable in Settings.model_fields:
-            variables[variable] = text.split(",") if variable == "agent_topics" else yaml_value_of(text)
+    variables: Variables = {
+        f"agent_{VARIABLES[key]}": text.split(",") if VARIABLES[key] == "topics" else yaml_value_of(text)
+        for key, text in file.entries.items()
+        if key in VARIABLES
+    }
     if "mb.password.file" in file.entries:
         variables["agent_config"] = str(Path(file.entries["mb.password.file"]).parent)
     for variable, pattern in (("agent_user", _USER), ("agent_home", _PROGRAM)):

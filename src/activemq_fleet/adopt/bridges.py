@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,12 +11,12 @@ from activemq_fleet.adopt.profiles import dialled_master_address
 from activemq_fleet.adopt.proposal import Proposal, is_valid_value
 from activemq_fleet.adopt.sources import Document
 from activemq_fleet.adopt.xml_diff import XmlElement
+from activemq_fleet.lint.uri import Uri
 from activemq_fleet.topology import Broker, Fleet
 from activemq_fleet.uris import is_openwire
 
 Ttl = int | Literal["unlimited"]
 
-_DIALLED = re.compile(r"(?:tcp|nio|ssl|nio\+ssl|auto(?:\+nio)?(?:\+ssl)?)://(\[[^\]]+\]|[^:/?#,()\s]+):(\d{1,5})")
 _ANYWHERE = ("0.0.0.0", "::", "127.0.0.1", "localhost", "::1")  # noqa: S104 -- names of no host
 
 
@@ -59,19 +58,21 @@ def replaceable_bridges(document: Document) -> Iterator[Bridge]:
 
 
 def _bridge(node: XmlElement) -> Bridge | None:
-    uri, name, ttl, duplex = node.get("uri"), node.get("name"), _ttl(node), node.get("duplex", "false")
-    addresses = tuple((host.strip("[]"), int(port)) for host, port in _DIALLED.findall(uri))
+    uri, name, ttl, duplex = Uri.read(node.get("uri")), node.get("name"), _ttl(node), node.get("duplex", "false")
     include = _destinations(node.find("dynamicallyIncludedDestinations"))
     exclude = _destinations(node.find("excludedDestinations"))
-    whole = len(addresses) == len(re.findall(r"[a-z+]+://(?=[^(])", uri))
-    if not uri.startswith(("static:", "masterslave:")) or not addresses or not whole or duplex not in ("true", "false"):
+    if uri.scheme not in ("static", "masterslave") or duplex not in ("true", "false"):
+        return None
+    dialled = uri.transports
+    if not dialled or not all(one.host and one.port and is_openwire(one.scheme) for one in dialled):
         return None
     entry = {"from": "a", "to": "b", "name": name, "include": include, "exclude": exclude}
     if ttl is None or include is None or exclude is None or not is_valid_value("links", [entry]):
         return None
-    kind: Literal["static", "failover", "masterslave"] = "failover" if "failover:" in uri else "static"
-    if uri.startswith("masterslave:"):
+    kind: Literal["static", "failover", "masterslave"] = "failover" if any(uri.find("failover")) else "static"
+    if uri.scheme == "masterslave":
         kind = "masterslave"
+    addresses = tuple((one.host, one.port) for one in dialled)
     return Bridge(name, node, kind, addresses, duplex == "true", ttl, include, exclude)
 
 
@@ -107,9 +108,9 @@ def propose_master_nodes(proposal: Proposal) -> None:
     for documents in proposal.pairs().values():
         if not proposal.profile(documents[0].host).shares_store:
             continue
-        said = [document for document in documents if document.preferred]
+        preferred = [document for document in documents if document.preferred]
         dialled = max(documents, key=lambda d: (first[d.host], d.identity.node == "a", -ord(d.identity.node[0])))
-        letter = (said[0] if len(said) == 1 else dialled).identity.node
+        letter = (preferred[0] if len(preferred) == 1 else dialled).identity.node
         for document in documents:
             if letter != "a":
                 proposal.set(document.host, "master_node", letter)
@@ -117,9 +118,9 @@ def propose_master_nodes(proposal: Proposal) -> None:
 
 def propose_addresses(proposal: Proposal, known_addresses: Mapping[str, str]) -> None:
     """Propose ``activemq_address`` for hosts that others dial by another name; ``known_addresses`` take precedence."""
-    said: dict[str, Counter[str]] = defaultdict(Counter)
+    addresses_by_host: dict[str, Counter[str]] = defaultdict(Counter)
     for host, address in known_addresses.items():
-        said[host][address] += 1
+        addresses_by_host[host][address] += 1
     by_name = _by_name(proposal.documents)
     unknown: list[tuple[Bridge, Document]] = []
     for document in proposal.documents:
@@ -129,17 +130,17 @@ def propose_addresses(proposal: Proposal, known_addresses: Mapping[str, str]) ->
                 unknown.append((bridge, document))
             for owner, (host, _) in zip(owners, bridge.addresses, strict=True):
                 if owner:
-                    said[owner][host] += 1
+                    addresses_by_host[owner][host] += 1
     for owner, address in _slaves_say(proposal):
-        said[owner][address] += 1
+        addresses_by_host[owner][address] += 1
     for document in proposal.documents:
         bind = proposal[document.host].get("bind")
-        if bind and bind not in _ANYWHERE and document.host not in said:
-            said[document.host][bind] += 1
+        if bind and bind not in _ANYWHERE and document.host not in addresses_by_host:
+            addresses_by_host[document.host][bind] += 1
     for bridge, _ in unknown:
         for owner, address in _named_by_link(bridge, proposal):
-            said[owner][address] += 1
-    for owner, counted in said.items():
+            addresses_by_host[owner][address] += 1
+    for owner, counted in addresses_by_host.items():
         address = known_addresses.get(owner) or counted.most_common(1)[0][0]
         if address != owner:
             proposal.set(owner, "address", address)

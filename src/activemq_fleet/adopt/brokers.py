@@ -209,22 +209,22 @@ def _known_agents(proposal: Proposal) -> dict[str, set[str | None]]:
 def propose_acl(proposal: Proposal) -> None:
     """Propose ``activemq_acl`` without the rights that the network user, agents and advisory topics get by default."""
     path = "plugins/authorizationPlugin/map/authorizationMap/authorizationEntries/authorizationEntry"
-    whole: dict[str, list[dict[str, Any]]] = {}
+    complete: dict[str, list[dict[str, Any]]] = {}
     agents: set[str] = set()
     for document in proposal.documents:
         agents |= {own_group(name) for account in accounts_of(document) if (name := account.get("username"))}
         entries = [entry for node in document.broker.find_all(path) if (entry := _permission(node))]
         if entries:
-            whole[document.host] = entries
-    if not whole:
+            complete[document.host] = entries
+    if not complete:
         return
-    less = {host: _without_ours(entries, {NETWORK_GROUP, AGENT_GROUP, *agents}) for host, entries in whole.items()}
-    full_fleet = proposal.fleet_with(lambda host: {"acl": whole.get(host)})
-    less_fleet = proposal.fleet_with(lambda host: {"acl": less.get(host) or whole.get(host)})
-    for full, fewer in zip(full_fleet.brokers, less_fleet.brokers, strict=True):
-        if full.host in whole:
-            enough = less[full.host] and full.permissions == fewer.permissions
-            proposal[full.host]["acl"] = less[full.host] if enough else whole[full.host]
+    ours = {NETWORK_GROUP, AGENT_GROUP, *agents}
+    reduced = {host: _without_ours(entries, ours) for host, entries in complete.items()}
+    complete_fleet = proposal.fleet_with(lambda host: {"acl": complete.get(host)})
+    reduced_fleet = proposal.fleet_with(lambda host: {"acl": reduced.get(host) or complete.get(host)})
+    for host, entries in complete.items():
+        same = complete_fleet.broker(host).permissions == reduced_fleet.broker(host).permissions
+        proposal[host]["acl"] = reduced[host] if reduced[host] and same else entries
 
 
 def _permission(node: XmlElement) -> dict[str, Any] | None:
@@ -240,7 +240,7 @@ def _permission(node: XmlElement) -> dict[str, Any] | None:
 
 
 def _without_ours(entries: Sequence[Mapping[str, Any]], ours: Set[str]) -> list[dict[str, Any]]:
-    less = []
+    reduced = []
     for entry in entries:
         rights = {
             right: [group for group in entry[right] if group not in ours]
@@ -249,5 +249,5 @@ def _without_ours(entries: Sequence[Mapping[str, Any]], ours: Set[str]) -> list[
         }
         kept = {right: groups for right, groups in rights.items() if groups}
         if kept and entry["destination"] != "ActiveMQ.Advisory.>":
-            less.append({"destination": entry["destination"], "kind": entry["kind"], **kept})
-    return less
+            reduced.append({"destination": entry["destination"], "kind": entry["kind"], **kept})
+    return reduced

@@ -61,10 +61,10 @@ def is_unchanged(files: Mapping[str, bytes]) -> bool:
 
 
 def _digest(files: Mapping[str, bytes]) -> str:
-    whole = hashlib.sha256()
+    digest = hashlib.sha256()
     for path, content in sorted(files.items()):
-        whole.update(f"{path}\0{len(content)}\0".encode() + content)
-    return whole.hexdigest()
+        digest.update(f"{path}\0{len(content)}\0".encode() + content)
+    return digest.hexdigest()
 
 
 _ORDER = {name: position for position, name in enumerate(Settings.model_fields)}
@@ -85,13 +85,13 @@ def _by_name(variables: Mapping[str, Variables], fleet: Fleet) -> dict[str, Vari
 
     Replaced are broker names and store directories, where the name is all in which the hosts' values differ.
     """
-    found = {host: dict(mine) for host, mine in variables.items()}
+    found = {host: dict(own) for host, own in variables.items()}
     names = {
         "{{ activemq_identity.pair }}": {broker.host: broker.pair for broker in fleet.brokers},
         "{{ inventory_hostname_short }}": {broker.host: broker.identity.host for broker in fleet.brokers},
     }
     for name in ("broker_name", "store_directory"):
-        values_by_host = {host: mine[name] for host, mine in variables.items() if name in mine}
+        values_by_host = {host: own[name] for host, own in variables.items() if name in own}
         for expression, of in names.items():
             general = {text.replace(of[host], expression) for host, text in values_by_host.items()}
             if len(general) == 1 and len(set(values_by_host.values())) > 1 and expression in next(iter(general)):
@@ -103,8 +103,8 @@ def _by_name(variables: Mapping[str, Variables], fleet: Fleet) -> dict[str, Vari
 
 def _is_small(levels: Mapping[str, Variables], host: str) -> bool:
     """Return whether a host's own variables are few and simple enough to stand in hosts.yml."""
-    mine = levels.get(f"host_vars/{host}.yml", {})
-    return len(mine) <= _MOST_INLINE and all(isinstance(value, str | int) for value in mine.values())
+    own = levels.get(f"host_vars/{host}.yml", {})
+    return len(own) <= _MOST_INLINE and all(isinstance(value, str | int) for value in own.values())
 
 
 def _variables(variables: Variables) -> str:
@@ -138,7 +138,7 @@ def _levels(variables: Mapping[str, Variables], fleet: Fleet) -> dict[str, Varia
         for name, role in ((MASTERS, "master"), (SLAVES, "slave"))
     }
     # The inventory plugin knows one letter for all, so that its masters and slaves are ours only then.
-    if len(pairs) < 2 or len({mine.get("master_node") for mine in variables.values()}) > 1:
+    if len(pairs) < 2 or len({own.get("master_node") for own in variables.values()}) > 1:
         roles = {}
     return _spread(variables, [{"all": list(variables)}, groups, roles, pairs])
 
@@ -150,8 +150,8 @@ def _spread(variables: Mapping[str, Variables], levels: Sequence[Mapping[str, Se
     hosts all have one value for it, or all have none; that of masters only if that of slaves is too.
     """
     found: dict[str, Variables] = {}
-    for name in dict.fromkeys(name for mine in variables.values() for name in mine):
-        texts = {host: json.dumps(mine[name], default=repr) for host, mine in variables.items() if name in mine}
+    for name in dict.fromkeys(name for own in variables.values() for name in own):
+        texts = {host: json.dumps(own[name], default=repr) for host, own in variables.items() if name in own}
         left = set(variables)
         for level in levels:
             fits = {

@@ -42,14 +42,14 @@ def propose_fragments(proposal: Proposal, document: Document, rendered: XmlEleme
         missing = _without(child, skip) if same is None else _property(child, same, skip)
         if missing is not None:
             found.append(_entry(proposal, document, missing, None))
-    there = Counter(child.comparison_key for child in rendered.children)
+    unmatched = Counter(child.comparison_key for child in rendered.children)
     for child in document.root.children:
         if child is document.broker or id(child) in skip or is_console(child):
             continue
         if child.get("class").endswith(PLACEHOLDERS):
             continue  # two would each refuse what only the other resolves
-        if there[child.comparison_key]:
-            there[child.comparison_key] -= 1
+        if unmatched[child.comparison_key]:
+            unmatched[child.comparison_key] -= 1
         else:
             found.append(_entry(proposal, document, child, "beans"))
     if found:
@@ -98,13 +98,13 @@ def _without(node: XmlElement, skip: Collection[int]) -> XmlElement | None:
 def _property(original: XmlElement, rendered: XmlElement, skip: Collection[int]) -> XmlElement | None:
     """Return the parts of a property element that the rendered one lacks, at any depth; None where it lacks nothing."""
     missing = []
-    there = list(rendered.children)
+    unmatched = list(rendered.children)
     for child in original.children:
         if id(child) in skip:
             continue
-        equal = next((other for other in there if other.comparison_key == child.comparison_key), None)
+        equal = next((other for other in unmatched if other.comparison_key == child.comparison_key), None)
         if equal is not None:
-            there.remove(equal)
+            unmatched.remove(equal)
             continue
         if child.name == "authorizationEntry" and any(_same_rights(child, other) for other in rendered.children):
             continue  # the broker unites the entries of a destination: another would change nothing

@@ -9,6 +9,7 @@ from activemq_fleet.adopt.proposal import Proposal
 from activemq_fleet.adopt.secrets import holds_secret
 from activemq_fleet.adopt.sources import Document
 from activemq_fleet.adopt.xml_diff import PLACEHOLDERS, XmlElement
+from activemq_fleet.lint.uri import Uri
 from activemq_fleet.profiles import NONE, PURE, SHARED_FILE, SHARED_JDBC
 
 # Where people mount what two machines share.
@@ -17,7 +18,6 @@ REPLICATION = "replication"
 _FENCED_PATH = "/data/fence/store"
 """The end of a KahaDB directory that is the link of a guard (``render.service.kahadb_directory``)."""
 _LOCKED = ("lockKeepAlivePeriod", "databaseLockedWaitDelay")
-_ADDRESS = re.compile(r"//\(?(?:[a-z+]+://)?(\[[^\]]+\]|[^:/?#,()]+):(\d+)")
 
 
 def propose_profiles(proposal: Proposal) -> None:
@@ -53,8 +53,8 @@ def master_connector(document: Document) -> XmlElement | None:
 def dialled_master_address(document: Document) -> tuple[str, int] | None:
     """Return the (host, port) at which a pure slave dials its master, or None."""
     connector = master_connector(document)
-    found = _ADDRESS.search(connector.get("remoteURI")) if connector else None
-    return (found[1].strip("[]"), int(found[2])) if found else None
+    dialled = Uri.read(connector.get("remoteURI")).transports if connector else ()
+    return next(((one.host, one.port) for one in dialled if one.host and one.port), None)
 
 
 def _is_pure(documents: Sequence[Document]) -> bool:
@@ -191,8 +191,8 @@ def _propose_database(proposal: Proposal, document: Document) -> bool:
     bean = data_source(document)
     if bean is None or holds_secret("url", bean_properties(bean)["url"]):
         return False
-    said = bean_properties(bean)
-    user = said["username"]
-    secret = proposal.secrets.secret_for("jdbc", said.get("password", ""), f"password of the database user {user}")
-    value = {"url": said["url"], "driver": said["driverClassName"], "username": user, "password": secret}
+    values = bean_properties(bean)
+    user = values["username"]
+    secret = proposal.secrets.secret_for("jdbc", values.get("password", ""), f"password of the database user {user}")
+    value = {"url": values["url"], "driver": values["driverClassName"], "username": user, "password": secret}
     return proposal.set(document.host, "jdbc", value)

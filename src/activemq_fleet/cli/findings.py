@@ -65,6 +65,6 @@ def with_lint_findings(fleet: Fleet) -> Fleet:
     return checked(fleet, {broker.host: activemq_xml(broker) for broker in fleet.brokers}, None)
 
 
-def print_findings(fleet: Fleet, form: str = "text", *, err: bool = False) -> None:
-    """Print the findings of a fleet in a format of ``formats``."""
-    click.echo(formatter(form)(Report.of(fleet)), err=err)
+def print_findings(fleet: Fleet) -> None:
+    """Print the findings of a fleet as text to stderr."""
+    click.echo(formatter("text")(Report.of(fleet)), err=True)

@@ -41,13 +41,13 @@ def command(inventory: InventoryOptions, output: Path) -> int:
     fleet = inventory.load_fleet()
     print_warnings(fleet)
     if fleet.blocking:
-        print_findings(fleet, err=True)
+        print_findings(fleet)
         return 1
     files = render_fleet(fleet)
     documents = {broker.host: files[f"hosts/{broker.host}/{ACTIVEMQ_XML}"] for broker in fleet.brokers}
     checked = checked_fleet(fleet, documents, schema_of)
     if checked.blocking:
-        print_findings(checked, err=True)
+        print_findings(checked)
         return 1
     if checked.findings != fleet.findings:  # fleet.json lists what is known, and what was waived
         files = render_fleet(checked)

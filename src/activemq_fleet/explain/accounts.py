@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from activemq_fleet import uris
 from activemq_fleet.addresses import format_list
@@ -16,14 +16,11 @@ MOST_AGENTS = 12
 
 def accounts_section(fleet: Fleet, broker: Broker) -> Section:
     """Return the section on a broker's accounts: names and groups, never passwords, and the groups' rights."""
-    entries = [_account(account) for account in broker.accounts]
-    if not entries:
-        entries = [Entry("none", "nobody can log in")]
-    if broker.permissions:
-        entries += [_permission(permission) for permission in broker.permissions]
-    else:
-        entries.append(variable_entry(broker.settings, "acl", "rights", "whoever logs in may do everything"))
-    return Section("accounts", "Who may log in", tuple(entries))
+    accounts = [_account(account) for account in broker.accounts] or [Entry("none", "nobody can log in")]
+    rights = [_permission(permission) for permission in broker.permissions]
+    if not rights:
+        rights = [variable_entry(broker.settings, "acl", "rights", "whoever logs in may do everything")]
+    return Section("accounts", "Who may log in", (*accounts, *rights))
 
 
 def _account(account: Account) -> Entry:
@@ -45,19 +42,16 @@ def _account(account: Account) -> Entry:
 
 def _permission(permission: Permission) -> Entry:
     rights = (("read", permission.read), ("write", permission.write), ("admin", permission.admin))
-    said = "; ".join(f"{right} {', '.join(groups)}" for right, groups in rights if groups)
+    granted = "; ".join(f"{right} {', '.join(groups)}" for right, groups in rights if groups)
     data = {right: list(groups) for right, groups in rights}
-    return Entry(f"{permission.kind} {permission.destination}", said or "nobody", variable=PREFIX + "acl", data=data)
+    return Entry(f"{permission.kind} {permission.destination}", granted or "nobody", variable=PREFIX + "acl", data=data)
 
 
 def clients_section(fleet: Fleet, broker: Broker) -> Section:
     """Return the section on what clients of the broker's pair have to dial."""
     unit = _unit(fleet, broker)
-    entries = [*_java(unit), *_mqtt(unit)]
-    entries.append(
-        Entry("jndi", f"clients/{broker.group}/jndi.properties lists every broker of the group", why="render")
-    )
-    return Section("clients", f"What clients of {unit.name} dial", tuple(entries), stacked=True)
+    jndi = Entry("jndi", f"clients/{broker.group}/jndi.properties lists every broker of the group", why="render")
+    return Section("clients", f"What clients of {unit.name} dial", (_java(unit), _mqtt(unit), jndi), stacked=True)
 
 
 def _unit(fleet: Fleet, broker: Broker) -> Pair:
@@ -67,23 +61,19 @@ def _unit(fleet: Fleet, broker: Broker) -> Pair:
     return fleet.pairs[broker.pair]
 
 
-def _java(unit: Pair) -> Iterator[Entry]:
+def _java(unit: Pair) -> Entry:
     dialled = [uris.dial((b.address, b.openwire.port), b.openwire.scheme) for b in unit.in_order if b.openwire]
-    if not dialled:
-        yield Entry("Java", "nothing: no node has an OpenWire connector", data={"failover": None})
-        return
-    uri = uris.failover_among(dialled)
-    yield Entry("Java", uri, data={"failover": uri})
+    uri = uris.failover_among(dialled) if dialled else None
+    return Entry("Java", uri or "nothing: no node has an OpenWire connector", data={"failover": uri})
 
 
-def _mqtt(unit: Pair) -> Iterator[Entry]:
-    urls = mb_urls(unit)
+def _mqtt(unit: Pair) -> Entry:
+    urls, release = mb_urls(unit), unit.preferred_master.release
     if urls:
-        yield Entry("mb.urls", urls, why="agents, preferred master first", data={"mb_urls": urls})
-        return
-    old = not unit.preferred_master.release.supports_agents
-    why = f"release {unit.preferred_master.release.text} has no usable MQTT" if old else "no mqtt connector"
-    yield Entry("mb.urls", "none", why=why, data={"mb_urls": None})
+        why = "agents, preferred master first"
+    else:
+        why = "no mqtt connector" if release.supports_agents else f"release {release.text} has no usable MQTT"
+    return Entry("mb.urls", urls or "none", why=why, data={"mb_urls": urls or None})
 
 
 def mb_urls(unit: Pair) -> str:

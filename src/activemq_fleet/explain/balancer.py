@@ -12,7 +12,7 @@ def balancer_sections(fleet: Fleet, balancer: Balancer) -> list[Section]:
     entries = [
         Entry(
             group.name,
-            ", ".join(b.identity.host for b in group.brokers if _takes_clients(b)) or "none",
+            ", ".join(b.identity.host for b in group.brokers if b.openwire) or "none",
             why=_why(group.brokers),
         )
         for group in fleet.groups
@@ -33,10 +33,6 @@ def _held(one: VirtualAddress) -> Entry:
         variable="activemq_vip",
         origin="inventory",
     )
-
-
-def _takes_clients(broker: Broker) -> bool:
-    return broker.openwire is not None
 
 
 def _why(brokers: tuple[Broker, ...]) -> str:

@@ -5,21 +5,19 @@ from __future__ import annotations
 import fnmatch
 
 from activemq_fleet.explain.model import Entry, Section
-from activemq_fleet.findings import Finding
+from activemq_fleet.findings import SEVERITIES, Finding
 from activemq_fleet.topology import Broker, Fleet
-
-_ORDER = ("error", "warning", "info")
 
 
 def findings_section(fleet: Fleet, host: str, broker: Broker | None) -> Section:
     """Return the section of a host's findings, worst first, its peer's findings, and waivers that cover the host."""
     peer = broker.peer if broker else None
-    mine = sorted(
+    own_findings = sorted(
         (finding for finding in fleet.findings if finding.host in (host, peer)),
-        key=lambda f: (f.host != host, f.waived is not None, _ORDER.index(f.severity), f.rule, f.message),
+        key=lambda f: (f.host != host, f.waived is not None, SEVERITIES.index(f.severity), f.rule, f.message),
     )
-    entries = [_entry(finding, host) for finding in mine]
-    used = {finding.rule for finding in mine if finding.waived is not None and finding.host == host}
+    entries = [_entry(finding, host) for finding in own_findings]
+    used = {finding.rule for finding in own_findings if finding.waived is not None and finding.host == host}
     for waiver in fleet.waivers:
         rule = waiver["rule"]
         if rule not in used and any(fnmatch.fnmatchcase(host, pattern) for pattern in waiver["hosts"]):

@@ -25,11 +25,8 @@ def outgoing_links_section(fleet: Fleet, broker: Broker) -> Section:
         entries = [Entry("none", _no_links(fleet, broker))]
     intro = ""
     if broker.links and broker.profile.shares_store and broker.peer:
-        intro = "Dialled while it is active; the other node has the same links under the same names."
-        if broker.settings.pair_links == "static":
-            intro = (
-                "Dialled while it is active; the other node has the same links to other pairs, under the same names."
-            )
+        which = "links to other pairs," if broker.settings.pair_links == "static" else "links"
+        intro = f"Dialled while it is active; the other node has the same {which} under the same names."
     elif broker.links and broker.is_replication_slave:
         intro = "Dialled only once it is promoted, to hand its messages to other masters."
     return Section("links-out", "Links that it dials", tuple(entries), intro=intro, stacked=bool(broker.links))
@@ -83,14 +80,9 @@ def ttl_in_words(link: Link) -> str:
 
 
 def _carried(link: Link) -> tuple[str, ...]:
-    lines = []
-    if link.include:
-        lines.append(f"carries only {', '.join(link.include)}")
-    if link.exclude:
-        lines.append(
-            f"carries all but {', '.join(link.exclude)}" if not link.include else f"not {', '.join(link.exclude)}"
-        )
-    return tuple(lines)
+    only = f"carries only {', '.join(link.include)}" if link.include else ""
+    but = f"{'not' if only else 'carries all but'} {', '.join(link.exclude)}" if link.exclude else ""
+    return tuple(filter(None, (only, but)))
 
 
 def _variable(fleet: Fleet, broker: Broker, link: Link) -> tuple[str, Origin]:
@@ -105,9 +97,13 @@ def _variable(fleet: Fleet, broker: Broker, link: Link) -> tuple[str, Origin]:
     if broker.peer and link.target == broker.peer.partition(".")[0]:
         return named("pair_links")
     for position, entry in enumerate(broker.settings.links):
-        mine = entry.source in (broker.unit, broker.pair, broker.group)
+        begins_here = entry.source in (broker.unit, broker.pair, broker.group)
         wanted = entry.name or f"{broker.unit}-to-{link.target}"
-        if mine and link.name in (wanted, f"{entry.name}-{link.target}") and entry.to in _names_of(fleet, link.target):
+        if (
+            begins_here
+            and link.name in (wanted, f"{entry.name}-{link.target}")
+            and entry.to in _names_of(fleet, link.target)
+        ):
             return f"{PREFIX}links[{position}]", "inventory"
     return named("topology")
 
@@ -125,20 +121,20 @@ def incoming_links_section(fleet: Fleet, broker: Broker) -> Section:
     """Return the section on links of other brokers to this broker: who dials, and whether messages also go back."""
     names = {broker.unit, broker.identity.host}
     found: dict[tuple[str, str], list[tuple[Broker, Link]]] = {}
-    heard: list[Broker] = []
+    multicast_peers: list[Broker] = []
     for other in fleet.brokers:
         if other is broker:
             continue
         for link in other.links:
             if link.kind == "multicast" and link.target == broker.group and other.unit != broker.unit:
-                heard.append(other)
+                multicast_peers.append(other)
             elif link.target in names:
                 found.setdefault((other.unit, link.name), []).append((other, link))
     entries = [_in(unit, name, dialled) for (unit, name), dialled in found.items()]
-    if heard and broker.openwire:
-        listed = shorten_list([b.identity.host for b in heard], most=_MOST_LISTED)
+    if multicast_peers and broker.openwire:
+        listed = shorten_list([b.identity.host for b in multicast_peers], most=_MOST_LISTED)
         text = f"each broker of the group that hears it: {listed}"
-        entries.append(Entry("multicast", text, data={"from": [b.host for b in heard]}))
+        entries.append(Entry("multicast", text, data={"from": [b.host for b in multicast_peers]}))
     if entries:
         return Section("links-in", "Links that lead here", tuple(entries), stacked=True)
     why = "it has nothing that a link could dial" if broker.openwire is None else ""

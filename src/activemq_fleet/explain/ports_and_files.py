@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from activemq_fleet.explain.model import Entry, Section, variable_entry
 from activemq_fleet.protocols import PROTOCOLS, protocol_of
 from activemq_fleet.render import mode_of, render
@@ -60,7 +58,7 @@ def _who_listens(broker: Broker) -> str:
 
 def _connector(broker: Broker, connector: Connector) -> Entry:
     settings = broker.settings
-    reasons = [_use(connector), *_number(settings, connector.port)]
+    reasons = [_use(connector) + _sum(settings, connector.port)]
     if connector.tls and settings.tls:
         reasons.append("TLS because activemq_tls is set")
     details = (f"announced at {connector.discovery_uri}",) if connector.discovery_uri else ()
@@ -88,16 +86,16 @@ def _use(connector: Connector) -> str:
     return PROTOCOLS[name].clients if name in PROTOCOLS else f"{name} clients"
 
 
-def _number(settings: Settings, port: int) -> Iterator[str]:
-    if settings.port_offset:
-        yield f"{port - settings.port_offset} + {settings.port_offset}"
+def _sum(settings: Settings, port: int) -> str:
+    """Return how a port follows from the port offset, after a comma; "" without an offset."""
+    return f", {port - settings.port_offset} + {settings.port_offset}" if settings.port_offset else ""
 
 
 def _console(broker: Broker) -> Entry:
     settings, port = broker.settings, broker.ports["console"]
-    reasons = [f"web console on {settings.console_bind}", *_number(settings, port)]
+    why = f"web console on {settings.console_bind}{_sum(settings, port)}"
     data = {"port": port, "scheme": "http", "tls": False, "offset": settings.port_offset, "bind": settings.console_bind}
-    return variable_entry(settings, "console_port", "console", f"{port} http", why=", ".join(reasons), data=data)
+    return variable_entry(settings, "console_port", "console", f"{port} http", why=why, data=data)
 
 
 def files_section(fleet: Fleet, broker: Broker) -> Section:

@@ -105,6 +105,6 @@ def _clients(broker: Broker) -> Iterator[_Answer]:
 def _security(broker: Broker) -> _Answer:
     release = broker.release
     cves = len(release.advisories)
-    said = f"open to {cves or 'no'} published CVE{'' if cves == 1 else 's'}"
-    text = f"the security fixes that a new installation needs (from {release.security_floor} on); {said}"
+    open_to = f"open to {cves or 'no'} published CVE{'' if cves == 1 else 's'}"
+    text = f"the security fixes that a new installation needs (from {release.security_floor} on); {open_to}"
     return "security", release.meets_security_floor, text

@@ -24,16 +24,18 @@ def explain_route(
     ``source`` and ``target`` are inventory names or first labels of brokers, or of agents, which stand for their home
     pairs. ``destination`` is a queue, or ``topic://NAME``. Raises InputError for an unknown name.
     """
-    here, there = _place(fleet, source), _place(fleet, target)
-    answer = routes.reaches(here, there, destination=destination)
-    back = routes.reaches(there, here, destination=destination)
+    sender, receiver = _place(fleet, source), _place(fleet, target)
+    answer = routes.reaches(sender, receiver, destination=destination)
+    back = routes.reaches(receiver, sender, destination=destination)
     what = f" for {destination}" if destination else ""
     intro = "A message is sent here while a consumer waits there and nowhere else; bridges have had time to form."
     sections = (
         Section("way", "The way", (_outcome_entry("outcome", answer), *_hops(fleet, answer)), intro=intro),
         Section("back", "The way back", (_outcome_entry("outcome", back), *_hops(fleet, back))),
         Section(
-            "failures", "When one broker is down", tuple(_failures(fleet, routes, here, there, destination, answer))
+            "failures",
+            "When one broker is down",
+            tuple(_failures(fleet, routes, sender, receiver, destination, answer)),
         ),
     )
     host, other = inventory_name_of(fleet, source), inventory_name_of(fleet, target)
@@ -65,7 +67,7 @@ def _hops(fleet: Fleet, answer: Answer) -> Iterator[Entry]:
 
 
 def _failures(
-    fleet: Fleet, routes: Routes, here: str, there: str, destination: str | None, well: Answer
+    fleet: Fleet, routes: Routes, sender: str, receiver: str, destination: str | None, well: Answer
 ) -> Iterator[Entry]:
     """Yield an entry for each outcome other than arrival, with the brokers whose failure causes it.
 
@@ -74,7 +76,7 @@ def _failures(
     hosts_by_outcome: dict[tuple[str, str], list[str]] = defaultdict(list)
     unchanged: list[str] = []
     for broker in fleet.brokers:
-        answer = routes.reaches(here, there, down=broker.host, destination=destination)
+        answer = routes.reaches(sender, receiver, down=broker.host, destination=destination)
         if not answer.arrives and (answer.outcome, answer.why) == (well.outcome, well.why):
             unchanged.append(broker.host)
         elif not answer.arrives:

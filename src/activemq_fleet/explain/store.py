@@ -6,7 +6,7 @@ Numbers are read from the rendered activemq.xml, which is what the broker obeys.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from lxml import etree
 
@@ -53,12 +53,12 @@ _FENCES = {
 }
 
 
-def _store(broker: Broker) -> Iterator[Entry]:
+def _store(broker: Broker) -> Iterable[Entry]:
     if broker.profile.has_database_lease:
         return _shared_jdbc(broker)
     if broker.profile.shares_store_directory:
         return _shared_file(broker)
-    return _pure(broker) if broker.profile.replicates else _single(broker)
+    return _pure(broker) if broker.profile.replicates else [_directory(broker, "kahaDB, this broker's own")]
 
 
 def _directory(broker: Broker, why: str, *details: str) -> Entry:
@@ -120,15 +120,11 @@ def _pure(broker: Broker) -> Iterator[Entry]:
         dialled = uris.replication(broker.peer_address)
         yield Entry("copies from", dialled, why="never failover:, with which it would attach and never take over")
     elif broker.role == "master" and broker.peer:
-        said = f"{broker.peer} attaches to port {broker.ports.get('replication')}; until then this one waits"
-        yield Entry("copied by", said, why="waitForSlave")
+        text = f"{broker.peer} attaches to port {broker.ports.get('replication')}; until then this one waits"
+        yield Entry("copied by", text, why="waitForSlave")
     yield Entry(
         "lock", "none: two stores, so nothing keeps both nodes from being active when the wire between them is cut"
     )
-
-
-def _single(broker: Broker) -> Iterator[Entry]:
-    yield _directory(broker, "kahaDB, this broker's own")
 
 
 def _limits(broker: Broker) -> Iterator[Entry]:

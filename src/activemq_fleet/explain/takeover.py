@@ -83,8 +83,8 @@ def _bridges(broker: Broker) -> Iterator[Entry]:
     release = broker.release
     yield Entry("bridges", "are built anew to and from the other node; measured: 0.2 to 4.0 s after it is active")
     if release.forgets_early_bridge_failures:
-        said = "a bridge can stay away (1 of 83 take-overs on 5.5.1): restart the broker that dials it"
-        yield Entry("bridges", said, why=f"release {release.text}")
+        text = "a bridge can stay away (1 of 83 take-overs on 5.5.1): restart the broker that dials it"
+        yield Entry("bridges", text, why=f"release {release.text}")
 
 
 def _frozen(broker: Broker, what: str) -> Entry:
@@ -133,8 +133,8 @@ def _pure_master(fleet: Fleet, broker: Broker) -> Iterator[Entry]:
 
 
 def _pure_slave(broker: Broker) -> Iterator[Entry]:
-    said = f"{broker.peer} goes on without it, and no client notices"
-    yield Entry("takes over", "no need", why=said, data={"by": broker.peer})
+    text = f"{broker.peer} goes on without it, and no client notices"
+    yield Entry("takes over", "no need", why=text, data={"by": broker.peer})
     yield Entry("its messages", "what the master takes from then on has no copy, until the way back")
 
 

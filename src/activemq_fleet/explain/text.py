@@ -37,9 +37,9 @@ def _section(section: Section, width: int, emphasis: Emphasis) -> Iterator[str]:
 
 
 def _entry(entry: Entry, width: int, column: int, emphasis: Emphasis) -> Iterator[str]:
-    said = f"{entry.text} ({entry.why})" if entry.why else entry.text
+    text = f"{entry.text} ({entry.why})" if entry.why else entry.text
     variable = _variable(entry)
-    lines = _wrapped(f"{said} {variable}" if variable else said, width, column)
+    lines = _wrapped(f"{text} {variable}" if variable else text, width, column)
     if variable:
         lines[-1:] = [_marked(lines[-1], variable, emphasis)]
     label = _plain(entry.label)

@@ -6,12 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from activemq_fleet.findings import Finding, Severity
+from activemq_fleet.findings import SEVERITIES, Finding
 
 if TYPE_CHECKING:
     from activemq_fleet.topology import Fleet
-
-SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,9 @@ from collections.abc import Hashable, Iterator, Sequence
 
 import click
 
-from activemq_fleet.cli.formats.report import SEVERITIES, Report, position_of, subject_of
+from activemq_fleet.cli.formats.report import Report, position_of, subject_of
 from activemq_fleet.errors import shorten_list
-from activemq_fleet.findings import Finding
+from activemq_fleet.findings import SEVERITIES, Finding
 from activemq_fleet.printable import printable
 
 _COLOURS = {"error": "red", "warning": "yellow", "info": "blue", "waived": "bright_black"}
