@@ -8,12 +8,14 @@ import shutil
 import tempfile
 import time
 import traceback
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass, field
 from pathlib import Path
-from typing import Any
 
+from activemq_fleet.fence.old_generations import messages_behind
+from activemq_fleet.fence.replay import Replay
+from activemq_fleet.fence.shared_store import SharedStore
+from activemq_fleet.host.probe import Login
 from activemq_fleet.lab import Lab
 from scripts.attacks.clients import FILLER_QUEUE, Sender, consume, fill, filler, sending, wait_until
 from scripts.attacks.forms import FORMS, Target
@@ -45,7 +47,8 @@ class Attack:
 class Result:
     """What an attack left. ``lost`` messages were acknowledged, are not in the store, and nobody names them.
 
-    ``behind`` were acknowledged by a node that did not know of its successor: an old generation holds and names them.
+    ``behind`` were acknowledged by a node that did not know of its successor: an old generation held and named them,
+    and they were sent to the pair again before the count.
     ``problem`` is why the attack could not be carried out, or the pair does not serve afterwards.
     """
 
@@ -114,23 +117,37 @@ def _is_back(lab: Lab, host: str) -> bool:
 
 
 def _count(lab: Lab, senders: Sequence[Sender], fillers: int, result: Result) -> None:
-    address = lab.addresses(lab.wait_active(_PAIR), "stomp")[0]
+    active = lab.wait_active(_PAIR)
+    if lab.fleet.broker(active).has_guard:
+        result.behind = _replay(lab, active)
+    address = lab.addresses(active, "stomp")[0]
     credentials = lab.credentials(_PAIR)
-    named = Counter(row["destination"] for row in _behind(lab))
     for sender in senders:
         missing = len(consume(address, sender.queue, credentials, set(sender.accepted)))
-        behind = min(missing, named[sender.queue])
-        result.behind += behind
-        result.lost += missing - behind
+        result.lost += missing
         result.queues[sender.queue] = missing
     result.filler_lost = len(consume(address, FILLER_QUEUE, credentials, set(map(filler, range(fillers)))))
 
 
-def _behind(lab: Lab) -> Iterator[dict[str, Any]]:
-    """Yield the messages that only old generations hold, as their guards have written them down."""
-    store = lab.fleet.broker(_HOSTS[0]).shared_directory
-    for path in sorted(Path(str(store), "fence/behind").glob("[0-9]*")):
-        yield from json.loads(path.read_text(encoding="utf-8"))
+def _replay(lab: Lab, active: str) -> int:
+    """Send to the pair what only old generations hold; return how many messages that were.
+
+    Guards name those messages, or remove the generation, some seconds after they know that its broker is dead.
+    """
+    store = SharedStore(lab.fleet.broker(active).store_directory)
+    wait_until(lambda: _old_generations(store) <= set(store.kept_generations()), "old generations are gone or named")
+    login = lab.credentials(_PAIR)
+    sent = 0
+    for number in store.kept_generations():
+        with Replay(lab.addresses(active, "openwire")[0], Login(*astuple(login) if login else ("", ""))) as connection:
+            sent += connection.send(messages_behind(store, number))
+        store.note_replay(number, sent)
+    return sent
+
+
+def _old_generations(store: SharedStore) -> set[int]:
+    highest = store.highest()
+    return {number for number in store.generations_by_number() if highest and number < highest.number}
 
 
 def _inventory(directory: Path, attack: Attack, heap: str) -> Path:
