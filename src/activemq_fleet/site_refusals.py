@@ -86,7 +86,8 @@ def _of_broker(broker: Broker) -> Iterator[tuple[str, str]]:
             f"activemq_install is jars, and activemq_archive is {f'a URL: {archive}' if archive else 'not set'}",
             "set activemq_archive to a directory or a tar archive of jars on the controller",
         )
-    if broker.has_guard and settings.service != "systemd":
+    # Who installs and runs brokers himself, as a lab does, starts their guards himself too.
+    if broker.has_guard and settings.service != "systemd" and settings.install != "none":
         yield (
             f"activemq_fence is {settings.fence}, and activemq_service is {settings.service}: "
             "only the unit starts a guard",

@@ -53,7 +53,7 @@ def run(*arguments: object) -> int:
         ({"install": "jars", "archive": "https://example.com/jars"}, "activemq_archive is a URL"),
         ({"install": "jars", "archive": {"5.18.3": "https://example.com/jars"}}, "activemq_archive is a URL"),
         ({"install": "none", "network_password": None}, "activemq_network_password is not"),
-        ({"install": "none", "fence": "guard", "service": "none"}, "only the unit starts a guard"),
+        ({"install": "jars", "archive": "jars", "fence": "guard", "service": "none"}, "only the unit starts a guard"),
     ],
 )
 def test_what_site_refuses_is_a_warning_once_for_a_group(
