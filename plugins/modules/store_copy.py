@@ -141,7 +141,7 @@ def act(wanted: dict[str, Any], check: bool) -> dict[str, Any]:
     if state == "staged":
         return {"changed": True, "missing": store_copy.stage(directory, files, user)}
     if state == "written":
-        length = store_copy.write(directory, files, wanted["name"], wanted["offset"], wanted["data"], user)
+        length = store_copy.append_chunk(directory, files, wanted["name"], wanted["offset"], wanted["data"], user)
         return {"changed": True, "length": length}
     if state == "switched":
         return {"changed": True, "backup": store_copy.switch(directory, files, wanted["source"], user)}

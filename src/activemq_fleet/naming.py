@@ -42,7 +42,7 @@ class Identity:
         return self.name.partition(".")[0]
 
     def to_dict(self) -> dict[str, str]:
-        """Return the identity as the filter ``identity`` and the variable ``activemq_identity`` have it."""
+        """Return group, number, node, pair, role and domain as a dictionary of texts, as ``activemq_identity`` is."""
         return {name: getattr(self, name) for name in ("group", "number", "node", "pair", "role", "domain")}
 
 

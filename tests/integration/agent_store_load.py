@@ -37,8 +37,8 @@ def send(store: Store) -> None:
         if events:
             after = events[-1].seq
             wire = [Sent(event.seq, 1, event.seq % 65535, "b") for event in events]
-            store.sent_later(wire).result()
-            store.acknowledged_later(wire[::2], proved=True).result()
+            store.queue_sent(wire).result()
+            store.queue_acknowledged(wire[::2], proved=True).result()
 
 
 def handle(store: Store) -> None:
@@ -46,7 +46,7 @@ def handle(store: Store) -> None:
     run = os.getpid()
     for number in itertools.count():
         receipt = store.received_later("in", b'{"eventId":"%d-%d"}' % (run, number), broker="b", conn=1).result()
-        store.handling(receipt.rx)
+        store.begin_attempt(receipt.rx)
         store.handled(receipt.rx)
         say(f"handled {receipt.event_id}")
 

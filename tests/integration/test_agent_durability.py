@@ -168,7 +168,7 @@ def test_nothing_that_was_accepted_is_lost_by_kill_9(tmp_path: Path, capsys: pyt
             assert not handled & {message.event_id for message in store.pending("in", 10**6)}
             jseq, seq, promised = jseq + len(records), seq + len(accepted), promised + len(returned)
             kinds += [record["kind"] for record in records]
-            store.acknowledged_later([Sent(event.seq, 1, 1, "b") for event in outgoing], proved=True).result()
+            store.queue_acknowledged([Sent(event.seq, 1, 1, "b") for event in outgoing], proved=True).result()
             last = store.journal(10**6)[-1]
             jseq = json.loads(last.line)["jseq"]
             store.journal_exported(last.position)

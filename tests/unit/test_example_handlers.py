@@ -132,7 +132,7 @@ def test_a_count_is_committed_with_its_event(tmp_path: Path) -> None:
             receipt = store.received_later("topology/x", b'{"clusterId": "web"}', broker="b:1883", conn=1).result()
             event = Event(None, "r", "topology/x", b'{"clusterId": "web"}', 1)
             handler(event)
-            store.handled_later(receipt.rx, event.statements).result()
+            store.queue_handled(receipt.rx, event.statements).result()
     finally:
         store.close()
 

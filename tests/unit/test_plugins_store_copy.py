@@ -38,7 +38,9 @@ def transfer(source: str, target: str) -> str:
     for name, offset in store_copy.stage(target, files).items():
         at = offset
         while at < files[name]["size"]:
-            at = store_copy.write(target, files, name, at, store_copy.read(source, name, at, files[name]["size"]))
+            at = store_copy.append_chunk(
+                target, files, name, at, store_copy.read(source, name, at, files[name]["size"])
+            )
     backup: str = store_copy.switch(target, files, "a")
     return backup
 
@@ -86,7 +88,7 @@ def test_a_file_that_was_cut_short_goes_on_where_it_ended(stores: tuple[str, str
     source, target = stores
     files = store_copy.manifest(source)
     store_copy.stage(target, files)
-    store_copy.write(target, files, "db-2.log", 0, store_copy.read(source, "db-2.log", 0, 43))
+    store_copy.append_chunk(target, files, "db-2.log", 0, store_copy.read(source, "db-2.log", 0, 43))
     assert store_copy.stage(target, files) == {"db-2.log": 10, "db.data": 0}
 
 
@@ -95,7 +97,7 @@ def test_a_piece_that_does_not_follow_is_refused(stores: tuple[str, str]) -> Non
     files = store_copy.manifest(source)
     store_copy.stage(target, files)
     with pytest.raises(InstallError, match="byte 10 was sent, byte 0 was due"):
-        store_copy.write(target, files, "db-2.log", 10, store_copy.read(source, "db-2.log", 10, 43))
+        store_copy.append_chunk(target, files, "db-2.log", 10, store_copy.read(source, "db-2.log", 10, 43))
 
 
 def test_a_file_that_arrives_changed_is_thrown_away_and_told(stores: tuple[str, str]) -> None:
@@ -103,7 +105,7 @@ def test_a_file_that_arrives_changed_is_thrown_away_and_told(stores: tuple[str, 
     files = store_copy.manifest(source)
     store_copy.stage(target, files)
     with pytest.raises(InstallError, match="did not arrive as it was sent"):
-        store_copy.write(target, files, "db.data", 0, store_copy.pack(b"nEw"))
+        store_copy.append_chunk(target, files, "db.data", 0, store_copy.pack(b"nEw"))
     assert store_copy.stage(target, files)["db.data"] == 0
 
 

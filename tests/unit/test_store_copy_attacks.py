@@ -61,7 +61,7 @@ class Host:
             at, size = offset, self.files[name]["size"]
             while at < size:
                 data = store_copy.read(str(self.source), name, at, size)
-                at = store_copy.write(str(self.store), self.files, name, at, data)
+                at = store_copy.append_chunk(str(self.store), self.files, name, at, data)
 
     def copy(self) -> str:
         self.send(self.stage())
@@ -382,7 +382,7 @@ def test_a_hard_link_to_a_file_that_root_alone_reads_is_read_by_nobody(host: Hos
 def test_a_piece_that_unpacks_to_gigabytes_is_refused(host: Host) -> None:
     missing = host.stage()
     with pytest.raises(InstallError, match="it is no piece of up to 700 bytes"):
-        store_copy.write(str(host.store), host.files, next(iter(missing)), 0, store_copy.pack(bytes(64 << 20)))
+        store_copy.append_chunk(str(host.store), host.files, next(iter(missing)), 0, store_copy.pack(bytes(64 << 20)))
 
 
 def test_a_mode_from_the_other_host_gives_no_set_uid(host: Host) -> None:

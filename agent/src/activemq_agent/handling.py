@@ -224,7 +224,7 @@ class Worker:
             if not handlers:
                 self._pass(message)
                 return
-            attempt = store.handling(message.rx)
+            attempt = store.begin_attempt(message.rx)
             event = HandlerEvent(message.event_id, message.rx_id, message.topic, message.payload, attempt)
             try:
                 self._run_all(handlers, event)
@@ -263,7 +263,7 @@ class Worker:
         passed = [first]
         while self._page and not self._page[0].attempts and not self._handlers_of(self._page[0]):
             passed.append(self._page.popleft())
-        for recorded in [self._all.store.handled_later(message.rx) for message in passed]:
+        for recorded in [self._all.store.queue_handled(message.rx) for message in passed]:
             with suppress(Refused):  # not there any more
                 recorded.result()
                 self._all.without_handler += 1
@@ -299,7 +299,7 @@ class Worker:
         """
         while True:
             try:
-                self._all.store.handled_later(message.rx, event.statements).result()
+                self._all.store.queue_handled(message.rx, event.statements).result()
                 return
             except Refused:
                 raise

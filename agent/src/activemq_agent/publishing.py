@@ -353,7 +353,7 @@ class Publisher:
                 self._unrecorded[fate] = []
                 store = self._store
                 future = (
-                    store.sent_later(events) if fate == "sent" else store.acknowledged_later(events, fate == "proved")
+                    store.queue_sent(events) if fate == "sent" else store.queue_acknowledged(events, fate == "proved")
                 )
                 self._recording.append((future, fate, events))
 

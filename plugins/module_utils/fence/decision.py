@@ -108,15 +108,15 @@ class Fence:
         return Step(Action.BUILD, look.number)
 
     def built(self, number: int) -> Fence:
-        """Note that a generation was made from ``number``. Another is made once another number is in force."""
+        """Return what is known once a generation was made from ``number``, for as long as that is in force."""
         return replace(self, built_from=number)
 
     def claimed(self, number: int | None = None) -> Fence:
-        """Note that a claim of ``number`` was tried. The next look tells whether it was made, and is the highest."""
+        """Return what is known once a claim of ``number`` was tried: the next look tells whether it was made."""
         return replace(self, built_from=None)
 
     def admitted(self, number: int) -> Fence:
-        """Note that the broker was let into a generation."""
+        """Return what is known once the broker was let into generation ``number``."""
         return replace(self, serves=number)
 
 
@@ -152,11 +152,11 @@ class CommandFence:
         return Step(Action.FENCE, look.number)
 
     def claimed(self, number: int | None = None) -> CommandFence:
-        """Note the number that was tried. The next look tells whether it was claimed, and is the highest still."""
+        """Return what is known once a claim of ``number`` was tried: the next look tells whether it was made."""
         return replace(self, tried=number)
 
     def admitted(self, number: int) -> CommandFence:
-        """Note that the broker was let into the store."""
+        """Return what is known once the broker was let into the store by claim ``number``."""
         return replace(self, serves=number)
 
 

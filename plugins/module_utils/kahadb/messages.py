@@ -64,9 +64,10 @@ class Contents:
     deliveries: int = 0
     undecided_records: int = 0
 
-    def read(self, commands: Iterable[Command]) -> None:
-        """Apply the journal's records. A local transaction that has no end was rolled back; one of XA is in doubt.
+    def apply(self, commands: Iterable[Command]) -> None:
+        """Apply a journal's records to the messages that are held so far.
 
+        A local transaction that has no end was rolled back; one of XA is in doubt.
         Raises InstallError for more records than memory and time allow.
         """
         for command in commands:
@@ -176,7 +177,7 @@ UNSEEN: dict[str, Any] = {
 def read_store_contents(store: str) -> dict[str, Any]:
     """Return the contents of a store, ready for JSON. Nothing is opened for writing. Raises InstallError, OSError."""
     tail, contents = journal.JournalEnd(), Contents()
-    contents.read(journal.commands(store, tail))
+    contents.apply(journal.commands(store, tail))
     items = contents.items()
     files = journal.data_file_sizes(store)
     order = list(map(_RECORD.pack, contents.kinds[-LIMIT:], contents.keys[-LIMIT:]))

@@ -191,7 +191,7 @@ def unpack(data: str) -> bytes:
     return piece
 
 
-def write(store: str, files: Manifest, name: str, offset: int, data: str, user: str | None = None) -> int:
+def append_chunk(store: str, files: Manifest, name: str, offset: int, data: str, user: str | None = None) -> int:
     """Append a packed chunk to a file of the copy; return the file's length now. The last chunk completes the file.
 
     Raises InstallError for a chunk that does not follow, or a file whose sum is wrong.

@@ -60,7 +60,7 @@ class _Stream:
         end = None if subscription.end is None else subscriber.era(subscription.end)
         for era, extremes in self.eras.items():
             if era > begin and (end is None or era <= end):
-                found.add(extremes)
+                found.widen(extremes)
         return found
 
 

@@ -31,8 +31,8 @@ class EventRange:
     max_first: int | None = None
     is_odd: bool = False
 
-    def add(self, other: EventRange | PublishedEvent) -> None:
-        """Widen the extremes by other extremes, or by those of a copy."""
+    def widen(self, other: EventRange | PublishedEvent) -> None:
+        """Widen the lowest and highest values to those of another range, or of one published event."""
         if isinstance(other, PublishedEvent):
             other = EventRange(other.seq, other.seq, other.first, other.first, other.first is None)
         self.min_seq, self.max_seq = _least(self.min_seq, other.min_seq), _most(self.max_seq, other.max_seq)
@@ -114,7 +114,7 @@ def reached_ranges(
             for copy in event.copies:
                 stream = receipt.subscriber, copy.agent, copy.epoch
                 for key in _reached(event, receipt, copy, stream, subscribers, missing):
-                    reach.setdefault(key, EventRange()).add(copy)
+                    reach.setdefault(key, EventRange()).widen(copy)
     yield from reach.items()
 
 

@@ -54,7 +54,7 @@ def rendered_file(path: str, content: bytes) -> FileRecord:
 
 
 def collected_file(path: str, content: bytes) -> Iterator[FileRecord]:
-    """Yield the records of a file that ``collect`` wrote to ``HOST/PATH``: its own, or those that it holds of others.
+    """Yield the record of a file that ``collect`` wrote to ``HOST/PATH``; of its notes one for each file they name.
 
     Raises InputError naming the host for notes of ``collect`` that cannot be read.
     """

@@ -16,7 +16,10 @@ from activemq_fleet.settings.encrypted import EncryptedValue
 
 @dataclass(frozen=True, slots=True)
 class Secrets:
-    """Whether secrets are shown in the rendered files of one host; errors name ``host``."""
+    """Gives the secrets of one host to its rendered files: their values, or ``@variable@`` unless ``reveal``.
+
+    Errors name ``host``.
+    """
 
     host: str
     reveal: bool = False

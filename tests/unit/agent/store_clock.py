@@ -50,7 +50,7 @@ def accept_all(store: Store, events: list[tuple[str, bytes]]) -> list[str]:
 
 def acknowledge(store: Store, *places: int, proved: bool, conn: int = 0, mid: int = 1) -> None:
     """Record that events of the outbox were acknowledged, by their places."""
-    store.acknowledged_later([Sent(place, conn, mid, "b") for place in places], proved).result()
+    store.queue_acknowledged([Sent(place, conn, mid, "b") for place in places], proved).result()
 
 
 def receive(store: Store, topic: str, payload: bytes, *, conn: int = 1) -> Receipt:

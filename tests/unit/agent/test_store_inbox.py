@@ -20,7 +20,7 @@ def receive(store: Store, topic: str, event_id: str | None = None) -> Receipt:
 
 
 def run(store: Store, rx: int, *statements: str) -> None:
-    store.handled_later(rx, [(statement, ()) for statement in statements]).result()
+    store.queue_handled(rx, [(statement, ()) for statement in statements]).result()
 
 
 def test_messages_are_pending_in_the_order_of_receipt(tmp_path: Path) -> None:
@@ -78,10 +78,10 @@ def test_a_duplicate_is_a_duplicate_even_if_there_is_no_room(tmp_path: Path) -> 
 def test_a_handled_message_never_runs_again(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         receive(store, "t", "e")
-        assert store.handling(1) == 1
+        assert store.begin_attempt(1) == 1
         store.handled(1)
         assert store.pending("t") == []
-        for again in (store.handling, store.handled):
+        for again in (store.begin_attempt, store.handled):
             with pytest.raises(Refused, match="was handled"):
                 again(1)
 
@@ -89,10 +89,10 @@ def test_a_handled_message_never_runs_again(tmp_path: Path) -> None:
 def test_a_message_that_was_being_handled_runs_again_and_says_which_attempt(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         receive(store, "t", "e")
-        store.handling(1)
+        store.begin_attempt(1)
     with open_store(tmp_path) as store:
         assert [message.attempts for message in store.pending("t")] == [1]
-        assert store.handling(1) == 2
+        assert store.begin_attempt(1) == 2
 
 
 def test_a_quarantined_message_is_passed_over_and_its_copy_is_a_duplicate(tmp_path: Path) -> None:
@@ -118,7 +118,7 @@ def test_a_handlers_statements_take_effect_with_the_record_of_handling(tmp_path:
     with open_store(tmp_path) as store:
         receive(store, "t", "e")
         table = ("CREATE TABLE x_seen (name TEXT PRIMARY KEY)", ())
-        store.handled_later(1, [table, ("INSERT INTO x_seen VALUES (?)", ("e",))]).result()
+        store.queue_handled(1, [table, ("INSERT INTO x_seen VALUES (?)", ("e",))]).result()
         assert store._reader.row("SELECT name FROM x_seen") == ("e",)
         assert store.pending("t") == []
 

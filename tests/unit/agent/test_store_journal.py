@@ -19,8 +19,8 @@ def test_the_way_of_an_event_is_told(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         event_id = store.accept("t", b"x")
         wire = Sent(1, 3, 77, "h:1883")
-        store.sent_later([wire]).result()
-        store.acknowledged_later([wire], proved=True).result()
+        store.queue_sent([wire]).result()
+        store.queue_acknowledged([wire], proved=True).result()
         assert [record["kind"] for record in journal(store)] == ["accepted", "sent", "acknowledged"]
         common = {"v": 1, "agent": "a1", "epoch": store.epoch, "event_id": event_id, "topic": "t"}
         told = {"broker": "h:1883", "conn": 3, "mid": 77}
@@ -33,7 +33,7 @@ def test_the_way_of_messages_is_told(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         for payload in (b'{"eventId":"e"}', b"text", b'{"eventId":"e"}'):
             receive(store, "t", payload, conn=2)
-        store.handling(1)
+        store.begin_attempt(1)
         store.handled(1)
         store.quarantine(2, "poison")
         told = [(record["kind"], record.get("event_id"), record.get("rx_id")) for record in journal(store)]

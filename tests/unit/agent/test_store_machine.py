@@ -108,7 +108,7 @@ class StoreMachine(RuleBasedStateMachine):
         model = self.model
         alive = [event for event in model.outbox if event.deadline > self.clock.seconds]
         chosen = data.draw(st.lists(st.sampled_from(alive), unique_by=id)) if alive else []
-        self.store.sent_later([Sent(event.place, self.conn, 1, "b") for event in chosen]).result()
+        self.store.queue_sent([Sent(event.place, self.conn, 1, "b") for event in chosen]).result()
         acknowledge(self.store, *[event.place for event in chosen], proved=proved, conn=self.conn)
         model.jseq += 2 * len(chosen)
         for event in chosen:
@@ -187,7 +187,7 @@ class StoreMachine(RuleBasedStateMachine):
         message = data.draw(st.sampled_from(model.inbox))
         rx = message[0]
         model.attempts[rx] = model.attempts.get(rx, 0) + 1
-        assert self.store.handling(rx) == model.attempts[rx]
+        assert self.store.begin_attempt(rx) == model.attempts[rx]
         model.jseq += 1
         if end == "crash":
             self.crash()
@@ -206,7 +206,7 @@ class StoreMachine(RuleBasedStateMachine):
     def what_was_handled_never_runs_again(self, data: st.DataObject) -> None:
         rx = data.draw(st.sampled_from(sorted(self.model.handled)))
         try:
-            self.store.handling(rx)
+            self.store.begin_attempt(rx)
         except Refused:
             return
         raise AssertionError(f"message {rx} runs again")

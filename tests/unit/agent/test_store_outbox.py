@@ -254,7 +254,7 @@ def test_what_is_not_yet_on_the_disk_is_not_counted(tmp_path: Path, monkeypatch:
     with open_store(tmp_path) as store:
         store.accept("instance/status/E", b"{}")
         monkeypatch.setattr(outbox, "acknowledged", hold)
-        future = store.acknowledged_later([Sent(1, 1, 1, "b")], proved=False)
+        future = store.queue_acknowledged([Sent(1, 1, 1, "b")], proved=False)
         assert deleted.wait(10)
         during = store.counts()
         go_on.set()

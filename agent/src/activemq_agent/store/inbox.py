@@ -87,7 +87,7 @@ def _record(transaction: Transaction, kind: str, rx: int, event_id: str | None, 
     transaction.record(kind, topic=topic, **fields, event_id=event_id, rx_id=rx_id)
 
 
-def handling(transaction: Transaction, rx: int) -> int:
+def begin_attempt(transaction: Transaction, rx: int) -> int:
     """Record that a handler begins with a message; return which attempt it is, from 1.
 
     Raises Refused if the message is not in the inbox.

@@ -131,11 +131,11 @@ class Store:
         )
         return [Outgoing(*row[:4]) for row in rows]
 
-    def sent_later(self, events: Sequence[Sent]) -> Future[None]:
+    def queue_sent(self, events: Sequence[Sent]) -> Future[None]:
         """Queue journal records that events were sent; return a future that is done after the commit."""
         return self._writer.submit(lambda transaction: outbox.sent(transaction, events))
 
-    def acknowledged_later(self, events: Sequence[Sent], proved: bool) -> Future[None]:
+    def queue_acknowledged(self, events: Sequence[Sent], proved: bool) -> Future[None]:
         """Queue the PUBACKs of events; return a future that is done after the commit.
 
         Events are deleted if their prefix is proved, else kept as unconfirmed, within bounds.
@@ -191,21 +191,21 @@ class Store:
         rx_id = self._writer.committed_counters.rx_id
         return [Incoming(row[0], row[1], rx_id(row[0]), row[2], row[3], row[6]) for row in rows]
 
-    def handling(self, rx: int) -> int:
+    def begin_attempt(self, rx: int) -> int:
         """Record that a handler begins with a message; return the number of the attempt, from 1.
 
         Raises Refused if the message is not in the inbox.
         """
-        return self._writer.submit(lambda transaction: inbox.handling(transaction, rx)).result()
+        return self._writer.submit(lambda transaction: inbox.begin_attempt(transaction, rx)).result()
 
     def handled(self, rx: int) -> None:
         """Record that a message's handlers ended well, so that it never runs again.
 
         Raises Refused if it is not in the inbox.
         """
-        self.handled_later(rx).result()
+        self.queue_handled(rx).result()
 
-    def handled_later(self, rx: int, statements: Sequence[inbox.Statement] = ()) -> Future[None]:
+    def queue_handled(self, rx: int, statements: Sequence[inbox.Statement] = ()) -> Future[None]:
         """Queue the record that a message's handlers ended well; return a future that is done after the commit.
 
         The SQL statements of its handlers take effect with the record, or neither does; tables of handlers begin with
