@@ -78,7 +78,7 @@ def table(rows: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def _fields(row: dict[str, Any]) -> dict[str, Any]:
-    return {name: row[name] for name in Result.__dataclass_fields__}
+    return {name: row[name] for name in Result.__dataclass_fields__ if name in row}
 
 
 def _rows(path: Path) -> Iterator[dict[str, Any]]:

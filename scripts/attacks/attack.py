@@ -8,6 +8,7 @@ import shutil
 import tempfile
 import time
 import traceback
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass, field
 from pathlib import Path
@@ -60,6 +61,7 @@ class Result:
     seconds: float = 0.0
     problem: str = ""
     queues: dict[str, int] = field(default_factory=dict)
+    named: dict[str, int] = field(default_factory=dict)
 
     @property
     def is_sound(self) -> bool:
@@ -119,7 +121,8 @@ def _is_back(lab: Lab, host: str) -> bool:
 def _count(lab: Lab, senders: Sequence[Sender], fillers: int, result: Result) -> None:
     active = lab.wait_active(_PAIR)
     if lab.fleet.broker(active).has_guard:
-        result.behind = _replay(lab, active)
+        result.named = dict(_replay(lab, active))
+        result.behind = sum(result.named.values())
     address = lab.addresses(active, "stomp")[0]
     credentials = lab.credentials(_PAIR)
     for sender in senders:
@@ -129,20 +132,21 @@ def _count(lab: Lab, senders: Sequence[Sender], fillers: int, result: Result) ->
     result.filler_lost = len(consume(address, FILLER_QUEUE, credentials, set(map(filler, range(fillers)))))
 
 
-def _replay(lab: Lab, active: str) -> int:
-    """Send to the pair what only old generations hold; return how many messages that were.
+def _replay(lab: Lab, active: str) -> Counter[str]:
+    """Send to the pair what only old generations hold; return the number of messages by destination.
 
     Guards name those messages, or remove the generation, some seconds after they know that its broker is dead.
     """
     store = SharedStore(lab.fleet.broker(active).store_directory)
     wait_until(lambda: _old_generations(store) <= set(store.kept_generations()), "old generations are gone or named")
     login = lab.credentials(_PAIR)
-    sent = 0
+    named: Counter[str] = Counter()
     for number in store.kept_generations():
         with Replay(lab.addresses(active, "openwire")[0], Login(*astuple(login) if login else ("", ""))) as connection:
-            sent += connection.send(messages_behind(store, number))
+            sent = connection.send(messages_behind(store, number))
+        named.update(message.destination for message in messages_behind(store, number))
         store.note_replay(number, sent)
-    return sent
+    return named
 
 
 def _old_generations(store: SharedStore) -> set[int]:
