@@ -13,6 +13,7 @@ from activemq_fleet.fence.generation import Generation, make_first, make_generat
 from activemq_fleet.fence.old_generations import behind_point
 from activemq_fleet.fence.shared_store import FenceError
 from activemq_fleet.kahadb.journal import ADD, MOVED_ACKS
+from tests.unit import kahadb_journals as journals
 
 _CONTROL = struct.Struct(">iB11siq")
 
@@ -127,3 +128,16 @@ def test_a_store_with_another_below_it_is_refused(source: Path) -> None:
     (source / "queue#3a#2f#2f").mkdir()
     with pytest.raises(FenceError, match="is no file: a fenced store is one kahaDB directory"):
         make_generation(str(source), str(source.with_name("2-b")))
+
+
+def test_a_commit_that_was_written_again_names_no_message_of_before(tmp_path: Path) -> None:
+    """As 5.14 and later do, which move commits with acknowledgements."""
+    files = {
+        "db-1.log": journals.batch(journals.add("before", transaction=1), journals.commit(1)),
+        "db-2.log": journals.batch(journals.add("half", transaction=2)),
+        "db-3.log": journals.batch(journals.commit(1), journals.commit(2), journals.add("after")),
+    }
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content)
+    found = behind_point(str(tmp_path), "db-2.log", {"db-2.log": len(files["db-2.log"])})
+    assert [message.message for message in found] == ["half", "after"]

@@ -79,6 +79,12 @@ def behind_point(generation: str, open_file: str, ends: dict[str, int]) -> Itera
             elif command.kind in (journal.COMMIT, journal.ROLLBACK):
                 prepared.discard(command.transaction)
                 (committed.add if command.kind == journal.COMMIT else committed.discard)(command.transaction)
+    # 5.14 and later write a commit once more when they move acknowledgements: it was one before.
+    for name in names if committed else ():
+        if behind.get(name) != 0:
+            for command in journal.commands_after(os.path.join(generation, name), 0, behind.get(name)):
+                if command.kind == journal.COMMIT:
+                    committed.discard(command.transaction)
     decided = committed | prepared
     for name in names if decided else behind:
         path = os.path.join(generation, name)

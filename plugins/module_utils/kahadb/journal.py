@@ -122,12 +122,13 @@ def commands(store: str, tail: JournalEnd) -> Iterator[Command]:
                         yield from _batches(data, tail, last=position == len(files) - 1)
 
 
-def commands_after(path: str, offset: int) -> Iterator[Command]:
-    """Yield every record of one data file from ``offset`` on, the end of a batch, to its last whole batch."""
+def commands_after(path: str, offset: int, end: int | None = None) -> Iterator[Command]:
+    """Yield every record of one data file from ``offset`` to ``end``, ends of batches; by default to the last one."""
     with open(path, "rb") as file:
         if os.fstat(file.fileno()).st_size > offset:
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-                yield from _batches(data, JournalEnd(), last=True, at=offset, end=end_of_batches(data))
+                stop = end_of_batches(data) if end is None else end
+                yield from _batches(data, JournalEnd(), last=True, at=offset, end=stop)
 
 
 def _refuse_holes(directory: Directory, files: list[tuple[int, str]]) -> None:
