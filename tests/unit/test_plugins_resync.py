@@ -108,7 +108,7 @@ class Carrier(action.ActionModule):
             data = store_copy.read(arguments["directory"], arguments["name"], arguments["offset"], entry["size"])
             return {"data": data}
         names = ("directory", "files", "name", "offset", "data")
-        return {"length": store_copy.write(*(arguments[name] for name in names))}
+        return {"length": store_copy.append_chunk(*(arguments[name] for name in names))}
 
 
 def carry(source: Path, target: Path, spool: Path, dies: int = 1 << 30) -> int:
