@@ -130,7 +130,7 @@ class Controller:
             at = offset
             while at < files[name]["size"]:
                 data = copying.read(source, name, at, files[name]["size"])
-                at = copying.write(target, files, name, at, data)
+                at = copying.append_chunk(target, files, name, at, data)
                 pieces += 1
                 yield f"piece {pieces}"
         self.backup = copying.switch(target, files, winner)
