@@ -109,13 +109,18 @@ def _borrowed(pid: int, number: int) -> Iterator[int]:
         os.close(process)
 
 
+def _serve_beside(target: Target, free_lock: Callable[[], None]) -> None:
+    """Free the lock of the node that stands still, and let the other one serve for a while."""
+    free_lock()
+    target.wait_for_other()
+    time.sleep(_SERVED_BESIDE)
+
+
 def whole_node(target: Target) -> None:
     """Freeze guard and Java, replace the lock's file, thaw both beside the node that serves now."""
     target.wait_for_moment()
     with _frozen(*target.processes(target.active)):
-        target.replace_lock()
-        target.wait_for_other()
-        time.sleep(_SERVED_BESIDE)
+        _serve_beside(target, target.replace_lock)
 
 
 def guard_alone(target: Target) -> None:
@@ -123,9 +128,7 @@ def guard_alone(target: Target) -> None:
     target.wait_for_moment()
     guard, _ = target.processes(target.active)
     with _frozen(guard):
-        target.replace_lock()
-        target.wait_for_other()
-        time.sleep(_SERVED_BESIDE)
+        _serve_beside(target, target.replace_lock)
 
 
 def java_alone(target: Target) -> None:
@@ -133,9 +136,7 @@ def java_alone(target: Target) -> None:
     target.wait_for_moment()
     _, java = target.processes(target.active)
     with _frozen(java):
-        target.replace_lock()
-        target.wait_for_other()
-        time.sleep(_SERVED_BESIDE)
+        _serve_beside(target, target.replace_lock)
 
 
 def java_thaws_first(target: Target) -> None:
@@ -153,9 +154,7 @@ def lock_cleared(target: Target) -> None:
     """Freeze both, and clear the lock in its file, as an administrator of GlusterFS can."""
     target.wait_for_moment()
     with _frozen(*target.processes(target.active)):
-        target.clear_lock()
-        target.wait_for_other()
-        time.sleep(_SERVED_BESIDE)
+        _serve_beside(target, target.clear_lock)
 
 
 def lock_replaced_unfrozen(target: Target) -> None:

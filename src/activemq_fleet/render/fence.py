@@ -8,7 +8,7 @@ from activemq_fleet.render import service
 from activemq_fleet.render.secrets import Secrets
 from activemq_fleet.topology import Broker
 
-COMMAND, SECRETS = "conf/fence-command.json", "conf/fence-secrets.env"
+SECRETS = "conf/fence-secrets.env"
 
 
 def files(broker: Broker, secrets: Secrets) -> dict[str, bytes]:
@@ -33,4 +33,4 @@ def files(broker: Broker, secrets: Secrets) -> dict[str, bytes]:
         f"{name}={secrets.show(f'activemq_fence_command.secrets.{name}', value)}\n"
         for name, value in command.secrets.items()
     ]
-    return {COMMAND: (json.dumps(call, indent=1) + "\n").encode(), SECRETS: "".join(lines).encode()}
+    return {service.FENCE_COMMAND: (json.dumps(call, indent=1) + "\n").encode(), SECRETS: "".join(lines).encode()}

@@ -43,6 +43,8 @@ _OPENED = (
     "java.naming/javax.naming.spi",
     "java.rmi/sun.rmi.transport.tcp",
 )
+FENCE_COMMAND = "conf/fence-command.json"
+"""The path, in a broker's tree, of the call that its guard makes for ``activemq_fence: command``."""
 _FIRST_FREE_PORT = 1024
 # Seconds. A pure slave is started with its master, and waits for it this long.
 _SLAVE_START_TIMEOUT = "600"
@@ -150,9 +152,7 @@ def guard_command(broker: Broker) -> tuple[str, ...]:
     if not broker.has_guard:
         return ()
     program = f"{_PROGRAMS}/{broker.settings.instance}-guard"
-    command = (
-        ("--fence-command", f"{paths(broker).current}/conf/fence-command.json") if broker.calls_fence_command else ()
-    )
+    command = ("--fence-command", f"{paths(broker).current}/{FENCE_COMMAND}") if broker.calls_fence_command else ()
     return (program, "--store", broker.store_directory, "--local", fence_directory(broker), *command, "--")
 
 
