@@ -135,6 +135,19 @@ def test_jars_and_packages_have_no_console(install: str) -> None:
 SUM = "0123456789abcdef" * 8
 
 
+@pytest.mark.parametrize(
+    ("variables", "watchdog"),
+    [
+        ({}, "warn"),
+        ({"activemq_fence": "guard"}, "kill"),
+        ({"activemq_fence": "guard", "activemq_watchdog": "warn"}, "warn"),
+        ({"activemq_fence": "command", "activemq_fence_command": {"argv": ["/sbin/off"]}}, "kill"),
+    ],
+)
+def test_a_broker_behind_a_guard_has_a_watchdog_that_kills(variables: dict[str, Any], watchdog: str) -> None:
+    assert read_settings("h", variables).watchdog == watchdog
+
+
 def test_archives_may_stand_by_release() -> None:
     said = {"5.18.6": "/srv/new.tar.gz", "5.18.3": "/srv/old.tar.gz"}
     for release, path in said.items():

@@ -221,6 +221,31 @@ def shared_store_without_a_fence(view: FleetView) -> Iterator[Problem]:
             yield Problem(text, host=one.host)
 
 
+@rule("L030", "warning", scope="fleet")
+def guard_without_a_watchdog_that_kills(view: FleetView) -> Iterator[Problem]:
+    """A guard stands before a broker, and no watchdog ends that broker when it hangs.
+
+    Why: a guard keeps the pair's lock as long as its broker's process is there. When Java hangs, nobody takes over
+        until that process is killed, and behind a guard killing it loses nothing.
+    Fix: leave activemq_watchdog out, or set it to kill: so it is by default where activemq_fence is guard or command.
+    Source: measured on 6.3.1 (docs/watchdog.md)
+
+    Fires on 5.18.3::
+
+        all: {activemq_ha: shared-file, activemq_fence: guard, activemq_watchdog: warn}
+        hosts: {orders-mq01-a: {}, orders-mq01-b: {}}
+
+    Silent on 5.18.3::
+
+        all: {activemq_ha: shared-file, activemq_fence: guard}
+        hosts: {orders-mq01-a: {}, orders-mq01-b: {}}
+    """
+    for broker in view.brokers:
+        if broker.has_guard and broker.settings.watchdog != "kill":
+            text = f"activemq_watchdog is {broker.settings.watchdog}: nobody takes over from a broker that hangs"
+            yield Problem(text, host=broker.host)
+
+
 def store_of(settings: Settings, address: str, directory: str) -> tuple[str, ...]:
     """Return a key that is equal for equal stores: a directory of the share, a database, or a machine's directory."""
     if settings.profile.has_database_lease and settings.jdbc is not None:

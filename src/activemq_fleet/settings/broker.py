@@ -270,6 +270,13 @@ class Settings(_Broker, _Host, BalancerSettings, AgentSettings):
         return variables
 
     @model_validator(mode="after")
+    def _guards_have_a_watchdog_that_kills(self) -> Self:
+        # A guard that lives keeps the pair's lock for a Java that hangs: nobody takes over until that one is killed.
+        if self.fence != "none" and "watchdog" not in self.model_fields_set:
+            object.__setattr__(self, "watchdog", "kill")
+        return self
+
+    @model_validator(mode="after")
     def _together(self) -> Self:
         if self.install in ("jars", "package") and self.console:
             text = f"activemq_console is true, and activemq_install: {self.install} brings none: set it to false"
