@@ -17,14 +17,16 @@ from activemq_fleet.fence.old_generations import messages_behind
 from activemq_fleet.fence.replay import Replay
 from activemq_fleet.fence.shared_store import SharedStore
 from activemq_fleet.host.probe import Login
+from activemq_fleet.host.timeouts import READY
 from activemq_fleet.lab import Lab
-from scripts.attacks.clients import FILLER_QUEUE, Sender, consume, fill, filler, sending, wait_until
+from scripts.attacks.clients import FILLER_QUEUE, Sender, consume, fill, sending, wait_until
 from scripts.attacks.forms import FORMS, Target
 
 _HOSTS = ("store-mq01-a.example.com", "store-mq01-b.example.com")
 _PAIR = "store-mq01"
 # Small journal files and short intervals: an attack of some seconds meets rolls, checkpoints, clean-ups, compactions.
-_KAHADB = {"journalMaxFileLength": "1mb", "checkpointInterval": "1000", "cleanupInterval": "2000"}
+_KAHADB = {"checkpointInterval": "1000", "cleanupInterval": "2000"}
+_JOURNAL_FILES = 300  # at most, so many that the store holds beforehand
 _COMPACTION = {"compactAcksAfterNoGC": "2", "compactAcksIgnoresStoreGrowth": "true"}
 
 
@@ -90,25 +92,25 @@ def carry_out(attack: Attack, parent: Path, heap: str, *, keep: bool) -> Result:
 
 
 def _attack(lab: Lab, attack: Attack, result: Result) -> None:
-    lab.up()
-    active = lab.wait_active(_PAIR)
+    lab.up(timeout=READY)
+    active = lab.wait_active(_PAIR, READY)
     other = next(host for host in _HOSTS if host != active)
     credentials = lab.credentials(_PAIR)
     fillers = fill(lab.addresses(active, "stomp")[0], credentials, attack.megabytes)
     target = Target(lab, active, other, attack.fence != "none", random.Random(attack.name))  # noqa: S311 - a moment, not a secret
     with sending(lab.addresses(_PAIR, "stomp"), lab.addresses(active, "stomp"), credentials) as senders:
         FORMS[attack.form](target)
-        roaming, before = senders[0], len(senders[0].accepted)
-        wait_until(lambda: len(roaming.accepted) > before + 20, "messages are taken again")
+        roaming, before = senders[0], senders[0].accepted
+        wait_until(lambda: roaming.accepted > before + 20, "messages are taken again")
         # The node that was attacked comes back, as its unit would bring it, and the pair goes on.
-        wait_until(lambda: _is_back(lab, active), f"{active} is back", 60)
+        wait_until(lambda: _is_back(lab, active), f"{active} is back")
         time.sleep(2)
-    result.accepted = sum(len(sender.accepted) for sender in senders)
+    result.accepted = sum(sender.accepted for sender in senders)
     result.silence = senders[0].silence
     for host in _HOSTS:
         if lab.is_alive(host):
             lab.kill(host)
-    lab.up()
+    lab.up(timeout=READY)
     _count(lab, senders, fillers, result)
 
 
@@ -119,17 +121,17 @@ def _is_back(lab: Lab, host: str) -> bool:
 
 
 def _count(lab: Lab, senders: Sequence[Sender], fillers: int, result: Result) -> None:
-    active = lab.wait_active(_PAIR)
+    active = lab.wait_active(_PAIR, READY)
     if lab.fleet.broker(active).has_guard:
         result.named = dict(_replay(lab, active))
         result.behind = sum(result.named.values())
     address = lab.addresses(active, "stomp")[0]
     credentials = lab.credentials(_PAIR)
     for sender in senders:
-        missing = len(consume(address, sender.queue, credentials, set(sender.accepted)))
+        missing = consume(address, sender.queue, credentials, sender.accepted)
         result.lost += missing
         result.queues[sender.queue] = missing
-    result.filler_lost = len(consume(address, FILLER_QUEUE, credentials, set(map(filler, range(fillers)))))
+    result.filler_lost = consume(address, FILLER_QUEUE, credentials, fillers)
 
 
 def _replay(lab: Lab, active: str) -> Counter[str]:
@@ -155,7 +157,8 @@ def _old_generations(store: SharedStore) -> set[int]:
 
 
 def _inventory(directory: Path, attack: Attack, heap: str) -> Path:
-    attributes = _KAHADB | (_COMPACTION if tuple(map(int, attack.release.split("."))) >= (5, 14) else {})
+    length = {"journalMaxFileLength": f"{max(1, attack.megabytes // _JOURNAL_FILES)}mb"}
+    attributes = length | _KAHADB | (_COMPACTION if tuple(map(int, attack.release.split("."))) >= (5, 14) else {})
     text = " ".join(f"{name}='{value}'" for name, value in attributes.items())
     content = {
         "activemq_release": attack.release,

@@ -10,22 +10,25 @@ from dataclasses import dataclass, field
 
 from activemq_fleet.addresses import Address
 from activemq_fleet.errors import LabError
+from activemq_fleet.host.timeouts import READY
+from activemq_fleet.lab.polling import poll
 from activemq_fleet.lab.stomp import Credentials, StompConnection, StompPublisher
 
 FILLER_QUEUE = "filler"
 _BODY = 1000  # bytes
 _BATCH = 500  # messages of one transaction
-_PATIENCE = 120.0
 _STAY_PATIENCE = 30.0
 _ROAMING_ANSWER = 3.0
+_PREFETCHED = 1000
+_ACKNOWLEDGED = 100  # messages at once
 
 
 @dataclass
 class Sender:
     """A client that publishes numbered messages to a queue of its own, one after the other, until it is stopped.
 
-    ``accepted`` holds the text of each message for which a broker sent a receipt, in order. ``silence`` is the longest
-    time, in seconds, between two receipts.
+    ``accepted`` is the number of messages for which a broker sent a receipt: those with the numbers below it.
+    ``silence`` is the longest time, in seconds, between two receipts.
     """
 
     queue: str
@@ -33,7 +36,7 @@ class Sender:
     credentials: Credentials | None
     answer_timeout: float
     patience: float
-    accepted: list[str] = field(default_factory=list)
+    accepted: int = 0
     stopped: threading.Event = field(default_factory=threading.Event)
     silence: float = 0.0
 
@@ -43,9 +46,8 @@ class Sender:
         last = time.monotonic()
         with client, suppress(LabError):
             while not self.stopped.is_set():
-                body = f"{self.queue}-{len(self.accepted)}-".ljust(_BODY, "x")
-                client.publish(f"/queue/{self.queue}", body, timeout=self.patience)
-                self.accepted.append(body)
+                client.publish(f"/queue/{self.queue}", text_of(self.queue, self.accepted), timeout=self.patience)
+                self.accepted += 1
                 now = time.monotonic()
                 self.silence, last = max(self.silence, now - last), now
 
@@ -59,54 +61,56 @@ def sending(
     Yields them, the roaming one first, once each has had 50 receipts; stops them at the end.
     """
     senders = [
-        Sender("roaming", pair, credentials, _ROAMING_ANSWER, _PATIENCE),
+        Sender("roaming", pair, credentials, _ROAMING_ANSWER, READY),
         *(Sender(f"staying{n}", node, credentials, _STAY_PATIENCE, _STAY_PATIENCE) for n in range(staying)),
     ]
     with ExitStack() as stack:
         for sender in senders:
             thread = threading.Thread(target=sender.run, name=sender.queue)
             thread.start()
-            stack.callback(thread.join, _PATIENCE)
+            stack.callback(thread.join, READY)
             stack.callback(sender.stopped.set)
-        wait_until(lambda: all(len(sender.accepted) >= 50 for sender in senders), "every client has had 50 receipts")
+        wait_until(lambda: all(sender.accepted >= 50 for sender in senders), "every client has had 50 receipts")
         yield senders
 
 
-def filler(number: int) -> str:
-    """Return the text of the message ``number`` that fills a store, 1 kB long."""
-    return f"{FILLER_QUEUE}-{number}-".ljust(_BODY, "x")
+def text_of(queue: str, number: int) -> str:
+    """Return the text of a queue's message with that number, 1 kB long."""
+    return f"{queue}-{number}-".ljust(_BODY, "x")
 
 
 def fill(address: Address, credentials: Credentials | None, megabytes: int) -> int:
     """Send messages of 1 kB to the queue ``filler`` until they take ``megabytes``; return their number."""
     number = megabytes * 1_000_000 // _BODY
-    with StompConnection(address, credentials, timeout=_PATIENCE) as connection:
+    with StompConnection(address, credentials, timeout=READY) as connection:
         for first in range(0, number, _BATCH):
-            bodies = map(filler, range(first, min(first + _BATCH, number)))
+            bodies = (text_of(FILLER_QUEUE, each) for each in range(first, min(first + _BATCH, number)))
             connection.send_transaction(f"/queue/{FILLER_QUEUE}", bodies)
     return number
 
 
-def consume(
-    address: Address, queue: str, credentials: Credentials | None, expected: set[str], *, idle: float = 15.0
-) -> set[str]:
-    """Take the messages of a queue; return those of ``expected`` that did not come.
+def consume(address: Address, queue: str, credentials: Credentials | None, count: int, *, idle: float = 30.0) -> int:
+    """Take the messages of a queue; return how many of the first ``count`` did not come with the text they were sent.
 
     Ends when all have come, or none for ``idle`` seconds.
     """
-    missing = set(expected)
-    with StompConnection(address, credentials, timeout=_PATIENCE) as connection:
-        connection.subscribe(f"/queue/{queue}")
+    arrived = bytearray(count)
+    missing, unacknowledged = count, 0
+    with StompConnection(address, credentials, timeout=READY) as connection:
+        connection.subscribe(f"/queue/{queue}", headers={"activemq.prefetchSize": str(_PREFETCHED)})
         while missing and (message := connection.receive(idle)) is not None:
-            missing.discard(message.body)
-            connection.acknowledge(message)
+            number = int(message.body.split("-", 2)[1])
+            if number < count and not arrived[number] and message.body == text_of(queue, number):
+                arrived[number] = 1
+                missing -= 1
+            unacknowledged += 1
+            if unacknowledged == _ACKNOWLEDGED or not missing:
+                connection.acknowledge(message)
+                unacknowledged = 0
     return missing
 
 
-def wait_until(condition: Callable[[], bool], what: str, seconds: float = _PATIENCE) -> None:
+def wait_until(condition: Callable[[], bool], what: str, seconds: float = READY) -> None:
     """Return once ``condition()`` is true. Raises LabError after ``seconds``."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            raise LabError(f"waited {seconds:g} s in vain until {what}")
-        time.sleep(0.02)
+    if not poll(condition, seconds, 0.02):
+        raise LabError(f"waited {seconds:g} s in vain until {what}")
