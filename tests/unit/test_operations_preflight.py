@@ -11,7 +11,13 @@ from activemq_fleet.operations.preflight import Archive, Home, line_changes, wro
 A, B = "orders-mq01-a", "orders-mq01-b"
 PATH = "/srv/apache-activemq-bin.tar.gz"
 HOME = "/opt/activemq-5.18.6"
-RUNS: dict[str, Any] = {"exists": True, "found": ("5.18.3",), "processes": (7,), "broker": 7, "running": "5.18.3"}
+RUNS: dict[str, Any] = {
+    "home_exists": True,
+    "home_releases": ("5.18.3",),
+    "home_processes": (7,),
+    "pid": 7,
+    "running": "5.18.3",
+}
 
 
 def home(host: str = A, **more: Any) -> Home:
@@ -24,7 +30,7 @@ def lines(*homes: Home, archive: Archive | None = None, sha512: str | None = Non
 
 
 def test_a_release_that_is_there_or_is_to_come_is_no_problem() -> None:
-    assert lines(home(), home(B, exists=True, found=("5.18.6",), processes=(3, 4))) == []
+    assert lines(home(), home(B, home_exists=True, home_releases=("5.18.6",), home_processes=(3, 4))) == []
 
 
 def test_hosts_with_one_wrong_archive_are_one_line() -> None:
@@ -50,12 +56,12 @@ def test_an_archive_that_cannot_be_installed_is_refused(archive: Archive, said: 
 
 
 def test_an_archive_is_not_asked_for_what_is_installed_already() -> None:
-    assert lines(home(exists=True, found=("5.18.6",)), archive=Archive(found=("5.18.3",))) == []
+    assert lines(home(home_exists=True, home_releases=("5.18.6",)), archive=Archive(found=("5.18.3",))) == []
     assert lines(home(install="package"), archive=Archive(found=("5.18.3",))) == []
 
 
 def test_a_directory_that_lies_is_replaced_where_nothing_runs_from_it() -> None:
-    assert lines(home(exists=True, found=("5.18.3",))) == []
+    assert lines(home(home_exists=True, home_releases=("5.18.3",))) == []
 
 
 def test_a_broker_that_runs_from_such_a_directory_is_left_to_upgrade() -> None:
@@ -74,14 +80,14 @@ def test_a_broker_that_upgrade_would_not_touch_is_to_be_stopped(more: dict[str, 
 
 @pytest.mark.parametrize("upgrades", [True, False])
 def test_another_broker_that_runs_from_it_is_to_be_stopped_first(upgrades: bool) -> None:
-    (line,) = lines(home(**{**RUNS, "processes": (7, 9)}), upgrades=upgrades)
+    (line,) = lines(home(**{**RUNS, "home_processes": (7, 9)}), upgrades=upgrades)
     assert "process 9 runs from it: stop that" in line
 
 
 def test_what_the_user_installs_himself_must_be_the_release_as_soon_as_it_is_there() -> None:
     assert lines(home(install="none")) == []
-    assert lines(home(install="none", exists=True)) == []
-    (line,) = lines(home(install="none", exists=True, found=("5.18.3",)))
+    assert lines(home(install="none", home_exists=True)) == []
+    (line,) = lines(home(install="none", home_exists=True, home_releases=("5.18.3",)))
     assert "set activemq_release to what it holds" in line
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from activemq_fleet.errors import ReleaseError, shorten_list
-from activemq_fleet.operations.requests import Decision, RefusalError, Request, operation
+from activemq_fleet.operations.requests import Decision, RefusalError, Request, from_mappings, operation
 from activemq_fleet.profiles import PROFILES
 from activemq_fleet.releases import Release
 from activemq_fleet.validation import preflight_findings
@@ -75,10 +75,10 @@ def _line(text: str) -> str:
 class Home:
     """The directory of an ActiveMQ release on a host, as observed.
 
-    ``release``, ``install``, ``archive`` and ``home`` are of the inventory. ``found`` are the releases of the brokers'
-    jars in the directory, ``processes`` those that have its files open, ``broker`` the process of this host's broker
-    and ``running`` its release. ``can_be_upgraded`` is false for a pure pair, and for a broker that systemd does not
-    run.
+    ``release``, ``install``, ``archive`` and ``home`` are of the inventory. ``home_releases`` are those of the brokers'
+    jars in the directory, ``home_processes`` those that have its files open, ``pid`` is the process of this host's
+    broker and ``running`` its release. ``can_be_upgraded`` is false for a pure pair, and for a broker that systemd does
+    not run.
     """
 
     host: str
@@ -86,17 +86,17 @@ class Home:
     install: str
     archive: str | None
     home: str
-    exists: bool = False
-    found: tuple[str, ...] = ()
-    processes: tuple[int, ...] = ()
-    broker: int | None = None
+    home_exists: bool = False
+    home_releases: tuple[str, ...] = ()
+    home_processes: tuple[int, ...] = ()
+    pid: int | None = None
     running: str | None = None
     can_be_upgraded: bool = True
 
     @property
     def is_right(self) -> bool:
         """True where the directory holds the release of the inventory and no other."""
-        return self.found == (self.release,)
+        return self.home_releases == (self.release,)
 
     @property
     def needs_archive(self) -> bool:
@@ -115,19 +115,9 @@ class Archive:
 
 def home_of(host: str, broker: Mapping[str, Any], evidence: Mapping[str, Any]) -> Home:
     """Return the release directory of a host, from what ``compile`` and ``machine_info`` returned."""
-    return Home(
-        host=host,
-        release=broker["release"],
-        install=broker["install"],
-        archive=broker["archive"],
-        home=broker["home"],
-        exists=bool(evidence.get("home_exists")),
-        found=tuple(evidence.get("home_releases") or ()),
-        processes=tuple(evidence.get("home_processes") or ()),
-        broker=evidence.get("pid"),
-        running=evidence.get("release"),
-        can_be_upgraded=broker["service"] == "systemd" and not PROFILES[broker["ha"]].needs_resync,
-    )
+    can_be_upgraded = broker["service"] == "systemd" and not PROFILES[broker["ha"]].needs_resync
+    running = evidence.get("release")
+    return from_mappings(Home, broker, evidence, host=host, running=running, can_be_upgraded=can_be_upgraded)
 
 
 def wrong_releases(
@@ -149,19 +139,19 @@ def wrong_releases(
 
 
 def _of_directory(home: Home, upgrades: bool) -> Iterator[str]:
-    if home.is_right or not home.exists or home.install == "package":
+    if home.is_right or not home.home_exists or home.install == "package":
         return
-    holds = f"{home.home} {_holds(home.found)} and not {home.release}"
+    holds = f"{home.home} {_holds(home.home_releases)} and not {home.release}"
     if home.install == "none":
-        if home.found:
+        if home.home_releases:
             yield f"{holds}, which activemq_release says: put that there, or set activemq_release to what it holds"
         return
-    others = [process for process in home.processes if process != home.broker]
+    others = [process for process in home.home_processes if process != home.pid]
     if others:
         yield f"{holds}, and process {others[0]} runs from it: stop that, then run this again"
-    elif home.processes and not (home.can_be_upgraded and home.running not in (None, home.release)):
+    elif home.home_processes and not (home.can_be_upgraded and home.running not in (None, home.release)):
         yield f"{holds}, and its broker runs from it: stop the broker, then run the playbook site"
-    elif home.processes and not upgrades:
+    elif home.home_processes and not upgrades:
         yield f"{holds}, and its broker runs from it: run the playbook upgrade, which replaces it node by node"
 
 
