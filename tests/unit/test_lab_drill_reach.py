@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from activemq_agent.running import _plain
 from activemq_fleet.errors import InputError
 from activemq_fleet.lab.agent_load_generator import AgentLoadSpec
+from activemq_fleet.lab.agent_process import _plain
 from activemq_fleet.lab.drill_reach import refuse_unreachable
 from tests.unit.agent.certificates import Authority, server, serving
 

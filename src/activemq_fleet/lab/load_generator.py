@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Self
 
 from activemq_agent.errors import AgentError
-from activemq_agent.running import JournalTail
 from activemq_fleet.errors import LabError
+from activemq_fleet.lab.agent_process import JournalTail
 
 
-class LoadGenerator:
+class LoadGenerator(ABC):
     """Base class: a publisher and a subscriber with steady load between them.
 
     Methods raise AgentError or LabError, in one line.
@@ -42,22 +43,22 @@ class LoadGenerator:
         self._kill()
         self._join_publishers()
 
+    @abstractmethod
     def start(self, timeout: float = 60.0) -> None:
         """Start the subscriber, then the publisher, then the load; return when events are being published.
 
         The subscriber comes first, because a new subscription gets no earlier events. Raises AgentError or LabError
         when one of them is not connected within ``timeout`` seconds.
         """
-        raise NotImplementedError
 
     def check(self) -> None:
         """Raise AgentError or LabError when a part of the load has ended by itself."""
         if self._errors:
             raise self._errors[0]
 
+    @abstractmethod
     def is_steady(self) -> bool:
         """Return whether publisher and subscriber have kept their connections for some seconds."""
-        raise NotImplementedError
 
     def rates(self, moment: float, seconds: float) -> tuple[float, float]:
         """Return (accepted, handled) events a second in the ``seconds`` before ``moment`` (epoch seconds)."""
@@ -68,7 +69,7 @@ class LoadGenerator:
         """Return when an event was handled last, in seconds since the epoch; 0 if none was."""
         return self.subscriber_journal.read().last("handled")
 
-    def burst(self, count: int = 200) -> None:
+    def burst(self, count: int = 200) -> None:  # noqa: B027 -- not every load generator can
         """Publish ``count`` events at once in the background, so that a fault meets events in flight, if it can."""
 
     def finish(self, timeout: float = 120.0) -> None:
@@ -86,24 +87,24 @@ class LoadGenerator:
         if self._errors:
             raise self._errors[0]
 
-    def delete_durable_session(self) -> None:
+    def delete_durable_session(self) -> None:  # noqa: B027 -- not every load generator has one
         """Delete the subscriber's durable session on its broker, if it has one, so that no messages are stored."""
 
+    @abstractmethod
     def _kill(self) -> None:
         """End publisher and subscriber at once."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _is_sent(self) -> bool:
         """Return whether the publisher has nothing left to send before its barrier."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _stop_publisher(self) -> None:
         """Have a barrier sent, behind all events, and stop the publisher."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _stop_subscriber(self) -> None:
         """Stop the subscriber."""
-        raise NotImplementedError
 
     def _is_handled(self) -> bool:
         counts = self.subscriber_journal.counts

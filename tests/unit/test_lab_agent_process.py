@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from activemq_agent.running import JournalTail
+from activemq_fleet.lab.agent_process import JournalTail
 
 
 @pytest.fixture

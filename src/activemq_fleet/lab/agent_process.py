@@ -1,4 +1,4 @@
-"""Runs an agent as a process in a directory of its own, and reads its journal as it grows."""
+"""Run an agent as a process in a directory of its own, and read its journal as it grows."""
 
 from __future__ import annotations
 
@@ -44,11 +44,10 @@ class JournalTail:
         """Records so far, by kind; some may have been exported twice."""
         self.barriers: set[str] = set()
         """The event ids of barriers, sent or received."""
-        self._connection: tuple[str, float] | None = None
         self._moments: dict[str, deque[float]] = {}
 
     def read(self) -> JournalTail:
-        """Read the records written since the last call; return the Tail itself."""
+        """Read the records written since the last call; return the JournalTail itself."""
         with self._lock:
             for path in sorted(self._directory.glob("*.jsonl")):
                 with path.open("rb") as file:
@@ -64,8 +63,6 @@ class JournalTail:
         kind, at = record["kind"], datetime.fromisoformat(record["ts"]).timestamp()
         self.counts[kind] += 1
         self._moments.setdefault(kind, deque(maxlen=_MOMENTS)).append(at)
-        if kind in ("connected", "connection_lost"):
-            self._connection = kind, at
         if kind == "barrier":
             self.barriers.add(str(record.get("event_id")))
 
@@ -85,7 +82,8 @@ class JournalTail:
     @property
     def connected_since(self) -> float | None:
         """The time, in epoch seconds, at which the current connection was made; None while there is none."""
-        return self._connection[1] if self._connection and self._connection[0] == "connected" else None
+        since = self.last("connected")
+        return since if since > self.last("connection_lost") else None
 
 
 class AgentProcess:
