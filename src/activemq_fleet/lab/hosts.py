@@ -6,7 +6,6 @@ import os
 import shutil
 import sys
 import threading
-import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +19,6 @@ from activemq_fleet.host.judge import BrokerState, Evidence, judge
 from activemq_fleet.host.process import read_process
 from activemq_fleet.host.timeouts import LAB_PROBE
 from activemq_fleet.lab import processes
-from activemq_fleet.lab.install import install
 from activemq_fleet.lab.layout import Layout
 from activemq_fleet.lab.log_tail import LOG, LogTail, explain_failed_run
 from activemq_fleet.lab.loopback_overlay import Software
@@ -74,7 +72,7 @@ class Hosts:
         ``timeout`` seconds.
         """
         with self._locks[broker.host]:
-            run = processes.last_run(self.layout, broker.host)
+            run = self.last_run(broker)
             if run is None:
                 return BrokerSnapshot("stopped", BrokerRun())
             process = processes.find_process(self.layout, run)
@@ -105,13 +103,24 @@ class Hosts:
     def broker_run(self, broker: Broker) -> BrokerRun:
         """Return the state that the log of a broker's current or last run shows."""
         with self._locks[broker.host]:
-            run = processes.last_run(self.layout, broker.host)
+            run = self.last_run(broker)
             return self._story(broker, run) if run else BrokerRun()
+
+    def last_run(self, broker: Broker) -> ProcessRun | None:
+        """Return the broker's last run, alive or not; None if it was never started."""
+        return processes.last_run(self.layout, broker.host)
 
     def process(self, broker: Broker) -> psutil.Process | None:
         """Return the broker's process, or None if it does not run."""
-        run = processes.last_run(self.layout, broker.host)
+        run = self.last_run(broker)
         return processes.find_process(self.layout, run) if run else None
+
+    def living_process(self, broker: Broker) -> psutil.Process:
+        """Return the broker's process. Raises LabError when the broker does not run."""
+        process = self.process(broker)
+        if process is None:
+            raise LabError(f"{broker.host} does not run")
+        return process
 
     def is_alive(self, broker: Broker) -> bool:
         """Return whether the broker's process runs."""
@@ -122,21 +131,12 @@ class Hosts:
         process = self.process(broker)
         return process is not None and is_listening(process.pid, [(self.address(broker.host), port)])
 
-    def install(self, broker: Broker) -> str:
-        """Install the broker's rendered files unless they are current; return the name of their version."""
-        return install(broker, self.lab.software[broker.release.text])
-
     def installed(self, broker: Broker) -> str | None:
         """Return the version of the files that are installed for the broker; None where nothing is installed."""
         try:
             return os.path.basename(os.readlink(service.paths(broker).current))
         except OSError:
             return None
-
-    def running_version(self, broker: Broker) -> str | None:
-        """Return the version of the files with which the last run was started; None without a run."""
-        run = processes.last_run(self.layout, broker.host)
-        return run.version if run else None
 
     def check_ports(self, broker: Broker) -> None:
         """Raise LabError if a port of the broker is used by another program or cannot be bound."""
@@ -168,34 +168,9 @@ class Hosts:
             self.layout, broker.host, command, service.environment(broker), self.data_directory(broker), version
         )
 
-    def kill(self, broker: Broker) -> float:
-        """Send SIGKILL to the broker's process group; return the time of it (epoch seconds) once the process is gone.
-
-        Raises LabError when the broker does not run.
-        """
-        process = self._living(broker)
-        at = time.time()
-        processes.end([process], grace=0)
-        return at
-
-    def stop(self, broker: Broker) -> None:
-        """Stop the broker in an orderly way, by SIGKILL after the unit's 60 s; a pure one by SIGKILL (AMQ-3364).
-
-        Raises LabError when the broker does not run.
-        """
-        processes.end([self._living(broker)], grace=0 if broker.profile.needs_resync else service.STOP_TIMEOUT)
-
-    def freeze(self, broker: Broker) -> None:
-        """Send SIGSTOP to the broker; return when its process stands still, still holding its lock and connections."""
-        processes.freeze(self._living(broker))
-
-    def thaw(self, broker: Broker) -> None:
-        """Send SIGCONT to a frozen broker; return when its process goes on."""
-        processes.thaw(self._living(broker))
-
     def failure(self, broker: Broker) -> str:
         """Return why a broker failed, for the end of a sentence: its last error, and the path of its log."""
-        run = processes.last_run(self.layout, broker.host)
+        run = self.last_run(broker)
         said = explain_failed_run(self.data_directory(broker), run) if run else ""
         short = said if len(said) <= _LONGEST_REASON else f"{said[:_LONGEST_REASON]} …"
         return f"{short or 'nothing in its log says why'} (log: {self.log_path(broker)})"
@@ -208,12 +183,6 @@ class Hosts:
             make_store(broker)
             processes.delete_run(self.layout, broker.host)
             self._tails.pop(broker.host, None)
-
-    def _living(self, broker: Broker) -> psutil.Process:
-        process = self.process(broker)
-        if process is None:
-            raise LabError(f"{broker.host} does not run")
-        return process
 
     def _story(self, broker: Broker, run: ProcessRun) -> BrokerRun:
         known = self._tails.get(broker.host)

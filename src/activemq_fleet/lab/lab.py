@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
@@ -10,6 +11,8 @@ from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Self
+
+import psutil
 
 from activemq_fleet.addresses import Address
 from activemq_fleet.errors import LabError, LinksDownError
@@ -19,6 +22,7 @@ from activemq_fleet.host.timeouts import LAB_READY
 from activemq_fleet.inventory import InventoryData, read_inventory
 from activemq_fleet.lab import loopback_overlay, processes
 from activemq_fleet.lab.hosts import BrokerSnapshot, Hosts
+from activemq_fleet.lab.install import install
 from activemq_fleet.lab.layout import Layout, layout_for, resolve_sources, write_file
 from activemq_fleet.lab.links import Links
 from activemq_fleet.lab.loopback_overlay import Substitution
@@ -30,7 +34,7 @@ from activemq_fleet.lab.startup import Progress, Startup, check_pair, check_star
 from activemq_fleet.lab.state import load, prepare
 from activemq_fleet.lab.status import Bridge, HostStatus, bridges_of, status_of
 from activemq_fleet.lab.stomp import Credentials
-from activemq_fleet.render import render_agent, render_clients
+from activemq_fleet.render import render_agent, render_clients, service
 from activemq_fleet.topology import Broker, Fleet, Pair
 
 _DOWN_GRACE = 10.0  # shorter than a unit's: whoever takes a lab down waits for it at a terminal
@@ -142,7 +146,9 @@ class Lab:
             if fresh:
                 self._end_all()
                 hosts.wipe(hosts.fleet.brokers)
-            versions = {broker.host: hosts.install(broker) for broker in hosts.fleet.brokers}
+            versions = {
+                broker.host: install(broker, hosts.lab.software[broker.release.text]) for broker in hosts.fleet.brokers
+            }
             self._write_clients()
             with self._record_operation("lab up", [broker.host for broker in hosts.fleet.brokers]):
                 self._end_outdated(versions)
@@ -201,27 +207,32 @@ class Lab:
     def stop(self, host: str) -> None:
         """Stop a broker in an orderly way; if its peer runs, return when that is active, or after 10 s.
 
-        A pure broker is killed instead, because its controlled stop loses messages.
+        A broker that does not end within the unit's 60 s is killed, a pure one at once: its controlled stop loses
+        messages (AMQ-3364).
         """
         broker = self.fleet.broker(host)
         with self.record_operation("lab stop", host):
             peer = self.fleet.broker(broker.peer) if broker.peer else None
             hands_over = peer is not None and self._hosts.is_alive(peer)
-            self._hosts.stop(broker)
+            grace = 0 if broker.profile.needs_resync else service.STOP_TIMEOUT
+            processes.end([self._hosts.living_process(broker)], grace=grace)
             if peer is not None and hands_over:
                 poll(lambda: self._hosts.observe(peer).state == "active", _HANDOVER)
 
     def kill(self, host: str) -> float:
-        """Send SIGKILL to the broker's process group; return the time of the kill in seconds since the epoch."""
-        return self._hosts.kill(self.fleet.broker(host))
+        """Send SIGKILL to the broker's process group; return the time of that in epoch seconds, once it is gone."""
+        process = self._living_process(host)
+        at = time.time()
+        processes.end([process], grace=0)
+        return at
 
     def pause(self, host: str) -> None:
         """Freeze a broker by SIGSTOP: it keeps its lock and its connections, and answers nobody."""
-        self._hosts.freeze(self.fleet.broker(host))
+        processes.freeze(self._living_process(host))
 
     def resume(self, host: str) -> None:
         """Let a frozen broker go on, by SIGCONT."""
-        self._hosts.thaw(self.fleet.broker(host))
+        processes.thaw(self._living_process(host))
 
     def state(self, host: str) -> BrokerState:
         """Return the current state of a broker."""
@@ -330,6 +341,9 @@ class Lab:
             return tuple(broker for pair in groups[name].pairs for broker in pair.in_order)
         return (self.fleet.broker(name),)
 
+    def _living_process(self, host: str) -> psutil.Process:
+        return self._hosts.living_process(self.fleet.broker(host))
+
     def _pair(self, name: str) -> Pair:
         if name not in self.fleet.pairs:
             raise LabError(f"{name} is no pair of this lab: {', '.join(self.fleet.pairs)}")
@@ -399,7 +413,7 @@ class Lab:
         outdated = {
             broker.host
             for broker in hosts.fleet.brokers
-            if hosts.is_alive(broker) and hosts.running_version(broker) != versions[broker.host]
+            if hosts.is_alive(broker) and (run := hosts.last_run(broker)) and run.version != versions[broker.host]
         }
         for broker in hosts.fleet.brokers:
             if broker.host in outdated and broker.profile.replicates and broker.peer:

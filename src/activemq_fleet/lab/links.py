@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from activemq_fleet.addresses import join
-from activemq_fleet.lab import processes
 from activemq_fleet.lab.hosts import BrokerSnapshot, Hosts
 from activemq_fleet.lab.log_tail import records_of
 from activemq_fleet.lab.status import bridges_of
@@ -111,7 +110,7 @@ class Links:
         return f"{link.broker.host}: link {link.name} to {target} is not up: {why} (log: {log})"
 
     def _records(self, broker: Broker) -> Sequence[Record]:
-        run = processes.last_run(self._hosts.layout, broker.host)
+        run = self._hosts.last_run(broker)
         return records_of(self._hosts.data_directory(broker), run) if run else ()
 
 
