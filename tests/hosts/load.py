@@ -30,7 +30,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from activemq_fleet.drills import account_for_events
+from activemq_fleet.drills.accounting import account_for_events
 from activemq_fleet.lab.agent_load_generator import AgentLoadSpec
 from activemq_fleet.lab.drill_files import read_journal
 from activemq_fleet.lab.load_process import specs_to_json

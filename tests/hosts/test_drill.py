@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.drills import DrillResult
+from activemq_fleet.drills.model import DrillResult
 from tests.hosts.brokers import UNIT, look, wait_until
 from tests.hosts.machines import Machine, Rack
 from tests.hosts.playbooks import NODES, Controller, PlaybookError, ended

@@ -19,7 +19,8 @@ from typing import Any
 import psutil
 import pytest
 
-from activemq_fleet.drills import DrillResult, judge
+from activemq_fleet.drills.judging import judge
+from activemq_fleet.drills.model import DrillResult
 from activemq_fleet.errors import InputError, LabError
 from activemq_fleet.lab import Lab
 from activemq_fleet.lab.agent_load_generator import AgentLoadGenerator, AgentLoadSpec

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.drills import DrillResult
+from activemq_fleet.drills.model import DrillResult
 from activemq_fleet.lab import Lab
 from activemq_fleet.lab.drill import DrillOptions, drill
 from activemq_fleet.releases import releases_to_download

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from activemq_fleet.drills import Conditions, DeliveryAccount, DrillResult, Fault, StateSpan, judge
+from activemq_fleet.drills.judging import judge
+from activemq_fleet.drills.model import Conditions, DeliveryAccount, DrillResult, Fault, StateSpan
 from activemq_fleet.lab.drill_files import state_spans
 
 BEGAN = 1_795_269_479.0

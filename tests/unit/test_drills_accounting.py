@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
-from activemq_fleet.drills import DeliveryAccount, account_for_events, count_in_flight, longest_silence
-from activemq_fleet.drills.accounting import Journal
+from activemq_fleet.audit.journal_lines import parse_line
+from activemq_fleet.drills.accounting import Journal, account_for_events, count_in_flight, longest_silence
+from activemq_fleet.drills.model import DeliveryAccount
 
 EPOCH = "fdcf1c27-659f-430e-a21c-32ab4cc31e10"
 AGENTS = {"publisher": "shop", "subscriber": "ledger"}
@@ -29,6 +32,12 @@ def journal(owner: str, *entries: tuple[Any, ...]) -> list[Record]:
     ]
 
 
+def journal_of(owner: str, records: Sequence[Record]) -> Journal:
+    """The journal that is read where these records are written; ``at`` is in seconds since the epoch."""
+    lines = [{**record, "ts": datetime.fromtimestamp(record["at"], UTC).isoformat()} for record in records]
+    return Journal.of(owner, [parse_line(number, json.dumps(line)) for number, line in enumerate(lines, 1)])
+
+
 def published(count: int) -> list[Record]:
     """So many events accepted, sent and acknowledged, and a barrier behind them."""
     kinds = [(kind, seq) for seq in range(1, count + 1) for kind in ("accepted", "acknowledged")]
@@ -49,8 +58,8 @@ def settled(
     return account_for_events(
         "orders-mq01",
         "MQTT",
-        Journal.of("the publisher", publisher),
-        Journal.of("the subscriber", subscriber),
+        journal_of("the publisher", publisher),
+        journal_of("the subscriber", subscriber),
         known if promised is None else promised,
     )
 
@@ -197,5 +206,5 @@ def test_in_flight_are_publishes_that_were_sent_again_on_a_later_connection() ->
         ("sent", 3, {"conn": 2}),
     )
 
-    assert count_in_flight(Journal.of("the publisher", records), 3.5) == 1
-    assert count_in_flight(Journal.of("the publisher", records), 8.0) == 0
+    assert count_in_flight(journal_of("the publisher", records), 3.5) == 1
+    assert count_in_flight(journal_of("the publisher", records), 8.0) == 0

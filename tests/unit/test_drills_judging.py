@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from activemq_fleet.drills import DeliveryAccount, EventOutcome, Fault, headline, judge
-from activemq_fleet.drills.judging import loss_probability_upper_bound, lowest_rate, void_reason
+from activemq_fleet.drills.judging import headline, judge, loss_probability_upper_bound, lowest_rate, void_reason
+from activemq_fleet.drills.model import DeliveryAccount, EventOutcome, Fault
 from tests.unit.drilled import ACCOUNT, FAULT, result_of
 
 

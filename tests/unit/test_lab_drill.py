@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from activemq_fleet.drills import StateSpan, account_for_events
-from activemq_fleet.drills.accounting import Journal
+from activemq_fleet.drills.accounting import Journal, account_for_events
+from activemq_fleet.drills.model import StateSpan
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab.agent_load_generator import AgentLoadSpec
 from activemq_fleet.lab.drill_files import read_journal, state_changes, state_spans

@@ -31,13 +31,14 @@ class ParsedLine(NamedTuple):
     """A line of a journal: its record, as far as it can be read, and what is wrong with the line.
 
     ``record`` is None where agent, epoch or number are not known, and its kind where the rest cannot be read.
-    ``broker`` is the one that the record names.
+    ``broker`` and ``conn`` are those that the record names, a broker and the number of a connection.
     """
 
     number: int
     record: JournalLine | None
     problem: str | None
     broker: str | None = None
+    conn: int | None = None
 
 
 class ConnectionRecord(NamedTuple):
@@ -97,7 +98,8 @@ def parse_line(number: int, text: str) -> ParsedLine:
     if is_whole and isinstance(found, dict) and (line := _record(found)) is not None:
         if found.get("v") in (1, None):
             problem = None if line.kind in _KINDS else words.UNKNOWN_KIND
-            return ParsedLine(number, line, problem, _text(found.get("broker")))
+            conn = found.get("conn")
+            return ParsedLine(number, line, problem, _text(found.get("broker")), conn if type(conn) is int else None)
         return ParsedLine(number, _torn_record(text), words.UNKNOWN_VERSION)
     begins_like_one = text.lstrip(" ").startswith("{") and not is_json
     if begins_like_one or "\0" in text or _GLUED in text:

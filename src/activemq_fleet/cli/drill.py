@@ -15,7 +15,7 @@ from activemq_fleet.cli.printing import echo, echo_to_stderr
 from activemq_fleet.errors import InputError
 
 if TYPE_CHECKING:
-    from activemq_fleet.drills import DeliveryAccount, DrillResult
+    from activemq_fleet.drills.model import DeliveryAccount, DrillResult
     from activemq_fleet.lab import Lab
 
 
@@ -61,7 +61,7 @@ def drill_command(lab: Lab, report: str | None, form: str, **options: Any) -> in
 
 def as_text(result: DrillResult) -> str:
     """Return a drill's result as text for a terminal: headline, faults, accounts and reasons."""
-    from activemq_fleet.drills import headline
+    from activemq_fleet.drills.judging import headline
 
     lines = [headline(result), ""]
     for fault in result.faults:

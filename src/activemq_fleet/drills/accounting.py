@@ -7,55 +7,48 @@ first event, and that the last record of each journal says that the agent was st
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import pairwise
-from sys import intern
-from typing import Any
 
 from activemq_fleet.audit.deliveries import Outcome
+from activemq_fleet.audit.journal_lines import ParsedLine
 from activemq_fleet.audit.journals import EpochKey, JournalGap, JournalLine
 from activemq_fleet.audit.judged_journals import judge_journals
 from activemq_fleet.audit.verdict_words import MISSING, PUBLISHER_GAP, WORST
 from activemq_fleet.drills.model import DeliveryAccount, EventOutcome, EventVerdict
 
-Record = Mapping[str, Any]
-"""One line of a journal. ``at`` is its ``ts`` in seconds since the epoch."""
 _SHOWN = 100
 _UNKNOWN = "the agent returned its id, and its journal does not know it"
 
 
-@dataclass(frozen=True, slots=True)
-class JournalEntry:
-    """A journal record: its line, its time in seconds since the epoch, and the number of its connection, 0 for none."""
-
-    line: JournalLine
-    at: float
-    conn: int
-
-
 @dataclass(slots=True)
 class Journal:
-    """The journal of one agent: ``entries`` are its records, in the order in which they were read."""
+    """The journal of the agent that ``owner`` describes: its records, in the order in which they were read.
+
+    ``connections`` holds (number, record) of each record that names a connection.
+    """
 
     owner: str
-    entries: list[JournalEntry] = field(default_factory=list)
+    lines: list[JournalLine] = field(default_factory=list)
+    connections: list[tuple[int, JournalLine]] = field(default_factory=list)
 
     @classmethod
-    def of(cls, owner: str, records: Iterable[Record]) -> Journal:
-        """Return the journal of the records of one agent: dictionaries as an agent writes them, with ``at``."""
-        return cls(owner, [_entry(record) for record in records])
-
-    @property
-    def lines(self) -> list[JournalLine]:
-        """The records as ``audit`` reads them."""
-        return [entry.line for entry in self.entries]
+    def of(cls, owner: str, parsed: Iterable[ParsedLine]) -> Journal:
+        """Return the journal of an agent by the lines of its files; lines without an agent or a time are left out."""
+        journal = cls(owner)
+        for _, record, _, _, conn in parsed:
+            if record is not None and record.ts is not None:
+                journal.lines.append(record)
+                if conn is not None:
+                    journal.connections.append((conn, record))
+        return journal
 
     @property
     def agent(self) -> str:
         """The agent's name, or the owner's description where there are no records."""
-        return self.entries[0].line.agent if self.entries else self.owner
+        return self.lines[0].agent if self.lines else self.owner
 
     @property
     def truncated_epochs(self) -> set[EpochKey]:
@@ -68,30 +61,12 @@ class Journal:
 
     def event_ids(self, *kinds: str) -> set[str]:
         """Return the ids of the events that records of the given kinds are about."""
-        return {e.line.event_id for e in self.entries if e.line.kind in kinds and e.line.event_id}
+        return {line.event_id for line in self.lines if line.kind in kinds and line.event_id}
 
     def record_times(self, kind: str, ids: Collection[str]) -> list[float]:
         """Return the times (seconds since the epoch) of a kind's records about the given events, sorted."""
-        return sorted(entry.at for entry in self.entries if entry.line.kind == kind and entry.line.event_id in ids)
-
-
-def _entry(record: Record) -> JournalEntry:
-    at = float(record["at"])
-    event_id, topic = record.get("event_id"), record.get("topic")
-    line = JournalLine(
-        agent=intern(str(record["agent"])),
-        epoch=intern(str(record["epoch"])),
-        jseq=int(record["jseq"]),
-        ts=datetime.fromtimestamp(at, UTC),
-        kind=intern(str(record["kind"])),
-        event_id=intern(str(event_id)) if event_id else None,
-        rx_id=record.get("rx_id"),
-        topic=intern(str(topic)) if topic else None,
-        came="broker" in record or "conn" in record,
-        filters=record.get("filters"),
-        reason=record.get("reason"),
-    )
-    return JournalEntry(line, at, int(record.get("conn") or 0))
+        of_kind = (line for line in self.lines if line.kind == kind and line.event_id in ids)
+        return sorted(line.ts.timestamp() for line in of_kind if line.ts is not None)
 
 
 def account_for_events(
@@ -108,9 +83,9 @@ def account_for_events(
         subscribed_before_events=[subscriber.agent],
     )
     owners = {one.agent: one.owner for one in (publisher, subscriber)}
-    gaps = [f"{one.owner}: there is no journal" for one in (publisher, subscriber) if not one.entries]
+    gaps = [f"{one.owner}: there is no journal" for one in (publisher, subscriber) if not one.lines]
     gaps += [_sentence(owners[gap.agent], gap) for gap in found.gaps]
-    publisher_has_gaps = not publisher.entries or any(gap.agent == publisher.agent for gap in found.gaps)
+    publisher_has_gaps = not publisher.lines or any(gap.agent == publisher.agent for gap in found.gaps)
     barriers = publisher.event_ids("barrier")  # accepted like any other, and no event
     known = publisher.event_ids("accepted")
     accepted = dict.fromkeys(i for i in (*promised, *sorted(known)) if i not in barriers)
@@ -165,10 +140,11 @@ def longest_silence(
 
 def count_in_flight(publisher: Journal, moment: float) -> int:
     """Return how many publishes were in flight at ``moment`` (epoch seconds) and had to be sent again later."""
-    began = {entry.conn: entry.at for entry in publisher.entries if entry.line.kind == "connected"}
+    cut = datetime.fromtimestamp(moment, UTC)
+    later = {conn for conn, line in publisher.connections if line.kind == "connected" and line.ts and line.ts >= cut}
     before: set[str | None] = set()
     after: set[str | None] = set()
-    for entry in publisher.entries:
-        if entry.line.kind == "sent":
-            (before if began.get(entry.conn, 0.0) < moment else after).add(entry.line.event_id)
+    for conn, line in publisher.connections:
+        if line.kind == "sent":
+            (after if conn in later else before).add(line.event_id)
     return len(before & after)

@@ -25,7 +25,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from activemq_fleet.drills import DeliveryAccount, Fault
+from activemq_fleet.drills.model import DeliveryAccount, Fault
 from activemq_fleet.errors import FleetError, LabError
 from activemq_fleet.lab import audit_process
 from activemq_fleet.lab.collected import collect_logs

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 
-from activemq_fleet.drills import DrillResult, Fault, FaultKind
+from activemq_fleet.drills.model import DrillResult, Fault, FaultKind
 from activemq_fleet.errors import FleetError, InputError, LabError
 from activemq_fleet.host.timeouts import HUNG, SETTLE
 from activemq_fleet.lab.drill_run import DrillPlan, DrillRun, drill_candidates

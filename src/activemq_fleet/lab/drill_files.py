@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import psutil
 
-from activemq_fleet.drills import (
-    DeliveryAccount,
-    Fault,
-    StateSpan,
-    account_for_events,
-    count_in_flight,
-    longest_silence,
-)
-from activemq_fleet.drills.accounting import Journal
-from activemq_fleet.drills.model import ObservedState
+from activemq_fleet.audit.journal_lines import parsed_lines
+from activemq_fleet.drills.accounting import Journal, account_for_events, count_in_flight, longest_silence
+from activemq_fleet.drills.model import DeliveryAccount, Fault, ObservedState, StateSpan
 from activemq_fleet.logs import BrokerRun, parse
 
 _AFTER = 5.0
@@ -41,20 +32,8 @@ _STATES: dict[str, ObservedState] = {
 
 def read_journal(directory: Path, owner: str) -> Journal:
     """Return the journal below an agent's directory; a line that cannot be read becomes a gap."""
-    return Journal.of(owner, _records(directory / "agent"))
-
-
-def _records(directory: Path) -> Iterator[dict[str, Any]]:
-    for path in sorted(directory.glob("*.jsonl")):
-        with path.open("rb") as lines:
-            for line in lines:
-                try:
-                    record = json.loads(line)
-                    record["at"] = datetime.fromisoformat(record["ts"]).timestamp()
-                    record["agent"], record["epoch"], record["jseq"], record["kind"]
-                except (ValueError, KeyError, TypeError):
-                    continue
-                yield record
+    files = sorted((directory / "agent").glob("*.jsonl"))
+    return Journal.of(owner, (line for path in files for line in parsed_lines(memoryview(path.read_bytes()))))
 
 
 def account_for_pair(

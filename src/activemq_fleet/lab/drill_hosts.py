@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
-from activemq_fleet.drills import DrillResult, FaultKind
+from activemq_fleet.drills.model import DrillResult, FaultKind
 from activemq_fleet.errors import InputError
 from activemq_fleet.lab.drill_run import DrillPlan, DrillRun, drill_candidates, is_lab
 from activemq_fleet.lab.load_spec import speaks_mqtt

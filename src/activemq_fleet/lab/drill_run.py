@@ -20,9 +20,8 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from activemq_fleet.drills import Conditions, DrillResult, Fault, FaultKind, StateSpan, judge
-from activemq_fleet.drills.judging import ATTEMPTS, lowest_rate, void_reason
-from activemq_fleet.drills.model import ObservedState
+from activemq_fleet.drills.judging import ATTEMPTS, judge, lowest_rate, void_reason
+from activemq_fleet.drills.model import Conditions, DrillResult, Fault, FaultKind, ObservedState, StateSpan
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab.agent_load_generator import AgentLoadSpec
 from activemq_fleet.lab.drill_files import account_for_pair, describe_machine, state_changes, state_spans

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from activemq_fleet.cli.main import main
-from activemq_fleet.drills import DrillResult
+from activemq_fleet.drills.model import DrillResult
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab import drill as lab_drill
 from tests.unit.drilled import ACCOUNT, FAULT, result_of
