@@ -131,7 +131,7 @@ data:
   type: str
   returned: always
 store:
-  description: The directory of the kahaDB store, or null.
+  description: The directory of the kahaDB store, of a fenced one the parent of its generations, or null.
   type: str
   returned: always
 persistence:
@@ -143,6 +143,18 @@ persistence:
 store_used:
   description: Whether that store was ever used, or null.
   type: bool
+  returned: always
+generation:
+  description:
+    - The number of the generation of a fenced store whose files the process has open; V(0) for files of the store's
+      own directory, null without any.
+  type: int
+  returned: always
+generation_in_force:
+  description:
+    - The number of the generation that the guards' newest claim names; V(0) where that is the store's own directory,
+      null where it is not known. Who can write there is the pair's master, whatever ports say.
+  type: int
   returned: always
 store_access:
   description:

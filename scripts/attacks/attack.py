@@ -6,10 +6,12 @@ import json
 import random
 import shutil
 import tempfile
+import threading
 import time
 import traceback
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import astuple, dataclass, field
 from pathlib import Path
 
@@ -26,6 +28,8 @@ _HOSTS = ("store-mq01-a.example.com", "store-mq01-b.example.com")
 _PAIR = "store-mq01"
 # Small journal files and short intervals: an attack of some seconds meets rolls, checkpoints, clean-ups, compactions.
 _KAHADB = {"checkpointInterval": "1000", "cleanupInterval": "2000"}
+_LOOK = 0.25
+"""Seconds between two looks at who can write to the store in force."""
 _JOURNAL_FILES = 300  # at most, so many that the store holds beforehand
 _COMPACTION = {"compactAcksAfterNoGC": "2", "compactAcksIgnoresStoreGrowth": "true"}
 
@@ -51,7 +55,8 @@ class Result:
     """What an attack left. ``lost`` messages were acknowledged, are not in the store, and nobody names them.
 
     ``behind`` were acknowledged by a node that did not know of its successor: an old generation held and named them,
-    and they were sent to the pair again before the count.
+    and they were sent to the pair again before the count. ``two_masters`` names both nodes if they ever could both
+    write to the store in force.
     ``problem`` is why the attack could not be carried out, or the pair does not serve afterwards.
     """
 
@@ -62,13 +67,14 @@ class Result:
     silence: float = 0.0
     seconds: float = 0.0
     problem: str = ""
+    two_masters: str = ""
     queues: dict[str, int] = field(default_factory=dict)
     named: dict[str, int] = field(default_factory=dict)
 
     @property
     def is_sound(self) -> bool:
-        """True where every acknowledged message is in the store or named, and the pair serves."""
-        return not (self.lost or self.filler_lost or self.problem)
+        """True where every acknowledged message is in the store or named, one node wrote at a time, and it serves."""
+        return not (self.lost or self.filler_lost or self.problem or self.two_masters)
 
 
 def carry_out(attack: Attack, parent: Path, heap: str, *, keep: bool) -> Result:
@@ -98,7 +104,10 @@ def _attack(lab: Lab, attack: Attack, result: Result) -> None:
     credentials = lab.credentials(_PAIR)
     fillers = fill(lab.addresses(active, "stomp")[0], credentials, attack.megabytes)
     target = Target(lab, active, other, attack.fence != "none", random.Random(attack.name))  # noqa: S311 - a moment, not a secret
-    with sending(lab.addresses(_PAIR, "stomp"), lab.addresses(active, "stomp"), credentials) as senders:
+    with (
+        _watched(lab, result),
+        sending(lab.addresses(_PAIR, "stomp"), lab.addresses(active, "stomp"), credentials) as senders,
+    ):
         FORMS[attack.form](target)
         roaming, before = senders[0], senders[0].accepted
         wait_until(lambda: roaming.accepted > before + 20, "messages are taken again")
@@ -112,6 +121,24 @@ def _attack(lab: Lab, attack: Attack, result: Result) -> None:
             lab.kill(host)
     lab.up(timeout=READY)
     _count(lab, senders, fillers, result)
+
+
+@contextmanager
+def _watched(lab: Lab, result: Result) -> Iterator[None]:
+    """Look again and again which nodes can write to the store in force, and note it if both can."""
+    ended = threading.Event()
+
+    def watch() -> None:
+        while not ended.wait(_LOOK) and not result.two_masters:
+            result.two_masters = lab.two_masters(_PAIR)
+
+    thread = threading.Thread(target=watch, name="masters")
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
 
 
 def _is_back(lab: Lab, host: str) -> bool:

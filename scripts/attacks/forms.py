@@ -23,6 +23,7 @@ import psutil
 
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab import Lab
+from activemq_fleet.lab.freeze import lock_of, replace_file
 from scripts.attacks.clients import wait_until
 
 _PIDFD_OPEN, _PIDFD_GETFD = 434, 438
@@ -45,10 +46,9 @@ class Target:
     moment: random.Random
 
     @property
-    def lock(self) -> Path:
-        """The file by whose lock the nodes decide who may serve."""
-        store = Path(str(self.lab.fleet.broker(self.active).shared_directory))
-        return store / "fence" / "lock" if self.guarded else store / "lock"
+    def lock(self) -> str:
+        """The path of the file by whose lock the nodes decide who may serve."""
+        return lock_of(self.lab.fleet.broker(self.active))
 
     def processes(self, host: str) -> tuple[psutil.Process | None, psutil.Process]:
         """Return a node's guard, None where it has none, and its Java."""
@@ -67,8 +67,7 @@ class Target:
 
     def replace_lock(self) -> None:
         """Put another file where the lock is: whoever locked the old one keeps that, and nobody looks at it."""
-        self.lock.unlink()
-        self.lock.touch(0o640, exist_ok=False)
+        replace_file(self.lock)
 
     def clear_lock(self) -> None:
         """Unlock the lock's file behind the back of the guard that holds it: the file stays the same."""
@@ -76,7 +75,7 @@ class Target:
         if guard is None:
             raise LabError("only a guard's lock can be cleared: that of Java belongs to its process")
         for number, path in _open_files(guard.pid):
-            if path == str(self.lock):
+            if path == self.lock:
                 with _borrowed(guard.pid, number) as descriptor:
                     fcntl.fcntl(descriptor, _F_OFD_SETLK, _FLOCK.pack(fcntl.F_UNLCK, os.SEEK_SET, 0, 0, 0))
 
@@ -178,7 +177,7 @@ def successor_freezes(target: Target) -> None:
     target.lab.kill(target.active)
     time.sleep(target.moment.uniform(0, 0.5))
     with _frozen(*target.processes(target.other)):
-        if target.lock.exists():
+        if os.path.exists(target.lock):
             target.replace_lock()
         target.lab.start(target.active, wait=False)
         wait_until(lambda: target.lab.state(target.active) == "active", f"{target.active} serves again")

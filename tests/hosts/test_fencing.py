@@ -1,16 +1,29 @@
-"""A machine that stands still while the other node takes over, and goes on: its guard ends its broker."""
+"""A pair with guards on hosts: a machine that stands still and goes on, and what playbooks do to the pair."""
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from pathlib import Path
 
 import pytest
 
-from tests.hosts.brokers import SHARE, UNIT, journal_of, look, process, state, wait_for_pair, wait_until
+from activemq_fleet.artifacts import jars_for
+from activemq_fleet.releases import Release
+from tests.hosts.brokers import (
+    SHARE,
+    UNIT,
+    journal_of,
+    look,
+    process,
+    state,
+    wait_for_pair,
+    wait_for_places,
+    wait_until,
+)
 from tests.hosts.machines import Machine, Rack
-from tests.hosts.playbooks import Controller, ended
+from tests.hosts.playbooks import RELEASE, Controller, ended
 from tests.situations import in_every_situation
 
 FENCED = ("-e", "activemq_fence=guard")
@@ -60,6 +73,52 @@ def test_a_broker_without_its_guard_is_ended_and_comes_back(controller: Controll
     active.run("systemctl", "kill", "--signal=KILL", "--kill-whom=main", UNIT)
     wait_until(lambda: state(standby) == "active", "the other node takes over", standby)
     wait_until(lambda: state(active) == "standby", "the node comes back as standby", active)
+
+
+def test_a_switchover_there_and_back_loses_nothing(controller: Controller) -> None:
+    active, standby = wait_for_pair(controller.rack.machines)
+    with controller.streaming(300) as found:
+        switch_to(controller, standby)
+        wait_for_places(standby, active)
+        switch_to(controller, active)
+        wait_for_places(active, standby)
+    assert found["missing"] == [], look(active)
+    assert found["sent"] > 0
+
+
+def switch_to(controller: Controller, machine: Machine) -> None:
+    ended(controller.play("switchover", *FENCED, "-e", "activemq_target=orders", "-e", f"activemq_to={machine.name}"))
+
+
+@in_every_situation
+def test_a_java_that_stands_still_is_killed_by_its_watchdog_and_loses_nothing(controller: Controller) -> None:
+    active, standby = wait_for_pair(controller.rack.machines)
+    with controller.streaming(300) as found:
+        active.run("pkill", "-STOP", "--parent", process(active), "java")
+        wait_until(lambda: state(standby) == "active", "the other node takes over", active, standby)
+        wait_until(lambda: state(active) == "standby", "the node comes back as standby", active, standby)
+    assert found["missing"] == [], look(active)
+
+
+@in_every_situation
+def test_an_upgrade_and_the_way_back_under_load_lose_nothing(controller: Controller) -> None:
+    wait_for_pair(controller.rack.machines)
+    with controller.streaming(600) as found:
+        for release in ("5.18.3", RELEASE):
+            said = {"activemq_release": release, "activemq_archive": str(jars_for(Release.of(release)))}
+            ended(controller.play("upgrade", *FENCED, "--extra-vars", json.dumps(said)))
+            wait_for_pair(controller.rack.machines)
+    assert found["missing"] == [], look(controller.rack.machines[0])
+
+
+@in_every_situation
+def test_collect_brings_what_the_guards_said_and_lists_the_generations(controller: Controller, tmp_path: Path) -> None:
+    active, standby = wait_for_pair(controller.rack.machines)
+    ended(controller.play("collect", *FENCED, "-e", f"activemq_collect_to={tmp_path}/collected"))
+    for machine in (active, standby):
+        collected = tmp_path / "collected" / machine.name
+        assert "guard: " in (collected / f"journal/{UNIT}.log").read_text()
+    assert "/generations/" in (tmp_path / "collected" / active.name / "listing/store.txt").read_text()
 
 
 def test_a_pair_loses_its_fence_and_gets_it_back_without_losing_a_message(controller: Controller) -> None:

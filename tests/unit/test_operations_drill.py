@@ -8,6 +8,7 @@ from itertools import pairwise
 import pytest
 
 from activemq_fleet.errors import InputError
+from activemq_fleet.operations import Request, decide
 from activemq_fleet.operations.drill import (
     DrillCandidate,
     DrillStep,
@@ -135,3 +136,19 @@ def test_two_active_nodes_never_get_a_fault() -> None:
 def test_it_is_done_when_no_fault_is_left_and_every_pair_is_whole() -> None:
     assert next_of(seen("active", "standby"), due=None).act == "done"
     assert next_of(seen("active", "starting"), due=None).act == "wait"
+
+
+@pytest.mark.parametrize("generation", [1, 2])
+def test_two_nodes_that_can_write_to_one_store_end_the_drill_whatever_their_ports_say(generation: int) -> None:
+    access = {"guard": 7, "generation_in_force": 2}
+    states = {"o1-a": ("active", 2), "o1-b": ("standby", generation)}
+    request = Request(
+        brokers={host: {"pair": "o1"} for host in states},
+        evidence={host: {"state": state, "generation": number, **access} for host, (state, number) in states.items()},
+        options={"due": "o1", "faulted": (), "waited": 0, "settle": 120},
+    )
+    if generation == 2:
+        with pytest.raises(InputError, match="o1 has two masters: o1-a and o1-b can both write to the store in force"):
+            decide("drill", request)
+    else:
+        assert decide("drill", request)["step"]["act"] == "inject"

@@ -68,6 +68,22 @@ ILL: list[tuple[str, dict[str, Any], dict[str, Any], str, str, str]] = [
     ("the peer hangs", {}, {"state": "hung"}, B, "is hung", "systemctl kill -s KILL activemq.service"),
     ("the active one hangs", {"state": "hung"}, {}, A, "nobody takes over", "systemctl kill -s KILL activemq.service"),
     ("both are active", {}, {"state": "active"}, A, f"{A} and {B} are both active", "stop the one without clients"),
+    (
+        "both can write to the store in force",
+        {"guard": 9, "generation": 0, "generation_in_force": 0},
+        {"state": "active", "guard": 8, "generation": 0, "generation_in_force": 0},
+        A,
+        f"{A} and {B} can both write to the store in force",
+        "stop the one without clients",
+    ),
+    (
+        "one serves from a generation that was replaced",
+        {"guard": 9, "generation": 2, "generation_in_force": 2},
+        {"state": "active", "guard": 8, "generation": 1, "generation_in_force": 1},
+        B,
+        "serves from generation 1, which is no longer in force",
+        "systemctl kill --signal=KILL activemq.service",
+    ),
     ("nobody is active", {"state": "standby"}, {}, A, "nobody is active", "who has /srv/activemq/orders-mq01 open"),
     ("the peer starts for ever", {}, {"state": "starting"}, B, "it is starting", "data/activemq.log"),
     (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -165,6 +166,25 @@ def test_a_store_shows_its_marker_and_its_room(base: Layout, store: Path) -> Non
         found = gather(base, running, store=str(store))
     assert (found["store_access"], found["store_marker"], found["store_used"]) == ("", ["x-mq01", "word"], False)
     assert sorted(found["free"]) == sorted([base.base, str(store)])  # type: ignore[call-overload]
+
+
+def test_a_fenced_store_shows_what_is_in_force_and_which_generation_the_broker_has_open(
+    base: Layout, store: Path
+) -> None:
+    fence = store.parent / "fence"
+    generation = store / "generations/1-0123456789abcdef"
+    for directory in (generation, store / "fence/claims", fence):
+        directory.mkdir(parents=True)
+    (store / "fence/claims/1").write_text(json.dumps({"number": 1, "node": "n", "directory": generation.name}))
+    (generation / "db.data").touch()
+    (fence / "shared").symlink_to(store)
+    (fence / "store").symlink_to(generation)
+    with process(generation / "db.data") as running:
+        found = gather(base, running, store=str(fence / "store"))
+    assert (found["generation"], found["generation_in_force"]) == (1, 1)
+    with process() as waiting:
+        found = gather(base, waiting, store=str(fence / "store"))
+    assert (found["generation"], found["generation_in_force"]) == (None, 1)
 
 
 @needs_root

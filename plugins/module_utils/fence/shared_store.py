@@ -66,6 +66,16 @@ def shared_directory(store: str, root: int | None = None) -> str:
         return store
 
 
+def lock_file(store: str) -> str:
+    """Return the path of the pair's lock in the directory of a fenced store."""
+    return os.path.join(store, "fence", "lock")
+
+
+def generation_number(directory: str) -> int:
+    """Return the number in the name of a generation's directory, 0 for any other name."""
+    return int(directory.partition("-")[0]) if _DIRECTORY.fullmatch(directory) else 0
+
+
 def _lock(descriptor: int) -> None:
     """Lock a whole open file against all other programs. Raises BlockingIOError where one of them has locked it."""
     fcntl.fcntl(descriptor, _F_OFD_SETLK, _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
@@ -81,7 +91,7 @@ class SharedStore:
         self._behind = os.path.join(directory, "fence", "behind")
         self._replayed = os.path.join(directory, "fence", "replayed")
         self.generations = os.path.join(directory, "generations")
-        self._lock = os.path.join(directory, "fence", "lock")
+        self._lock = lock_file(directory)
         self._held: int | None = None
         self._token = ""
 
@@ -275,8 +285,8 @@ class SharedStore:
         """Return the names of the generations' directories that are there, claimed or not, by the number they bear."""
         found: dict[int, list[str]] = {}
         for name in sorted(os.listdir(self.generations)):
-            if _DIRECTORY.fullmatch(name):
-                found.setdefault(int(name.partition("-")[0]), []).append(name)
+            if number := generation_number(name):
+                found.setdefault(number, []).append(name)
         return dict(sorted(found.items()))
 
     def generation(self, directory: str) -> str:

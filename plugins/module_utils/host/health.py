@@ -15,6 +15,7 @@ import time
 from typing import Any
 
 from ..fence.shared_store import shared_directory
+from ..fence.store_access import generation_in_force, generation_written
 from ..install import jars
 from ..install.configuration_archive import InstallError
 from ..install.disk import Owner
@@ -54,6 +55,8 @@ def gather_health(layout: Layout, process: Process | None, owed: PendingRestart 
         "store_access": shown.get("access") if store else None,
         "store_marker": shown.get("marker"),
         "store_used": shown.get("used") if store else None,
+        "generation": _generation(process, store) if process and store else None,
+        "generation_in_force": shown.get("in_force"),
         "free": {directory: room for directory, room in free.items() if room is not None},
     }
 
@@ -111,8 +114,15 @@ def _free(path: str) -> int | None:
     return room.f_bavail * room.f_frsize
 
 
+def _generation(process: Process, store: str) -> int | None:
+    try:
+        return generation_written([path for _, path in open_files(process.pid)], shared_directory(store))
+    except OSError:
+        return None
+
+
 def _seen_by_process(store: str, process: Process | None) -> dict[str, Any]:
-    """Return ``access``, ``marker``, ``used`` and ``free`` of a store as the broker's process sees it."""
+    """Return ``access``, ``marker``, ``used``, ``free`` and ``in_force`` of a store as the broker's process sees it."""
     try:
         account, root = own_account(), None
         if process and os.geteuid() == 0:
@@ -132,7 +142,7 @@ def _seen_by_process(store: str, process: Process | None) -> dict[str, Any]:
 
 
 def _look_at(store: str, root: int | None) -> dict[str, Any]:
-    """Return ``access``, ``marker``, ``used`` and ``free`` of a store as this process's account sees it.
+    """Return ``access``, ``marker``, ``used``, ``free`` and ``in_force`` of a store as this process's account sees it.
 
     Raises InstallError for a store or marker that is not what it has to be.
     """
@@ -149,6 +159,8 @@ def _look_at(store: str, root: int | None) -> dict[str, Any]:
             shown["marker"] = read_marker(directory)
         room = os.fstatvfs(directory.descriptor)
         free = room.f_bavail * room.f_frsize
+        with contextlib.suppress(OSError):
+            shown["in_force"] = generation_in_force(store if root is None else f"/proc/self/fd/{root}{store}")
         return {**shown, "access": _access(directory), "used": has_messages(store, root), "free": free}
 
 

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 from xml.etree.ElementTree import ParseError
 
+from ..fence.shared_store import shared_directory
 from ..install import pending_restart
 from ..install.configuration_archive import InstallError
 from ..masking import mask_text
@@ -118,7 +119,7 @@ def _look_once(layout: Layout, unit: str | None, recent: float) -> tuple[dict[st
         "message_returned": returned[0] if returned else None,
         "error": printable(error),
         "data": layout.data,
-        "store": deployed.store or None,
+        "store": shared_directory(deployed.store) if deployed.store else None,
         "persistence": deployed.persistence,
     }
     return result, partial(health.gather_health, layout, process, owed if is_owed else None, deployed.store)

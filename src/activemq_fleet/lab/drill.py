@@ -122,6 +122,9 @@ class _LabDrill:
             by_pair = {
                 pair: {b.host: states[b.host] for b in self.lab.fleet.pairs[pair].brokers} for pair in plan.pairs
             }
+            for pair in plan.pairs:
+                if both := self.lab.two_masters(pair):
+                    raise LabError(f"{pair} has two masters: {both}")
             due = run.next_fault(states)
             whole = {
                 pair: nodes

@@ -12,7 +12,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from activemq_fleet.errors import LabError
+from activemq_fleet.fence.shared_store import lock_file
 from activemq_fleet.lab.lab import Lab
+from activemq_fleet.lab.polling import poll
+from activemq_fleet.topology import Broker
 
 _SETTLED = 0.5  # seconds for what was on its way to the disk before the lock is given away
 _POLL = 0.02
@@ -26,7 +29,8 @@ class Freeze:
 
     ``served_after``: from the theft until ``successor`` served; None where no lock was stolen, or nobody took over.
     ``ended_after``: from the thaw until the frozen broker was gone; None where it still ran after 20 s, with ``serves``
-    if it also answered then.
+    if it also answered then. ``two_masters``: the sentence that names both nodes if both could write to the store in
+    force after the thaw.
     """
 
     host: str
@@ -34,6 +38,7 @@ class Freeze:
     served_after: float | None
     ended_after: float | None
     serves: bool
+    two_masters: str = ""
 
     def sentences(self) -> tuple[str, ...]:
         """Return what happened, one sentence a line, for the operator."""
@@ -43,10 +48,12 @@ class Freeze:
             else f"{self.successor} served {self.served_after:.1f} s after the lock was free"
         )
         if self.ended_after is not None:
-            return taken, f"{self.host} ended {self.ended_after:.2f} s after its thaw"
-        if self.serves:
-            return taken, f"{self.host} serves again since its thaw: it and its successor may write into one store"
-        return taken, f"{self.host} runs on since its thaw, and serves nobody"
+            thawed = f"{self.host} ended {self.ended_after:.2f} s after its thaw"
+        elif self.serves:
+            thawed = f"{self.host} serves again since its thaw: it and its successor may write into one store"
+        else:
+            thawed = f"{self.host} runs on since its thaw, and serves nobody"
+        return (taken, thawed, *([f"after the thaw {self.two_masters}"] if self.two_masters else []))
 
 
 def freeze(
@@ -58,11 +65,11 @@ def freeze(
     shares no store, or does not serve.
     """
     broker = lab.fleet.broker(host)
-    store = broker.shared_directory
-    if store is None or broker.peer is None:
+    if broker.shared_directory is None or broker.peer is None:
         raise LabError(f"{broker.host} has no store that it shares: activemq_ha is {broker.settings.ha}")
     if lab.state(broker.host) != "active":
         raise LabError(f"{broker.host} is {lab.state(broker.host)}: freeze the active node of {broker.pair}")
+    peer = broker.peer
     lab.pause(broker.host)
     try:
         progress(f"{broker.host} is frozen")
@@ -70,31 +77,35 @@ def freeze(
         stolen = time.monotonic()
         served_after = None
         if steal_lock:
-            _replace(os.path.join(store, "fence", "lock") if broker.has_guard else os.path.join(store, "lock"))
-            progress(f"its lock was given away; {broker.peer} may take it")
-            if _until(lambda: lab.state(str(broker.peer)) == "active", _TAKEOVER):
+            replace_file(lock_of(broker))
+            progress(f"its lock was given away; {peer} may take it")
+            if poll(lambda: lab.state(peer) == "active", _TAKEOVER, _POLL):
                 served_after = time.monotonic() - stolen
         time.sleep(thaw_after)
     finally:
         thawed = time.monotonic()
         lab.resume(broker.host)
     progress(f"{broker.host} thaws")
-    ended = steal_lock and _until(lambda: not lab.is_alive(broker.host), _LOOKS_AT_LOCK)
+    both = ""
+
+    def is_gone() -> bool:
+        nonlocal both
+        both = both or lab.two_masters(broker.pair)
+        return not lab.is_alive(broker.host)
+
+    ended = steal_lock and poll(is_gone, _LOOKS_AT_LOCK, _POLL)
     ended_after = time.monotonic() - thawed if ended else None
     serves = not ended and lab.state(broker.host) == "active"
-    return Freeze(broker.host, broker.peer, served_after, ended_after, serves)
+    return Freeze(broker.host, peer, served_after, ended_after, serves, both)
 
 
-def _replace(path: str) -> None:
-    """Put another file where the lock is, as a file system does that has forgotten who locked it."""
+def lock_of(broker: Broker) -> str:
+    """Return the path of the file by whose lock the nodes of a pair with one store decide who may serve."""
+    store = str(broker.shared_directory)
+    return lock_file(store) if broker.has_guard else os.path.join(store, "lock")
+
+
+def replace_file(path: str) -> None:
+    """Put another file where one is, as a file system does that has forgotten who locked it."""
     os.unlink(path)
     os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o640))
-
-
-def _until(condition: Callable[[], bool], seconds: float) -> bool:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(_POLL)
-    return True

@@ -13,10 +13,11 @@ from pathlib import Path
 import psutil
 
 from activemq_fleet.errors import LabError
+from activemq_fleet.fence.store_access import StoreAccess, generation_in_force, generation_written
 from activemq_fleet.host.broker_log import Phase
 from activemq_fleet.host.held_by_process import holds_lock, is_listening
 from activemq_fleet.host.judge import BrokerState, Evidence, judge
-from activemq_fleet.host.process import read_process
+from activemq_fleet.host.process import open_files, read_process
 from activemq_fleet.host.timeouts import LAB_PROBE
 from activemq_fleet.lab import processes
 from activemq_fleet.lab.layout import Layout
@@ -99,6 +100,18 @@ class Hosts:
         )
         locks = holds_lock(found.pid, service.kahadb_directory(broker))
         return Evidence(found, phase, answers, pure=pure, listens=listens, holds_lock=locks)
+
+    def store_access(self, broker: Broker) -> StoreAccess:
+        """Return where a broker that shares a store can write now, and what is in force of that store."""
+        shared = str(broker.shared_directory)
+        process = self.process(broker)
+        if process and broker.has_guard:
+            process = processes.broker_behind(process)
+        try:
+            paths = [path for _, path in open_files(process.pid)] if process else []
+        except OSError:
+            paths = []  # It has just ended.
+        return StoreAccess(generation_written(paths, shared), generation_in_force(shared))
 
     def broker_run(self, broker: Broker) -> BrokerRun:
         """Return the state that the log of a broker's current or last run shows."""

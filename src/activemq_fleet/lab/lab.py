@@ -17,6 +17,7 @@ import psutil
 from activemq_fleet.addresses import Address
 from activemq_fleet.errors import LabError, LinksDownError
 from activemq_fleet.fence.in_place import unfence
+from activemq_fleet.fence.store_access import two_masters
 from activemq_fleet.host.judge import BrokerState
 from activemq_fleet.host.timeouts import LAB_READY
 from activemq_fleet.inventory import InventoryData, read_inventory
@@ -237,6 +238,18 @@ class Lab:
     def state(self, host: str) -> BrokerState:
         """Return the current state of a broker."""
         return self._hosts.observe(self.fleet.broker(host)).state
+
+    def two_masters(self, pair: str) -> str:
+        """Return the sentence that names both nodes of a pair when both can write to the store in force; else empty.
+
+        Always empty for a pair that shares no directory. A node that ends while the other one is looked at is no second
+        master: both are looked at twice.
+        """
+        brokers = self._pair(pair).brokers
+        if brokers[0].shared_directory is None:
+            return ""
+        looks = [two_masters({one.host: self._hosts.store_access(one) for one in brokers}) for _ in range(2)]
+        return looks[0] and looks[1]
 
     def is_alive(self, host: str) -> bool:
         """Return whether the process of a broker runs, or that of its guard."""

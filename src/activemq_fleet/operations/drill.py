@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from activemq_fleet.errors import InputError
+from activemq_fleet.fence.store_access import StoreAccess, two_masters
 from activemq_fleet.host.timeouts import SETTLE
 from activemq_fleet.operations.requests import Decision, Request, Step, operation
 from activemq_fleet.profiles import PROFILES, Profile
@@ -163,7 +164,15 @@ def _heal(pair: str, nodes: Mapping[str, str], faulted: Collection[str]) -> Dril
 def decide_drill(request: Request) -> Decision:
     """Return the next step of a drill. ``options``: the pair whose fault is ``due``, and the ``faulted`` hosts."""
     options, states = request.options, dict[str, dict[str, str]]()
+    accesses = dict[str, dict[str, StoreAccess]]()
     for host, evidence in request.evidence.items():
-        states.setdefault(request.brokers[host]["pair"], {})[host] = evidence["state"]
+        pair = request.brokers[host]["pair"]
+        states.setdefault(pair, {})[host] = evidence["state"]
+        if evidence.get("guard"):
+            access = StoreAccess(evidence.get("generation"), evidence.get("generation_in_force"))
+            accesses.setdefault(pair, {})[host] = access
+    for pair, one in accesses.items():
+        if both := two_masters(one):
+            raise InputError(f"{pair} has two masters: {both}")
     waited, settle = float(options["waited"]), float(options["settle"])
     return request.step(next_drill_step(states, options["due"], options["faulted"], waited=waited, settle=settle))

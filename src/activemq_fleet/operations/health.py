@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from activemq_fleet.fence.store_access import StoreAccess, two_masters, writers_in_force
 from activemq_fleet.host.judge import BrokerState
 from activemq_fleet.host.timeouts import HUNG, SETTLE
 from activemq_fleet.operations.requests import from_mappings
@@ -30,8 +31,9 @@ class Node:
     clock that nobody sets; ``clock`` is the host's own time in seconds since the epoch. ``store_access``
     is why the broker's account could not open the lock of the store, empty when it can. ``free``
     are bytes by directory. ``release`` is the one that runs, ``wanted`` the inventory's; ``is_packaged``: it comes with
-    a package of the system. ``store_used``: whether its store ever held anything. ``store_marker`` are the lines of the
-    store's marker.
+    a package of the system. ``store_used``: whether its store ever held anything. ``generation`` is the one of a fenced
+    store whose files the broker has open, ``generation_in_force`` the one that the guards' newest claim names.
+    ``store_marker`` are the lines of the store's marker.
     """
 
     host: str
@@ -60,6 +62,8 @@ class Node:
     unit: Mapping[str, str] | None = None
     store: str | None = None
     store_used: bool | None = None
+    generation: int | None = None
+    generation_in_force: int | None = None
     store_marker: tuple[str, ...] | None = None
     store_access: str | None = None
     free: Mapping[str, int] | None = None
@@ -67,6 +71,11 @@ class Node:
     @property
     def profile(self) -> Profile:
         return PROFILES[self.ha]
+
+    @property
+    def store_access_now(self) -> StoreAccess:
+        """Where the broker can write."""
+        return StoreAccess(self.generation, self.generation_in_force)
 
     @property
     def comes_up(self) -> bool:
@@ -222,7 +231,13 @@ def _release(node: Node) -> Iterator[Problem]:
 
 def _who_serves(nodes: Sequence[Node], settle: float) -> Iterator[Problem]:
     active = [node for node in nodes if node.state == "active"]
-    if len(active) > 1:
+    guarded = [node for node in nodes if node.guard]
+    if guarded and (both := two_masters({node.host: node.store_access_now for node in nodes})):
+        text = f"{both}: stop the one without clients at once, and keep a copy of {guarded[0].store}"
+        yield Problem(guarded[0].host, text, _BLINK)
+    elif guarded and len(active) > 1:
+        yield from _serves_from_an_old_generation(active)
+    elif len(active) > 1:
         names = " and ".join(node.host for node in active)
         yield Problem(
             active[0].host,
@@ -237,6 +252,18 @@ def _who_serves(nodes: Sequence[Node], settle: float) -> Iterator[Problem]:
             f"holds it: look for who has {nodes[0].store or 'the lease'} open",
             settle,
         )
+
+
+def _serves_from_an_old_generation(active: Sequence[Node]) -> Iterator[Problem]:
+    writers = writers_in_force({node.host: node.store_access_now for node in active})
+    for node in active:
+        if node.host not in writers:
+            yield Problem(
+                node.host,
+                f"serves from generation {node.generation}, which is no longer in force: its guard ends it at its next "
+                f"look; if it does not, systemctl kill --signal=KILL {node.unit_name}",
+                HUNG,
+            )
 
 
 def _one_store(nodes: Sequence[Node]) -> Iterator[Problem]:

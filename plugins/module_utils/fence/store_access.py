@@ -1,0 +1,70 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""Tells which brokers can write to the store in force: how many masters a pair has that shares a store.
+
+A port tells who answers clients. A broker that thawed answers them, too, and behind a guard it harms nobody: its files
+are those of a generation that a later claim has replaced.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from .generation import is_of_store
+from .shared_store import FenceError, SharedStore, generation_number
+
+
+@dataclass(frozen=True)
+class StoreAccess:
+    """Where one broker can write, and what is in force then, by the numbers of generations; 0 is the store itself.
+
+    ``writes`` is None for a broker that has no file of the store open, ``in_force`` where that cannot be read.
+    """
+
+    writes: int | None
+    in_force: int | None
+
+
+def writers_in_force(accesses: Mapping[str, StoreAccess]) -> list[str]:
+    """Return which brokers of a pair can write to the store in force, by name. More than one: two masters."""
+    newest = max((access.in_force for access in accesses.values() if access.in_force is not None), default=None)
+    return sorted(host for host, access in accesses.items() if newest is not None and access.writes == newest)
+
+
+def two_masters(accesses: Mapping[str, StoreAccess]) -> str:
+    """Return the sentence that names the brokers of a pair when more than one can write to the store in force."""
+    writers = writers_in_force(accesses)
+    return f"{' and '.join(writers)} can both write to the store in force" if len(writers) > 1 else ""
+
+
+def generation_written(paths: Iterable[str], store: str) -> int | None:
+    """Return in which generation of the shared directory ``store`` a process can write that has ``paths`` open.
+
+    0 where it has files of the store itself open, None where it has none. No file system is asked.
+    """
+    directories = {os.path.dirname(path) for path in paths if is_of_store(os.path.basename(path))}
+    numbers = [
+        generation_number(os.path.basename(directory))
+        for directory in directories
+        if os.path.basename(os.path.dirname(directory)) == "generations"
+    ]
+    own = os.path.basename(os.path.normpath(store))
+    is_in_place = any(os.path.basename(directory) == own for directory in directories)
+    return max(numbers, default=0 if is_in_place else None)
+
+
+def generation_in_force(store: str) -> int | None:
+    """Return the number of the generation in force; 0 where the shared directory itself is, None for a broken claim.
+
+    Raises OSError.
+    """
+    shared = SharedStore(store)
+    try:
+        highest = shared.highest()
+    except FileNotFoundError:
+        return 0
+    except FenceError:
+        return None
+    return highest.number if highest and shared.generation(highest.directory) != shared.directory else 0

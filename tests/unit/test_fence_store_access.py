@@ -1,0 +1,78 @@
+"""Who can write to the store in force: by what a process has open, and by the guards' newest claim."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from activemq_fleet.fence.decision import Claim, claim_in_place
+from activemq_fleet.fence.shared_store import SharedStore
+from activemq_fleet.fence.store_access import (
+    StoreAccess,
+    generation_in_force,
+    generation_written,
+    two_masters,
+    writers_in_force,
+)
+from activemq_fleet.host.process import open_files
+
+OLD, NEW = "1-0123456789abcdef", "2-fedcba9876543210"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> SharedStore:
+    """A fenced store with two claimed generations."""
+    store = SharedStore(str(tmp_path / "orders"))
+    os.mkdir(store.directory)
+    store.prepare()
+    for number, directory in enumerate((OLD, NEW), 1):
+        os.mkdir(store.building("node"))
+        assert store.claim(Claim(number, "node", directory), {})
+    return store
+
+
+@pytest.mark.parametrize(
+    ("accesses", "writers"),
+    [
+        ({"a": StoreAccess(1, 2), "b": StoreAccess(2, 2)}, ["b"]),
+        ({"a": StoreAccess(1, 1), "b": StoreAccess(2, 2)}, ["b"]),  # a sees the newest claim late
+        ({"a": StoreAccess(0, 0), "b": StoreAccess(0, 0)}, ["a", "b"]),
+        ({"a": StoreAccess(None, 2), "b": StoreAccess(2, 2)}, ["b"]),
+        ({"a": StoreAccess(1, None), "b": StoreAccess(None, None)}, []),
+    ],
+)
+def test_only_who_has_the_newest_generation_open_can_write_to_the_store_in_force(
+    accesses: dict[str, StoreAccess], writers: list[str]
+) -> None:
+    assert writers_in_force(accesses) == writers
+    assert two_masters(accesses) == ("a and b can both write to the store in force" if len(writers) == 2 else "")
+
+
+def test_a_process_writes_into_the_generation_whose_files_it_has_open(store: SharedStore) -> None:
+    assert generation_in_force(store.directory) == 2
+    with open(f"{store.generation(OLD)}/db.data", "w"):
+        paths = [path for _, path in open_files(os.getpid())]
+        assert generation_written(paths, store.directory) == 1
+    assert generation_written([f"{store.directory}/fence/lock"], store.directory) is None
+
+
+def test_the_store_itself_counts_as_number_0(store: SharedStore, tmp_path: Path) -> None:
+    assert generation_written([f"{store.directory}/db-1.log"], store.directory) == 0
+    assert generation_in_force(str(tmp_path / "unfenced")) == 0
+    store.claim(claim_in_place(3, "node"), {})
+    assert generation_in_force(store.directory) == 0
+
+
+def test_files_that_were_moved_aside_are_those_of_their_claim(store: SharedStore) -> None:
+    with open(f"{store.directory}/db-1.log", "w"):
+        aside = f"{store.generations}/1-00000000"
+        os.mkdir(aside)
+        os.rename(f"{store.directory}/db-1.log", f"{aside}/db-1.log")
+        assert generation_written([path for _, path in open_files(os.getpid())], store.directory) == 1
+
+
+def test_a_claim_that_cannot_be_read_leaves_it_open_what_is_in_force(store: SharedStore) -> None:
+    Path(store.directory, "fence/claims/3").write_text("{")
+    assert generation_in_force(store.directory) is None
