@@ -84,11 +84,11 @@ def run(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Run:
     inputs = list_inputs(spark, str(laid_down(place / "logs", histories)))
     before = jobs_of(spark)
     with temporary_settings(spark, ONE_JOB_AN_ACTION), Output(spark, str(place / "out")) as output:
-        found = judge_deliveries(output, read_journals(spark, output, inputs), ANY_TIME, None)
+        _, gaps = judge_deliveries(output, read_journals(spark, output, inputs), ANY_TIME, None)
         output.commit()
     jobs = jobs_of(spark) - before
     deliveries, messages = (pq.read_table(place / "out" / name) for name in ("deliveries", "messages"))
-    return Run(histories, found.gaps, deliveries, messages, jobs)
+    return Run(histories, gaps, deliveries, messages, jobs)
 
 
 def test_units_have_the_verdicts_that_are_true(run: Run) -> None:

@@ -106,7 +106,7 @@ def found(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Foun
     out = tmp_path_factory.mktemp("judged") / "out"
     with Output(spark, str(out)) as output:
         journals = read_journals(spark, output, list_inputs(spark, str(root)))
-        gaps = judge_deliveries(output, journals, ANY_TIME, None).gaps
+        _, gaps = judge_deliveries(output, journals, ANY_TIME, None)
         output.commit()
     deliveries, messages = (pq.read_table(out / name).to_pylist() for name in ("deliveries", "messages"))
     units = {(row["event_id"], row["subscriber"]): (row["verdict"], row["reason"]) for row in deliveries}
@@ -249,5 +249,5 @@ def test_an_empty_directory_of_journals_settles_nothing(spark: SparkSession, tmp
 
     with Output(spark, str(tmp_path / "out")) as output:
         journals = read_journals(spark, output, list_inputs(spark, str(tmp_path / "logs")))
-        assert judge_deliveries(output, journals, ANY_TIME, None).events.messages == {}
+        assert judge_deliveries(output, journals, ANY_TIME, None)[0].messages == {}
         assert output.rows == {"deliveries": 0, "messages": 0}

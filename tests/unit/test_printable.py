@@ -15,7 +15,15 @@ from hypothesis import strategies as st
 from lxml import etree
 
 from activemq_fleet.audit import result as audit
-from activemq_fleet.audit.picture import Picture, ShownHost
+from activemq_fleet.audit.report_figures import (
+    BridgeFigures,
+    EventFigures,
+    IncidentFigures,
+    LineFigures,
+    Picture,
+    ShownHost,
+    TimeRange,
+)
 from activemq_fleet.audit.result import Counts, Gap, InputSummary
 from activemq_fleet.cli import main as cli
 from activemq_fleet.cli.drift import _show
@@ -102,7 +110,16 @@ def test_a_hostile_name_of_a_collected_host_forges_no_line_of_drift(
 @pytest.mark.parametrize("said", HOSTILE)
 def test_a_hostile_text_is_escaped_in_a_page(said: str) -> None:
     at = datetime(2026, 3, 1, tzinfo=UTC)
-    picture = Picture(at, at + timedelta(seconds=1), hosts=[ShownHost(said, said, ())])
+    times = TimeRange(at, at + timedelta(seconds=1))
+    figures = (
+        IncidentFigures(),
+        [ShownHost(said, said, ())],
+        0,
+        BridgeFigures(),
+        LineFigures(times),
+        EventFigures(times),
+    )
+    picture = Picture(times, *figures)
     gaps = (Gap(said, "cut off"),)
     whole = audit_report(audit.Result("incomplete", InputSummary("out", 1, 1, 0, 1), gaps, Counts(), "out"), picture)
     assert is_harmless(whole)

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from activemq_fleet.audit.samples import Sample, sample_of
+from activemq_fleet.audit.aggregates import Sample, sample_of
 from activemq_fleet.logs.log_files import LINES
 
 _DIGITS = re.compile(r"\d+")

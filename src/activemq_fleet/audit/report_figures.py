@@ -1,39 +1,32 @@
-"""Sum up what tasks find into what the report shows: each task's figures are few, and those of all add up."""
+"""Sum up what tasks find into what a report shows: the figures of each task are few, and those of all add up.
+
+Figures have ``add``, which takes something that a task found, and ``merge``, which adds the figures of another task.
+What a report shows is a few hundred rows, whatever the fleet's size.
+"""
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from heapq import nsmallest
 from itertools import groupby, pairwise
-from typing import Any, Generic, TypeVar, get_args
+from typing import Any, ClassVar, get_args
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from activemq_fleet.audit.advice import IncidentKind
+from activemq_fleet.audit.aggregates import Durations, Foremost, Sample, quantiles
 from activemq_fleet.audit.bridges import Bridge
 from activemq_fleet.audit.deliveries import Delivery, Outcome
 from activemq_fleet.audit.evidence import Incident
-from activemq_fleet.audit.picture import (
-    BUCKETS,
-    FINE,
-    DeliverySlice,
-    Latency,
-    LineCounts,
-    ShownBridge,
-    ShownHost,
-    Silence,
-    latency_of,
-)
-from activemq_fleet.audit.samples import Sample, quantiles, sample_of
 from activemq_fleet.audit.state_spans import Span
 from activemq_fleet.audit.verdict_words import WORST
 
 MOST_INCIDENTS, MOST_HOSTS, MOST_BRIDGES, MOST_SILENCES, MOST_EVENTS = 300, 160, 200, 60, 60
+BUCKETS = 240
+"""Slices of time in a chart."""
 _GRAVEST = get_args(IncidentKind)
 _EDGES = (0.0005, 0.9995)
 """A line with a wrong date must not stretch the time line: so much of both ends is no measure for it."""
@@ -42,25 +35,39 @@ _MICROSECOND = timedelta(microseconds=1)
 _ERROR = "error at"
 """The beginning of the cause of a bridge that broke."""
 
-_T = TypeVar("_T")
+
+@dataclass(frozen=True, slots=True)
+class ShownHost:
+    """A broker on the report's time line."""
+
+    host: str
+    pair: str | None
+    spans: tuple[Span, ...]
 
 
-class Foremost(Generic[_T]):
-    """The first ``most`` by ``key`` of all things that are added."""
+@dataclass(frozen=True, slots=True)
+class ShownBridge:
+    """All periods in which one link of a host was up. ``broken`` of them ended with an error."""
 
-    def __init__(self, most: int, key: Callable[[_T], Any]) -> None:
-        self._most, self._key = most, key
-        self._found: list[_T] = []
+    host: str
+    link: str | None
+    peers: tuple[str, ...]
+    direction: str
+    times: int
+    broken: int
+    flaps: int
+    state: str
+    cause: str | None
+    longest_down: float | None
 
-    def add(self, *things: _T) -> None:
-        """Take things into account."""
-        self._found += things
-        if len(self._found) > 2 * self._most:
-            self._found = self.in_order()
 
-    def in_order(self) -> list[_T]:
-        """Return the first of all things that were added, sorted."""
-        return nsmallest(self._most, self._found, key=self._key)
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """A period in which a subscriber handled no event, by its own clock."""
+
+    subscriber: str
+    began: datetime
+    seconds: float
 
 
 def incident_gravity(incident: Incident) -> tuple[Any, ...]:
@@ -109,9 +116,31 @@ def time_range(times: Iterable[Sample], others: Iterable[datetime | None]) -> Ti
     return TimeRange(min(moments), max(max(moments), min(moments) + timedelta(seconds=1)))
 
 
-def shown_incidents(incidents: Iterable[Incident]) -> list[Incident]:
-    """Return incidents in the order of a report."""
-    return sorted(incidents, key=lambda one: (one.ended or one.began or _BEGINNING_OF_TIME, one.id))
+class IncidentFigures:
+    """Numbers of incidents by kind and of planned ones, and the gravest of them."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        self.planned = 0
+        self.gravest = Foremost[Incident](MOST_INCIDENTS, incident_gravity)
+
+    def add(self, incident: Incident) -> None:
+        """Take an incident into account."""
+        self.counts[incident.kind] += 1
+        self.planned += incident.planned
+        self.gravest.add(incident)
+
+    def merge(self, other: IncidentFigures) -> None:
+        """Add the figures of other incidents."""
+        self.counts += other.counts
+        self.planned += other.planned
+        self.gravest.merge(other.gravest)
+
+    @property
+    def shown(self) -> list[Incident]:
+        """The gravest incidents, in the order of their ends."""
+        found = self.gravest.in_order()
+        return sorted(found, key=lambda one: (one.ended or one.began or _BEGINNING_OF_TIME, one.id))
 
 
 def shown_hosts(
@@ -169,6 +198,25 @@ def shown_bridges(bridges: Iterable[Bridge]) -> Iterator[ShownBridge]:
         )
 
 
+class BridgeFigures:
+    """Numbers of bridges by state, and the links that are worst off."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        self.links = Foremost[ShownBridge](MOST_BRIDGES, bridge_badness)
+
+    def add(self, bridges: Iterable[Bridge]) -> None:
+        """Take all bridges of some hosts into account."""
+        bridges = list(bridges)
+        self.counts.update(map(bridge_state, bridges))
+        self.links.add(*shown_bridges(bridges))
+
+    def merge(self, other: BridgeFigures) -> None:
+        """Add the figures of other hosts' bridges."""
+        self.counts += other.counts
+        self.links.merge(other.links)
+
+
 def bridge_state(bridge: Bridge) -> str:
     """Return the state by which a bridge is counted: one that broke and was not rebuilt is ``not rebuilt``."""
     is_broken = bridge.state == "down" and bridge.rebuilt is False and (bridge.cause or "").startswith(_ERROR)
@@ -185,53 +233,84 @@ def silences_of(subscriber: str, moments: Iterable[datetime]) -> list[Silence]:
     return foremost.in_order()
 
 
-def count_lines(times: pa.Array, levels: pa.Array, of: TimeRange) -> Counter[tuple[int, str]]:
-    """Return the numbers of log lines by slice of time and level; both arrays have an entry for each line."""
-    began, ended, step = (
-        int(one / _MICROSECOND) for one in (of.began - _BEGINNING_OF_TIME, of.ended - _BEGINNING_OF_TIME, of.step)
-    )
-    table = pa.table({"time": times.cast(pa.int64()), "level": levels})
-    inside = table.filter((pc.field("time") >= began) & (pc.field("time") <= ended))
-    numbers = (inside["time"].to_numpy() - began) // step
-    counted = (
-        pa.table({"slice": numbers, "level": inside["level"]})
-        .group_by(["slice", "level"])
-        .aggregate([([], "count_all")])
-    )
-    return Counter({(row["slice"], row["level"]): row["count_all"] for row in counted.to_pylist()})
+@dataclass(frozen=True, slots=True)
+class LineCounts:
+    """A slice of time: the numbers of log lines, and of the warnings and errors among them."""
+
+    began: datetime
+    all: int
+    warnings: int
+    errors: int
 
 
-def line_counts(counts: Mapping[tuple[int, str], int], of: TimeRange) -> list[LineCounts]:
-    """Return the numbers of lines, warnings and errors by slice of time, by those of each level."""
-    return [
-        LineCounts(
-            of.began + number * of.step,
-            sum(count for (at, _), count in counts.items() if at == number),
-            counts.get((number, "WARN"), 0),
-            counts.get((number, "ERROR"), 0) + counts.get((number, "FATAL"), 0),
+class LineFigures:
+    """Numbers of log lines by slice of time and level."""
+
+    COLUMNS: ClassVar = ("time", "level")
+    """The columns of the dataset ``events`` that ``add`` counts."""
+
+    def __init__(self, of: TimeRange) -> None:
+        self._range = of
+        self._counts: Counter[tuple[int, str]] = Counter()
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Take lines into account, of which the columns COLUMNS are given; a line without a time does not count."""
+        began, ended, step = (
+            int(one / _MICROSECOND)
+            for one in (
+                self._range.began - _BEGINNING_OF_TIME,
+                self._range.ended - _BEGINNING_OF_TIME,
+                self._range.step,
+            )
         )
-        for number in sorted({at for at, _ in counts})
-    ]
+        table = pa.table({"time": batch.column("time").cast(pa.int64()), "level": batch.column("level")})
+        inside = table.filter((pc.field("time") >= began) & (pc.field("time") <= ended))
+        numbers = (inside["time"].to_numpy() - began) // step
+        counted = pa.table({"slice": numbers, "level": inside["level"]}).group_by(["slice", "level"])
+        for row in counted.aggregate([([], "count_all")]).to_pylist():
+            self._counts[row["slice"], row["level"]] += row["count_all"]
+
+    def merge(self, other: LineFigures) -> None:
+        """Add the figures of other lines."""
+        self._counts += other._counts
+
+    @property
+    def slices(self) -> list[LineCounts]:
+        """The numbers of lines, warnings and errors by slice of time, without empty slices."""
+        return [
+            LineCounts(
+                self._range.began + number * self._range.step,
+                sum(count for (at, _), count in self._counts.items() if at == number),
+                self._counts[number, "WARN"],
+                self._counts[number, "ERROR"] + self._counts[number, "FATAL"],
+            )
+            for number in sorted({at for at, _ in self._counts})
+        ]
 
 
 @dataclass(slots=True)
-class _Slice:
+class EventSlice:
+    """The number of events that were handled in a slice of time, and how long they took."""
+
+    began: datetime
     handled: int = 0
-    longest: float | None = None
-    took: list[float] = field(default_factory=list)
-    samples: list[Sample] = field(default_factory=list)
+    took: Durations = field(default_factory=Durations)
 
 
 class EventFigures:
-    """Figures of the outcomes and deliveries of events: numbers by verdict, how long events took, the worst events."""
+    """Figures of the outcomes and deliveries of events.
+
+    Numbers by verdict, the worst events, by slice of time how many were handled and how long they took, and the longest
+    times in which a subscriber handled nothing.
+    """
 
     def __init__(self, of: TimeRange) -> None:
         self.messages: Counter[str] = Counter()
         self.deliveries: Counter[str] = Counter()
         self.worst = Foremost[Outcome](MOST_EVENTS, event_gravity)
+        self.silences = Foremost[Silence](MOST_SILENCES, silence_length)
         self._range = of
-        self._slices: dict[int, _Slice] = {}
-        self._latencies: dict[int | None, tuple[int, float]] = {}
+        self._slices: dict[int, EventSlice] = {}
 
     def add(self, outcome: Outcome | None, deliveries: Iterable[Delivery]) -> None:
         """Take an event into account; ``outcome`` is None for a barrier."""
@@ -241,53 +320,48 @@ class EventFigures:
         self.messages[outcome.verdict] += 1
         if outcome.verdict != "delivered":
             self.worst.add(outcome)
-        if outcome.handled is None:
-            return
-        of_slice = self._slices.setdefault(self._range.slice_of(outcome.handled), _Slice())
-        of_slice.handled += 1
-        if outcome.accepted is not None:
-            took = (outcome.handled - outcome.accepted) / timedelta(seconds=1)
-            of_slice.took.append(took)
-            of_slice.longest = took if of_slice.longest is None else max(of_slice.longest, took)
-            fine = math.floor(FINE * math.log2(max(took * 1000, 0.5))) if took >= 0 else None
-            count, longest = self._latencies.get(fine, (0, took))
-            self._latencies[fine] = count + 1, max(longest, took)
-
-    def close(self) -> EventFigures:
-        """Keep of all times a sample alone, and return these figures."""
-        for one in self._slices.values():
-            if one.took:
-                one.samples, one.took = [sample_of(one.took)], []
-        return self
+        if outcome.handled is not None:
+            of_slice = self._slice(self._range.slice_of(outcome.handled))
+            of_slice.handled += 1
+            if outcome.accepted is not None:
+                of_slice.took.add((outcome.handled - outcome.accepted) / timedelta(seconds=1))
 
     def merge(self, other: EventFigures) -> None:
-        """Add the closed figures of other events."""
+        """Add the figures of other events."""
         self.messages += other.messages
         self.deliveries += other.deliveries
-        self.worst.add(*other.worst.in_order())
+        self.worst.merge(other.worst)
+        self.silences.merge(other.silences)
         for number, one in other._slices.items():
-            mine = self._slices.setdefault(number, _Slice())
+            mine = self._slice(number)
             mine.handled += one.handled
-            mine.samples += one.samples
-            mine.longest = max((at for at in (mine.longest, one.longest) if at is not None), default=None)
-        for fine, (count, longest) in other._latencies.items():
-            mine_count, mine_longest = self._latencies.get(fine, (0, longest))
-            self._latencies[fine] = mine_count + count, max(mine_longest, longest)
+            mine.took.merge(one.took)
+
+    def _slice(self, number: int) -> EventSlice:
+        return self._slices.setdefault(number, EventSlice(self._range.began + number * self._range.step))
 
     @property
-    def latency(self) -> Latency:
+    def took(self) -> Durations:
         """How long events took from acceptance to handling."""
-        return latency_of([(fine, *rest) for fine, rest in self._latencies.items()])
+        found = Durations()
+        for one in self._slices.values():
+            found.merge(one.took)
+        return found
 
     @property
-    def slices(self) -> list[DeliverySlice]:
-        """The numbers of events that were handled, and how long they took, by slice of time."""
-        return [
-            DeliverySlice(
-                self._range.began + number * self._range.step,
-                one.handled,
-                next(iter(quantiles(one.samples, [0.5])), None),
-                one.longest,
-            )
-            for number, one in sorted(self._slices.items())[: 2 * BUCKETS]
-        ]
+    def slices(self) -> list[EventSlice]:
+        """The events that were handled by slice of time, without empty slices."""
+        return [one for _, one in sorted(self._slices.items())[: 2 * BUCKETS]]
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """All data of an audit's report; ``hosts_left`` is the number of hosts that are not on the time line."""
+
+    times: TimeRange
+    incidents: IncidentFigures
+    hosts: list[ShownHost]
+    hosts_left: int
+    bridges: BridgeFigures
+    lines: LineFigures
+    events: EventFigures

@@ -13,9 +13,8 @@ from activemq_fleet.audit.event_records import events_of
 from activemq_fleet.audit.finality import Horizons
 from activemq_fleet.audit.journal_lines import parsed_lines
 from activemq_fleet.audit.journals import Epoch, EpochKey, Found, JournalLine, OrderedRecord, in_order, place_of
-from activemq_fleet.audit.picture import Silence
 from activemq_fleet.audit.reached_ranges import EventRange, Reach
-from activemq_fleet.audit.report_figures import EventFigures, silences_of
+from activemq_fleet.audit.report_figures import EventFigures, Silence, silences_of
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
 _MICROSECOND = timedelta(microseconds=1)

@@ -1,14 +1,18 @@
-"""Write the report of an audit."""
+"""Write the report of an audit.
+
+A chart is a function that draws figures of ``audit.report_figures``, and its place in SECTIONS.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
 
-from activemq_fleet.audit.evidence import short_name
-from activemq_fleet.audit.picture import BUCKETS, DeliverySlice, Picture, Silence
+from activemq_fleet.audit.evidence import Incident, short_name
+from activemq_fleet.audit.report_figures import BUCKETS, EventSlice, Picture, Silence
 from activemq_fleet.audit.result import Result, headline, incident_names
 from activemq_fleet.audit.state_spans import until_takeovers
 from activemq_fleet.printable import counted
@@ -20,31 +24,53 @@ _DAY = 86400
 _WITHOUT_ACTIVE = frozenset({"takeover", "demotion", "failed_takeover"})  # incidents in which no node is active
 
 
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A section of charts; one without anything to draw is left out. ``note`` is a sentence or more below ``title``.
+
+    ``charts`` return None where there is nothing to draw. ``legend``: pairs of a bar's CSS class and its meaning.
+    """
+
+    title: str
+    note: Callable[[Picture], str]
+    charts: tuple[Callable[[Picture], Chart | None], ...]
+    legend: tuple[tuple[str, str], ...] = ()
+
+
 def audit_report(result: Result, picture: Picture) -> str:
     """Return the report of an audit as an HTML page."""
-    takeovers = [one.seconds for one in picture.incidents if one.kind == "takeover" and one.seconds is not None]
+    takeovers = [one.seconds for one in _takeovers(picture) if one.seconds is not None]
+    drawn = [(one, one.note(picture), [chart(picture) for chart in one.charts]) for one in SECTIONS]
     return render_page(
         "audit.html.j2",
         kind="Audit",
         word={"findings": "with findings"}.get(result.verdict, result.verdict),
-        period=picture,
+        period=picture.times,
         result=result,
         picture=picture,
         headline=headline(result),
         longest_takeover=max(takeovers, default=None),
         incident_names=incident_names,
         incident_classes=dict.fromkeys(_GRAVE, "bad") | dict.fromkeys(("takeover", "demotion"), "change"),
-        timeline=timeline_chart(picture),
-        flow=flow_chart(picture),
-        latency_histogram=latency_chart(picture),
-        silences=silences_chart(picture),
+        sections=[(one, note, list(filter(None, charts))) for one, note, charts in drawn],
     )
 
 
-def timeline_chart(picture: Picture) -> Chart:
+def _takeovers(picture: Picture) -> list[Incident]:
+    return [one for one in picture.incidents.shown if one.kind == "takeover"]
+
+
+def _chart_over_time(title: str, picture: Picture) -> Chart:
+    return Chart(title, picture.times.began.timestamp(), picture.times.ended.timestamp())
+
+
+def timeline_chart(picture: Picture) -> Chart | None:
     """Return the states of hosts, pair by pair, with the incidents' numbers; below them the lines of all logs."""
-    chart = Chart("Time line of the fleet", picture.began.timestamp(), picture.ended.timestamp())
-    timed = [(at, n, one) for n, one in enumerate(picture.incidents, 1) if (at := one.began or one.ended) is not None]
+    if not picture.hosts:
+        return None
+    chart = _chart_over_time("Time line of the fleet", picture)
+    numbered = enumerate(picture.incidents.shown, 1)
+    timed = [(at, number, one) for number, one in numbered if (at := one.began or one.ended) is not None]
     timed.sort(key=lambda entry: entry[:2])
     for pair, members in groupby(picture.hosts, key=lambda host: host.pair or host.host):
         hosts = {host.host: host.spans for host in members}
@@ -56,7 +82,7 @@ def timeline_chart(picture: Picture) -> Chart:
             for span in until_takeovers(spans, lost):
                 ended = f" to {time_text(span.ended)}" if span.ended else ""
                 tooltip = f"{host}: {span.state} from {time_text(span.began)}{ended}"
-                until = span.ended or picture.ended
+                until = span.ended or picture.times.ended
                 chart.add_bar(f"s-{span.state}", span.began.timestamp(), until.timestamp(), tooltip)
             chart.height += 18
         for at, number, one in incidents:
@@ -71,9 +97,10 @@ def timeline_chart(picture: Picture) -> Chart:
 def _add_lines(chart: Chart, picture: Picture) -> None:
     """Add bars of all lines, of warnings and of errors; their height is a root, so that a few are seen too."""
     chart.add_name(chart.height + 10, "lines in logs", "warnings, errors")
-    most = max((one.all for one in picture.lines), default=1)
+    slices = picture.lines.slices
+    most = max((one.all for one in slices), default=1)
     chart.height += 26
-    for one in picture.lines:
+    for one in slices:
         grave = f"{counted(one.warnings, 'warning')}, {counted(one.errors, 'error')}"
         tooltip = f"{time_text(one.began)}: {counted(one.all, 'line')}, {grave}"
         for kind, count in (("flow", one.all), ("warned", one.warnings + one.errors), ("silence", one.errors)):
@@ -99,28 +126,32 @@ def _with_axis(chart: Chart) -> Chart:
     )
 
 
-def flow_chart(picture: Picture) -> Chart:
+def flow_chart(picture: Picture) -> Chart | None:
     """Return how many events were handled in each slice of time, and how long they took, in powers of ten."""
-    chart = Chart("Events handled, and how long it took", picture.began.timestamp(), picture.ended.timestamp())
-    most = max((one.handled for one in picture.slices), default=1)
-    chart.add_name(20, "events handled", f"up to {most * BUCKETS / max(picture.seconds, 1e-6):,.0f} a second")
+    slices = picture.events.slices
+    if not slices:
+        return None
+    chart = _chart_over_time("Events handled, and how long it took", picture)
+    most = max(one.handled for one in slices)
+    seconds = (picture.times.ended - picture.times.began).total_seconds()
+    chart.add_name(20, "events handled", f"up to {most * BUCKETS / max(seconds, 1e-6):,.0f} a second")
     chart.height = 78
-    for one in picture.slices:
+    for one in slices:
         tooltip = f"{time_text(one.began)}: {counted(one.handled, 'event')} handled"
         _add_column(chart, "flow", one.began, max(1.0, 70 * one.handled / most), tooltip)
     chart.add_name(116, "from accepted", "to handled")
     chart.height = 200
-    _add_latencies(chart, [one for one in picture.slices if one.longest is not None])
+    _add_latencies(chart, [one for one in slices if one.took.counts])
     return _with_axis(chart)
 
 
-def _add_latencies(chart: Chart, slices: Sequence[DeliverySlice]) -> None:
+def _add_latencies(chart: Chart, slices: Sequence[EventSlice]) -> None:
     """Add the medians and longest of slices above the chart's height, on a scale of powers of ten of milliseconds."""
     if not slices:
         none = "no event whose acceptance and handling are both known"
         chart.add_text(chart.left + 10, chart.height - 48, none, anchor="start")
         return
-    highest = max(3, *(math.ceil(_power_of_ten(one.longest)) for one in slices))
+    highest = max(3, *(math.ceil(_power_of_ten(one.took.quantile(1))) for one in slices))
 
     def y_of(seconds: float | None) -> float:
         return chart.height - 96 * min(1.0, _power_of_ten(seconds) / highest)
@@ -129,10 +160,10 @@ def _add_latencies(chart: Chart, slices: Sequence[DeliverySlice]) -> None:
         chart.add_line("grid", chart.left, y_of(seconds), chart.right, y_of(seconds))
         chart.add_text(chart.left + 3, y_of(seconds) - 2, duration_text(seconds), anchor="start")
     for one in slices:
-        x, median = chart.position_of(one.began.timestamp()), y_of(one.median)
-        tooltip = f"{time_text(one.began)}: median {duration_text(one.median)}, longest {duration_text(one.longest)}"
-        chart.add_line("stem", x, median, x, y_of(one.longest), tooltip)
-        chart.add_shape("circle", "dot", cx=x, cy=median, r=1.9)
+        x, median, longest = chart.position_of(one.began.timestamp()), one.took.quantile(0.5), one.took.quantile(1)
+        tooltip = f"{time_text(one.began)}: median {duration_text(median)}, longest {duration_text(longest)}"
+        chart.add_line("stem", x, y_of(median), x, y_of(longest), tooltip)
+        chart.add_shape("circle", "dot", cx=x, cy=y_of(median), r=1.9)
 
 
 def _power_of_ten(seconds: float | None) -> float:
@@ -140,9 +171,11 @@ def _power_of_ten(seconds: float | None) -> float:
     return math.log10(max(1e-3, seconds or 0.0) * 1000)
 
 
-def latency_chart(picture: Picture) -> Chart:
+def latency_chart(picture: Picture) -> Chart | None:
     """Return how many events took how long, by powers of two of milliseconds."""
-    chart, counts = Chart("How long events took", 0, 1), picture.latency.counts
+    if not picture.events.slices:
+        return None
+    chart, counts = Chart("How long events took", 0, 1), picture.events.took.counts
     chart.add_name(32, "how many events", "took how long")
     low, high, most = min(counts, default=0), max(counts, default=0), max(counts.values(), default=1)
     width = min(62.0, (chart.right - chart.left) / max(6, high - low + 1))
@@ -165,11 +198,14 @@ def _power_of_two(power: int) -> str:
     return duration_text(float(f"{2.0**power / 1000:.2g}"))
 
 
-def silences_chart(picture: Picture) -> Chart:
+def silences_chart(picture: Picture) -> Chart | None:
     """Return the longest times without an event handled, a row for each subscriber, with lines at take-overs."""
-    chart = Chart("How long nothing was handled", picture.began.timestamp(), picture.ended.timestamp())
+    silences = picture.events.silences.in_order() if picture.events.messages else []
+    if not silences:
+        return None
+    chart = _chart_over_time("How long nothing was handled", picture)
     by_subscriber: dict[str, list[Silence]] = {}
-    for one in sorted(picture.silences, key=lambda one: -one.seconds):
+    for one in silences:
         by_subscriber.setdefault(one.subscriber, []).append(one)
     for name in sorted(list(by_subscriber)[:12]):
         chart.add_name(chart.height + 10, name)
@@ -182,9 +218,52 @@ def silences_chart(picture: Picture) -> Chart:
                 fits = right < 915
                 chart.add_text(right if fits else left, chart.height + 10, length, anchor="start" if fits else "end")
         chart.height += 22
-    for takeover in (one for one in picture.incidents if one.kind == "takeover"):
+    for takeover in _takeovers(picture):
         if at := takeover.began or takeover.ended:
-            chart.add_line(
-                "incident-line", chart.position_of(at.timestamp()), 6, chart.position_of(at.timestamp()), chart.height
-            )
+            x = chart.position_of(at.timestamp())
+            chart.add_line("incident-line", x, 6, x, chart.height)
     return _with_axis(chart)
+
+
+def _timeline_note(picture: Picture) -> str:
+    note, left = "Numbers are incidents, as below. Where nothing is drawn, no log tells the state.", picture.hosts_left
+    more = f" {left} more {'host is' if left == 1 else 'hosts are'} not drawn; incidents go first."
+    return note + more if left else note
+
+
+def _latency_note(picture: Picture) -> str:
+    took = picture.events.took
+    if not took.counts:
+        return ""
+    half, most, longest = (duration_text(took.quantile(share)) for share in (0.5, 0.99, 1))
+    differ = f" {counted(took.backwards, 'event')} seem handled before they were accepted: the clocks differ."
+    return (
+        f"Accepted to handled: half within {half}, 99 of 100 within {most}, the longest {longest}. Dots are medians, "
+        "lines go up to the longest. Acceptance is by the publisher's clock and handling by the subscriber's."
+    ) + (differ if took.backwards else "")
+
+
+SECTIONS = (
+    Section(
+        "What the fleet did",
+        _timeline_note,
+        (timeline_chart,),
+        (
+            ("s-active", "active"),
+            ("s-standby", "stands by"),
+            ("s-starting", "starting"),
+            ("s-stopped", "stopped"),
+            ("gap", "nobody active"),
+            ("flow", "lines"),
+            ("warned", "warnings"),
+            ("silence", "errors"),
+        ),
+    ),
+    Section("How long events took", _latency_note, (flow_chart, latency_chart)),
+    Section(
+        "How long nothing was handled",
+        lambda _: "The longest times in which a subscriber handled nothing, by its own clock; lines are take-overs.",
+        (silences_chart,),
+    ),
+)
+"""All charts in the order of the report: the first section stands before the incidents, the others after the events."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -13,25 +12,11 @@ from activemq_fleet.audit.evidence import SKEW
 from activemq_fleet.audit.finality import Horizons
 from activemq_fleet.audit.gaps import journal_gaps, log_gaps
 from activemq_fleet.audit.log_summaries import LogFileSummary
-from activemq_fleet.audit.picture import Picture
-from activemq_fleet.audit.report_figures import (
-    MOST_BRIDGES,
-    MOST_SILENCES,
-    EventFigures,
-    Foremost,
-    TimeRange,
-    bridge_badness,
-    count_lines,
-    line_counts,
-    shown_hosts,
-    shown_incidents,
-    silence_length,
-    time_range,
-)
+from activemq_fleet.audit.report_figures import EventFigures, LineFigures, Picture, TimeRange, shown_hosts, time_range
 from activemq_fleet.audit.result import Counts, Gap, Result, audit_outcome
 from activemq_fleet.reports import audit_report
 from activemq_fleet.spark.datasets import Output, read_text
-from activemq_fleet.spark.deliveries import JudgedDeliveries, judge_deliveries, read_journals
+from activemq_fleet.spark.deliveries import judge_deliveries, read_journals
 from activemq_fleet.spark.event_cache import EventCache
 from activemq_fleet.spark.incidents import FoundIncidents, find_incidents
 from activemq_fleet.spark.inputs import Host, Inputs, input_summary, list_inputs, with_inventory_hosts
@@ -137,19 +122,22 @@ def write_audit(
     with phase("finding incidents"):
         journals = read_journals(spark, output, inputs)
         horizons = _horizons(inputs, logs, journals.last) if is_growing else None
-        incidents = find_incidents(output, inputs, logs, journals.connections, skew, horizons)
-    moments = [at for one in incidents.shown for at in (one.began, one.ended)]
+        found = find_incidents(output, inputs, logs, journals.connections, skew, horizons)
+    moments = [at for one in found.incidents.shown for at in (one.began, one.ended)]
     times = time_range([one for log in logs for one in log.times], [*moments, journals.first, journals.last])
     with phase("settling events"):
-        deliveries = judge_deliveries(output, journals, times, horizons)
+        events, missing = judge_deliveries(output, journals, times, horizons)
     with phase("writing the report"):
         names: dict[str, list[str]] = {}
         for file in inputs.of_kind("log"):
             names.setdefault(file.host, []).append(file.file)
-        gaps = [*absent, *log_gaps(logs, names), *journal_gaps(deliveries.gaps, journals.files)]
-        counts = _counts(output, logs, incidents, deliveries.events)
+        gaps = [*absent, *log_gaps(logs, names), *journal_gaps(missing, journals.files)]
+        counts = _counts(output, logs, found, events)
         result = Result(audit_outcome(gaps, counts), input_summary(inputs), tuple(gaps), counts, output.path)
-        picture = _picture(output, inputs, times, incidents, deliveries)
+        pair_of, group_of = ({name: getattr(inputs.hosts[name], key) for name in names} for key in ("pair", "group"))
+        hosts, hosts_left = shown_hosts(pair_of, group_of, found.spans, found.incidents.shown)
+        lines = _lines(output, times)
+        picture = Picture(times, found.incidents, hosts, hosts_left, found.bridges, lines, events)
         output.write_text("audit.json", json.dumps(result.to_dict(), indent=2, ensure_ascii=False) + "\n")
         output.write_text("report.html", audit_report(result, picture))
     return result
@@ -164,7 +152,7 @@ def _horizons(inputs: Inputs, logs: Sequence[LogFileSummary], of_journals: datet
     return Horizons(last, of_journals)
 
 
-def _counts(output: Output, logs: Sequence[LogFileSummary], incidents: FoundIncidents, events: EventFigures) -> Counts:
+def _counts(output: Output, logs: Sequence[LogFileSummary], found: FoundIncidents, events: EventFigures) -> Counts:
     def by_name(counter: Mapping[str, int]) -> dict[str, int]:
         return dict(sorted(counter.items()))
 
@@ -172,58 +160,28 @@ def _counts(output: Output, logs: Sequence[LogFileSummary], incidents: FoundInci
         events=output.rows["events"],
         unknown=sum(log.unknown for log in logs),
         unread=sum(log.unread for log in logs),
-        incidents=by_name(incidents.counts),
-        planned=incidents.planned,
-        bridges=by_name(incidents.bridge_counts),
+        incidents=by_name(found.incidents.counts),
+        planned=found.incidents.planned,
+        bridges=by_name(found.bridges.counts),
         messages=by_name(events.messages),
         deliveries=by_name(events.deliveries),
     )
 
 
-def _picture(
-    output: Output, inputs: Inputs, times: TimeRange, incidents: FoundIncidents, deliveries: JudgedDeliveries
-) -> Picture:
-    """Return what the report shows: little, whatever the fleet's size."""
-    logs = {file.host for file in inputs.of_kind("log")}
-    hosts, hosts_left = shown_hosts(
-        {name: inputs.hosts[name].pair for name in logs},
-        {name: inputs.hosts[name].group for name in logs},
-        incidents.spans,
-        incidents.shown,
-    )
-    bridges = Foremost(MOST_BRIDGES + 1, bridge_badness)
-    bridges.add(*incidents.bridges)
-    silences = Foremost(MOST_SILENCES, silence_length)
-    silences.add(*deliveries.silences)
-    return Picture(
-        began=times.began,
-        ended=times.ended,
-        incidents=shown_incidents(incidents.shown),
-        incidents_left=incidents.counts.total() - len(incidents.shown),
-        hosts=hosts,
-        hosts_left=hosts_left,
-        bridges=bridges.in_order()[:MOST_BRIDGES],
-        more_bridges=len(incidents.bridges) > MOST_BRIDGES,
-        lines=line_counts(_lines(output, times), times),
-        slices=deliveries.events.slices,
-        latency=deliveries.events.latency,
-        silences=silences.in_order() if deliveries.events.messages else [],
-        events=deliveries.events.worst.in_order(),
-    )
+def _lines(output: Output, times: TimeRange) -> LineFigures:
+    """Return the figures of all log lines that have a time."""
 
-
-def _lines(output: Output, times: TimeRange) -> Counter[tuple[int, str]]:
-    """Return the numbers of log lines by slice of time and level."""
-
-    def count(batches: Batches) -> Iterator[Counter[tuple[int, str]]]:
-        counts: Counter[tuple[int, str]] = Counter()
+    def count(batches: Batches) -> Iterator[LineFigures]:
+        figures = LineFigures(times)
         for batch in batches:
-            counts += count_lines(batch.column("time"), batch.column("level"), times)
-        yield counts
+            figures.add(batch)
+        yield figures
 
-    lines = output.read_written("events").where("time IS NOT NULL").select("time", "level")
-    found, _ = output.write_results(lines.mapInArrow, count, [])
-    return sum(found, Counter())
+    lines = output.read_written("events").where("time IS NOT NULL").select(*LineFigures.COLUMNS)
+    figures = LineFigures(times)
+    for one in output.write_results(lines.mapInArrow, count, [])[0]:
+        figures.merge(one)
+    return figures
 
 
 def shuffle_settings(spark: SparkSession, inputs: Inputs) -> dict[str, str]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
+from activemq_fleet.audit.aggregates import Foremost
 from activemq_fleet.audit.deliveries import Judge
 from activemq_fleet.audit.event_records import events_of
 from activemq_fleet.audit.finality import Horizons
@@ -29,9 +30,8 @@ from activemq_fleet.audit.journals import (
     SubscriptionChange,
     without_journal,
 )
-from activemq_fleet.audit.picture import Silence
 from activemq_fleet.audit.reached_ranges import Reach, Subscriber, reached_ranges, subscribers_of
-from activemq_fleet.audit.report_figures import EventFigures, Foremost, TimeRange
+from activemq_fleet.audit.report_figures import EventFigures, Silence, TimeRange
 from activemq_fleet.audit.verdict_passes import found_in_order, judged_events, merged_reach, placed_lines
 from activemq_fleet.spark.datasets import Output
 from activemq_fleet.spark.inputs import Inputs, read_binary_files
@@ -63,15 +63,6 @@ class ReadJournals:
         return max((one.last for one in self.files if one.last is not None), default=None)
 
 
-@dataclass(slots=True)
-class JudgedDeliveries:
-    """Figures of all events, the first gaps of journals, and the longest silences of each subscriber."""
-
-    events: EventFigures
-    gaps: list[JournalGap] = field(default_factory=list)
-    silences: list[Silence] = field(default_factory=list)
-
-
 def read_journals(spark: SparkSession, output: Output, inputs: Inputs) -> ReadJournals:
     """Return what the files of journals hold. A file above LARGEST_JOURNAL_FILE is not read, which its summary says."""
     journals = inputs.of_kind("journal")
@@ -87,22 +78,22 @@ def read_journals(spark: SparkSession, output: Output, inputs: Inputs) -> ReadJo
 
 def judge_deliveries(
     output: Output, journals: ReadJournals, times: TimeRange, horizons: Horizons | None
-) -> JudgedDeliveries:
-    """Write the datasets ``deliveries`` and ``messages``, and return what the report shows of them.
+) -> tuple[EventFigures, list[JournalGap]]:
+    """Write the datasets ``deliveries`` and ``messages``; return the figures of all events, and the journals' gaps.
 
     ``times`` is the report's time line; ``horizons``: until when the evidence goes, None where all rows are final.
     """
-    judged = JudgedDeliveries(EventFigures(times))
+    events = EventFigures(times)
     epochs, received = epochs_of_files(journals.files)
-    judged.gaps += without_journal(received, epochs)
+    gaps = list(without_journal(received, epochs))
     if journals.contents is None:
         for name in ("deliveries", "messages"):
             output.write_no_rows(name)
-        return judged
+        return events, gaps
     lines = by_key(journals.contents.mapInArrow(as_objects(partial(_lines, epochs=epochs)), OBJECTS_DDL))
     found, records = output.write_results(lines.mapInArrow, partial(_in_order, epochs=epochs), [], keep=True)
-    judged.gaps += [one for one in found if isinstance(one, JournalGap)]
-    judged.silences += [one for one in found if isinstance(one, Silence)]
+    gaps += [one for one in found if isinstance(one, JournalGap)]
+    events.silences.add(*(one for one in found if isinstance(one, Silence)))
     missing = {one.agent: one.records for one in found if isinstance(one, MissingRecords)}
     subscribers = subscribers_of(one for one in found if isinstance(one, SubscriptionChange))
     by_event = output.keep(by_key(records))
@@ -111,8 +102,8 @@ def judge_deliveries(
     task = partial(_judge, judge=judge, times=times, horizons=horizons)
     figures, _ = output.write_results(by_event.mapInArrow, task, ["deliveries", "messages"])
     for one in figures:
-        judged.events.merge(one)
-    return judged
+        events.merge(one)
+    return events, gaps
 
 
 def _files(batches: Batches) -> Iterator[tuple[str, str, memoryview]]:
@@ -167,4 +158,4 @@ def _judge(
         if event.outcome:
             row = {**event.outcome._asdict(), "by": event.outcome.handled_by, "final": event.is_final}
             yield DatasetRows("messages", row)
-    yield figures.close()
+    yield figures

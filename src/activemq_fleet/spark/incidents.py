@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as sf
 
-from activemq_fleet.audit.evidence import ConnectionLoss, Incident, LogEvidence, LoggedPeriod, PairNode
+from activemq_fleet.audit.evidence import ConnectionLoss, LogEvidence, LoggedPeriod, PairNode
 from activemq_fleet.audit.finality import Horizons
 from activemq_fleet.audit.log_evidence import KINDS, TEXT
 from activemq_fleet.audit.log_summaries import LogFileSummary
@@ -25,14 +24,7 @@ from activemq_fleet.audit.pair_findings import (
     logged_periods,
     lost_pair,
 )
-from activemq_fleet.audit.picture import ShownBridge
-from activemq_fleet.audit.report_figures import (
-    MOST_INCIDENTS,
-    Foremost,
-    bridge_state,
-    incident_gravity,
-    shown_bridges,
-)
+from activemq_fleet.audit.report_figures import BridgeFigures, IncidentFigures
 from activemq_fleet.audit.state_spans import Span
 from activemq_fleet.spark.datasets import Output
 from activemq_fleet.spark.inputs import Inputs
@@ -71,23 +63,16 @@ class _PairSummary:
     names: dict[str, set[str]]
     reporting_names: set[str]
     spans: list[Span]
-    bridges: list[ShownBridge]
-    bridge_counts: Counter[str]
+    bridges: BridgeFigures
 
 
 @dataclass(slots=True)
 class FoundIncidents:
-    """Numbers of incidents by kind, of planned ones, and of bridges by state; and what the report may show of them.
+    """Figures of all incidents and bridges, and the states of all hosts over time."""
 
-    ``shown`` are the gravest incidents, ``spans`` the states of all hosts, ``bridges`` all links.
-    """
-
-    counts: Counter[str] = field(default_factory=Counter)
-    planned: int = 0
-    shown: list[Incident] = field(default_factory=list)
+    incidents: IncidentFigures = field(default_factory=IncidentFigures)
+    bridges: BridgeFigures = field(default_factory=BridgeFigures)
     spans: list[Span] = field(default_factory=list)
-    bridges: list[ShownBridge] = field(default_factory=list)
-    bridge_counts: Counter[str] = field(default_factory=Counter)
 
 
 def find_incidents(
@@ -119,17 +104,13 @@ def find_incidents(
         witnessed = witnessed.unionByName(connections)
     reporting = frozenset(name for pair in pairs for name in pair.reporting_names)
     task = partial(_find_incidents, fleet=fleet, skew=skew, reporting=reporting)
-    found, _ = output.write_results(by_key(witnessed).mapInArrow, task, ["incidents"])
-    gravest = Foremost(MOST_INCIDENTS, incident_gravity)
-    gravest.add(*(incident for one in found for incident in one.shown))
-    return FoundIncidents(
-        counts=sum((one.counts for one in found), Counter()),
-        planned=sum(one.planned for one in found),
-        shown=gravest.in_order(),
-        spans=[span for pair in pairs for span in pair.spans],
-        bridges=[bridge for pair in pairs for bridge in pair.bridges],
-        bridge_counts=sum((pair.bridge_counts for pair in pairs), Counter()),
-    )
+    figures, _ = output.write_results(by_key(witnessed).mapInArrow, task, ["incidents"])
+    found = FoundIncidents(spans=[span for pair in pairs for span in pair.spans])
+    for one in figures:
+        found.incidents.merge(one)
+    for pair in pairs:
+        found.bridges.merge(pair.bridges)
+    return found
 
 
 def _fleet(inputs: Inputs, horizons: Horizons | None) -> _Fleet:
@@ -175,9 +156,9 @@ def _find_in_logs(batches: Batches, *, fleet: _Fleet) -> Iterator[DatasetRows | 
         for bridge in found.bridges:
             row = _row("bridges", bridge) | {"final": fleet.is_final(bridge.ended, [bridge.host])}
             yield DatasetRows("bridges", row)
-        counts = Counter(map(bridge_state, found.bridges))
-        bridges = list(shown_bridges(found.bridges))
-        yield _PairSummary(found.names, found.reporting_names, found.spans, bridges, counts)
+        bridges = BridgeFigures()
+        bridges.add(found.bridges)
+        yield _PairSummary(found.names, found.reporting_names, found.spans, bridges)
         yield from (Keyed(_ANY_PAIR, loss) for loss in found.losses)
         yield Keyed(pair, replace(found, bridges=[], spans=[], names={}))
 
@@ -195,8 +176,8 @@ def _address_losses(batches: Batches, *, hosts_by_name: Mapping[str, set[str]], 
 
 def _find_incidents(
     batches: Batches, *, fleet: _Fleet, skew: timedelta, reporting: frozenset[str]
-) -> Iterator[DatasetRows | FoundIncidents]:
-    found, gravest = FoundIncidents(), Foremost(MOST_INCIDENTS, incident_gravity)
+) -> Iterator[DatasetRows | IncidentFigures]:
+    figures = IncidentFigures()
     for pair, objects in groupby(from_objects(batches), key=lambda one: one.key):
         findings, witnesses = findings_of_logs(fleet.nodes.get(pair, ()), ()), list[Any]()
         for one in objects:
@@ -209,11 +190,8 @@ def _find_incidents(
             is_final = fleet.is_final(incident.ended, fleet.hosts.get(incident.pair or incident.host, ()))
             row = _row("incidents", incident) | {"incident": incident.id, "final": is_final}
             yield DatasetRows("incidents", row)
-            found.counts[incident.kind] += 1
-            found.planned += incident.planned
-            gravest.add(incident)
-    found.shown = gravest.in_order()
-    yield found
+            figures.add(incident)
+    yield figures
 
 
 def _row(dataset: str, found: object) -> dict[str, Any]:

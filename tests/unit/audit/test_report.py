@@ -5,24 +5,27 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+import pyarrow as pa
 import pytest
 
+from activemq_fleet.audit.aggregates import Durations
 from activemq_fleet.audit.deliveries import Outcome
 from activemq_fleet.audit.evidence import Incident
-from activemq_fleet.audit.picture import (
-    DeliverySlice,
-    Latency,
-    LineCounts,
+from activemq_fleet.audit.report_figures import (
+    BridgeFigures,
+    EventFigures,
+    IncidentFigures,
+    LineFigures,
     Picture,
     ShownBridge,
     ShownHost,
     Silence,
-    latency_of,
+    TimeRange,
 )
 from activemq_fleet.audit.result import Counts, Gap, InputSummary, Result, audit_outcome, headline
 from activemq_fleet.audit.state_spans import Span
 from activemq_fleet.reports import audit_report
-from tests.unit.html_pages import Page, assert_whole_and_obeys_nothing, with_evil_texts
+from tests.unit.html_pages import EVIL, Page, assert_whole_and_obeys_nothing, with_evil_texts
 
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 
@@ -50,22 +53,23 @@ def incident(number: int = 1, kind: str = "takeover", text: str = "a was killed"
     return Incident(**known)  # type: ignore[arg-type]
 
 
-def picture(text: str = "x", hosts: int = 1, incidents: int = 1) -> Picture:
-    return Picture(
-        began=NOON,
-        ended=after(90),
-        incidents=[incident(number, text=text) for number in range(incidents)],
-        hosts=[
-            ShownHost(f"h{number}-{text}", f"p{number // 2}-{text}", (Span(f"h{number}", "active", NOON, None),))
-            for number in range(hosts)
-        ],
-        bridges=[ShownBridge(f"h-{text}", f"l-{text}", (text,), "out", 2, 1, 3, "down", text, 6.2)],
-        lines=[LineCounts(NOON, 10, 2, 1)],
-        slices=[DeliverySlice(after(1), 100, 0.01, 0.2)],
-        latency=Latency({3: 100, 12: 1}, 0.01, 0.2, 4.2, 1),
-        silences=[Silence(f"s-{text}", after(40), 4.2)],
-        events=[Outcome(f"e-{text}", f"t-{text}", "lost", text, None, None, [])],
-    )
+def picture(text: str = "x", hosts: int = 1, incidents: int = 1, seconds: float = 90) -> Picture:
+    times = TimeRange(NOON, after(seconds))
+    found, bridges, lines, events = IncidentFigures(), BridgeFigures(), LineFigures(times), EventFigures(times)
+    for number in range(incidents):
+        found.add(incident(number, text=text))
+    bridges.links.add(ShownBridge(f"h-{text}", f"l-{text}", (text,), "out", 2, 1, 3, "down", text, 6.2))
+    logged = {"time": pa.array([NOON] * 3, pa.timestamp("us", "UTC")), "level": pa.array(["INFO", "WARN", "ERROR"])}
+    lines.add(pa.RecordBatch.from_pydict(logged))
+    for number in range(100):
+        handled = after(1 + 0.002 * number)
+        events.add(Outcome(f"d-{number}", "t", "delivered", "handled", after(1), handled, ["s"]), [])
+    events.add(Outcome("b", "t", "delivered", "handled", after(3), after(2), ["s"]), [])
+    events.add(Outcome(f"e-{text}", f"t-{text}", "lost", text, None, None, []), [])
+    events.silences.add(Silence(f"s-{text}", after(40), 4.2))
+    names = [f"h{number}-{text}" for number in range(hosts)]
+    shown = [ShownHost(name, f"p{n // 2}-{text}", (Span(name, "active", NOON, None),)) for n, name in enumerate(names)]
+    return Picture(times, found, shown, 0, bridges, lines, events)
 
 
 def result(text: str = "x", **messages: int) -> Result:
@@ -81,9 +85,10 @@ def test_its_elements_nest_and_it_needs_nothing_else() -> None:
 
 
 def test_no_text_of_strangers_is_obeyed() -> None:
-    text = audit_report(
-        with_evil_texts(result(), kept=["verdict"]), with_evil_texts(picture(hosts=2, incidents=2), kept=["state"])
-    )
+    evil = picture(EVIL, hosts=2)
+    evil.incidents.add(with_evil_texts(incident(2), kept=["kind"]))
+
+    text = audit_report(with_evil_texts(result(), kept=["verdict"]), evil)
 
     assert_whole_and_obeys_nothing(text)
     assert text.count("&lt;script&gt;") > 30
@@ -91,7 +96,7 @@ def test_no_text_of_strangers_is_obeyed() -> None:
 
 
 def test_the_last_time_below_a_chart_has_room() -> None:
-    days = Page(audit_report(result(), replace(picture(), ended=after(2 * 86400))))
+    days = Page(audit_report(result(), picture(seconds=2 * 86400)))
 
     places = [float(one["x"] or 0) for one in days.elements("text", "small") if one["text-anchor"] == "middle"]
     assert 900 < max(places) <= 1000 - 36  # half of "03 Mar 12:00" is 36 wide
@@ -120,14 +125,12 @@ def test_what_is_missing_is_said_at_the_top() -> None:
 
 def test_a_report_of_the_largest_fleet_stays_small() -> None:
     spans = tuple(Span("h" * 60, "active" if n % 2 else "standby", after(n), after(n + 1)) for n in range(80))
-    big = picture("x" * 200, incidents=300)
+    big = picture("x" * 200, incidents=300, seconds=240)
+    for number in range(240):
+        big.events.add(Outcome("e", "t", "delivered", "handled", NOON, after(number), ["s"]), [])
+        big.bridges.links.add(*big.bridges.links.in_order()[:1])
     hosts = [ShownHost(f"host-{n}.example.com", f"p{n // 2}", spans) for n in range(160)]
-    slices = [DeliverySlice(after(n), 9, 0.1, 0.2) for n in range(240)]
-    bridges = list(big.bridges) * 200
-
-    full = Picture(**{name: getattr(big, name) for name in Picture.__slots__} | {
-        "hosts": hosts, "slices": slices, "bridges": bridges,
-    })  # fmt: skip
+    full = replace(big, hosts=hosts)
 
     assert len(audit_report(result(), full)) < 3_000_000
 
@@ -140,9 +143,12 @@ def test_the_headline_tells_of_losses_first() -> None:
 
 
 def test_a_report_of_nothing_can_be_drawn() -> None:
+    times = TimeRange(NOON, after(1))
+    hosts: list[ShownHost] = []
+    picture = Picture(times, IncidentFigures(), hosts, 0, BridgeFigures(), LineFigures(times), EventFigures(times))
     nothing = Result("clean", InputSummary("file:/x", 1, 1, 0, 1), (), Counts(), "out")
 
-    assert Page(audit_report(nothing, Picture(NOON, after(1)))).open == []
+    assert Page(audit_report(nothing, picture)).open == []
 
 
 @pytest.mark.parametrize(
@@ -170,7 +176,26 @@ def test_the_verdict_is_clean_only_where_nothing_can_be_hidden(
 
 
 def test_the_time_that_events_took_comes_from_counts() -> None:
-    found = latency_of([(24, 50, 0.008), (32, 49, 0.016), (96, 1, 4.1), (None, 2, -0.1)])
+    found = Durations()
+    for count, seconds in ((50, 0.008), (49, 0.016), (1, 4.1), (2, -0.1)):
+        for _ in range(count):
+            found.add(seconds)
 
-    assert (found.median, found.most, found.longest, found.backwards) == (0.008, 0.016, 4.1, 2)
+    assert ([found.quantile(share) for share in (0.5, 0.99, 1)], found.backwards) == ([0.008, 0.016, 4.1], 2)
     assert found.counts == {3: 50, 4: 49, 12: 1}
+
+
+def test_figures_of_parts_of_the_events_add_up_to_those_of_all() -> None:
+    one, other, both = (EventFigures(TimeRange(NOON, after(90))) for _ in range(3))
+    for number in range(200):
+        handled = after(number * 0.45) if number % 7 else None
+        outcome = Outcome(f"{number}", "t", "stuck" if number % 5 else "delivered", "", after(0), handled, [])
+        for figures in (one if number % 3 else other, both):
+            figures.add(outcome, [])
+    one.merge(other)
+
+    assert (one.messages, one.worst.in_order(), one.worst.left) == (both.messages, both.worst.in_order(), 100)
+    assert [(n.began, n.handled, n.took.counts) for n in one.slices] == [
+        (n.began, n.handled, n.took.counts) for n in both.slices
+    ]
+    assert one.took.quantile(0.5) == both.took.quantile(0.5)

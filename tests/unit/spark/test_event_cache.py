@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from activemq_fleet.audit.aggregates import Sample
 from activemq_fleet.audit.log_summaries import LogFileSummary
-from activemq_fleet.audit.samples import Sample
 from activemq_fleet.spark.event_cache import EventCache, file_fingerprints, has_replaced_files, host_fingerprint
 from activemq_fleet.spark.inputs import Host
 from activemq_fleet.spark.task_results import WrittenPart
