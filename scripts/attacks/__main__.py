@@ -100,7 +100,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--forms", nargs="+", default=list(FORMS), choices=list(FORMS))
     parser.add_argument("--times", type=int, default=len(FORMS), help="attacks on each release, the forms in turn")
     parser.add_argument("--megabytes", type=int, default=10, help="what the store holds beforehand, messages of 1 kB")
-    parser.add_argument("--heap", default="512m")
+    parser.add_argument("--heap", default="256m", help="of each broker")
     parser.add_argument("--jobs", type=int, default=2, help="attacks at once")
     parser.add_argument("--keep", action="store_true", help="leave the lab of a damaged store where it is")
     options = parser.parse_args(arguments)

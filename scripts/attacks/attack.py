@@ -86,7 +86,7 @@ def carry_out(attack: Attack, parent: Path, heap: str, *, keep: bool) -> Result:
     result = Result()
     directory = Path(tempfile.mkdtemp(prefix="attack-", dir=parent))
     try:
-        with Lab.open(_inventory(directory, attack, heap), directory / "lab") as lab:
+        with Lab.open(_inventory(directory, attack), directory / "lab", heap=heap) as lab:
             _attack(lab, attack, result)
     except Exception as error:  # noqa: BLE001 - whatever went wrong is the result of this attack, and the next one runs
         result.problem = f"{type(error).__name__}: {error}"
@@ -183,14 +183,13 @@ def _old_generations(store: SharedStore) -> set[int]:
     return {number for number in store.generations_by_number() if highest and number < highest.number}
 
 
-def _inventory(directory: Path, attack: Attack, heap: str) -> Path:
+def _inventory(directory: Path, attack: Attack) -> Path:
     length = {"journalMaxFileLength": f"{max(1, attack.megabytes // _JOURNAL_FILES)}mb"}
     attributes = length | _KAHADB | (_COMPACTION if tuple(map(int, attack.release.split("."))) >= (5, 14) else {})
     text = " ".join(f"{name}='{value}'" for name, value in attributes.items())
     content = {
         "activemq_release": attack.release,
         "activemq_fence": attack.fence,
-        "activemq_heap": heap,
         "activemq_network_username": "network",
         "activemq_network_password": "s3cret-network",
         "activemq_xml_fragments": [{"xml": f"<persistenceAdapter><kahaDB {text}/></persistenceAdapter>"}],

@@ -57,8 +57,10 @@ class Lab:
         sources: Sequence[str] = (),
         claims: PortReservations | None = None,
         progress: Progress | None = None,
+        heap: str = loopback_overlay.HEAP,
     ) -> None:
         self._layout = layout
+        self._heap = heap
         self._sources = tuple(sources)
         self._read = read
         self._claims = claims or PortReservations()
@@ -74,11 +76,13 @@ class Lab:
         vault_ids: Sequence[str] = (),
         vault_password_files: Sequence[str] = (),
         progress: Progress | None = None,
+        heap: str = loopback_overlay.HEAP,
     ) -> Self:
         """Return the lab of an inventory; nothing is read or written yet.
 
         ``directory`` is by default one below the user's state directory, always the same for the same inventory.
-        ``progress`` is called with one line for each step.
+        ``progress`` is called with one line for each step. ``heap`` is that of each broker: the inventory's is for a
+        machine of its own.
         """
         named = [sources] if isinstance(sources, str | Path) else list(sources)
         texts = [str(source) for source in named]
@@ -88,7 +92,7 @@ class Lab:
                 texts, extra_vars=extra_vars, vault_ids=vault_ids, vault_password_files=vault_password_files
             )
 
-        return cls(layout_for(texts, directory), read, sources=resolve_sources(texts), progress=progress)
+        return cls(layout_for(texts, directory), read, sources=resolve_sources(texts), progress=progress, heap=heap)
 
     def __enter__(self) -> Self:
         return self
@@ -402,7 +406,7 @@ class Lab:
     def _prepare(self) -> tuple[Substitution, ...]:
         if self._read is None:
             raise LabError(f"{self._layout.directory}: no inventory was named")
-        _, substitutions = prepare(self._layout, self._read(), self._claims, self._progress, self._sources)
+        _, substitutions = prepare(self._layout, self._read(), self._claims, self._progress, self._sources, self._heap)
         self._forget()
         return substitutions
 

@@ -100,13 +100,15 @@ def assign_addresses(fleet: Fleet, block: int, known: Mapping[str, str] | None =
     return {broker.host: by_address[broker.address] for broker in fleet.brokers}
 
 
-def overlay(fleet: Fleet, hosts: Variables, layout: Layout, state: LabState) -> dict[str, dict[str, Any]]:
+def overlay(
+    fleet: Fleet, hosts: Variables, layout: Layout, state: LabState, heap: str = HEAP
+) -> dict[str, dict[str, Any]]:
     """Return the variables that a lab sets in place of the inventory's, by host of each broker and agent.
 
     Raises LabError for settings that a lab cannot run, such as a database lease.
     """
     ports = _multicast_ports(fleet, state.block)
-    found = {broker.host: _broker(broker, hosts[broker.host], layout, state, ports) for broker in fleet.brokers}
+    found = {broker.host: _broker(broker, hosts[broker.host], layout, state, ports, heap) for broker in fleet.brokers}
     for agent in fleet.agents:
         found[agent.host] = found.get(agent.host, {}) | _agent(agent, layout)
     for host, own in found.items():
@@ -174,7 +176,7 @@ def fleet_for_clients(fleet: Fleet, addresses: Mapping[str, str]) -> Fleet:
 
 
 def _broker(
-    broker: Broker, variables: Mapping[str, Any], layout: Layout, state: LabState, ports: Mapping[str, int]
+    broker: Broker, variables: Mapping[str, Any], layout: Layout, state: LabState, ports: Mapping[str, int], heap: str
 ) -> dict[str, Any]:
     settings, address = broker.settings, state.addresses[broker.host]
     instance = layout.base(broker.host) / settings.instance
@@ -192,7 +194,7 @@ def _broker(
         "activemq_user": getpass.getuser(),
         "activemq_home": software.home,
         "activemq_base": str(layout.base(broker.host)),
-        "activemq_heap": HEAP,
+        "activemq_heap": heap,
         "activemq_java_options": [
             *filter(_OWN_PROPERTIES.fullmatch, settings.java_options),
             *_JVM,

@@ -74,7 +74,12 @@ def load(layout: Layout) -> LabState | None:
 
 
 def prepare(
-    layout: Layout, data: InventoryData, claims: PortReservations, progress: Progress, sources: Sequence[str] = ()
+    layout: Layout,
+    data: InventoryData,
+    claims: PortReservations,
+    progress: Progress,
+    sources: Sequence[str] = (),
+    heap: str = over.HEAP,
 ) -> tuple[LabState, tuple[Substitution, ...]]:
     """Make a lab from an inventory: fetch software, assign addresses, and write the files that Ansible reads.
 
@@ -95,7 +100,7 @@ def prepare(
     seed = before.seed if before else secrets.token_hex(16)
     addresses = over.assign_addresses(fleet, block, before.addresses if before else None)
     state = LabState(block, seed, str(executable), addresses, software, dict(data.groups), {}, list(sources))
-    own = over.overlay(fleet, data.hosts, layout, state)
+    own = over.overlay(fleet, data.hosts, layout, state, heap)
     state = replace(state, hosts=over.apply_overlay(data.hosts, own))
     _write(layout, state, own)
     return state, over.list_substitutions(data.hosts, own)

@@ -1,0 +1,143 @@
+"""Times the take-overs of a pair with a shared store, with a fence and without, by release and size of the store.
+
+python -m scripts.attacks.takeovers --results FILE
+
+Each combination is a drill of its own lab under load (``lab drill``), and one line of FILE: what is there is not
+measured again, so a run that was interrupted goes on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from activemq_fleet.errors import FleetError
+from activemq_fleet.host.timeouts import READY
+from activemq_fleet.lab import Lab
+from activemq_fleet.lab.drill import DrillOptions, drill
+from scripts.attacks.clients import fill
+
+_HOSTS = ("store-mq01-a.example.com", "store-mq01-b.example.com")
+_PAIR = "store-mq01"
+
+
+@dataclass(frozen=True)
+class Drill:
+    """One drill: ``kills`` of the active node of a pair of ``release``, whose store holds ``megabytes`` beforehand."""
+
+    release: str
+    megabytes: int
+    fence: str
+    kills: int
+
+    @property
+    def name(self) -> str:
+        """A name that no other drill has."""
+        return f"{self.release}/{self.megabytes}mb/{self.fence}/{self.kills}"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the drills that the results do not have yet, print the table of all; return 1 where events were lost."""
+    options = _options(arguments)
+    options.results.parent.mkdir(parents=True, exist_ok=True)
+    known = {row["name"] for row in _rows(options.results)}
+    for one in drills(options):
+        if one.name not in known:
+            row = {"name": one.name, **asdict(one), **_measure(one, options), "at": time.time()}
+            with options.results.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(row) + "\n")
+            print(json.dumps(row), flush=True)
+    rows = list(_rows(options.results))
+    print("\n".join(table(rows)))
+    return int(any(row["lost"] for row in rows))
+
+
+def drills(options: argparse.Namespace) -> Iterator[Drill]:
+    """Yield the drills of a run, of each release and size one with each fence, one after the other."""
+    for megabytes, release, fence in itertools.product(options.megabytes, options.releases, options.fence):
+        yield Drill(release, megabytes, fence, options.kills)
+
+
+def table(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """Return the results as a Markdown table: seconds from the kill until the other node's log says it is started."""
+    lines = [
+        "| release | store | fence | kills | take-over, median | longest | silence, median | accepted | lost |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for row in sorted(rows, key=lambda row: (row["megabytes"], row["release"], row["fence"], row["kills"])):
+        times = f"{_median(row['takeovers'])} | {max(row['takeovers'], default=0):.2f} s | {_median(row['silences'])}"
+        head = f"| {row['release']} | {row['megabytes']} MB | {row['fence']} | {len(row['takeovers'])}"
+        lines.append(f"{head} | {times} | {row['accepted']} | {row['lost']} |")
+    return lines
+
+
+def _median(seconds: Sequence[float]) -> str:
+    return f"{median(seconds):.2f} s" if seconds else ""
+
+
+def _measure(one: Drill, options: argparse.Namespace) -> dict[str, Any]:
+    directory = Path(tempfile.mkdtemp(prefix="takeovers-", dir=options.directory))
+    try:
+        with Lab.open(_inventory(directory, one), directory / "lab", heap=options.heap) as lab:
+            lab.up(timeout=READY)
+            active = lab.wait_active(_PAIR, READY)
+            fill(lab.addresses(active, "stomp")[0], lab.credentials(_PAIR), one.megabytes)
+            result = drill(lab, DrillOptions(faults=one.kills, rate=options.rate, seed=1, patience=READY))
+    except FleetError as error:
+        return {"takeovers": [], "silences": [], "accepted": 0, "lost": 0, "verdict": "error", "reasons": [str(error)]}
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+    return {
+        "takeovers": [fault.takeover for fault in result.counted if fault.takeover is not None],
+        "silences": [fault.silence for fault in result.counted if fault.silence is not None],
+        "accepted": result.total("accepted"),
+        "lost": result.total("lost"),
+        "verdict": result.verdict,
+        "reasons": list(result.reasons),
+    }
+
+
+def _inventory(directory: Path, one: Drill) -> Path:
+    content = {
+        "activemq_release": one.release,
+        "activemq_fence": one.fence,
+        "activemq_network_username": "network",
+        "activemq_network_password": "s3cret-network",
+    }
+    path = directory / "hosts.yml"
+    path.write_text(json.dumps({"all": {"hosts": {host: {} for host in _HOSTS}, "vars": content}}), encoding="utf-8")
+    return path
+
+
+def _rows(path: Path) -> Iterator[dict[str, Any]]:
+    if path.exists():
+        yield from map(json.loads, path.read_text(encoding="utf-8").splitlines())
+
+
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m scripts.attacks.takeovers", description=__doc__.partition("\n")[0])
+    parser.add_argument("--results", type=Path, default=Path("build/attacks/takeovers.jsonl"))
+    parser.add_argument("--directory", type=Path, help="where the labs are, on the file system to be measured")
+    parser.add_argument("--fence", nargs="+", default=["guard", "none"], choices=["guard", "none"])
+    parser.add_argument("--releases", nargs="+", default=["5.5.1", "5.8.0", "5.11.4", "5.18.3", "6.3.1"])
+    parser.add_argument("--megabytes", type=int, nargs="+", default=[10], help="sizes of stores, messages of 1 kB")
+    parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--rate", type=float, default=100.0, help="events a second")
+    parser.add_argument("--heap", default="256m", help="of each broker")
+    options = parser.parse_args(arguments)
+    options.directory = (options.directory or options.results.parent).resolve()
+    return options
+
+
+if __name__ == "__main__":
+    sys.exit(main())
