@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from activemq_fleet.errors import InputError, ReleaseError, SettingsError
 from activemq_fleet.topology import build_fleet, home_pair
-from activemq_fleet.topology.links import _furthest, _reach
+from activemq_fleet.topology.links import _furthest, hops_from
 from tests.unit.fleets import NETWORK, fleet, hosts
 
 
@@ -315,4 +315,4 @@ def test_the_longest_way_is_that_of_a_search_from_each_unit(data: st.DataObject)
     onward = tuple(tuple(data.draw(st.lists(units, unique=True, max_size=3))) for _ in range(number))
     named = {str(unit): {str(target) for target in targets} for unit, targets in enumerate(onward)}
 
-    assert _furthest(onward) == max(max(_reach(unit, named).values()) for unit in named)
+    assert _furthest(onward) == max(max(hops_from(unit, named).values()) for unit in named)

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from activemq_fleet.findings import Severity
 from activemq_fleet.lint.bridges_options import from_option
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
-from activemq_fleet.lint.uri import Uri
+from activemq_fleet.lint.uri import Uri, has_placeholder
 
-if TYPE_CHECKING:
-    from activemq_fleet.findings import Severity
-
-_UNKNOWN = re.compile(r"[$#]\{")
 # What the names of the two nodes of a pair differ in, and nothing else.
 _ROLE = re.compile(r"(?:master|slave|primary|secondary|standby|backup|active|passive)|(?<=[-_.\d])[ab]$", re.IGNORECASE)
 
@@ -36,7 +32,7 @@ def masterslave_with_one_uri(link: Element) -> Iterator[Problem]:
         <networkConnector name="south" uri="masterslave:(tcp://south-a:61616,tcp://south-b:61616)"/>
     """
     for found in link.uri().find("masterslave"):
-        if len(found.parts) < 2 and not _UNKNOWN.search(found.text):
+        if len(found.parts) < 2 and not has_placeholder(found.text):
             yield link.problem(f"masterslave: names {len(found.parts)} broker, and needs two", "uri", "masterslave:")
 
 
@@ -151,7 +147,7 @@ def _failovers(link: Element) -> Iterator[Uri]:
     """
     uri = link.uri()
     for found in uri.find("failover"):
-        literal = not any(_UNKNOWN.search(f"{name}={value}") for name, value in found.options.items())
+        literal = not any(has_placeholder(f"{name}={value}") for name, value in found.options.items())
         if found is not uri and literal:
             yield found
 
@@ -323,4 +319,4 @@ def _evicted(links: list[Element]) -> Iterator[tuple[Element, Element]]:
 
 
 def _peers(link: Element) -> set[tuple[str, int]]:
-    return {(peer.host, peer.port) for peer in link.uri().transports if not _UNKNOWN.search(peer.text)}
+    return {(peer.host, peer.port) for peer in link.uri().transports if not has_placeholder(peer.text)}

@@ -8,10 +8,9 @@ from collections.abc import Iterator
 from activemq_fleet.lint import transport_options as known
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
-from activemq_fleet.lint.uri import Uri
+from activemq_fleet.lint.uri import Uri, has_placeholder
 from activemq_fleet.releases import Release
 
-_UNKNOWN = re.compile(r"[$#]\{")
 _FORMATS = re.compile(r"wireFormat\.(?:default|stomp|amqp|mqtt)\.")
 
 
@@ -110,10 +109,8 @@ def option_that_is_ignored(document: Document) -> Iterator[Problem]:
 
 def _dialled(document: Document) -> Iterator[tuple[Element, str, Uri]]:
     """Yield (element, attribute, URI) of every URI with options, also nested, by which a broker dials others."""
-    places = [(link, "uri") for link in document.links]
-    places += [(connector, "discoveryUri") for connector in document.connectors]
-    places += [(connector, "remoteURI") for connector in document.all("masterConnector")]
-    for node, attribute in places:
+    masters = [(connector, "remoteURI") for connector in document.all("masterConnector")]
+    for node, attribute in document.discovery_uris + masters:
         for uri in node.uri(attribute).walk():
             if uri.options:
                 yield node, attribute, uri
@@ -160,7 +157,7 @@ def _ignored(scheme: str, option: str, release: Release) -> frozenset[str] | Non
 
 
 def _fine(name: str, names: frozenset[str]) -> bool:
-    return known.understood(name, names) or _UNKNOWN.search(name) is not None
+    return known.understood(name, names) or has_placeholder(name)
 
 
 def _problem(node: Element, attribute: str, uri: Uri, option: str, message: str, names: frozenset[str]) -> Problem:

@@ -9,11 +9,11 @@ from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.protocols import protocol_of
 from activemq_fleet.releases import Release
+from activemq_fleet.settings.sizes import size_of
 
 _MEGABYTE = 1 << 20
 _JOURNAL = 32 * _MEGABYTE
 _WILDCARDS = re.compile(r"(^|\.)[*>](\.|$)")
-_HEAP = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 # Protocols that acknowledge to the sender what the broker then refuses: MQTTProtocolConverter of the release tags.
 _ACKNOWLEDGED_ALL_THE_SAME = "mqtt"
 _LITTLE = 64 * _MEGABYTE
@@ -69,7 +69,7 @@ def memory_promised_twice(broker: Element) -> Iterator[Problem]:
             f"{len(promised)} destinations may use {_mb(sum(promised.values()))} together, and share {_mb(memory)}",
             "limit",
         )
-    heap = _heap(broker.document)
+    heap = size_of(broker.document.broker.settings.heap) if broker.document.broker else None
     if heap is not None and memory > heap:
         yield whole.problem(f"memoryUsage is {_mb(memory)}, and the heap only {_mb(heap)}", "limit")
 
@@ -213,11 +213,6 @@ def _promised(broker: Element) -> dict[tuple[str, str], int]:
             if own is not None and name and not _WILDCARDS.search(name):
                 found[kind, name] = own
     return found
-
-
-def _heap(document: Document) -> int | None:
-    text = document.broker.settings.heap if document.broker else ""
-    return int(text[:-1]) * _HEAP[text[-1].lower()] if text else None
 
 
 @rule("C016", "warning", each="broker", releases="5.4.0")

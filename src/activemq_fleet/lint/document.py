@@ -7,22 +7,21 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lxml import etree
 
+from activemq_fleet.findings import Severity
 from activemq_fleet.lint.uri import Uri
-from activemq_fleet.schema import Positions, SourcePosition, parse
+from activemq_fleet.profiles import Profile
+from activemq_fleet.releases import Release
+from activemq_fleet.schema import Positions, SourcePosition, UnreadableError, parse
 from activemq_fleet.settings.sizes import size_of
-
-if TYPE_CHECKING:
-    from activemq_fleet.findings import Severity
-    from activemq_fleet.profiles import Profile
-    from activemq_fleet.releases import Release
-    from activemq_fleet.topology import Broker
+from activemq_fleet.topology import Broker
 
 # In place of an ampersand that is no reference: one character, so that columns stay right.
 STRAY = "\ue000"
+SCHEMA_LOCATION = "{http://www.w3.org/2001/XMLSchema-instance}schemaLocation"
 _NOTHING: Mapping[str, bytes] = MappingProxyType({})
 # What Spring, a shell or a tool replaces before anybody reads it. %20 and its like are no placeholders.
 PLACEHOLDER = re.compile(r"\$\(|\$[A-Z]|@\w+@|%[A-Za-z_][\w.-]{3,}%|\{\{|<\w+>")
@@ -65,6 +64,12 @@ class Element:
     def attributes(self) -> dict[str, str]:
         """All attributes of the element, name to value as written."""
         return {str(name): self.get(str(name)) for name in self._element.attrib}
+
+    @property
+    def schema_locations(self) -> list[tuple[str, str]]:
+        """The (namespace, address) pairs of the element's xsi:schemaLocation."""
+        words = self.get(SCHEMA_LOCATION).split()
+        return list(zip(words[::2], words[1::2], strict=False))
 
     @property
     def text(self) -> str:
@@ -218,6 +223,13 @@ class Document:
         self.has_stray = STRAY.encode() in data
         self.tree = parse(data)
 
+    def other_document(self, name: str) -> Document | None:
+        """Return a file beside this one, such as ``jetty.xml``, parsed; None where it is absent or no XML."""
+        try:
+            return Document(self.other_files[name], self.release, file=name)
+        except (KeyError, UnreadableError):
+            return None
+
     @cached_property
     def positions(self) -> Positions:
         return Positions(self.data, self.tree)
@@ -266,9 +278,10 @@ class Document:
         return [node for holder in self.all("persistenceAdapter", "persistenceFactory") for node in holder.children()]
 
     @property
-    def locker(self) -> Element | None:
-        """The element inside ``<locker>``, or None."""
-        return next((node for holder in self.all("locker") for node in holder.children()), None)
+    def discovery_uris(self) -> list[tuple[Element, str]]:
+        """The (element, attribute) of every URI by which the broker finds others, or is found: links first."""
+        links = [(link, "uri") for link in self.links]
+        return links + [(connector, "discoveryUri") for connector in self.connectors]
 
     def stray_ampersands(self) -> Iterator[Problem]:
         """Yield a problem for each bare ``&`` of the file, which was read as if each were escaped."""

@@ -31,15 +31,12 @@ from importlib import import_module
 from inspect import cleandoc
 from pathlib import Path
 from pkgutil import iter_modules
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-from activemq_fleet.findings import Finding
+from activemq_fleet.findings import Finding, Severity
 from activemq_fleet.lint.document import Document, Problem
 from activemq_fleet.lint.selection import EVERY_RULE, Selection
-
-if TYPE_CHECKING:
-    from activemq_fleet.findings import Severity
-    from activemq_fleet.releases import Release
+from activemq_fleet.releases import Release
 
 Check = Callable[[Any], Iterable[Problem]]
 Scope = Literal["file", "release", "fleet", "host"]

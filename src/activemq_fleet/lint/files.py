@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from itertools import islice
 from types import MappingProxyType
 
@@ -35,7 +34,6 @@ def file_findings(
     *,
     schema: Schema | None = None,
     file: str = ACTIVEMQ_XML,
-    host: str = "",
     selection: Selection = EVERY_RULE,
     other_files: Mapping[str, bytes] = _NOTHING,
 ) -> tuple[Finding, ...]:
@@ -48,16 +46,16 @@ def file_findings(
     mark = template_mark(text_of(data, None))
     try:
         if mark is not None:
-            found = [_template_finding(*mark, host, file)]
+            found = [_template_finding(*mark, file)]
         else:
             data, document = _read(data, release, other_files)
-            found = list(document_findings(document, host, file, selection))
+            found = list(document_findings(document, file, selection))
             if schema is not None:
-                found += [_schema_finding(problem, release, host, file) for problem in schema.explain(data)]
+                found += [_schema_finding(problem, release, file) for problem in schema.explain(data)]
     except TooLargeError as error:
-        found = [_finding(SIZE_RULE, Problem(error.problem.message, line=error.problem.line, column=1), host, file)]
+        found = [_finding(SIZE_RULE, Problem(error.problem.message, line=error.problem.line, column=1), file)]
     except UnreadableError as error:
-        found = [_schema_finding(error.problem, release, host, file)]
+        found = [_schema_finding(error.problem, release, file)]
         if _is_springs_dtd(data):
             found = [replace(found[0], severity="warning", message=_DTD, why="")]
     taken = (finding for finding in without_echoes(found) if selection.takes(finding.rule))
@@ -74,13 +72,13 @@ def _is_springs_dtd(data: bytes) -> bool:
     return b"activemq.apache.org/schema/core" not in data and b"<broker" not in data
 
 
-def _finding(name: str, problem: Problem, host: str, file: str) -> Finding:
-    return next(findings_of(all_rules()[name], [problem], host, file))
+def _finding(name: str, problem: Problem, file: str) -> Finding:
+    return next(findings_of(all_rules()[name], [problem], file=file))
 
 
-def _template_finding(line: int, column: int, text: str, host: str, file: str) -> Finding:
+def _template_finding(line: int, column: int, text: str, file: str) -> Finding:
     message = f"a template: render it first ({text[:40]} is no part of a configuration); nothing else of it was checked"
-    return _finding(TEMPLATE_RULE, Problem(message, line=line, column=column), host, file)
+    return _finding(TEMPLATE_RULE, Problem(message, line=line, column=column), file)
 
 
 def without_echoes(found: Iterable[Finding]) -> list[Finding]:
@@ -125,20 +123,19 @@ def _with_stray_marked(data: bytes) -> bytes | None:
     return None if marked == text or STRAY in text else utf8
 
 
-def document_findings(
-    document: Document, host: str, file: str = ACTIVEMQ_XML, selection: Selection = EVERY_RULE
-) -> Iterator[Finding]:
+def document_findings(document: Document, file: str, selection: Selection) -> Iterator[Finding]:
     """Yield the findings of the file rules about a document, in the order of the rules; at most 100 of each rule."""
+    host = document.broker.host if document.broker else ""
     for one in applicable_rules("file", document.release, selection):
-        found = iter(findings_of(one, one.check(document), host, file))
+        found = findings_of(one, one.check(document), host, file)
         yield from islice(found, _MOST)
         if further := next(found, None):
             message = f"the rule has more than {_MOST} findings in this file: only the first are told"
             yield replace(further, message=message, line=None, column=None)
 
 
-def _schema_finding(problem: SchemaProblem, release: Release, host: str, file: str) -> Finding:
-    found = _finding(SCHEMA_RULE, Problem(problem.message, line=problem.line, column=problem.column), host, file)
+def _schema_finding(problem: SchemaProblem, release: Release, file: str) -> Finding:
+    found = _finding(SCHEMA_RULE, Problem(problem.message, line=problem.line, column=problem.column), file)
     why = f"release {release.text} checks the file when it starts, and does not start with this one"
     return replace(found, why=why)
 
@@ -158,10 +155,5 @@ def release_findings(
     view: ReleaseView, selection: Selection, *, host: str = "", file: str | None = None
 ) -> tuple[Finding, ...]:
     """Return the findings of the release rules, about a host of a fleet or about a file of no fleet."""
-    return tuple(replace(finding, host=host, file=file) for finding in _release_findings(view, selection))
-
-
-@lru_cache(maxsize=512)
-def _release_findings(view: ReleaseView, selection: Selection) -> tuple[Finding, ...]:
     asked = applicable_rules("release", view.release, selection)
-    return tuple(finding for one in asked for finding in findings_of(one, one.check(view)))
+    return tuple(finding for one in asked for finding in findings_of(one, one.check(view), host, file))

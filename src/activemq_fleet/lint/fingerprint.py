@@ -5,11 +5,8 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 from hashlib import blake2b
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    # `check --file` comes by here, and does without the weight of the topology
-    from activemq_fleet.topology import Broker
+from activemq_fleet.topology import Broker
 
 _OWN_NAME = re.compile(r"(?!127\.|::)(?=.*[0-9])(?=.*[-.]).{4,}")
 _GROUP = re.compile(rb"group[ =](?<!\wgroup.)([\w.:-]+)")

@@ -5,15 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from activemq_fleet.lint.document import Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.fleets import FleetView
 from activemq_fleet.lint.uri import Uri
-
-if TYPE_CHECKING:
-    from activemq_fleet.topology import Broker
+from activemq_fleet.topology import Broker
 
 _FAILOVER = re.compile(r"failover:(?://)?\([^()]*\)(?:\?[^\s\"'<>]*)?")
 _LINKS = frozenset({"networkConnector", "masterConnector"})

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-from activemq_fleet.dialling import Dialler, Refusal, dialler_of_agent, refusal_of
+from activemq_fleet.dialling import Dialler, Listener, Refusal, dialler_of_agent, refusal_of
 from activemq_fleet.lint.document import Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.fleet_clients import client_uris
-from activemq_fleet.lint.fleet_network_links import has_own_links
+from activemq_fleet.lint.fleets import FleetView
+from activemq_fleet.routes.bridges import Refused
+from activemq_fleet.routes.documents import is_touched
+from activemq_fleet.topology import Agent, Balancer
 from activemq_fleet.uris import is_openwire
-
-if TYPE_CHECKING:
-    from activemq_fleet.dialling import Listener
-    from activemq_fleet.lint.fleets import FleetView
-    from activemq_fleet.routes.bridges import Refused
-    from activemq_fleet.topology import Agent, Balancer
 
 _MOST_NAMED = 3
 _ANYTHING = Dialler(has_authority=True, has_certificate=True)
@@ -111,7 +107,7 @@ def _of_links(view: FleetView, *, certain: bool) -> Iterator[Problem]:
         )
         verb = "cannot come up" if certain else "may not come up"
         message = f"link{'s' * (len(names) > 1)} {shown} {verb}: {first.refusal.sentence(first.host, first.peer.host)}"
-        document = view.document(broker) if has_own_links(broker) else None
+        document = view.document(broker) if is_touched(broker) else None
         node = next((node for node in document.links if node.get("name") == names[0]), None) if document else None
         yield Problem(message, node=node, attribute="uri", fix=_FIXES[kind], host=broker.host)
 
@@ -174,7 +170,7 @@ def client_that_is_not_let_in(view: FleetView) -> Iterator[Problem]:
     yield from _of_client_lists(view)
 
 
-_Found = tuple["Listener", Refusal]
+_Found = tuple[Listener, Refusal]
 
 
 def _sentence(found: _Found, dialler: str) -> str:

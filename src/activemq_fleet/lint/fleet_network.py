@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
 
 from activemq_fleet.lint.document import Problem
 from activemq_fleet.lint.engine import rule
-from activemq_fleet.lint.fleet_network_links import UNLIMITED, Bridges, LintedLink, any_link, has_own_links
-
-if TYPE_CHECKING:
-    from activemq_fleet.lint.fleets import FleetView
-    from activemq_fleet.topology import Link
+from activemq_fleet.lint.fleet_network_links import Bridges, LintedLink, any_link, ttls_of
+from activemq_fleet.lint.fleets import FleetView
+from activemq_fleet.routes.documents import is_touched
+from activemq_fleet.routes.shape import UNLIMITED
+from activemq_fleet.topology import Link
 
 _Distances = Mapping[str, Mapping[str, int]]
 
@@ -62,8 +61,7 @@ def _is_duplex(link: Link) -> bool:
 
 
 def _goes_far(link: Link) -> bool:
-    hops = link.network_ttl if link.consumer_ttl is None else link.consumer_ttl
-    return hops is None or hops > 1 or hops == UNLIMITED
+    return ttls_of(link.network_ttl, link.consumer_ttl, link.message_ttl)[0] > 1
 
 
 def _duplex(found: Bridges, source: str, target: str) -> list[LintedLink]:
@@ -190,8 +188,7 @@ def one_hop_short(view: FleetView) -> Iterator[Problem]:
         for unit in sorted(component):
             reported: set[str] = set()
             for bridge in found.of_unit(unit):
-                enough = all(hops >= longest or hops == UNLIMITED for hops in (bridge.message_ttl, bridge.consumer_ttl))
-                if enough or bridge.name in reported:
+                if min(bridge.message_ttl, bridge.consumer_ttl) >= longest or bridge.name in reported:
                     continue
                 if message := _short(bridge, distances, found.groups):
                     reported.add(bridge.name)
@@ -205,7 +202,7 @@ def _may_be_short(view: FleetView) -> bool:
         return True
     for broker in view.brokers:
         settings = broker.settings
-        if settings.network_ttl or any(link.ttl for link in settings.links) or has_own_links(broker):
+        if settings.network_ttl or any(link.ttl for link in settings.links) or is_touched(broker):
             return True
         if broker.links and broker.links[0].kind == "multicast" and len(broker.links) > 1:
             return True
@@ -220,10 +217,10 @@ def _short(bridge: LintedLink, distances: _Distances, groups: Mapping[str, froze
         ways += [(target, bridge.source) for target in targets]
     for here, there in ways:
         hops, unit = _crossed_before(here, there, distances)
-        if UNLIMITED != bridge.message_ttl < hops:
+        if bridge.message_ttl < hops:
             return f"a message from {unit} is to cross {hops} bridges up to here, and {bridge.message_ttl} are allowed"
         hops, unit = _crossed_behind(here, there, distances)
-        if UNLIMITED != bridge.consumer_ttl < hops:
+        if bridge.consumer_ttl < hops:
             return f"demand of {unit} is to cross {hops} bridges up to here, and {bridge.consumer_ttl} are allowed"
     return ""
 
@@ -282,10 +279,7 @@ def demand_that_multiplies(view: FleetView) -> Iterator[Problem]:
         if others < 2 or any(len(found.onward[unit]) < others for unit in component):
             continue
         for unit in sorted(component):
-            wide = next(
-                (one for one in found.of_unit(unit) if one.consumer_ttl > 1 or one.consumer_ttl == UNLIMITED), None
-            )
-            if wide:
+            if wide := next((bridge for bridge in found.of_unit(unit) if bridge.consumer_ttl > 1), None):
                 far = "any number of" if wide.consumer_ttl == UNLIMITED else str(wide.consumer_ttl)
                 message = (
                     f"link {wide.name} of a mesh of {others + 1} takes demand over {far} bridges, where 1 is enough"

@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING
 
 from activemq_fleet.lint.document import Problem
 from activemq_fleet.lint.network_demand import covers, destinations
+from activemq_fleet.routes.documents import is_touched
+from activemq_fleet.routes.shape import UNLIMITED
+from activemq_fleet.topology.links import components_of, hops_from
 
 if TYPE_CHECKING:
     from activemq_fleet.findings import Severity
@@ -17,8 +20,6 @@ if TYPE_CHECKING:
     from activemq_fleet.lint.fleets import FleetView
     from activemq_fleet.topology import Broker, Link
 
-UNLIMITED = -1
-_ELEMENT = "networkConnector"
 _OUTSIDE = "a broker outside the fleet"
 
 
@@ -26,7 +27,7 @@ _OUTSIDE = "a broker outside the fleet"
 class LintedLink:
     """A link between two units (pairs, or brokers without a peer).
 
-    ``target`` is "" for multicast, which leads to all units of the group. A TTL of -1 is unlimited. ``include`` and
+    ``target`` is "" for multicast, which leads to all units of the group. A TTL of -1 is ``UNLIMITED``. ``include`` and
     ``exclude`` are ``queue://NAME`` or ``topic://NAME``. ``node`` is the networkConnector where a fragment added or
     changed the link.
     """
@@ -112,24 +113,10 @@ class Bridges:
     @cached_property
     def components(self) -> Sequence[frozenset[str]]:
         """The sets of units that bridges join in either direction, of at least two units each."""
-        joined: dict[str, set[str]] = defaultdict(set)
-        for source, targets in self.onward.items():
-            for target in targets:
-                joined[source].add(target)
-                joined[target].add(source)
+        joined = {unit: set(targets) for unit, targets in self.onward.items()}
         for members in self.groups.values():
-            first = min(members)
-            joined[first] |= members
-            for member in members:
-                joined[member].add(first)
-        found, reached = [], set[str]()
-        for unit in joined:
-            if unit not in reached:
-                component = frozenset(_hops(unit, joined))
-                reached |= component
-                if len(component) > 1:
-                    found.append(component)
-        return found
+            joined[min(members)] |= members
+        return [frozenset(names) for names in components_of(joined) if len(names) > 1]
 
     def distances(self, component: frozenset[str]) -> Mapping[str, Mapping[str, int]]:
         """Return the hops from each unit of a component to each unit it reaches, multicast included."""
@@ -137,7 +124,7 @@ class Bridges:
         for members in self.groups.values():
             for unit in members & component:
                 onward[unit] |= members
-        return {unit: _hops(unit, onward) for unit in component}
+        return {unit: hops_from(unit, onward) for unit in component}
 
 
 def _different(view: FleetView) -> Iterator[Broker]:
@@ -145,35 +132,20 @@ def _different(view: FleetView) -> Iterator[Broker]:
     for brokers in view.units.values():
         first = brokers[0]
         yield first
-        changed = has_own_links(first)
+        changed = is_touched(first)
         for other in brokers[1:]:
-            if changed or has_own_links(other) or other.links != first.links:
+            if changed or is_touched(other) or other.links != first.links:
                 yield other
-
-
-def _hops(start: str, onward: Mapping[str, set[str]]) -> dict[str, int]:
-    """Return the hops from a unit to each unit that it reaches, itself included."""
-    hops, frontier, distance = {start: 0}, {start}, 0
-    while frontier and len(hops) < len(onward):
-        distance += 1
-        frontier = set().union(*(onward[unit] for unit in frontier)) - hops.keys()
-        hops |= dict.fromkeys(frontier, distance)
-    return hops
 
 
 def any_link(view: FleetView, question: Callable[[Link], bool]) -> bool:
     """Return whether ``question`` holds for a link of the model, or fragments may add such a link."""
-    return any(question(link) for _, link in view.links) or any(map(has_own_links, view.changed_by_hand))
-
-
-def has_own_links(broker: Broker) -> bool:
-    """Return whether fragments of a broker add links or change links of the model."""
-    return any(_ELEMENT in fragment.xml for fragment in broker.settings.xml_fragments)
+    return any(question(link) for _, link in view.links) or any(map(is_touched, view.changed_by_hand))
 
 
 def _of(view: FleetView, broker: Broker) -> Iterator[LintedLink]:
     """Yield the links of one broker that lead to other units of the fleet."""
-    document = view.document(broker) if has_own_links(broker) else None
+    document = view.document(broker) if is_touched(broker) else None
     links = [_of_link(broker, link) for link in broker.links]
     if document is not None:
         planned = {link.name: link.target for link in links}
@@ -183,9 +155,15 @@ def _of(view: FleetView, broker: Broker) -> Iterator[LintedLink]:
 
 def _of_link(broker: Broker, link: Link) -> LintedLink:
     target = "" if link.kind == "multicast" else link.target
-    hops = UNLIMITED if link.network_ttl is None else link.network_ttl
-    consumer, message = (hops if ttl is None else ttl for ttl in (link.consumer_ttl, link.message_ttl))
-    return LintedLink(broker, link.name, target, link.duplex, consumer, message, link.include, link.exclude)
+    ttls = ttls_of(link.network_ttl, link.consumer_ttl, link.message_ttl)
+    return LintedLink(broker, link.name, target, link.duplex, *ttls, link.include, link.exclude)
+
+
+def ttls_of(network: int | None, consumer: int | None, message: int | None) -> tuple[int, int]:
+    """Return consumerTTL and messageTTL of a link; ``network`` is its networkTTL, for those that are None."""
+    own = [network if ttl is None else ttl for ttl in (consumer, message)]
+    demand, messages = (UNLIMITED if ttl in (None, -1) else ttl for ttl in own)
+    return demand, messages
 
 
 def _of_node(view: FleetView, broker: Broker, node: Element, target: str | None) -> LintedLink:
@@ -193,14 +171,11 @@ def _of_node(view: FleetView, broker: Broker, node: Element, target: str | None)
     if target is None:
         dialled = (view.at(peer.host, peer.port) for peer in node.uri().transports)
         target = next((peer.unit for peer in dialled if peer is not None), _OUTSIDE)
-    hops = 1 if (both := node.number("networkTTL")) is None else both
-    consumer, message = (
-        hops if ttl is None else ttl for ttl in (node.number("consumerTTL"), node.number("messageTTL"))
-    )
+    network = node.number("networkTTL")
+    ttls = ttls_of(1 if network is None else network, node.number("consumerTTL"), node.number("messageTTL"))
     include, exclude = (
         tuple(f"{one.name}://{one.get('physicalName')}" for one in destinations(node, where))
         for where in ("dynamicallyIncludedDestinations", "excludedDestinations")
     )
     duplex = bool(node.flag("duplex", default=False))
-    ttls = hops if consumer is None else consumer, hops if message is None else message
     return LintedLink(broker, node.get("name"), target, duplex, *ttls, include, exclude, node)

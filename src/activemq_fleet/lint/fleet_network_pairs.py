@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
 
-from activemq_fleet.lint.document import Problem
+from activemq_fleet.lint.document import Element, Problem
 from activemq_fleet.lint.engine import rule
-from activemq_fleet.lint.fleet_network_links import UNLIMITED, any_link, has_own_links
-
-if TYPE_CHECKING:
-    from activemq_fleet.lint.document import Element
-    from activemq_fleet.lint.fleets import FleetView
-    from activemq_fleet.topology import Broker, Connector
+from activemq_fleet.lint.fleet_network_links import any_link
+from activemq_fleet.lint.fleets import FleetView
+from activemq_fleet.routes.documents import is_touched
+from activemq_fleet.routes.shape import UNLIMITED
+from activemq_fleet.topology import Broker, Connector
 
 _INACTIVITY = "wireFormat.maxInactivityDuration"
 _LONG = 60_000  # ms, twice the default
@@ -117,7 +115,7 @@ def nodes_with_different_links(view: FleetView) -> Iterator[Problem]:
         if len(brokers) != 2 or any(broker.profile.replicates for broker in brokers):
             continue  # of a pure pair the master's links are duplex and the slave's only drain
         first, second = brokers
-        if has_own_links(first) or has_own_links(second):
+        if is_touched(first) or is_touched(second):
             yield from _written_differently(view, first, second)
         elif first.links != second.links:
             yield from _planned_differently(first, second)
@@ -199,8 +197,7 @@ def mesh_of_everybody(view: FleetView) -> Iterator[Problem]:
         return
     found = view.bridges
     for group, links in found.multicast.items():
-        wide = [link for link in links if link.consumer_ttl > 1 or link.consumer_ttl == UNLIMITED]
-        wide = [link for link in wide if not _suppresses(link.node)]
+        wide = [link for link in links if link.consumer_ttl > 1 and not _suppresses(link.node)]
         if wide and len(found.groups[group]) > 2:
             link = wide[0]
             message = f"{len(found.groups[group])} of group {group} find each other by multicast, and demand goes on"

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from activemq_fleet.lint.document import Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.fleets import FleetView
 from activemq_fleet.lint.pure import master_uris
 from activemq_fleet.lint.uri import Uri
-
-if TYPE_CHECKING:
-    from activemq_fleet.topology import Broker
+from activemq_fleet.topology import Broker
 
 _PURE = "5.3.0 !5.8.0"
 _MIRRORED = ("destinationPolicy", "persistenceAdapter", "persistenceFactory", "plugins")
@@ -94,14 +92,11 @@ def link_inside_a_pair(view: FleetView) -> Iterator[Problem]:
         all: {activemq_ha: pure}
         hosts: {orders-mq01-a: {}, orders-mq01-b: {}}
     """
-    for broker, link in _links(view):
-        if not broker.profile.replicates:
-            continue
-        for transport in link.uri().transports:
-            other = _at(view, transport)
-            if other is not None and other.pair == broker.pair and other.host != broker.host:
-                text = f"networkConnector {link.get('name')} leads to {other.host}, the other node of its own pair"
-                yield link.problem(text, "uri", transport.text)
+    for broker, link, transport in _dialled(view):
+        other = view.at(transport.host, transport.port)
+        if broker.profile.replicates and other and other.pair == broker.pair and other.host != broker.host:
+            text = f"networkConnector {link.get('name')} leads to {other.host}, the other node of its own pair"
+            yield link.problem(text, "uri", transport.text)
 
 
 @rule("P008", "error", scope="fleet", releases=_PURE)
@@ -229,23 +224,18 @@ def link_to_one_node_of_a_pair(view: FleetView) -> Iterator[Problem]:
               - parent: broker/networkConnectors
                 xml: <networkConnector name="orders" uri="masterslave:(tcp://orders-mq01-a:61616,tcp://orders-mq01-b:61616)"/>
     """
-    dialled: dict[str, dict[str, list[tuple[Element, str, Broker]]]] = {}
-    for broker, link in _links(view):
-        for transport in link.uri().transports:
-            other = _at(view, transport)
-            if other is not None and other.peer and other.pair != broker.pair:
-                of_pair = dialled.setdefault(broker.host, {}).setdefault(other.pair, [])
-                of_pair.append((link, transport.text, other))
-    for pairs in dialled.values():
-        for pair, found in pairs.items():
-            named = {other.host for _, _, other in found}
-            missing = [b for b in view.fleet.pairs[pair].brokers if b.host not in named and b.openwire is not None]
-            if len(named) == 1 and missing:
-                link, text, _ = found[0]
-                message = (
-                    f"networkConnector {link.get('name')} names {named.pop()} of pair {pair} and not {missing[0].host}"
-                )
-                yield link.problem(message, "uri", text)
+    dialled: dict[tuple[str, str], list[tuple[Element, str, Broker]]] = {}
+    for broker, link, transport in _dialled(view):
+        other = view.at(transport.host, transport.port)
+        if other and other.peer and other.pair != broker.pair:
+            dialled.setdefault((broker.host, other.pair), []).append((link, transport.text, other))
+    for (_, pair), found in dialled.items():
+        named = {other.host for _, _, other in found}
+        missing = [b for b in view.fleet.pairs[pair].brokers if b.host not in named and b.openwire is not None]
+        if len(named) == 1 and missing:
+            link, text, other = found[0]
+            message = f"networkConnector {link.get('name')} names {other.host} of pair {pair} and not {missing[0].host}"
+            yield link.problem(message, "uri", text)
 
 
 @rule("P013", "error", scope="fleet")
@@ -282,13 +272,12 @@ def link_to_a_slave(view: FleetView) -> Iterator[Problem]:
               - parent: broker/networkConnectors
                 xml: <networkConnector name="orders" uri="static:(tcp://orders-mq01-a:61616)"/>
     """
-    for _, link in _links(view):
-        for transport in link.uri().transports:
-            there = [_at(view, transport) or other for other in view.brokers if other.address == transport.host]
-            dialled = there[0] if len({other.host for other in there}) == 1 else None
-            if dialled and dialled.is_replication_slave:
-                text = f"networkConnector {link.get('name')} dials {dialled.host}, a slave of pair {dialled.pair}"
-                yield link.problem(text, "uri", transport.text)
+    for _, link, transport in _dialled(view):
+        listener = view.at(transport.host, transport.port)
+        there = [listener] if listener else [other for other in view.brokers if other.address == transport.host]
+        if len(there) == 1 and there[0].is_replication_slave:
+            text = f"networkConnector {link.get('name')} dials {there[0].host}, a slave of pair {there[0].pair}"
+            yield link.problem(text, "uri", transport.text)
 
 
 def _attachments(view: FleetView) -> list[_Attachment]:
@@ -305,22 +294,18 @@ def _attachments(view: FleetView) -> list[_Attachment]:
         document = view.document(broker)
         for node, attribute in master_uris(document) if document else ():
             for transport in node.uri(attribute).transports:
-                master = _at(view, transport)
+                master = view.at(transport.host, transport.port)
                 if master is not None and master.host != broker.host:
                     found.append(_Attachment(broker, master, node, attribute))
     return found
 
 
-def _links(view: FleetView) -> Iterator[tuple[Broker, Element]]:
-    """Yield the networkConnectors of documents that hold the user's own fragments or attributes."""
-    for broker in view.changed_by_hand:
-        document = view.document(broker, "networkConnector")
-        for link in document.links if document else ():
-            yield broker, link
-
-
-def _at(view: FleetView, transport: Uri) -> Broker | None:
-    return view.at(transport.host, transport.port)
+def _dialled(view: FleetView) -> Iterator[tuple[Broker, Element, Uri]]:
+    """Yield (broker, networkConnector, dialled URI) of documents that hold the user's own fragments or attributes."""
+    for broker, document in view.changed_to_say("networkConnector"):
+        for link in document.links:
+            for transport in link.uri().transports:
+                yield broker, link, transport
 
 
 def _mirrored(view: FleetView, broker: Broker) -> dict[str, Shape]:

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from activemq_fleet.lint.document import Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.fleets import FleetView
 from activemq_fleet.lint.locks_signs import locker_of, stores
-
-if TYPE_CHECKING:
-    from activemq_fleet.settings.broker import Settings
-    from activemq_fleet.topology import Broker
+from activemq_fleet.settings.broker import Settings
+from activemq_fleet.topology import Broker
 
 # The one release at which the format of kahaDB changed inside a line.
 _NEW_STORE_IN_LINE = "5.4.2"
@@ -90,7 +87,7 @@ def one_lease_holder_on_two_nodes(view: FleetView) -> Iterator[Problem]:
 
 def _lease_holder(view: FleetView, broker: Broker) -> str | None:
     """Return the name that holds the lease; None without a lease, or where a placeholder decides the name."""
-    document = view.document(broker, "lease-database-locker")
+    document = view.document(broker)
     if document is None:
         return None
     for store in stores(document):

@@ -7,30 +7,27 @@ document, at that document's position; where a finding holds a name, the rules t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING
 
+from activemq_fleet.dialling import Listeners
 from activemq_fleet.findings import Finding
 from activemq_fleet.lint.document import Document
 from activemq_fleet.lint.engine import findings_of, rules
 from activemq_fleet.lint.files import ACTIVEMQ_XML, ReleaseView, document_findings, release_findings
 from activemq_fleet.lint.fingerprint import fingerprint, names_of, without_names
+from activemq_fleet.lint.fleet_network_links import Bridges
 from activemq_fleet.lint.selection import EVERY_RULE, Selection
+from activemq_fleet.releases import Release
+from activemq_fleet.routes.bridges import Network, Refused
+from activemq_fleet.routes.documents import connectors_of_documents, is_touched
 from activemq_fleet.schema import UnreadableError
-
-if TYPE_CHECKING:
-    # `check --file` comes by here, and does without the weight of the topology
-    from activemq_fleet.dialling import Listeners
-    from activemq_fleet.lint.fleet_network_links import Bridges
-    from activemq_fleet.releases import Release
-    from activemq_fleet.routes.bridges import Refused
-    from activemq_fleet.topology import Broker, Fleet, Link
+from activemq_fleet.topology import Broker, Fleet, Link
 
 _CONF = ACTIVEMQ_XML.rpartition("/")[0]
 _CACHED_DOCUMENTS = 1 << 14
-_Key = tuple[bytes, tuple[str, ...], "Release", Selection]
+_Key = tuple[bytes, tuple[str, ...], Release, Selection]
 _Shared = tuple[tuple[Finding, int | None], ...]
 _cached_findings: dict[_Key, tuple[tuple[str, ...], _Shared | None]] = {}
 """By fingerprint: the rules that fired, and their findings where those are the same for all documents with it.
@@ -45,32 +42,23 @@ class FleetView:
     def __init__(self, fleet: Fleet, documents: Mapping[str, bytes]) -> None:
         self.fleet = fleet
         self._documents = documents
+        self._parsed = lru_cache(maxsize=1024)(self._parse)
 
     @property
     def brokers(self) -> tuple[Broker, ...]:
         """The brokers of the fleet."""
         return self.fleet.brokers
 
-    def document(self, broker: Broker, saying: str = "") -> Document | None:
-        """Return the broker's activemq.xml, parsed on first use; None for a file that is not XML.
-
-        Also None for a file that does not hold the text ``saying``, which is then not parsed.
-        """
-        if saying and saying.encode() not in self._documents.get(broker.host, b""):
-            return None
+    def document(self, broker: Broker) -> Document | None:
+        """Return the broker's activemq.xml, parsed on first use; None for a file that is not XML."""
         return self._parsed(broker.host)
 
-    @cached_property
-    def _parsed(self) -> Callable[[str], Document | None]:
-        @lru_cache(maxsize=1024)
-        def parsed(host: str) -> Document | None:
-            broker = self.fleet.broker(host)
-            try:
-                return Document(self._documents[host], broker.release, broker, file=ACTIVEMQ_XML)
-            except (KeyError, UnreadableError):
-                return None
-
-        return parsed
+    def _parse(self, host: str) -> Document | None:
+        broker = self.fleet.broker(host)
+        try:
+            return Document(self._documents[host], broker.release, broker, file=ACTIVEMQ_XML)
+        except (KeyError, UnreadableError):
+            return None
 
     @cached_property
     def changed_by_hand(self) -> tuple[Broker, ...]:
@@ -110,23 +98,16 @@ class FleetView:
     @cached_property
     def bridges(self) -> Bridges:
         """The bridges of the fleet, and the graph that they form."""
-        from activemq_fleet.lint.fleet_network_links import Bridges
-
         return Bridges(self)
 
     @cached_property
     def listeners(self) -> Listeners:
         """The connectors of the fleet by host and port."""
-        from activemq_fleet.dialling import Listeners
-
         return Listeners(self.brokers)
 
     @cached_property
     def refused_links(self) -> tuple[Refused, ...]:
         """The links that the dialled broker refuses, or may refuse."""
-        from activemq_fleet.routes.bridges import Network
-        from activemq_fleet.routes.documents import connectors_of_documents, is_touched
-
         touched = {b.host: self._documents[b.host] for b in self.brokers if is_touched(b) and self.document(b)}
         if not touched and not any(connector.tls for b in self.brokers for connector in b.connectors):
             return ()
@@ -210,4 +191,4 @@ def document_findings_of(broker: Broker, data: bytes, selection: Selection = EVE
         document = Document(data, broker.release, broker, other_files=beside)
     except UnreadableError:
         return ()
-    return tuple(document_findings(document, broker.host, ACTIVEMQ_XML, selection))
+    return tuple(document_findings(document, ACTIVEMQ_XML, selection))

@@ -84,12 +84,12 @@ def store_on_nfs_3(host: HostView) -> Iterator[Problem]:
 
         facts: {store_filesystem: nfs4, store_mount_options: [rw, vers=4.2]}
     """
-    if not host.broker.profile.shares_store_directory or host.facts.store_filesystem not in _NETWORK_FILE_SYSTEMS:
+    if host.shared_filesystem not in _NETWORK_FILE_SYSTEMS:
         return
     options = dict(option.partition("=")[::2] for option in host.facts.store_mount_options)
-    version = options.get("vers") or options.get("nfsvers") or ("3" if host.facts.store_filesystem == "nfs" else "4")
+    version = options.get("vers") or options.get("nfsvers") or ("3" if host.shared_filesystem == "nfs" else "4")
     if version.startswith(("2", "3")):
-        yield Problem(f"{host.broker.directory or 'the store'} is on NFS version {version}")
+        yield Problem(f"{host.store} is on NFS version {version}")
 
 
 @rule("L002", "error", scope="host")
@@ -112,14 +112,13 @@ def store_without_cluster_locks(host: HostView) -> Iterator[Problem]:
 
         facts: {store_filesystem: nfs4, store_mount_options: [rw, vers=4.1, local_lock=none]}
     """
-    if not host.broker.profile.shares_store_directory or host.facts.store_filesystem is None:
+    if host.shared_filesystem is None:
         return
-    where = host.broker.directory or "the store"
-    if host.facts.store_filesystem in _NO_CLUSTER_LOCKS:
-        yield Problem(f"{where} is on {host.facts.store_filesystem}, whose locks hold on one host only")
+    if host.shared_filesystem in _NO_CLUSTER_LOCKS:
+        yield Problem(f"{host.store} is on {host.shared_filesystem}, whose locks hold on one host only")
     for option in host.facts.store_mount_options:
         if option in _LOCAL_LOCKS:
-            yield Problem(f"{where} is mounted with {option}: its locks stay on this host")
+            yield Problem(f"{host.store} is mounted with {option}: its locks stay on this host")
 
 
 @rule("L006", "error", scope="host")
@@ -188,8 +187,7 @@ def store_limit_above_the_disk(host: HostView) -> Iterator[Problem]:
     """
     limit, there = host.broker.store_limit, host.facts.store_capacity
     if limit is not None and there is not None and there < limit:
-        where = host.broker.directory or "the store"
-        yield Problem(f"the store may take {limit >> 20} MiB, and {where} has room for {there >> 20} MiB")
+        yield Problem(f"the store may take {limit >> 20} MiB, and {host.store} has room for {there >> 20} MiB")
 
 
 @rule("L026", "warning", scope="host")
@@ -217,11 +215,9 @@ def shared_store_on_a_disk_of_one_host(host: HostView) -> Iterator[Problem]:
         facts: {store_filesystem: nfs4, boot: of one machine}
         peer: {boot: of another}
     """
-    if not host.broker.profile.shares_store_directory or host.facts.store_filesystem not in _OF_ONE_HOST:
-        return
-    if host.facts.boot and host.peer.boot and host.facts.boot != host.peer.boot:
-        where = host.broker.directory or "the store"
-        yield Problem(f"{where} is on {host.facts.store_filesystem}, and the pair's other node is another machine")
+    own, other = host.facts.boot, host.peer.boot
+    if host.shared_filesystem in _OF_ONE_HOST and own and other and own != other:
+        yield Problem(f"{host.store} is on {host.shared_filesystem}, and the pair's other node is another machine")
 
 
 @rule("M001", "error", scope="host")

@@ -94,6 +94,16 @@ class HostView:
     peer: HostFacts = field(default_factory=HostFacts)
     """The machine of the pair's other node; all *not known* where no evidence was gathered there."""
 
+    @property
+    def shared_filesystem(self) -> str | None:
+        """Type of the file system of a store directory that both nodes share; None without one, or where not known."""
+        return self.facts.store_filesystem if self.broker.profile.shares_store_directory else None
+
+    @property
+    def store(self) -> str:
+        """How messages name the store: by its directory where it has one."""
+        return self.broker.directory or "the store"
+
 
 _UNKNOWN = HostFacts()
 

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from ipaddress import ip_address
 
 from activemq_fleet.lint.bridges_options import from_option
+from activemq_fleet.lint.clients import is_loopback
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.network_demand import AUTHENTICATION
-from activemq_fleet.lint.uri import Uri
+from activemq_fleet.lint.uri import Uri, has_placeholder
 
 _DEFAULT = "default"
-_UNKNOWN = re.compile(r"[$#]\{")
 # Top-level names that no other machine resolves (RFC 6761), and one that installers use.
 _NOWHERE = frozenset({"localhost", "localdomain", "invalid"})
 
 
 def _multicast(document: Document) -> Iterator[tuple[Element, str, Uri]]:
     """Yield each multicast: URI of the file as (element, attribute, URI), links first."""
-    places = [(link, "uri") for link in document.links]
-    places += [(connector, "discoveryUri") for connector in document.connectors]
-    for node, attribute in places:
+    for node, attribute in document.discovery_uris:
         for uri in node.uri(attribute).find("multicast"):
             yield node, attribute, uri
 
@@ -50,7 +46,7 @@ def group_of_everybody(document: Document) -> Iterator[Problem]:
         <networkConnector name="found" uri="multicast://224.1.2.3:6255?group=live-orders"/>
     """
     for node, attribute, uri in _multicast(document):
-        if _UNKNOWN.search(uri.text):
+        if has_placeholder(uri.text):
             continue
         if uri.options.get("group", _DEFAULT) == _DEFAULT:
             said = "group" in uri.options
@@ -86,9 +82,9 @@ def looks_where_it_is_not_announced(document: Document) -> Iterator[Problem]:
     """
     if not document.connectors or document.all("masterConnector"):
         return
-    uses = [(node, attribute, uri) for node, attribute, uri in _multicast(document) if not _UNKNOWN.search(uri.text)]
+    uses = [(node, attribute, uri) for node, attribute, uri in _multicast(document) if not has_placeholder(uri.text)]
     announced = {_meeting_point(uri) for _, attribute, uri in uses if attribute == "discoveryUri"}
-    if not announced and any(_UNKNOWN.search(one.get("discoveryUri")) for one in document.connectors):
+    if not announced and any(has_placeholder(one.get("discoveryUri")) for one in document.connectors):
         return
     for node, attribute, uri in uses:
         if attribute != "uri" or _meeting_point(uri) in announced:
@@ -123,16 +119,9 @@ def announces_what_nobody_can_dial(connector: Element) -> Iterator[Problem]:
     if connector.uri("discoveryUri").scheme != "multicast" or connector.child("publishedAddressPolicy"):
         return
     host = connector.uri().host
-    if host and not _UNKNOWN.search(host) and (_is_loopback(host) or _is_nowhere(host)):
-        message = f"announces {'a loopback address' if _is_loopback(host) else 'a name that nobody resolves'}: {host}"
+    if host and not has_placeholder(host) and (is_loopback(host) or _is_nowhere(host)):
+        message = f"announces {'a loopback address' if is_loopback(host) else 'a name that nobody resolves'}: {host}"
         yield connector.problem(message, "uri", host)
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host.lower() == "localhost"
 
 
 def _is_nowhere(host: str) -> bool:

@@ -7,13 +7,12 @@ from collections.abc import Iterator
 
 from lxml import etree
 
-from activemq_fleet.lint.document import Document, Element, Problem
+from activemq_fleet.lint.document import SCHEMA_LOCATION, Document, Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.locations import below_directory, is_relative
 from activemq_fleet.releases import XBEAN
 from activemq_fleet.schema import BEANS, CORE
 
-_SCHEMA_LOCATION = "{http://www.w3.org/2001/XMLSchema-instance}schemaLocation"
 _CHECKED = frozenset({BEANS, CORE, XBEAN})
 _CAMEL = "http://camel.apache.org/schema/"
 
@@ -77,8 +76,7 @@ def schema_not_at_hand(document: Document) -> Iterator[Problem]:
     checked: set[str] = set()
     for element in _checked(document.tree):
         node = Element(element, document)
-        words = node.get(_SCHEMA_LOCATION).split()
-        for named, address in zip(words[::2], words[1::2], strict=False):
+        for named, address in node.schema_locations:
             hints.setdefault(named, (node, address))
         namespace = etree.QName(element).namespace
         if namespace is not None and namespace not in checked:
@@ -113,13 +111,13 @@ def _missing(document: Document, node: Element, namespace: str, hint: tuple[Elem
         return
     if re.match(r"(file|classpath\*?|jar):|/", address) or (":" not in address and not is_relative(address)):
         text = f"{release} starts only if {address} is there: the file does not show whether it is"
-        yield place.problem(text, _SCHEMA_LOCATION, address, severity="warning", fix=fix)
+        yield place.problem(text, SCHEMA_LOCATION, address, severity="warning", fix=fix)
     elif ":" not in address:
         text = f"{release} looks for {address} beside this file, where it is not"
-        yield place.problem(text, _SCHEMA_LOCATION, address, fix=fix)
+        yield place.problem(text, SCHEMA_LOCATION, address, fix=fix)
     elif known:
         text = f"{release} has no {address} in its jars, and cannot start where it cannot download it"
-        yield place.problem(text, _SCHEMA_LOCATION, address, fix=fix)
+        yield place.problem(text, SCHEMA_LOCATION, address, fix=fix)
     else:
         text = (
             f"{release} knows no namespace {namespace} and does not start with <{node.name}>, "
@@ -129,4 +127,4 @@ def _missing(document: Document, node: Element, namespace: str, hint: tuple[Elem
             fix
             or "put the jar whose META-INF/spring.schemas has this address into lib/optional, or take the element out"
         )
-        yield place.problem(text, _SCHEMA_LOCATION, address, fix=fix)
+        yield place.problem(text, SCHEMA_LOCATION, address, fix=fix)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
-from activemq_fleet.lint.security_console import beans_of, console_imports, pages, property_of, value_of
+from activemq_fleet.lint.security_console import console_imports, constraints_without_login, pages
 from activemq_fleet.settings.default_credentials import is_default_credential
 
 _LINE = re.compile(r"[ \t]*([^#!\s=:][^\s=:]*)[ \t]*(?:[=:][ \t]*|[ \t])(.*?)[ \t\r]*")
@@ -138,11 +138,7 @@ def _of_the_console(document: Document) -> Iterator[Problem]:
     realm = any(b"jetty-realm.properties" in page.data for page in console)
     if not (realm if console else document.release.console_accounts == "realm"):
         return
-    login_is_required = not any(
-        (place := property_of(bean, "authenticate")) and value_of(place).strip().lower() == "false"
-        for page in console
-        for bean in beans_of(page, "Constraint")
-    )
+    login_is_required = not any(map(constraints_without_login, console))
     for entry in entries(document, "jetty-realm.properties"):
         if is_default_credential(entry.name, entry.value.partition(",")[0].strip()):
             yield entry.problem(

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
+from typing import NamedTuple
 
 from activemq_fleet.lint.clients import is_wildcard
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
-from activemq_fleet.schema import UnreadableError
 
 _CONSOLE_FILES = frozenset({"jetty.xml", "jetty-spring.xml"})
 # Classes of Jetty's HTTP connectors, 6.1 to 12, without their packages.
@@ -26,7 +25,19 @@ _GUARDED = {
 }
 
 
-Place = tuple[Element, str]
+class BeanProperty(NamedTuple):
+    """Where the value of a bean's property stands: in an attribute of ``node``, or with attribute "" in its text."""
+
+    node: Element
+    attribute: str
+
+    @property
+    def value(self) -> str:
+        return (self.node.get(self.attribute) if self.attribute else self.node.text).strip()
+
+    def problem(self, message: str) -> Problem:
+        """Return a problem at the value."""
+        return self.node.problem(message, self.attribute)
 
 
 def class_name(bean: Element) -> str:
@@ -48,25 +59,28 @@ def console_imports(document: Document) -> list[tuple[Element, str]]:
 def pages(document: Document) -> Iterator[Document]:
     """Yield the files that may hold the console's beans: the imported files, and activemq.xml itself."""
     for _, name in console_imports(document):
-        if name in document.other_files:
-            with suppress(UnreadableError):
-                yield Document(document.other_files[name], document.release, file=name)
+        if page := document.other_document(name):
+            yield page
     yield document
 
 
-def property_of(bean: Element, name: str) -> Place | None:
-    """Return the (element, attribute) that hold a property's value, or None; attribute "" is the element's text."""
+def property_of(bean: Element, name: str) -> BeanProperty | None:
+    """Return the property of a bean with the given name, or None."""
     for prop in bean.children("property"):
         if prop.get("name") == name:
             value = prop.child("value")
-            return (value, "") if value is not None else (prop, "value")
+            return BeanProperty(prop, "value") if value is None else BeanProperty(value, "")
     return None
 
 
-def value_of(place: Place) -> str:
-    """Return the text that the (element, attribute) of a property holds."""
-    node, attribute = place
-    return node.get(attribute) if attribute else node.text
+def properties_of(page: Document, bean_class: str, name: str) -> list[BeanProperty]:
+    """Return the property of the given name of every bean of a class that has it."""
+    return [found for bean in beans_of(page, bean_class) if (found := property_of(bean, name))]
+
+
+def constraints_without_login(page: Document) -> list[BeanProperty]:
+    """Return the property ``authenticate`` of each constraint of Jetty's that asks for no login."""
+    return [found for found in properties_of(page, "Constraint", "authenticate") if found.value.lower() == "false"]
 
 
 @rule("S005", "error")
@@ -113,25 +127,19 @@ def console_without_login(document: Document) -> Iterator[Problem]:
         </beans>
     """
     for page in pages(document):
-        contexts = [place for bean in beans_of(page, "WebAppContext") if (place := property_of(bean, "contextPath"))]
-        contexts = [place for place in contexts if value_of(place) in _GUARDED]
+        contexts = [path for path in properties_of(page, "WebAppContext", "contextPath") if path.value in _GUARDED]
         if not contexts:
             continue
-        off = [
-            place
-            for bean in beans_of(page, "Constraint")
-            if (place := property_of(bean, "authenticate")) and value_of(place).strip().lower() == "false"
-        ]
+        off = constraints_without_login(page)
+        for constraint in off:
+            yield constraint.problem("authenticate is false: the pages behind this constraint ask for no login")
         specs = _guarded_paths(page)
-        for place in off:
-            yield place[0].problem("authenticate is false: the pages behind this constraint ask for no login", place[1])
         if specs is None or off:
             continue
-        for place in contexts:
-            context = value_of(place)
-            if not any(spec in _GUARDED[context] for spec in specs):
+        for context in contexts:
+            if not any(spec in _GUARDED[context.value] for spec in specs):
                 guarded = f"only {' and '.join(specs)} are guarded" if specs else "no path is guarded"
-                yield place[0].problem(f"{context} asks for no login: {guarded}", place[1])
+                yield context.problem(f"{context.value} asks for no login: {guarded}")
 
 
 def _guarded_paths(page: Document) -> tuple[str, ...] | None:
@@ -142,11 +150,10 @@ def _guarded_paths(page: Document) -> tuple[str, ...] | None:
     listed = page.release.console_family not in ("jetty11", "jetty12")  # from 11 on one path each
     found: list[str] = []
     for mapping in mappings:
-        place = property_of(mapping, "pathSpec")
-        if place is None or "${" in value_of(place):
+        spec = property_of(mapping, "pathSpec")
+        if spec is None or "${" in spec.value:
             return None
-        spec = value_of(place).strip()
-        found += [part.strip() for part in spec.split(",")] if listed else [spec]
+        found += [part.strip() for part in spec.value.split(",")] if listed else [spec.value]
     return tuple(found)
 
 
@@ -209,19 +216,21 @@ def console_on_all_interfaces(document: Document) -> Iterator[Problem]:
 
 def _wide_open(page: Document) -> Iterator[Problem]:
     for bean in beans_of(page, *_CONNECTORS):
-        place = property_of(bean, "host")
-        if place is None:
-            if not any(name.endswith("}host") for name in bean.attributes):
-                yield bean.problem("the console listens on all interfaces: its connector has no host")
-        elif is_wildcard(value_of(place).strip()):
-            yield place[0].problem(f"the console listens on all interfaces ({value_of(place)})", place[1])
-        elif "jetty.host" in value_of(place):
+        host = property_of(bean, "host")
+        if host and "jetty.host" in host.value:
             for port in beans_of(page, "WebConsolePort"):
-                host = property_of(port, "host")
-                if host is None:
-                    yield port.problem("the console listens on all interfaces: jettyPort has no host")
-                elif is_wildcard(value_of(host).strip()):
-                    yield host[0].problem(f"the console listens on all interfaces ({value_of(host)})", host[1])
+                yield from _without_own_host(port, "jettyPort")
+        elif host or not any(name.endswith("}host") for name in bean.attributes):
+            yield from _without_own_host(bean, "its connector")
+
+
+def _without_own_host(bean: Element, what: str) -> Iterator[Problem]:
+    """Yield a problem for a connector or port of the console that has no property ``host``, or the wildcard there."""
+    host = property_of(bean, "host")
+    if host is None:
+        yield bean.problem(f"the console listens on all interfaces: {what} has no host")
+    elif is_wildcard(host.value):
+        yield host.problem(f"the console listens on all interfaces ({host.value})")
 
 
 @rule("S012", "error", releases="5.3.0 !5.14.0")
@@ -252,7 +261,6 @@ def file_server(document: Document) -> Iterator[Problem]:
         </beans>
     """
     for page in pages(document):
-        for bean in beans_of(page, "WebAppContext"):
-            place = property_of(bean, "contextPath")
-            if place is not None and value_of(place).strip() == "/fileserver":
-                yield place[0].problem("/fileserver lets a client write files anywhere the broker may", place[1])
+        for path in properties_of(page, "WebAppContext", "contextPath"):
+            if path.value == "/fileserver":
+                yield path.problem("/fileserver lets a client write files anywhere the broker may")

@@ -8,7 +8,6 @@ from fnmatch import fnmatchcase
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.security_console import console_imports
-from activemq_fleet.schema import UnreadableError
 
 _POLICY = "jolokia-access.xml"
 _ADDS = ("addConnector", "addNetworkConnector")
@@ -89,13 +88,8 @@ def connectors_that_jolokia_cannot_add(document: Document) -> Iterator[Problem]:
 
 def _policy(document: Document) -> Document | None:
     """Return the Jolokia policy; None where the console is off or the file could not be read."""
-    if _POLICY not in document.other_files or not console_imports(document):
-        return None
-    try:
-        policy = Document(document.other_files[_POLICY], document.release, file=_POLICY)
-    except UnreadableError:
-        return None
-    return policy if policy.root.name == "restrict" else None
+    policy = document.other_document(_POLICY) if console_imports(document) else None
+    return policy if policy and policy.root.name == "restrict" else None
 
 
 def _lets(policy: Element, operation: str) -> Element | None:

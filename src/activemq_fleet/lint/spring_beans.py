@@ -11,7 +11,6 @@ from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.schema import BEANS
 
-_SCHEMA_LOCATION = "{http://www.w3.org/2001/XMLSchema-instance}schemaLocation"
 Version = tuple[int, int]
 _VALUES = "bean ref idref value null list set map props"
 # Attributes and children of each element of spring-beans-2.0.xsd; then what each later version adds or takes (-).
@@ -137,8 +136,7 @@ def not_in_springs_schema(document: Document) -> Iterator[Problem]:
 
 
 def _version(document: Document) -> Version | None:
-    words = document.root.get(_SCHEMA_LOCATION).split()
-    address = next((url for named, url in zip(words[::2], words[1::2], strict=False) if named == BEANS), "")
+    address = next((address for namespace, address in document.root.schema_locations if namespace == BEANS), "")
     return document.release.local_schemas.beans_version(address)
 
 

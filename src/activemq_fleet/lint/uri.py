@@ -14,9 +14,15 @@ from functools import lru_cache
 COMPOSITE = frozenset({"static", "masterslave", "failover", "discovery", "fanout", "simple", "ha", "randomize"})
 DEEPEST = 20  # brackets inside brackets; static:(failover:(…)) is two
 
+_PLACEHOLDER = re.compile(r"[$#]\{")
 _MARK = re.compile(r"[(),]")
 _STEP = {"(": 1, ")": -1, ",": 0}
 _DIGITS = 9  # more make no port, and Python refuses to read thousands of them
+
+
+def has_placeholder(text: str) -> bool:
+    """Return whether a text holds ``${…}`` or ``#{…}``, so that its value is decided elsewhere."""
+    return _PLACEHOLDER.search(text) is not None
 
 
 @dataclass(frozen=True, slots=True)

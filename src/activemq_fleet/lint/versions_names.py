@@ -7,13 +7,12 @@ from collections.abc import Iterator
 
 from lxml import etree
 
-from activemq_fleet.lint.document import Document, Element, Problem
+from activemq_fleet.lint.document import SCHEMA_LOCATION, Document, Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.releases import every_scheme
 from activemq_fleet.schema import BEANS, CORE
 
 _VERSIONED_SCHEMA = re.compile(r"\S*/activemq-core-(\d[\w.-]*)\.xsd")
-_SCHEMA_LOCATION = "{http://www.w3.org/2001/XMLSchema-instance}schemaLocation"
 # What Spring takes for the end of one name and the beginning of the next.
 _NAMES = re.compile(r"[,;\s]+")
 # As java.net.URI reads it; blanks before it were taken off.
@@ -47,9 +46,7 @@ def unknown_discovery_scheme(document: Document) -> Iterator[Problem]:
 
         <networkConnector name="south" uri="masterslave:(tcp://south-a:61616,tcp://south-b:61616)"/>
     """
-    for node, attribute in [(link, "uri") for link in document.links] + [
-        (connector, "discoveryUri") for connector in document.connectors
-    ]:
+    for node, attribute in document.discovery_uris:
         scheme = node.uri(attribute).scheme
         if scheme and scheme not in document.release.discovery_schemes:
             yield node.problem(
@@ -129,10 +126,10 @@ def versioned_schema_location(node: Element) -> Iterator[Problem]:
           <broker xmlns="http://activemq.apache.org/schema/core" brokerName="north"/>
         </beans>
     """
-    for match in _VERSIONED_SCHEMA.finditer(node.get(_SCHEMA_LOCATION)):
+    for match in _VERSIONED_SCHEMA.finditer(node.get(SCHEMA_LOCATION)):
         if node.document.release.local_schemas.has(CORE, match[0]):
             text = f"schemaLocation names the schema of {match[1]}, and the broker is {node.document.release.text}"
-            yield node.problem(text, _SCHEMA_LOCATION, match[0])
+            yield node.problem(text, SCHEMA_LOCATION, match[0])
 
 
 @rule("V016", "error", refuses=True)

@@ -223,12 +223,7 @@ def every_scheme() -> frozenset[str]:
 
 @lru_cache(maxsize=1 << 14)
 def _within(span: str, data_release: str) -> bool:
-    return _span(span).holds(parse_version(data_release))
-
-
-@lru_cache(maxsize=512)
-def _span(text: str) -> Span:
-    return Span.parse(text)
+    return Span.parse(span).holds(parse_version(data_release))
 
 
 @lru_cache(maxsize=512)

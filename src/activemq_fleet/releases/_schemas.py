@@ -6,8 +6,10 @@ import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
 from importlib.resources import files
+from itertools import chain
+from typing import Any
 
 from activemq_fleet.releases._spans import Span, Version
 
@@ -89,28 +91,6 @@ class LocalSchemas:
 _SPRING_VERSIONS = frozenset({(2, 0), (2, 5), (3, 0), (3, 1), (3, 2), (4, 0), (4, 1), (4, 2), (4, 3)})
 
 
-class _Data:
-    """The content of schemas.toml, with its version spans parsed."""
-
-    def __init__(self) -> None:
-        self._raw = tomllib.loads(files(__package__).joinpath("schemas.toml").read_text("utf-8"))
-
-    @cached_property
-    def _core(self) -> list[tuple[Span, frozenset[str]]]:
-        return [(Span.parse(span), frozenset(text.split())) for span, text in self._raw["core"].items()]
-
-    def of(self, version: Version) -> LocalSchemas:
-        spring = self._raw["spring"]
-        newest = [name for name, span in spring["newest"].items() if Span.parse(span).holds(version)]
-        return LocalSchemas(
-            core=frozenset().union(*(versions for span, versions in self._core if span.holds(version))),
-            spring=_pair(newest[-1]) if newest else (2, 5),
-            https=Span.parse(spring["https"]).holds(version),
-            one_for_all=Span.parse(spring["one_for_all"]).holds(version),
-            since={name: _pair(text) for text, names in spring["since"].items() for name in names.split()},
-        )
-
-
 def _pair(text: str) -> SpringVersion:
     major, minor = text.split(".")
     return int(major), int(minor)
@@ -119,9 +99,18 @@ def _pair(text: str) -> SpringVersion:
 @cache
 def local_schemas(version: Version) -> LocalSchemas:
     """Return the XML schemas in the jars of the release with this version; reads the data file on first use."""
-    return _data().of(version)
+    spring = _data()["spring"]
+    newest = [name for name, span in spring["newest"].items() if Span.parse(span).holds(version)]
+    core = (versions.split() for span, versions in _data()["core"].items() if Span.parse(span).holds(version))
+    return LocalSchemas(
+        core=frozenset(chain.from_iterable(core)),
+        spring=_pair(newest[-1]) if newest else (2, 5),
+        https=Span.parse(spring["https"]).holds(version),
+        one_for_all=Span.parse(spring["one_for_all"]).holds(version),
+        since={name: _pair(text) for text, names in spring["since"].items() for name in names.split()},
+    )
 
 
 @cache
-def _data() -> _Data:
-    return _Data()
+def _data() -> dict[str, Any]:
+    return tomllib.loads(files(__package__).joinpath("schemas.toml").read_text("utf-8"))

@@ -169,24 +169,14 @@ class Explainer:
         parent = element.getparent()
         if parent is not None and parent.tag.startswith(f"{{{CORE}}}"):
             path = f"{self._declared(parent)}/{name}"
-            try:
-                self._model.declarations(path)
-            except KeyError:
-                return name
-            return path
+            return path if self._model.declarations(path) else name
         return name
 
     def _children(self, element: etree._Element) -> tuple[str, ...]:
-        try:
-            return self._model.children(self._declared(element))
-        except KeyError:
-            return ()
+        return self._model.children(self._declared(element))
 
-    def _attributes(self, element: etree._Element) -> dict[str, str]:
-        try:
-            return dict(self._model.attributes(self._declared(element)))
-        except KeyError:
-            return {}
+    def _attributes(self, element: etree._Element) -> Mapping[str, str]:
+        return self._model.attributes(self._declared(element))
 
     def _is_ordered(self, element: etree._Element) -> bool:
         return self._model.is_ordered(self._declared(element))

@@ -33,16 +33,11 @@ class Model:
         return found
 
     def declarations(self, path: str) -> list[etree._Element]:
-        """Return the declarations of an element, by name or by path from a global element.
-
-        Raises KeyError when the schema has no such element.
-        """
+        """Return the declarations of an element, by name or by path from a global element; [] for an unknown one."""
         first, *rest = path.split("/")
         nodes = [self.globals[first]] if first in self.globals else self._nested.get(first, [])
         for name in rest:
             nodes = [child for node in nodes for child in self._resolved(node) if child.get("name") == name]
-        if not nodes:
-            raise KeyError(path)
         return nodes
 
     def children(self, path: str) -> tuple[str, ...]:

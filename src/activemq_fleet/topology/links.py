@@ -150,7 +150,7 @@ class Network:
                 onward[name] |= names - {name}
         longest: dict[str, int] = {}
         mesh: dict[str, bool] = {}
-        components = [tuple(units[name] for name in names) for names in _components(onward)]
+        components = [tuple(units[name] for name in names) for names in components_of(onward)]
         for component in components:
             place = {unit.name: number for number, unit in enumerate(component)}
             furthest = _furthest(tuple(tuple(sorted(place[name] for name in onward[one])) for one in place))
@@ -188,7 +188,7 @@ def _furthest(onward: tuple[tuple[int, ...], ...]) -> int:
         within, hops = wider, hops + 1
 
 
-def _components(onward: Mapping[str, set[str]]) -> Iterator[list[str]]:
+def components_of(onward: Mapping[str, set[str]]) -> Iterator[list[str]]:
     """Yield the names of the units that links join, in either direction, each list in the order of ``onward``."""
     undirected: dict[str, set[str]] = {name: set(targets) for name, targets in onward.items()}
     for name, targets in onward.items():
@@ -197,13 +197,13 @@ def _components(onward: Mapping[str, set[str]]) -> Iterator[list[str]]:
     place = {name: number for number, name in enumerate(onward)}
     left = dict.fromkeys(onward)
     while left:
-        joined = _reach(next(iter(left)), undirected)
+        joined = hops_from(next(iter(left)), undirected)
         for name in joined:
             del left[name]
         yield sorted(joined, key=place.__getitem__)
 
 
-def _reach(start: str, onward: Mapping[str, set[str]]) -> dict[str, int]:
+def hops_from(start: str, onward: Mapping[str, set[str]]) -> dict[str, int]:
     """Return the number of bridges to each unit that can be reached from ``start``, breadth first."""
     hops, frontier = {start: 0}, {start}
     reached = {start}  # a set beside the dict: subtracting the keys of a dict walks all of them

@@ -178,5 +178,5 @@ def test_the_replication_port_of_the_profile_is_only_told_because_no_variable_bo
     release = Release.of("5.7.0")
     document = Document(render(broker)["conf/activemq.xml"], release, broker)
 
-    found = document_findings(document, broker.host, selection=Selection(select=("S009",)))
+    found = document_findings(document, "conf/activemq.xml", Selection(select=("S009",)))
     assert [finding.severity for finding in found] == ["info"]
