@@ -101,15 +101,11 @@ class Config:
     @property
     def limits(self) -> Limits:
         """The store's bounds and times that follow from the configuration."""
+        shared = {one.name for one in dataclasses.fields(Limits)} & {one.name for one in dataclasses.fields(self)}
         return Limits(
-            outbox_rows=self.outbox_rows,
-            outbox_bytes=self.outbox_bytes,
-            inbox_rows=self.inbox_rows,
-            inbox_bytes=self.inbox_bytes,
-            topic_rows=self.topic_rows,
+            **{name: getattr(self, name) for name in shared},
             filters=self.topics,
             timeout=self.publisher_timeout,
-            drop_expired=self.drop_expired,
             remember=self.dedupe_days * DAY,
         )
 
