@@ -10,67 +10,73 @@ import pytest
 from activemq_fleet.errors import InputError
 from activemq_fleet.operations import Request, decide
 from activemq_fleet.operations.drill import (
-    DrillCandidate,
     DrillStep,
     is_allowed,
     next_drill_step,
     refuse_production,
     schedule_faults,
 )
+from activemq_fleet.topology import Fleet
+from tests.unit.fleets import fleet
 
 
-def candidate(pair: str, ha: str = "shared-file", rivals: int = 2) -> DrillCandidate:
-    return DrillCandidate(pair=pair, group=pair[0], ha=ha, nodes=(f"{pair}-a", f"{pair}-b"), rivals=rivals)
+def fleet_of(*names: str, ha: str = "shared-file", nodes: str = "ab") -> Fleet:
+    return fleet(*names, ha=ha, nodes=nodes, release="5.5.1" if ha == "pure" else "5.18.3")
 
 
-PAIRS = [candidate("o1"), candidate("o2"), candidate("b1")]
+def schedule(found: Fleet, faults: int, seed: int, what: str = "kill") -> tuple[str, ...]:
+    return schedule_faults(found, list(found.pairs.values()), faults, seed, what)
+
+
+NAMES = ("o-mq01", "o-mq02", "b-mq01")
+FLEET = fleet_of(*NAMES)
 
 
 def test_every_pair_has_its_turn_before_one_has_its_second() -> None:
-    order = schedule_faults(PAIRS, 20, 1)
+    order = schedule(FLEET, 20, 1)
 
     assert len(order) == 20
-    assert all(set(order[at : at + 3]) == {"o1", "o2", "b1"} for at in range(0, 18, 3))
+    assert all(set(order[at : at + 3]) == set(NAMES) for at in range(0, 18, 3))
 
 
 def test_no_pair_gets_two_faults_running_where_there_is_another() -> None:
     for seed in range(50):
-        assert all(one != other for one, other in pairwise(schedule_faults(PAIRS, 20, seed)))
+        assert all(one != other for one, other in pairwise(schedule(FLEET, 20, seed)))
 
 
 def test_a_seed_gives_the_same_order_and_another_one_another() -> None:
-    assert schedule_faults(PAIRS, 20, 1) == schedule_faults(PAIRS, 20, 1)
-    assert len({schedule_faults(PAIRS, 20, seed) for seed in range(10)}) > 5
+    assert schedule(FLEET, 20, 1) == schedule(FLEET, 20, 1)
+    assert len({schedule(FLEET, 20, seed) for seed in range(10)}) > 5
 
 
 def test_a_single_pair_gets_every_fault() -> None:
-    assert schedule_faults([candidate("o1")], 3, 1) == ("o1", "o1", "o1")
+    assert schedule(fleet_of("o-mq01"), 3, 1) == ("o-mq01",) * 3
 
 
 def test_a_broker_on_its_own_is_left_out_and_refused_when_there_is_nobody_else() -> None:
-    alone = DrillCandidate(pair="o9", group="o", ha="shared-file", nodes=("o9-a",))
+    alone = fleet_of("o-mq09", nodes="a")
 
-    assert "o9" not in schedule_faults([*PAIRS, alone], 20, 1)
-    with pytest.raises(InputError, match="o9 has no second node that could take over"):
-        schedule_faults([alone], 1, 1)
+    assert "o-mq09" not in schedule_faults(FLEET, [*FLEET.pairs.values(), *alone.pairs.values()], 20, 1)
+    with pytest.raises(InputError, match="o-mq09 has no second node that could take over"):
+        schedule(alone, 1, 1)
 
 
 def test_a_pure_pair_gets_one_fault_and_one_of_its_group_none() -> None:
-    pure = [candidate(pair, "pure") for pair in ("o1", "o2", "o3")]
+    pure = fleet_of("o-mq01", "o-mq02", "o-mq03", ha="pure")
 
-    assert max(Counter(schedule_faults(pure, 2, 1)).values()) == 1
+    assert max(Counter(schedule(pure, 2, 1)).values()) == 1
     with pytest.raises(InputError, match="2 faults at most: a pure pair gets one"):
-        schedule_faults(pure, 3, 1)
+        schedule(pure, 3, 1)
 
 
 def test_a_pure_pair_is_never_frozen_or_stopped() -> None:
     with pytest.raises(InputError, match="is pure"):
-        schedule_faults([candidate("o1", "pure")], 1, 1, "stop")
+        schedule(fleet_of("o-mq01", "o-mq02", ha="pure"), 1, 1, "stop")
 
 
 def test_the_only_pure_pair_of_a_group_is_refused() -> None:
     with pytest.raises(InputError, match="its slave takes no clients"):
-        schedule_faults([candidate("o1", "pure", rivals=0)], 1, 1)
+        schedule(fleet_of("o-mq01", ha="pure"), 1, 1)
 
 
 @pytest.mark.parametrize("value", [True, "true", "True", "yes", "1"])

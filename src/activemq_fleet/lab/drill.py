@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from activemq_fleet.drills.model import DrillResult, Fault, FaultKind
 from activemq_fleet.errors import FleetError, InputError, LabError
 from activemq_fleet.host.timeouts import HUNG, SETTLE
-from activemq_fleet.lab.drill_run import DrillPlan, DrillRun, drill_candidates
+from activemq_fleet.lab.drill_run import DrillPlan, DrillRun
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.startup import Progress
 from activemq_fleet.operations.drill import next_drill_step, refusal_reason, schedule_faults
@@ -74,19 +74,21 @@ def _plan(lab: Lab, options: DrillOptions, progress: Progress) -> DrillPlan:
     except InputError as error:
         raise InputError(str(error).replace("activemq_target", "--target")) from None
     seed = options.seed if options.seed is not None else random.SystemRandom().randrange(1, 1_000_000)
-    chosen = [one for one in drill_candidates(fleet.pairs.values()) if one.pair in target.pairs]
-    order = schedule_faults(chosen, options.faults, seed, options.what)
-    for one in chosen:
-        if one.pair not in order:
-            why = "is pure: drill its group with --target" if one.profile.needs_resync else "has no turn: raise --kills"
-            progress(f"not drilled: {one.pair}, which {refusal_reason(one, options.what) or why}")
+    chosen = [pair for pair in fleet.pairs.values() if pair.name in target.pairs]
+    order = schedule_faults(fleet, chosen, options.faults, seed, options.what)
+    for pair in chosen:
+        if pair.name not in order:
+            why = (
+                "is pure: drill its group with --target" if pair.profile.needs_resync else "has no turn: raise --kills"
+            )
+            progress(f"not drilled: {pair.name}, which {refusal_reason(fleet, pair, options.what) or why}")
     return DrillPlan(
         order=order,
         what=options.what,
         rate=options.rate,
         seed=seed,
         target=options.target,
-        single_fault_pairs=tuple(sorted({one.pair for one in chosen if one.profile.needs_resync})),
+        single_fault_pairs=tuple(sorted(pair.name for pair in chosen if pair.profile.needs_resync)),
     )
 
 

@@ -12,7 +12,7 @@ from typing import Any, get_args
 
 from activemq_fleet.drills.model import DrillResult, FaultKind
 from activemq_fleet.errors import InputError
-from activemq_fleet.lab.drill_run import DrillPlan, DrillRun, drill_candidates, is_lab
+from activemq_fleet.lab.drill_run import DrillPlan, DrillRun, is_lab
 from activemq_fleet.lab.load_spec import speaks_mqtt
 from activemq_fleet.operations.drill import refuse_production, schedule_faults
 from activemq_fleet.reports import drill_report
@@ -48,14 +48,14 @@ def begin_drill(
     for broker in (broker for pair in pairs for broker in fleet.pairs[pair].brokers):
         if broker.settings.service == "none" and not is_lab(broker):
             raise InputError(f"{broker.host}: activemq_service is none, so nobody could start it again")
-    every = [one for one in drill_candidates(fleet.pairs.values()) if one.pair in pairs]
-    fit = [one for one in every if not one.profile.replicates and speaks_mqtt(fleet.pairs[one.pair])]
+    every = [pair for pair in fleet.pairs.values() if pair.name in pairs]
+    fit = [pair for pair in every if not pair.profile.replicates and speaks_mqtt(pair)]
     if every and not fit:
         raise InputError(
             "no pair can be drilled by the playbook: pure pairs and releases without a usable MQTT are drilled in "
             "the lab only (activemq-fleet lab drill)"
         )
-    order = schedule_faults(fit, faults, seed, what)
+    order = schedule_faults(fleet, fit, faults, seed, what)
     plan = DrillPlan(order=order, what=what, rate=rate, seed=seed, target=str(options.get("target") or ""))
     # A worker's parent is ansible-playbook itself: with it the load ends.
     DrillRun.begin(plan, fleet, directory, os.getppid())

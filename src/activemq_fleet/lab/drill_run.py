@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -31,9 +31,8 @@ from activemq_fleet.lab.load_spec import LoadSpec, load_spec, speaks_mqtt
 from activemq_fleet.lab.log_tail import LOG
 from activemq_fleet.lab.loopback_overlay import MARK, fleet_for_clients
 from activemq_fleet.lab.polling import poll
-from activemq_fleet.operations.drill import DrillCandidate
 from activemq_fleet.render.service import paths
-from activemq_fleet.topology import Broker, Fleet, Pair
+from activemq_fleet.topology import Broker, Fleet
 
 _START = 600.0
 _END = 900.0
@@ -76,20 +75,6 @@ class NextFault:
 def is_lab(broker: Broker) -> bool:
     """Return whether a broker runs in a lab, by the lab's mark among the options of its JVM."""
     return any(option.startswith(MARK) for option in broker.settings.java_options)
-
-
-def drill_candidates(pairs: Collection[Pair]) -> list[DrillCandidate]:
-    """Return each pair as a candidate for faults, for ``operations.drill`` to decide whether it may get one."""
-    return [
-        DrillCandidate(
-            pair=pair.name,
-            group=pair.group,
-            ha=pair.preferred_master.settings.ha,
-            nodes=tuple(broker.host for broker in pair.in_order),
-            rivals=sum(other.group == pair.group for other in pairs) - 1,
-        )
-        for pair in pairs
-    ]
 
 
 class DrillRun:

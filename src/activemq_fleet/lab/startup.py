@@ -71,10 +71,10 @@ class Startup:
 
     def _start_pair(self, pair: Pair) -> None:
         ordered = pair.in_order
-        if not ordered[0].profile.has_peer:
+        if not pair.profile.has_peer:
             for broker in ordered:
                 self._start(broker, _ACTIVE)
-        elif ordered[0].profile.replicates:
+        elif pair.profile.replicates:
             self._start_pure_master(ordered[0])
             for slave in ordered[1:]:
                 self._start(slave, _STANDBY)
@@ -130,7 +130,7 @@ class Startup:
 
 def check_pair(hosts: Hosts, pair: Pair) -> None:
     """Raise LabError for a pure pair of which one node runs alone or took over: its stores may differ."""
-    if not pair.in_order[0].profile.replicates:
+    if not pair.profile.replicates:
         return
     alive = [broker for broker in pair.in_order if hosts.is_alive(broker)]
     if len(alive) == len(pair.brokers):

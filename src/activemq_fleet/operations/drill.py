@@ -15,28 +15,10 @@ from activemq_fleet.errors import InputError
 from activemq_fleet.fence.store_access import StoreAccess, two_masters
 from activemq_fleet.host.timeouts import SETTLE
 from activemq_fleet.operations.requests import Decision, Request, Step, operation
-from activemq_fleet.profiles import PROFILES, Profile
+from activemq_fleet.topology import Fleet, Pair
 
 ALLOWED = "activemq_drill_allowed"
 _PAUSE = 3  # seconds between two looks at what may pass by itself
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DrillCandidate:
-    """A pair of the inventory that a drill may inject faults into; ``nodes`` are preferred master first.
-
-    ``rivals`` is the number of other pairs in the group.
-    """
-
-    pair: str
-    group: str
-    ha: str
-    nodes: tuple[str, ...]
-    rivals: int = 0
-
-    @property
-    def profile(self) -> Profile:
-        return PROFILES[self.ha]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,27 +47,26 @@ def refuse_production(groups: Mapping[str, Any]) -> None:
         )
 
 
-def schedule_faults(
-    candidates: Sequence[DrillCandidate], faults: int, seed: int, what: str = "kill"
-) -> tuple[str, ...]:
-    """Return the name of the pair that gets each fault, in order: every pair once before any twice.
+def schedule_faults(fleet: Fleet, pairs: Sequence[Pair], faults: int, seed: int, what: str = "kill") -> tuple[str, ...]:
+    """Return the name of the pair that gets each fault, in order: every one of ``pairs`` once before any twice.
 
     ``seed`` decides the order.
 
     A pure pair gets one fault, and one pair of its group none, because clients need a master.
     Raises InputError where no pair can be drilled, or fewer faults are possible than wanted.
     """
-    fit = [one for one in candidates if refusal_reason(one, what) is None]
+    refused = {pair.name: refusal_reason(fleet, pair, what) for pair in pairs}
+    fit = [pair for pair in pairs if refused[pair.name] is None]
     if not fit:
-        reasons = [f"{one.pair} {refusal_reason(one, what)}" for one in candidates]
+        reasons = [f"{name} {reason}" for name, reason in refused.items()]
         raise InputError(f"no pair can be drilled: {'; '.join(reasons) or 'there is none'}")
     chance = random.Random(seed)  # noqa: S311 -- an order that can be had again, no secret
-    if all(one.profile.needs_resync for one in fit):
+    if all(pair.profile.needs_resync for pair in fit):
         return _once_each(fit, faults, chance)
-    fit = [one for one in fit if not one.profile.needs_resync]
+    names = [pair.name for pair in fit if not pair.profile.needs_resync]
     order: list[str] = []
     while len(order) < faults:
-        turn = [one.pair for one in fit]
+        turn = names.copy()
         chance.shuffle(turn)
         if order and len(turn) > 1 and turn[0] == order[-1]:
             turn.append(turn.pop(0))
@@ -93,14 +74,14 @@ def schedule_faults(
     return tuple(order[:faults])
 
 
-def _once_each(fit: Sequence[DrillCandidate], faults: int, chance: random.Random) -> tuple[str, ...]:
+def _once_each(fit: Sequence[Pair], faults: int, chance: random.Random) -> tuple[str, ...]:
     by_group: dict[str, list[str]] = {}
-    for one in fit:
-        by_group.setdefault(one.group, []).append(one.pair)
+    for pair in fit:
+        by_group.setdefault(pair.group, []).append(pair.name)
     order: list[str] = []
-    for pairs in by_group.values():
-        chance.shuffle(pairs)
-        order += pairs[: max(1, len(pairs) - 1)] if len(pairs) > 1 else pairs
+    for names in by_group.values():
+        chance.shuffle(names)
+        order += names[: max(1, len(names) - 1)]
     chance.shuffle(order)
     if faults > len(order):
         raise InputError(
@@ -110,13 +91,13 @@ def _once_each(fit: Sequence[DrillCandidate], faults: int, chance: random.Random
     return tuple(order[:faults])
 
 
-def refusal_reason(one: DrillCandidate, what: str) -> str | None:
+def refusal_reason(fleet: Fleet, pair: Pair, what: str) -> str | None:
     """Return why a pair cannot be drilled, or None if it can."""
-    if len(one.nodes) < 2 or not one.profile.has_peer:
+    if len(pair.brokers) < 2 or not pair.profile.has_peer:
         return "has no second node that could take over"
-    if one.profile.needs_resync and what != "kill":
+    if pair.profile.needs_resync and what != "kill":
         return f"is pure: its brokers are never stopped but by SIGKILL, so --what {what} is not for it"
-    if one.profile.replicates and not one.rivals:
+    if pair.profile.replicates and sum(other.group == pair.group for other in fleet.pairs.values()) < 2:
         return "is the only pure pair of its group: its slave takes no clients, so nobody could tell"
     return None
 

@@ -251,6 +251,11 @@ class Pair:
         return next((b for b in self.brokers if b.role == "master"), self.brokers[0])
 
     @property
+    def profile(self) -> Profile:
+        """The profile of the preferred master: how the nodes of the pair stand in for each other."""
+        return self.preferred_master.profile
+
+    @property
     def in_order(self) -> tuple[Broker, ...]:
         """The brokers of the pair, preferred master first, as clients and bridges try them."""
         return tuple(sorted(self.brokers, key=lambda b: (b.role != "master", b.identity.node)))
