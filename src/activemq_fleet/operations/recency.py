@@ -92,14 +92,14 @@ class Store:
         )
 
     @cached_property
-    def known(self) -> frozenset[int]:
+    def known_keys(self) -> frozenset[int]:
         """The keys of every message and subscription that the journal mentions."""
         return frozenset(key for kind, key in self.order if kind != _TRACE)
 
     @property
-    def empty(self) -> bool:
+    def was_never_used(self) -> bool:
         """True where no message and no subscription was ever stored, as far as the journal reaches back."""
-        return not self.known and not self.cleaned
+        return not self.known_keys and not self.cleaned
 
     @property
     def run(self) -> LoggedRun | None:
@@ -109,7 +109,7 @@ class Store:
         """
         if not self.loads:
             # The file that named the start is gone, and every later start would be named in a later file.
-            return self.runs[-1] if self.known and self.runs and self.runs[-1].began else None
+            return self.runs[-1] if self.known_keys and self.runs and self.runs[-1].began else None
         moment = _loaded_at(self.loads[-1])
         before = [run for run in self.runs if moment and run.began and _time(run.began) <= moment + _SECOND]
         if moment is None or not before or moment - _time(before[-1].began) > _LONGEST_RECOVERY:
@@ -197,7 +197,7 @@ def choose_store(master: Store, slave: Store, chosen: str | None = None) -> Stor
     for store in (master, slave):
         if store.damaged:
             raise _refused(master, slave, f"the journal of {store.host} has {counted(store.damaged, 'damaged place')}")
-    if master.empty or slave.empty:
+    if master.was_never_used or slave.was_never_used:
         return _judge_empty(master, slave)
     return _judge_contents(master, slave)
 
@@ -210,7 +210,9 @@ def differences(master: Store, slave: Store) -> str:
     """
     only_master, _ = _unknown(master, slave)
     only_slave, _ = _unknown(slave, master)
-    heard = max((at for at, (kind, key) in enumerate(master.order) if kind == _ADD and key in slave.known), default=-1)
+    heard = max(
+        (at for at, (kind, key) in enumerate(master.order) if kind == _ADD and key in slave.known_keys), default=-1
+    )
     missed = sum(1 for at in master.record_positions(only_master) if 0 <= at < heard)
     starts = [at for at, (kind, _) in enumerate(slave.order) if kind == _TRACE]
     alone = sum(1 for at in slave.record_positions(only_slave) if starts and 0 <= at < starts[-1])
@@ -226,7 +228,7 @@ def differences(master: Store, slave: Store) -> str:
 
 def _chosen(master: Store, slave: Store, chosen: str) -> StoreChoice:
     winner, loser = (master, slave) if chosen == master.host else (slave, master)
-    if winner.empty:
+    if winner.was_never_used:
         raise ResyncRefused(
             f"{chosen}: its store is gone or empty, and would replace that of {loser.host}: put it back from a backup, "
             f"or run again with -e activemq_resync_from={loser.host}"
@@ -237,7 +239,7 @@ def _chosen(master: Store, slave: Store, chosen: str) -> StoreChoice:
 
 
 def _judge_empty(master: Store, slave: Store) -> StoreChoice:
-    if slave.empty:
+    if slave.was_never_used:
         return StoreChoice(master.host, False, (f"the store of {slave.host} has never held anything",))
     if slave.served:
         return StoreChoice(slave.host, False, (f"the store of {master.host} has never held anything",))
@@ -282,12 +284,16 @@ def _more(winner: str, loser: str, only: int, done: int) -> tuple[str, ...]:
 
 
 def _unknown(store: Store, other: Store) -> tuple[list[int], int]:
-    """The records of what is still in a store and of which the other has never heard.
+    """Return the keys of the records of what is still in a store and of which the other has never heard.
 
     Second, how many were left out because the other must have delivered them and cleaned up: it
     knows a later message of the same run, during which the slave was attached once.
     """
-    missing = [brought for key, brought in store.live.items() if key not in other.known and brought not in other.known]
+    missing = [
+        brought
+        for key, brought in store.live.items()
+        if key not in other.known_keys and brought not in other.known_keys
+    ]
     if not missing or not other.cleaned:
         return missing, 0
     first, last = _shared(store, other)
@@ -297,26 +303,28 @@ def _unknown(store: Store, other: Store) -> tuple[list[int], int]:
 
 
 def _shared(store: Store, other: Store) -> tuple[int, int]:
-    """From where to where everything in the journal was in the other store too, whatever it says now."""
+    """Return the first and last index of the records that were in the other store too, whatever it holds now."""
     service = store.last_service
     start = store.start_of(service) if service else None
     if service is None or start is None or (store.role == "master" and service.attached != 1):
         return (0, 0)
-    last = max((at for at, (kind, key) in enumerate(store.order) if kind == _ADD and key in other.known), default=0)
+    last = max(
+        (at for at, (kind, key) in enumerate(store.order) if kind == _ADD and key in other.known_keys), default=0
+    )
     return (start, last)
 
 
 def _done(store: Store, other: Store) -> int:
-    """How many messages the other still has that this one has delivered."""
+    """Return how many messages the other store still has that this one has delivered."""
     return sum(
         1
         for key, brought in other.live.items()
-        if key not in store.live and (key in store.known or brought in store.known)
+        if key not in store.live and (key in store.known_keys or brought in store.known_keys)
     )
 
 
 def _is_in_flight(master: Store, slave: Store, only_slave: Collection[int]) -> bool:
-    """Whether what only an attached slave has can be what its master had not acknowledged yet."""
+    """Return whether what only an attached slave has can be what its master had not acknowledged yet."""
     service = master.last_service
     if service is None or not service.attached:
         return False

@@ -16,7 +16,7 @@ from typing import Any
 
 from activemq_fleet.errors import InputError
 from activemq_fleet.operations.recency import ResyncRefused, Store, StoreChoice, choose_store, differences
-from activemq_fleet.operations.requests import Decision, Request, Step, operation
+from activemq_fleet.operations.requests import Decision, Request, Step, from_mappings, operation
 from activemq_fleet.profiles import PROFILES
 
 _INACTIVE = ("", "inactive", "failed")
@@ -54,17 +54,15 @@ class PureNode:
         if not obstacle and look["free"] < needed + _SPARE:
             obstacle = f"beside its store are {look['free'] >> 20} MiB free, and a copy takes {needed + _SPARE >> 20}"
         answer = broker["connectors"].get("replication", "")
-        return cls(
+        return from_mappings(
+            cls,
+            broker,
+            look,
             store=store,
-            state=broker["state"],
             unit=(broker["unit"] or {}).get("ActiveState", ""),
             phase=broker["log"]["phase"],
             returned=broker["message_returned"],
             listening=answer.startswith("greets"),
-            age=broker["age"],
-            restart_required=broker["restart_required"],
-            locked=look["locked"],
-            unfinished=look["unfinished"],
             obstacle=obstacle,
         )
 
@@ -73,12 +71,12 @@ class PureNode:
         return self.store.host
 
     @property
-    def down(self) -> bool:
+    def is_down(self) -> bool:
         """True where the node has no broker process, and no unit that is about to start one."""
         return self.state == "stopped" and self.unit in _INACTIVE
 
     @property
-    def waits(self) -> bool:
+    def waits_for_slave(self) -> bool:
         """True for a master that has its store open and takes nothing before its slave is attached."""
         return self.state == "starting" and self.phase == "starting"
 
@@ -139,25 +137,25 @@ def _next(pair: str, master: PureNode, slave: PureNode, chosen: str | None, rest
     if well := _well(pair, master, slave, restart_older):
         return well
     for node in both:
-        if node.unfinished and node.down:
+        if node.unfinished and node.is_down:
             return ResyncStep("finish", f"{node.host}: put the copied store in place", (node.host,))
     if rising := _rising(master, slave):
         return rising
-    verdict = _judge(master, slave, chosen)
-    if not master.down or not slave.down:
-        return _stop(master, slave, verdict)
+    choice = _judge(master, slave, chosen)
+    if not master.is_down or not slave.is_down:
+        return _stop(master, slave, choice)
     for node in both:
         if node.locked:
             raise ResyncRefused(
                 f"{node.host}: no broker of ours runs, and yet the lock of its store is held: "
                 "find out by whom (fuser on the file lock in it) and end it"
             )
-    if verdict.equal:
-        text = f"{master.host}: start the master, {verdict.reasons[0]}"
-        return ResyncStep("start", text, (master.host,), accept=("starting",), winner=verdict.winner)
-    loser = slave if verdict.winner == master.host else master
-    text = f"copy the store of {verdict.winner} to {loser.host}: {'; '.join(verdict.reasons)}"
-    return ResyncStep("copy", text, (verdict.winner, loser.host), winner=verdict.winner, reasons=verdict.reasons)
+    if choice.equal:
+        text = f"{master.host}: start the master, {choice.reasons[0]}"
+        return ResyncStep("start", text, (master.host,), accept=("starting",), winner=choice.winner)
+    loser = slave if choice.winner == master.host else master
+    text = f"copy the store of {choice.winner} to {loser.host}: {'; '.join(choice.reasons)}"
+    return ResyncStep("copy", text, (choice.winner, loser.host), winner=choice.winner, reasons=choice.reasons)
 
 
 def _well(pair: str, master: PureNode, slave: PureNode, restart_older: float | None) -> ResyncStep | None:
@@ -184,11 +182,11 @@ def _rising(master: PureNode, slave: PureNode) -> ResyncStep | None:
     attached = slave.state == "standby" and slave.phase == "attached"
     if attached and master.state == "starting":
         return ResyncStep("wait", f"{master.host} has yet to start, with {slave.host} attached", seconds=_WAIT)
-    if not master.waits or slave.locked or master.store.state != slave.store.state:
+    if not master.waits_for_slave or slave.locked or master.store.state != slave.store.state:
         return None
     if not master.listening:
         return ResyncStep("wait", f"{master.host} has yet to listen for its slave", seconds=_WAIT)
-    if slave.down:
+    if slave.is_down:
         text = f"{slave.host}: start the slave, {master.host} waits for it with an equal store"
         return ResyncStep("start", text, (slave.host,), accept=("standby",))
     if slave.state in ("starting", "stopped"):
@@ -203,21 +201,21 @@ def _judge(master: PureNode, slave: PureNode, chosen: str | None) -> StoreChoice
             "clients away from one of them, let its messages be consumed, and run again with "
             "-e activemq_resync_from=HOST; the other's store is kept as a backup"
         )
-    verdict = choose_store(master.store, slave.store, chosen)
-    loser = slave if verdict.winner == master.host else master
-    if not verdict.equal and loser.obstacle:
+    choice = choose_store(master.store, slave.store, chosen)
+    loser = slave if choice.winner == master.host else master
+    if not choice.equal and loser.obstacle:
         raise ResyncRefused(f"{loser.host}: {loser.obstacle}; nothing was touched")
-    return verdict
+    return choice
 
 
-def _stop(master: PureNode, slave: PureNode, verdict: StoreChoice) -> ResyncStep:
+def _stop(master: PureNode, slave: PureNode, choice: StoreChoice) -> ResyncStep:
     """Stop the node whose store is overwritten first; a slave that loses its master would begin to serve."""
-    order = (slave, master) if verdict.winner == master.host else (master, slave)
-    host = next(node.host for node in order if not node.down)
-    why = "both stores hold the same" if verdict.equal else f"{verdict.winner} has the newer store"
-    if not verdict.equal and (details := differences(master.store, slave.store)):
+    order = (slave, master) if choice.winner == master.host else (master, slave)
+    host = next(node.host for node in order if not node.is_down)
+    why = "both stores hold the same" if choice.equal else f"{choice.winner} has the newer store"
+    if not choice.equal and (details := differences(master.store, slave.store)):
         why += f" ({details})"
-    return ResyncStep("stop", f"{host}: stop it, {why}", (host,), winner=verdict.winner)
+    return ResyncStep("stop", f"{host}: stop it, {why}", (host,), winner=choice.winner)
 
 
 @operation("resync")
