@@ -196,7 +196,7 @@ class AgentProcess:
 
 
 def _plain(line: str) -> str:
-    """A JSON record of the agent's log as words; any other line as it is."""
+    """Return a JSON record of the agent's log as words; any other line as it is."""
     try:
         record = json.loads(line)
     except ValueError:

@@ -45,6 +45,6 @@ def _tell(home: Path, group: str, pair: str, broker: Broker | None = None) -> No
 
 
 def _zone() -> str:
-    """The offset of this machine's clock, which is the brokers' too."""
+    """Return the offset of this machine's clock from UTC, such as ``+02:00``: it is the brokers' too."""
     offset = datetime.now().astimezone().strftime("%z")
     return f"{offset[:3]}:{offset[3:5]}"

@@ -77,7 +77,7 @@ def _promised(path: Path) -> list[str]:
 
 
 def _until(fault: Fault) -> float:
-    """A silence that begins later than this is not the fault's."""
+    """Return the latest time (epoch seconds) at which a silence can begin that the fault has caused."""
     return fault.at + (_LONGEST if fault.takeover is None else fault.takeover) + _AFTER
 
 

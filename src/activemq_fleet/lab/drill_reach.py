@@ -27,8 +27,6 @@ _PATIENCE = 5.0  # seconds for a name and a connection
 _AT_ONCE = 64
 _SHOWN = 4
 _REFUSED = "connection refused"
-_SILENT = "no answer in {:g} s"
-_OTHER = "something answers there that is no broker with {}"
 _HUNG_UP = "it hangs up without an answer, as a proxy does for a broker that is not there"
 _PAUSE = 0.5
 _CONNACK = 0x20
@@ -97,7 +95,7 @@ def _dials(spec: AgentLoadSpec) -> list[_Dial]:
 
 
 def _answer(dial: _Dial, timeout: float) -> _Answer:
-    """What a connector answers to the load's CONNECT.
+    """Return what a connector answers to the load's CONNECT.
 
     One that hangs up is asked again until ``timeout``: a 6.3.1 on a busy machine was seen to refuse a login and close
     before its CONNACK was out.
@@ -123,7 +121,7 @@ def _answer_once(dial: _Dial, timeout: float) -> _Answer:
     except socket.gaierror:
         return _Answer("its name does not resolve")
     except TimeoutError:
-        return _Answer(_SILENT.format(timeout))
+        return _Answer(f"no answer in {timeout:g} s")
     except ConnectionRefusedError:
         return _Answer(_REFUSED)
     except ConnectionResetError:
@@ -133,7 +131,7 @@ def _answer_once(dial: _Dial, timeout: float) -> _Answer:
     if not answer:
         return _Answer(_HUNG_UP)
     if len(answer) < len(_ACCEPTED) or answer[0] != _CONNACK:
-        return _Answer(_OTHER.format("MQTT"))
+        return _Answer("something answers there that is no broker with MQTT")
     if answer[3] in _BAD_LOGIN:
         who = f"{dial.login[0]!r} or its password" if dial.login else "a client without a login"
         also = ", unless it is just starting" if answer[3] == _UNAVAILABLE else ""
@@ -142,7 +140,7 @@ def _answer_once(dial: _Dial, timeout: float) -> _Answer:
 
 
 def _opened(dial: _Dial, timeout: float) -> socket.socket:
-    """A connection to the connector, over TLS as agents speak it. Raises OSError, ConfigError."""
+    """Return a connection to the connector, over TLS as agents speak it. Raises OSError, ConfigError."""
     context = tls_context(dial.tls) if dial.tls else None
     connection = socket.create_connection(dial.address, timeout)
     if context is None:
@@ -155,7 +153,7 @@ def _opened(dial: _Dial, timeout: float) -> socket.socket:
 
 
 def _listed(bad: dict[Address, str]) -> str:
-    """The addresses with their reasons, as far as they fit into a line."""
+    """Return the addresses with their reasons, as far as they fit into a line."""
     shown: Iterable[str] = [f"{join(*address)} ({why})" for address, why in list(bad.items())[:_SHOWN]]
     more = f" and {len(bad) - _SHOWN} more" if len(bad) > _SHOWN else ""
     return f"{', '.join(shown)}{more}"

@@ -205,7 +205,7 @@ class Hosts:
 
 
 def _arguments(broker: Broker, software: Mapping[str, Software]) -> Iterator[str]:
-    """The unit's own, but for a class path of jars where there is no distribution with its start jar."""
+    """Yield the arguments of the unit, with a class path of jars where no distribution has a start jar."""
     mine = software[broker.release.text]
     for argument in service.arguments(broker):
         if mine.whole:

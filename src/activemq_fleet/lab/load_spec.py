@@ -51,7 +51,7 @@ def load_spec(fleet: Fleet, pair: Pair, rate: float) -> LoadSpec:
 
 
 def _agent_spec(fleet: Fleet, pair: Pair, rate: float) -> AgentLoadSpec:
-    """The two agents of a pair.
+    """Return the spec of the two agents of a pair.
 
     An agent of the inventory at home there lends its account, its TLS and its times. Where there are ACLs, the lab
     has an account of its own; on other brokers the events are on a prefix below a topic of an agent, which it names in

@@ -241,7 +241,7 @@ def _agent(agent: Agent, layout: Layout) -> dict[str, Any]:
 
 
 def _multicast_ports(fleet: Fleet, block: int) -> dict[str, int]:
-    """A port of the lab's own for each multicast address and port of the fleet."""
+    """Return a port of the lab's own for each multicast address and port of the fleet."""
     said = sorted({broker.settings.multicast for broker in fleet.brokers})
     return {text: _FIRST_MULTICAST_PORT + block + _BLOCKS * number for number, text in enumerate(said)}
 

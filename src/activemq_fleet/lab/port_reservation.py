@@ -137,7 +137,7 @@ def _open(path: Path, flags: int) -> Iterator[int]:
 
 
 def _order(lab: Path) -> Iterator[int]:
-    """Blocks in the order in which a lab tries them: its own order, so that it tends to get the same."""
+    """Return the blocks in the order in which a lab tries them: its own order, so that it tends to get the same."""
     count = LAST - FIRST + 1
     start = zlib.crc32(str(lab).encode(errors="surrogateescape")) % count
     return (FIRST + (start + step) % count for step in range(count))

@@ -34,7 +34,7 @@ def probe_broker(broker: Broker, address: str, *, timeout: float = LAB_PROBE) ->
 
 
 def _is_weak(scheme: str) -> bool:
-    """Whether a message cannot be sent and had back over the scheme without certificates."""
+    """Return whether a message cannot be sent and had back over the scheme without certificates."""
     return is_encrypted(scheme) or not supports_round_trip(scheme)
 
 

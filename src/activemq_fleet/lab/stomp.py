@@ -238,7 +238,7 @@ def send_until_accepted(send: Callable[[], None], hang_up: Callable[[], None], *
 
 
 def _cut(data: bytes) -> tuple[Frame | None, bytes]:
-    """The first whole frame of ``data``, and what follows it."""
+    """Return the first whole frame of ``data``, None while there is none, and the bytes behind it."""
     head, separator, rest = data.partition(b"\n\n")
     if not separator:
         return None, data

@@ -201,7 +201,7 @@ def _links_missing(master: MigrationEvidence, evidence: Sequence[MigrationEviden
 
 
 def _is_of_link(client: str, link: str) -> bool:
-    """Whether a connection is one of a link: its client id is the link's name, and more after an underscore."""
+    """Return whether a connection is one of a link: its client id is the link's name, and more after an underscore."""
     return client.startswith((f"{link}_", f"{_ILLEGAL.sub('_', link)}_"))
 
 

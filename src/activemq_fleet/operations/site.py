@@ -86,7 +86,7 @@ def next_site_step(nodes: Sequence[Node], run: OperationRun, unseen: Mapping[str
 
 
 def _wait_for_acted(pair: Sequence[Node], acts: Sequence[tuple[str, Node]], run: OperationRun) -> NextStep | None:
-    """What was touched must be ready before anything else is; a pure master becomes it once its slave is attached."""
+    """Return a step that waits for a touched node to become ready; a pure master does once its slave is attached."""
     for node in pair:
         awaits_slave = node.profile.replicates and node.state == "starting" and acts
         if node.host in run.acted and node.state not in _READY and not awaits_slave:

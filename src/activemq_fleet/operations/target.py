@@ -108,7 +108,7 @@ def _named_node(places: Sequence[TargetHost], pairs: Mapping[str, Sequence[str]]
 
 
 def _check_reach(pairs: Mapping[str, Sequence[str]], reach: Collection[str], name: str) -> None:
-    """A node that a limit leaves out cannot be looked at, so its peer must not be touched either."""
+    """Raise InputError where a limit leaves out a node: it cannot be looked at, so its peer must not be touched."""
     lost = [host for nodes in pairs.values() for host in nodes if host not in reach]
     if not lost:
         return

@@ -172,7 +172,7 @@ def _unfit(pair: Sequence[Node], stores: Mapping[str, StoreChange], run: Operati
 
 
 def _jump(pair: Sequence[Node], active: Node, stores: StoreChange) -> ReleaseChange:
-    """``_unfit`` has seen that every release is known to its host and that at most one is another."""
+    """Return what the upgrade means for a pair for which ``_unfit`` yields nothing: one release at most is another."""
     other = next(node.release for node in pair if node.release not in (None, node.wanted))
     found, wanted, holder = (Release.of(text or "") for text in (other, active.wanted, active.release))
     return judge_release_change(found, wanted, stores.now, stores.then, holder=holder)
