@@ -218,19 +218,16 @@ class Link:
             case PassedOver():
                 self.dropped.note("larger than packet.bytes", broker=self.broker)
             case TransportUp() | Connack() | Gone():
-                self._note_failure(item)
+                if not isinstance(item, TransportUp):
+                    self._note_failure(item)
                 self._step(item)
                 yield from self._state_changes()
             case _:
                 yield item
 
-    def _note_failure(self, item: TransportUp | Connack | Gone) -> None:
+    def _note_failure(self, item: Connack | Gone) -> None:
         """Keep and log why an attempt to connect failed; the same reason for the same broker is logged once."""
-        match item:
-            case Connack(refused=reason) | Gone(reason=reason):
-                pass
-            case TransportUp():
-                return
+        reason = item.refused if isinstance(item, Connack) else item.reason
         if reason is None or self.broker is not None or item.conn != self.conn:
             return
         name = self.names[self._dialled]

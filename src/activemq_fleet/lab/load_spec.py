@@ -6,7 +6,7 @@ import configparser
 from collections.abc import Sequence
 from dataclasses import replace
 
-from activemq_agent.store.inbox import matches
+from activemq_agent.store.inbox import filter_matches
 from activemq_fleet.addresses import format_list
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab.agent_load_generator import AgentLoadSpec
@@ -68,7 +68,9 @@ def _agent_spec(fleet: Fleet, pair: Pair, rate: float) -> AgentLoadSpec:
         return _spec(pair.name, own, rate, keys)
     for agent in agents:
         for prefix in agent.settings.agent_publish_prefixes:
-            if any(matches(topic, f"{prefix}/#") for topic in agent.settings.agent_topics if topic.endswith("#")):
+            if any(
+                filter_matches(topic, f"{prefix}/#") for topic in agent.settings.agent_topics if topic.endswith("#")
+            ):
                 spec = _spec(pair.name, prefix.replace("+", "drill"), rate, _keys_of(agent, pair))
                 # Its account may send the barriers and canaries of this name, and of no other.
                 return replace(spec, publisher={**spec.publisher, "agent.name": access.agent_name(agent)})

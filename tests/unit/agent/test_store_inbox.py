@@ -9,7 +9,7 @@ import pytest
 
 from activemq_agent.errors import AgentError, Refused
 from activemq_agent.store import Limits, Receipt, Store
-from activemq_agent.store.inbox import matches
+from activemq_agent.store.inbox import filter_matches
 from tests.unit.agent.store_clock import open_store
 from tests.unit.agent.store_clock import receive as receive_payload
 
@@ -160,4 +160,4 @@ def test_a_faulty_job_fails_alone(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_filters_match_as_mqtt_says(topic_filter: str, topic: str, expected: bool) -> None:
-    assert matches(topic_filter, topic) is expected
+    assert filter_matches(topic_filter, topic) is expected

@@ -244,7 +244,7 @@ def test_a_closed_store_refuses(tmp_path: Path) -> None:
 
 def test_what_is_not_yet_on_the_disk_is_not_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     deleted, go_on = Event(), Event()
-    acknowledged = outbox.acknowledged
+    acknowledged = outbox.record_acknowledged
 
     def hold(transaction: Transaction, *arguments: Any) -> None:
         acknowledged(transaction, *arguments)
@@ -253,7 +253,7 @@ def test_what_is_not_yet_on_the_disk_is_not_counted(tmp_path: Path, monkeypatch:
 
     with open_store(tmp_path) as store:
         store.accept("instance/status/E", b"{}")
-        monkeypatch.setattr(outbox, "acknowledged", hold)
+        monkeypatch.setattr(outbox, "record_acknowledged", hold)
         future = store.queue_acknowledged([Sent(1, 1, 1, "b")], proved=False)
         assert deleted.wait(10)
         during = store.counts()

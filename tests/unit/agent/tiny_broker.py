@@ -11,7 +11,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
-from activemq_agent.store.inbox import matches
+from activemq_agent.store.inbox import filter_matches
 from activemq_fleet.render.checks import remaining_length
 
 CONNACK, PUBACK, SUBACK, UNSUBACK, PINGRESP = 0x20, 0x40, 0x90, 0xB0, 0xD0
@@ -52,7 +52,7 @@ class TinyBroker:
         """Deliver a message to whoever has subscribed."""
         with self._lock:
             for peer, filters in list(self._filters.items()):
-                if any(matches(one, topic) for one in filters):
+                if any(filter_matches(one, topic) for one in filters):
                     with suppress(OSError):
                         peer.sendall(_publish(topic, payload, qos))
 

@@ -27,7 +27,7 @@ Statement = tuple[str, Sequence[Any]]
 """An SQL statement and its values."""
 
 
-def matches(topic_filter: str, topic: str) -> bool:
+def filter_matches(topic_filter: str, topic: str) -> bool:
     """Return whether an MQTT filter matches a topic (MQTT 3.1.1, section 4.7; ``a/#`` matches ``a`` too)."""
     wanted = topic_filter.split("/")
     levels = topic.split("/", len(wanted))  # one more than is wanted: a topic may have 65,535
@@ -41,10 +41,10 @@ def matches(topic_filter: str, topic: str) -> bool:
 
 def lane_of(topic: str, filters: tuple[str, ...]) -> str:
     """Return a topic's lane, which has a bound of its own in the inbox: the first matching filter, else the topic."""
-    return next((one for one in filters if matches(one, topic)), topic)
+    return next((one for one in filters if filter_matches(one, topic)), topic)
 
 
-def received(
+def store_message(
     transaction: Transaction, topic: str, payload: bytes, broker: str, conn: int, head: bool = True
 ) -> Receipt:
     """Store a message unless its event id is known or there is no room; the receipt returned says which.
@@ -101,7 +101,7 @@ def begin_attempt(transaction: Transaction, rx: int) -> int:
     return int(row[0])
 
 
-def handled(transaction: Transaction, rx: int, statements: Sequence[Statement] = ()) -> None:
+def record_handled(transaction: Transaction, rx: int, statements: Sequence[Statement] = ()) -> None:
     """Remove a message whose handlers have ended well, remember its event id, and run the statements of its handlers.
 
     A copy of the message counts as a duplicate from now on. Raises Refused if the message is not in the inbox, or

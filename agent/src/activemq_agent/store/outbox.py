@@ -78,7 +78,7 @@ def _append(
     transaction.record("accepted", event_id=event_id, topic=topic, reason=reason)
 
 
-def sent(transaction: Transaction, events: Sequence[Sent]) -> None:
+def record_sent(transaction: Transaction, events: Sequence[Sent]) -> None:
     """Write a journal record for each event that was sent."""
     for event in events:
         row = transaction.db.execute("SELECT event_id, topic FROM outbox WHERE place = ?", (event.seq,)).fetchone()
@@ -88,7 +88,7 @@ def sent(transaction: Transaction, events: Sequence[Sent]) -> None:
             )
 
 
-def acknowledged(transaction: Transaction, events: Sequence[Sent], proved: bool) -> None:
+def record_acknowledged(transaction: Transaction, events: Sequence[Sent], proved: bool) -> None:
     """Process PUBACKs: delete events whose topic prefix is proved to work, keep the others as unconfirmed."""
     for event in events:
         row = transaction.take("outbox", event.seq) or transaction.take("expired", event.seq)

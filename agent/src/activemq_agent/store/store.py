@@ -133,14 +133,14 @@ class Store:
 
     def queue_sent(self, events: Sequence[Sent]) -> Future[None]:
         """Queue journal records that events were sent; return a future that is done after the commit."""
-        return self._writer.submit(lambda transaction: outbox.sent(transaction, events))
+        return self._writer.submit(lambda transaction: outbox.record_sent(transaction, events))
 
     def queue_acknowledged(self, events: Sequence[Sent], proved: bool) -> Future[None]:
         """Queue the PUBACKs of events; return a future that is done after the commit.
 
         Events are deleted if their prefix is proved, else kept as unconfirmed, within bounds.
         """
-        return self._writer.submit(lambda transaction: outbox.acknowledged(transaction, events, proved))
+        return self._writer.submit(lambda transaction: outbox.record_acknowledged(transaction, events, proved))
 
     def prove(self, prefix: str, conn: int) -> int:
         """Confirm the events below a topic prefix that connection ``conn`` got acknowledged.
@@ -178,7 +178,9 @@ class Store:
         Acknowledge the message to the broker unless the receipt says ``full``. ``head`` is false while an older message
         of the same topic filter is still being stored.
         """
-        return self._writer.submit(lambda transaction: inbox.received(transaction, topic, payload, broker, conn, head))
+        return self._writer.submit(
+            lambda transaction: inbox.store_message(transaction, topic, payload, broker, conn, head)
+        )
 
     def pending(self, lane: str, limit: int = 100, after: int = 0, most_bytes: int | None = None) -> list[Incoming]:
         """Return messages to be handled of a lane, in the order of receipt, those being handled among them.
@@ -212,7 +214,7 @@ class Store:
         ``x_``. The future raises Refused if the message is not in the inbox, AgentError for a statement that is wrong
         or not allowed.
         """
-        return self._writer.submit(lambda transaction: inbox.handled(transaction, rx, statements))
+        return self._writer.submit(lambda transaction: inbox.record_handled(transaction, rx, statements))
 
     def quarantine(self, rx: int, reason: str) -> None:
         """Move a message from the inbox to the quarantine for good. Raises Refused if it is not in the inbox."""
