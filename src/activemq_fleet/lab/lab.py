@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -169,12 +168,6 @@ class Lab:
             return 0
         with self._layout.locked():
             return self._down()
-
-    def remove(self) -> None:
-        """Take the lab down and delete its directory, with stores and logs."""
-        self.down()
-        shutil.rmtree(self._layout.directory, ignore_errors=True)
-        self._forget()
 
     def status(self) -> tuple[HostStatus, ...]:
         """Return the current status of every broker, in the order of the inventory."""

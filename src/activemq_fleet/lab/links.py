@@ -53,16 +53,6 @@ class Links:
         self._network = Network(fleet, connectors_of_documents(fleet, written), as_planned=True)
         self._refused = {(one.host, one.connector.name) for one in self._network.refused if one.refusal.is_certain}
 
-    def missing_links(self, snapshots: Mapping[str, BrokerSnapshot]) -> list[MissingLink]:
-        """Return the links between active brokers that are not up, from one snapshot of every broker by host."""
-        active = {host for host, snapshot in snapshots.items() if snapshot.state == "active"}
-        return [
-            missing
-            for broker in self._hosts.fleet.brokers
-            if broker.host in active
-            for missing in self._missing_of(broker, snapshots[broker.host], active)
-        ]
-
     def wait_until_up(self, look: Callable[[], Mapping[str, BrokerSnapshot]], timeout: float) -> list[MissingLink]:
         """Wait until every link is up; return the links that are not after ``timeout`` seconds.
 
@@ -71,23 +61,27 @@ class Links:
         """
         deadline = time.monotonic() + timeout
         while True:
-            missing = self.missing_links(look())
+            missing = list(self._missing_links(look()))
             known = all(link.expected and self.missing_reason(link) for link in missing)
             if known or time.monotonic() > deadline:
                 return missing
             time.sleep(_POLL)
 
-    def _missing_of(self, broker: Broker, snapshot: BrokerSnapshot, active: set[str]) -> Iterator[MissingLink]:
-        bridges = bridges_of(self._hosts, broker, snapshot.broker_run)
-        dialled = {bridge.remote_host for bridge in bridges}
-        answered = {bridge.peer for bridge in bridges if bridge.responder}
-        for connector, found in self._network.connectors(broker.host):
-            serving = [peer for peer in found if peer.host in active and peer.unit != broker.unit]
-            # masterslave: and failover: have one bridge, to whichever node answers; the others one to each.
-            for peers in [serving] if connector.way == "one" and serving else [[peer] for peer in serving]:
-                if not any(_is_up(connector, peer, dialled, answered) for peer in peers):
-                    expected = (broker.host, connector.name) in self._refused
-                    yield MissingLink(broker, connector.name, tuple(peers), expected)
+    def _missing_links(self, snapshots: Mapping[str, BrokerSnapshot]) -> Iterator[MissingLink]:
+        """Yield the links between active brokers that are not up, from one snapshot of every broker by host."""
+        for broker in self._hosts.fleet.brokers:
+            if snapshots[broker.host].state != "active":
+                continue
+            bridges = bridges_of(self._hosts, broker, snapshots[broker.host].broker_run)
+            dialled = {bridge.remote_host for bridge in bridges}
+            answered = {bridge.peer for bridge in bridges if bridge.responder}
+            for connector, found in self._network.connectors(broker.host):
+                expected = (broker.host, connector.name) in self._refused
+                serving = [p for p in found if snapshots[p.host].state == "active" and p.unit != broker.unit]
+                # masterslave: and failover: have one bridge, to whichever node answers; the others one to each.
+                for peers in [serving] if connector.way == "one" and serving else [[peer] for peer in serving]:
+                    if not any(_is_up(connector, peer, dialled, answered) for peer in peers):
+                        yield MissingLink(broker, connector.name, tuple(peers), expected)
 
     def missing_reason(self, link: MissingLink) -> str:
         """Return why a link is not up: the far end's refusal, or else the dialler's complaint, as the logs have it.

@@ -54,9 +54,8 @@ class Startup:
             finally:
                 if not all(future.done() and not future.exception() for future in futures):
                     self._given_up.set()
-        errors = [error for future in futures if (error := future.exception()) is not None]
-        for error in errors:
-            if not isinstance(error, _GivenUpError):
+        for future in futures:
+            if (error := future.exception()) and not isinstance(error, _GivenUpError):
                 raise error
 
     def start(self, broker: Broker) -> None:
