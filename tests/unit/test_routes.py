@@ -265,6 +265,13 @@ def test_a_ttl_one_hop_short_is_named_with_its_link() -> None:
     )
 
 
+def test_of_two_links_to_a_peer_the_route_names_the_one_whose_ttl_is_long_enough() -> None:
+    to_second = [{"from": "o-mq2", "to": "o-mq3", "name": name, "ttl": ttl} for name, ttl in (("near", 1), ("far", 2))]
+    found = linked([{"from": "o-mq1", "to": "o-mq2"}, *to_second], "o-mq1", "o-mq2", "o-mq3")
+
+    assert [hop.link for hop in found.path("o-mq1", "o-mq3")] == ["o-mq1-a-to-o-mq2-a", "far"]
+
+
 def test_a_group_that_cannot_talk_is_one_finding() -> None:
     found = routes("o-mq1", "o-mq2", "o-mq3", topology="chain", network_ttl=1)
 

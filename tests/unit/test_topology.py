@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from activemq_fleet.errors import InputError, ReleaseError, SettingsError
 from activemq_fleet.topology import build_fleet, home_pair
-from activemq_fleet.topology.links import _furthest, hops_from
 from tests.unit.fleets import NETWORK, fleet, hosts
 
 
@@ -306,13 +305,3 @@ def test_one_host_looks_the_same_whoever_else_is_asked_for() -> None:
     inventory = hosts("o-mq1", "o-mq2")
 
     assert build_fleet(inventory, {}) == build_fleet(dict(reversed(inventory.items())), {})
-
-
-@given(st.data())
-def test_the_longest_way_is_that_of_a_search_from_each_unit(data: st.DataObject) -> None:
-    number = data.draw(st.integers(1, 9))
-    units = st.integers(0, number - 1)
-    onward = tuple(tuple(data.draw(st.lists(units, unique=True, max_size=3))) for _ in range(number))
-    named = {str(unit): {str(target) for target in targets} for unit, targets in enumerate(onward)}
-
-    assert _furthest(onward) == max(max(hops_from(unit, named).values()) for unit in named)

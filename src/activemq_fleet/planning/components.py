@@ -22,6 +22,7 @@ from activemq_fleet.planning.host_facts import HostFacts, ProblemKind
 from activemq_fleet.releases import Release
 from activemq_fleet.settings.broker import LinkSettings, WaiverSettings
 from activemq_fleet.topology.build import unknown_end
+from activemq_fleet.topology.links import connected_components
 from activemq_fleet.topology.model import MOST_LISTED, KnownGroups
 
 LinkEntry = tuple[LinkSettings, str, int]
@@ -111,23 +112,6 @@ def divide_into_components(facts: Sequence[HostFacts], today: date) -> Division:
         | {f"host {host}": joined.get(home, home) for host, home in homes.items()},
         rest_by_component=_rest_by_component(brokers, links, ends, joined),
     )
-
-
-def connected_components(edges: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Return for every name in an edge the least name of its connected component."""
-    parent: dict[str, str] = {}
-
-    def root(name: str) -> str:
-        parent.setdefault(name, name)
-        while parent[name] != name:
-            parent[name] = parent[parent[name]]
-            name = parent[name]
-        return name
-
-    for one, other in edges:
-        first, second = sorted((root(one), root(other)))
-        parent[second] = first
-    return {name: root(name) for name in sorted(parent)}
 
 
 def refuse_problems(facts: Iterable[HostFacts]) -> None:

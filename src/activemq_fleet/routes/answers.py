@@ -16,17 +16,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from typing import Literal
 
 from activemq_fleet.errors import InputError
 from activemq_fleet.findings import Finding
 from activemq_fleet.routes import reasons
-from activemq_fleet.routes.bridges import Bridge, Network, NetworkConnector, Unit, takes_clients
+from activemq_fleet.routes.bridges import Bridge, Network, NetworkConnector, takes_clients
 from activemq_fleet.routes.choices import choice_outcome
 from activemq_fleet.routes.destinations import carries, is_static, read_destination
-from activemq_fleet.routes.shape import BridgeGraph, Edge, shared
+from activemq_fleet.routes.shape import BridgeGraph, Edge, bits
 from activemq_fleet.topology import Broker, Fleet
+from activemq_fleet.topology.model import Unit
 
 Outcome = Literal["reaches", "may strand", "does not reach"]
 
@@ -68,38 +68,6 @@ class NetworkState:
     @cached_property
     def places(self) -> dict[str, int]:
         return {name: number for number, name in enumerate(self.names)}
-
-    @cached_property
-    def _between(self) -> dict[tuple[int, int], list[int]]:
-        found: dict[tuple[int, int], list[int]] = {}
-        for number, edge in enumerate(self.shape.edges):
-            found.setdefault((edge.source, edge.target), []).append(number)
-        return found
-
-    def shortest_route(self, source: int, target: int) -> list[Bridge]:
-        """Return the bridges of the shortest route that messages can take; empty where there is none."""
-        came: dict[int, int] = {source: source}
-        frontier, hops = [source], 0
-        while frontier and target not in came:
-            following = []
-            for broker in frontier:
-                for peer, ttl, mask in self.shape.onward[broker]:
-                    if mask >> target & 1 and hops < ttl and peer not in came:
-                        came[peer] = broker
-                        following.append(peer)
-            frontier, hops = following, hops + 1
-        if target not in came:
-            return []
-        passed = [target]
-        while passed[-1] != source:
-            passed.append(came[passed[-1]])
-        passed.reverse()
-        return [self._bridge(pair, target) for pair in pairwise(passed)]
-
-    def _bridge(self, pair: tuple[int, int], target: int) -> Bridge:
-        edges = self._between[pair]
-        chosen = next((e for e in edges if self.shape.demand[e] >> target & 1), edges[0])
-        return self.bridges[chosen]
 
 
 class Routes:
@@ -143,30 +111,27 @@ class Routes:
     def _over_bridges(self, here: Unit, there: Unit, dead: str | None, wanted: str | None) -> Answer:
         """Return the answer for two units of one network, both of which have an active broker."""
         names = self._component[here.name]
-        well = self.state(names, None, wanted)
-        a, b = well.places[here.name], well.places[there.name]
-        spread = well.shape.spread[a]
-        arrives: bool | None = None
-        state = well
-        if dead and self.changes(dead, names):
-            gone = self.network.units[self.fleet.broker(dead).unit]
-            if gone is not here and not _stands_in(gone) and not spread.forked >> b & 1:
-                # The only way there is: it is as it was, or the dead broker stood on it.
-                passed = {bridge.target for bridge in well.shortest_route(a, b)}
-                arrives = bool(passed) and gone.name not in passed
-            if not arrives:
-                state = self.state(names, dead, wanted)
-        if arrives is None:
-            arrives = bool(state.shape.spread[a].arrives >> b & 1)
-        if not arrives:
+        state = self.state(names, None, wanted)
+        a, b = state.places[here.name], state.places[there.name]
+        if dead and not self._leaves_the_only_route(dead, state, a, b):
+            state = self.state(names, dead, wanted)
+        if not state.shape.spread[a].arrives >> b & 1:
             whole = self.state(names, dead) if wanted else state
             missed = reasons.missed(state, whole, a, b, wanted)
             return Answer("does not reach", missed or self._apart(here.name, there.name))
-        way = state.shortest_route(a, b)
+        way = [state.bridges[number] for number in state.shape.shortest_route(a, b)]
         hops = tuple(Hop(x.source, x.target, x.connector.name, x.host, x.back) for x in way)
         found = choice_outcome(state.shape, a, b)
         why = reasons.arrives(here, there, way, found, dead, wanted)
         return Answer("may strand" if found == "strands" else "reaches", why, hops)
+
+    def _leaves_the_only_route(self, dead: str, well: NetworkState, source: int, target: int) -> bool:
+        """Return whether messages go by one route only, on which the broker ``dead`` has no part."""
+        unit = self.network.units[self.fleet.broker(dead).unit]
+        reach = well.shape.spread[source]
+        place = well.places.get(unit.name, source)
+        passed = reach.forked | reach.through.get(place, 0)
+        return not _stands_in(unit) and place != source and bool(reach.arrives & ~passed & 1 << target)
 
     def _apart(self, source: str, target: str) -> str:
         """Return that no bridges lead to ``target``, with a link out of the network that its far end refuses."""
@@ -189,13 +154,25 @@ class Routes:
         Without those that begin or end at ``host`` itself: what a broker without a stand-in holds
         waits for it, and its consumers are gone with it.
         """
+        names = self._component[self.unit(host).name]
+        return tuple((names[source], names[target]) for _, source, target in self.stranded_pairs(host))
+
+    def stranded_pairs(self, host: str) -> Iterator[tuple[bool, int, int]]:
+        """Yield (had another route, source, target) of the pairs of ``stranded_by``, as numbers of the network."""
         broker = self.fleet.broker(host)
         own = self.network.units[broker.unit]
-        if own.first.host != broker.host or own.name in self.network.steady:
-            return ()
         names = self._component[own.name]
-        well, dead = self.state(names), self.state(names, broker.host)
-        return tuple(self._lost(well, dead, well.places[own.name]))
+        well = self.state(names)
+        number = well.places[own.name]
+        for source, before in enumerate(well.shape.spread if self.changes(broker.host, names) else ()):
+            through = before.through.get(number, 0)
+            # Where no broker had a choice, the route over the dead broker was the only one.
+            doubtful = through if _stands_in(own) else through & before.forked
+            lost = through & ~doubtful
+            if doubtful:
+                lost |= doubtful & ~self.state(names, broker.host).shape.spread[source].arrives
+            for target in bits(lost):
+                yield bool(doubtful >> target & 1), source, target
 
     def idle_links(self) -> tuple[tuple[str, str], ...]:
         """Return (host, link) of each networkConnector over which no message can ever go, with all brokers up."""
@@ -267,16 +244,7 @@ class Routes:
                     replays |= 1 << number
                 if not broker.release.has_consumer_ttl:  # AMQ-4607 brought both
                     merges |= 1 << number
-        return NetworkState(down, names, tuple(bridges), shared(BridgeGraph(len(names), edges, replays, merges)))
-
-    def _lost(self, well: NetworkState, dead: NetworkState, own: int) -> Iterator[tuple[str, str]]:
-        for source, before in enumerate(well.shape.spread):
-            if source == own:
-                continue
-            lost = before.arrives & ~dead.shape.spread[source].arrives & ~(1 << own)
-            for target in range(lost.bit_length()):
-                if lost >> target & 1:
-                    yield well.names[source], well.names[target]
+        return NetworkState(down, names, tuple(bridges), BridgeGraph(len(names), edges, replays, merges))
 
     def _unused(self) -> Iterator[tuple[str, NetworkConnector]]:
         """Yield (host, connector) of bridges that are up and carry messages for no consumer."""
@@ -293,7 +261,7 @@ class Routes:
 
 
 def _stands_in(unit: Unit) -> bool:
-    """True where another node takes over a unit's bridges: else the others are left as without it."""
+    """Return whether another node takes over a unit's bridges; without it the network is left as without the unit."""
     return len(unit.brokers) > 1 and not unit.first.profile.replicates
 
 

@@ -9,7 +9,6 @@ promoted slave of a ``pure`` pair opens no port: no bridge and no client comes t
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, NamedTuple
 
@@ -18,6 +17,8 @@ from activemq_fleet.addresses import Address
 from activemq_fleet.dialling import Dialler, Refusal
 from activemq_fleet.routes.shape import UNLIMITED
 from activemq_fleet.topology import Broker, Fleet, Link
+from activemq_fleet.topology.links import components_of, units_of
+from activemq_fleet.topology.model import Unit
 
 Way = Literal["one", "each", "multicast"]
 
@@ -115,41 +116,6 @@ class Refused(NamedTuple):
 _Met = tuple[tuple[Broker, Refusal | None], ...]
 
 
-@dataclass(frozen=True)
-class Unit:
-    """A pair or a single broker as one node of the network; ``brokers`` are ordered preferred master first."""
-
-    name: str
-    group: str
-    brokers: tuple[Broker, ...]
-
-    @cached_property
-    def first(self) -> Broker:
-        """The broker that is active while none is down."""
-        return self.brokers[0]
-
-    def active(self, down: str | None) -> Broker | None:
-        """Return the broker that is active while the broker ``down`` is dead, or None."""
-        if self.brokers[0].host != down:
-            return self.brokers[0]
-        return self.brokers[1] if len(self.brokers) > 1 else None
-
-
-def units_of(fleet: Fleet) -> dict[str, Unit]:
-    """Return the units of a fleet by name, in the order of the fleet's brokers."""
-    members: dict[str, list[Broker]] = {}
-    for broker in fleet.brokers:
-        members.setdefault(broker.unit, []).append(broker)
-    return {
-        name: Unit(
-            name,
-            found[0].group,
-            tuple(found) if len(found) == 1 else tuple(sorted(found, key=lambda b: (b.role != "master", b.host))),
-        )
-        for name, found in members.items()
-    }
-
-
 class Network:
     """The networkConnectors of all brokers, and the brokers that each connects to.
 
@@ -160,7 +126,8 @@ class Network:
     def __init__(
         self, fleet: Fleet, written: Mapping[str, tuple[NetworkConnector, ...]], *, as_planned: bool = False
     ) -> None:
-        self.units = units_of(fleet)
+        units = units_of(fleet.brokers)
+        self.units = {name: units[name] for name in dict.fromkeys(broker.unit for broker in fleet.brokers)}
         self.refused: list[Refused] = []
         self._written = written
         self._as_planned = as_planned
@@ -248,27 +215,13 @@ class Network:
     @cached_property
     def components(self) -> list[tuple[str, ...]]:
         """The sets of units that connectors join in any state, each in the order of the units."""
-        joined: dict[str, set[str]] = {name: set() for name in self.units}
-        for unit in self.units.values():
-            for broker in unit.brokers:
-                for _, found in self._connectors[broker.host]:
-                    for peer in found:
-                        joined[unit.name].add(peer.unit)
-                        joined[peer.unit].add(unit.name)
-        place = {name: number for number, name in enumerate(self.units)}
-        components: list[tuple[str, ...]] = []
-        left = dict.fromkeys(self.units)
-        while left:
-            first = next(iter(left))
-            component, waiting = {first}, [first]
-            while waiting:
-                fresh = joined[waiting.pop()] - component
-                component |= fresh
-                waiting += fresh
-            for name in component:
-                del left[name]
-            components.append(tuple(sorted(component, key=place.__getitem__)))
-        return components
+        joined = {
+            unit.name: {
+                peer.unit for broker in unit.brokers for _, found in self._connectors[broker.host] for peer in found
+            }
+            for unit in self.units.values()
+        }
+        return components_of(joined)
 
     def bridges(self, names: Iterable[str], down: str | None = None) -> list[Bridge]:
         """Return all bridges that start from connectors of some units, while the broker ``down`` is dead."""

@@ -15,7 +15,6 @@ and no rescue.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from activemq_fleet.routes.shape import UNLIMITED, BridgeGraph
@@ -34,7 +33,6 @@ class _State(NamedTuple):
     hops: int
 
 
-@lru_cache(maxsize=65536)
 def choice_outcome(shape: BridgeGraph, source: int, target: int, *, patience: int = _MOST_STATES) -> ChoiceOutcome:
     """Return what the brokers' choices between ``source`` and ``target`` can do to a message that can arrive.
 
@@ -45,27 +43,14 @@ def choice_outcome(shape: BridgeGraph, source: int, target: int, *, patience: in
     walk = _Walk(shape, target, patience)
     if walk.always_near(source):
         return "arrives"
+    # Where messageTTLs are ample, the nearest way each time comes closer to the consumer each time.
+    usually = not (shape.ample and not shape.merges) and walk.may_stop(source, usual=True)
     stuck = walk.may_stop(source, usual=False)
     if stuck is False:
         return "arrives"
-    if shape.ample and not shape.merges:
-        # The nearest way each time comes closer to the consumer each time, and fits the TTL.
-        return "full" if stuck else "unknown"
-    usually = walk.may_stop(source, usual=True)
-    if stuck is None or usually is None:
-        return "strands" if usually else "unknown"
-    return "strands" if usually else "full"
-
-
-def strands(shape: BridgeGraph, source: int, target: int, *, patience: int) -> bool:
-    """Return whether :func:`verdict` is ``strands``; quicker, as few routes are usual and most of them arrive."""
-    if not shape.spread[source].forked >> target & 1 or (shape.ample and not shape.merges):
-        return False
-    walk = _Walk(shape, target, patience)
-    if walk.always_near(source) or not walk.may_stop(source, usual=True):
-        return False
-    # With more to choose from, a merged demand may turn out to be certain.
-    return walk.may_stop(source, usual=False) is not False
+    if usually:
+        return "strands"
+    return "unknown" if stuck is None or usually is None else "full"
 
 
 class _Walk:
@@ -155,7 +140,7 @@ class _Walk:
         if distances is None:
             distances = self._distances[broker] = self.shape.demand_from(self.target, broker)
         best: dict[int, int] = {}
-        for edge in self.shape.leaving[broker]:
+        for edge in (self.shape.edges[number] for number in self.shape.leaving[broker]):
             if edge.target in moves:
                 hops = distances.get(edge.target, self.shape.size)
                 if hops < edge.consumer_ttl or edge.always:

@@ -9,15 +9,14 @@ the answers and no finding. What a broker without a stand-in holds while it is d
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from activemq_fleet.findings import Finding, Severity
 from activemq_fleet.printable import counted
-from activemq_fleet.routes.bridges import Unit
-from activemq_fleet.routes.choices import strands
-from activemq_fleet.routes.failures import UnreachablePairs, unreachable_pairs_by_failure
+from activemq_fleet.routes.choices import choice_outcome
 from activemq_fleet.routes.shape import BridgeGraph, bits
+from activemq_fleet.topology.model import Unit
 
 if TYPE_CHECKING:
     from activemq_fleet.routes.answers import NetworkState, Routes
@@ -68,20 +67,15 @@ def _unreached(routes: Routes, state: NetworkState) -> Iterator[Finding]:
     if all(spread.arrives | 1 << number == everyone for number, spread in enumerate(state.shape.spread)):
         return
     for group, units in _groups(routes, [routes.network.units[name] for name in state.names]).items():
-        members = 0
-        for unit in units:
-            members |= 1 << state.places[unit.name]
-        missed = UnreachablePairs()
-        for number in bits(members):
-            missed.add(number, members & ~state.shape.spread[number].arrives & ~(1 << number))
-        if missed.example:
-            source, target = (state.names[number] for number in missed.example)
-            pairs = len(units) * (len(units) - 1)
+        numbers = [state.places[unit.name] for unit in units]
+        missed = [(a, b) for a in numbers for b in numbers if a != b and not state.shape.spread[a].arrives >> b & 1]
+        if missed:
+            source, target = (state.names[number] for number in min(missed))
             yield _finding(
                 "R001",
                 routes.network.units[source].first.host,
-                f"in group {group} {missed.count} of {pairs} ways between brokers carry no message, such as "
-                f"{source} to {target}: {routes.reaches(source, target).why}",
+                f"in group {group} {len(missed)} of {len(units) * (len(units) - 1)} ways between brokers carry no "
+                f"message, such as {source} to {target}: {routes.reaches(source, target).why}",
                 "leave activemq_network_ttl and the ttl of links unset, so that they follow the longest way, "
                 "or add a link; activemq_topology: none says that no messages are to pass",
             )
@@ -106,34 +100,18 @@ def _alone(routes: Routes) -> Iterator[Finding]:
 
 def _stranded(routes: Routes, state: NetworkState) -> Iterator[Finding]:
     """R002, once for each broker whose death strands messages of others."""
-    for number, name in enumerate(state.names):
+    for name in state.names:
         unit = routes.network.units[name]
-        if name in routes.network.steady:
-            continue
-        loss = _loss(routes, state, unit, number)
-        if loss.example:
-            source, target = (state.names[end] for end in loss.example)
+        stranded = list(routes.stranded_pairs(unit.first.host))
+        if stranded:
+            _, source, target = min(stranded)
             yield _finding(
                 "R002",
                 unit.first.host,
-                f"when it dies, messages of {counted(loss.count, 'ordered pair')} of brokers are stranded, such as "
-                f"those sent at {source} for consumers at {target}",
+                f"when it dies, messages of {counted(len(stranded), 'ordered pair')} of brokers are stranded, such as "
+                f"those sent at {state.names[source]} for consumers at {state.names[target]}",
                 _remedy(unit),
             )
-
-
-def _loss(routes: Routes, state: NetworkState, unit: Unit, number: int) -> UnreachablePairs:
-    if len(unit.brokers) == 1 or unit.first.profile.replicates:
-        # A promoted slave opens no port: no message passes through it, as if it were gone.
-        return unreachable_pairs_by_failure(state.shape)[number]
-    after = routes.state(state.names, unit.first.host)
-    loss = UnreachablePairs()
-    if after.shape is not state.shape:
-        for source, before in enumerate(state.shape.spread):
-            if source != number:
-                lost = before.arrives & ~after.shape.spread[source].arrives
-                loss.add(source, lost & ~(1 << number))
-    return loss
 
 
 def _remedy(unit: Unit) -> str:
@@ -168,13 +146,13 @@ def _within_pairs(routes: Routes) -> Iterator[Finding]:
 
 def _dead_ends(routes: Routes, state: NetworkState) -> Iterator[Finding]:
     """R004, once for a network: where the ordinary choice of a broker strands messages."""
-    found, checked = _stranding(state.shape)
-    if found.example:
-        source_name, target_name = (state.names[end] for end in found.example)
+    asked, stranding = _stranding(state.shape)
+    if stranding:
+        source_name, target_name = (state.names[end] for end in stranding[0])
         yield _finding(
             "R004",
             routes.network.units[source_name].first.host,
-            f"messages of {'at least ' * (checked == _MOST_PAIRS)}{counted(found.count, 'ordered pair')} of brokers "
+            f"messages of {'at least ' * (asked == _MOST_PAIRS)}{counted(len(stranding), 'ordered pair')} of brokers "
             "may take a way on which they cannot go on, such as those sent at "
             f"{source_name} for consumers at {target_name}",
             "give all links of this network one TTL, the length of the longest way, or in a mesh "
@@ -182,17 +160,10 @@ def _dead_ends(routes: Routes, state: NetworkState) -> Iterator[Finding]:
         )
 
 
-@lru_cache(maxsize=512)
-def _stranding(shape: BridgeGraph) -> tuple[UnreachablePairs, int]:
-    """Of the first pairs of brokers those whose messages the ordinary choice strands, and how many were asked."""
-    found, checked = UnreachablePairs(), 0
+def _stranding(shape: BridgeGraph) -> tuple[int, list[tuple[int, int]]]:
+    """Return how many pairs of brokers were asked, and those whose messages the ordinary choice strands."""
     if shape.ample and not shape.merges:
-        return found, checked
-    for source, spread in enumerate(shape.spread):
-        for target in bits(spread.arrives & spread.forked):
-            if checked == _MOST_PAIRS:
-                break
-            checked += 1
-            if strands(shape, source, target, patience=_PATIENCE):
-                found.add(source, 1 << target)
-    return found, checked
+        return 0, []
+    forked = ((s, t) for s, spread in enumerate(shape.spread) for t in bits(spread.arrives & spread.forked))
+    asked = list(islice(forked, _MOST_PAIRS))
+    return len(asked), [pair for pair in asked if choice_outcome(shape, *pair, patience=_PATIENCE) == "strands"]

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from activemq_fleet.printable import counted
-from activemq_fleet.routes.bridges import Bridge, Unit
+from activemq_fleet.routes.bridges import Bridge
 from activemq_fleet.routes.choices import ChoiceOutcome
+from activemq_fleet.topology.model import Unit
 
 if TYPE_CHECKING:
     from activemq_fleet.routes.answers import NetworkState
@@ -63,9 +64,9 @@ def missed(state: NetworkState, whole: NetworkState, source: int, target: int, d
     ``whole`` has the bridges that do not carry ``destination``, too.
     """
     names = state.names
-    way = _shortest(state, source, target)
-    if way is None:
-        if destination and _shortest(whole, source, target) is not None:
+    way = state.shape.shortest_route(source, target, within_limits=False)
+    if not way:
+        if destination and whole.shape.shortest_route(source, target, within_limits=False):
             return f"no bridges between {names[source]} and {names[target]} carry {destination}"
         return ""
     edges = state.shape.edges
@@ -78,42 +79,13 @@ def missed(state: NetworkState, whole: NetworkState, source: int, target: int, d
             if not edge.consumer_ttl:
                 return f"{reason}: {bridge.connector.name} subscribes to nothing there"
             return (
-                f"{reason}: {_position(length - hop + 1)} from {names[target]} is {bridge.connector.name}, "
+                f"{reason}: bridge {length - hop + 1} from {names[target]} is {bridge.connector.name}, "
                 f"whose consumerTTL (networkTTL) is {edge.consumer_ttl}"
             )
     for hop, number in enumerate(way, 1):
         if edges[number].message_ttl < hop:
             return (
-                f"messages stop at {names[edges[number].source]}: {_position(hop)} of their way is "
+                f"messages stop at {names[edges[number].source]}: bridge {hop} of their way is "
                 f"{state.bridges[number].connector.name}, whose messageTTL (networkTTL) is {edges[number].message_ttl}"
             )
     return f"no way from {names[source]} to {names[target]} fits the TTL of its bridges"
-
-
-def _position(number: int) -> str:
-    return f"bridge {number}"
-
-
-def _shortest(state: NetworkState, source: int, target: int) -> list[int] | None:
-    """Numbers of the edges of the shortest way, whatever the limits."""
-    leaving: dict[int, list[int]] = {}
-    for number, edge in enumerate(state.shape.edges):
-        leaving.setdefault(edge.source, []).append(number)
-    came: dict[int, int] = {}
-    frontier = [source]
-    while frontier and target not in came:
-        following = []
-        for broker in frontier:
-            for number in leaving.get(broker, ()):
-                peer = state.shape.edges[number].target
-                if peer not in came and peer != source:
-                    came[peer] = number
-                    following.append(peer)
-        frontier = following
-    if target not in came:
-        return None
-    way, place = [], target
-    while place != source:
-        way.append(came[place])
-        place = state.shape.edges[came[place]].source
-    return way[::-1]

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import NamedTuple
 
 UNLIMITED = 1 << 20
@@ -47,7 +47,7 @@ class Edge(NamedTuple):
 
 @dataclass(frozen=True)
 class BridgeGraph:
-    """A network with numbers in place of names, so that equal networks are solved once.
+    """A network with numbers in place of names.
 
     ``replays``: brokers that send a message back where it came from when no consumer is left
     (replayWhenNoConsumers). ``merges``: brokers whose bridges merge all demand from one peer into
@@ -105,34 +105,37 @@ class BridgeGraph:
     @cached_property
     def spread(self) -> tuple[MessageReach, ...]:
         """For each broker, where its messages can go."""
-        return tuple(self.spread_of(source, self.everyone) for source in range(self.size))
-
-    def spread_of(self, source: int, targets: int) -> MessageReach:
-        """Return where messages of one broker for consumers at some others can go; computed each time."""
-        return _spread(self, source, targets & ~(1 << source))
-
-    def without(self, dead: int) -> BridgeGraph:
-        """Return the network without one broker and its bridges."""
-        ways = _outward(self)
-        ways[dead] = {}
-        left, demand = [], []
-        for edge, mask in zip(self.edges, self.demand, strict=True):
-            if dead not in (edge.source, edge.target):
-                left.append(edge)
-                # Where demand did not come over the dead broker, nothing changes.
-                demand.append(mask if not mask >> dead & 1 else -1)
-        shape = BridgeGraph(self.size, tuple(left), self.replays, self.merges)
-        known = (_aims(shape, e, ways) & ~(1 << dead) if m < 0 else m for e, m in zip(left, demand, strict=True))
-        shape.__dict__["demand"] = tuple(known)  # where cached_property keeps it
-        return shape
+        return tuple(_spread(self, source) for source in range(self.size))
 
     @cached_property
-    def leaving(self) -> tuple[tuple[Edge, ...], ...]:
-        """For each broker, its outgoing bridges, with and without demand."""
-        found: list[list[Edge]] = [[] for _ in range(self.size)]
-        for edge in self.edges:
-            found[edge.source].append(edge)
+    def leaving(self) -> tuple[tuple[int, ...], ...]:
+        """For each broker, the numbers of its outgoing bridges, with and without demand."""
+        found: list[list[int]] = [[] for _ in range(self.size)]
+        for number, edge in enumerate(self.edges):
+            found[edge.source].append(number)
         return tuple(map(tuple, found))
+
+    def shortest_route(self, source: int, target: int, *, within_limits: bool = True) -> list[int]:
+        """Return the numbers of the bridges of the shortest route; empty where there is none.
+
+        ``within_limits``: only over bridges with demand from ``target``, and a messageTTL that lets messages pass.
+        """
+        came: dict[int, int] = {}
+        frontier, hops = [source], 0
+        while frontier and target not in came:
+            following = []
+            for number in (number for broker in frontier for number in self.leaving[broker]):
+                edge = self.edges[number]
+                passes = not within_limits or (hops < edge.message_ttl and self.demand[number] >> target & 1)
+                if passes and edge.target not in came and edge.target != source:
+                    came[edge.target] = number
+                    following.append(edge.target)
+            frontier, hops = following, hops + 1
+        route: list[int] = []
+        while target in came:
+            route.append(came[target])
+            target = self.edges[came[target]].source
+        return route[::-1]
 
     @cached_property
     def inward(self) -> tuple[tuple[tuple[int, int], ...], ...]:
@@ -171,13 +174,6 @@ class BridgeGraph:
         longest = min(max((edge.consumer_ttl for edge in self.edges), default=0), max(self.size - 1, 1))
         return all(edge.message_ttl >= longest and edge.near and not edge.always for edge in self.edges)
 
-    def __hash__(self) -> int:
-        return self._hash
-
-    @cached_property
-    def _hash(self) -> int:
-        return hash((self.size, self.edges, self.replays, self.merges))
-
 
 @dataclass(frozen=True, slots=True)
 class MessageReach:
@@ -192,12 +188,6 @@ class MessageReach:
     through: dict[int, int]
 
 
-@lru_cache(maxsize=512)
-def shared(shape: BridgeGraph) -> BridgeGraph:
-    """Return the first shape equal to ``shape``, with all that has been computed of it."""
-    return shape
-
-
 def bits(mask: int) -> Iterator[int]:
     """Yield the brokers of a set of bits, lowest first."""
     while mask:
@@ -210,7 +200,7 @@ _Ways = list[dict[int, int]]
 
 
 def _outward(shape: BridgeGraph) -> _Ways:
-    """For each broker: consumerTTL -> set of the peers that its bridges with this TTL lead to."""
+    """Return for each broker: consumerTTL -> set of the peers that its bridges with this TTL lead to."""
     ways: _Ways = [{} for _ in range(shape.size)]
     for edge in shape.edges:
         ways[edge.source][edge.consumer_ttl] = ways[edge.source].get(edge.consumer_ttl, 0) | 1 << edge.target
@@ -258,9 +248,10 @@ def _is_fed(shape: BridgeGraph, brokers: int, avoided: int) -> bool:
     return any(edge.always and brokers >> edge.source & 1 and edge.target != avoided for edge in shape.edges)
 
 
-def _spread(shape: BridgeGraph, source: int, targets: int) -> MessageReach:
-    """Breadth first from ``source``, for all consumers' brokers at once."""
+def _spread(shape: BridgeGraph, source: int) -> MessageReach:
+    """Return where messages of one broker can go: breadth first, for all consumers' brokers at once."""
     arrives = forked = 0
+    targets = shape.everyone & ~(1 << source)
     visited = {source: targets}
     frontier = {source: targets}
     hops = 0

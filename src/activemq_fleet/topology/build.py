@@ -20,7 +20,7 @@ from activemq_fleet.topology import access, problems
 from activemq_fleet.topology.agents import place_agent
 from activemq_fleet.topology.balancers import place_balancers
 from activemq_fleet.topology.brokers import Member, build_broker
-from activemq_fleet.topology.links import Network, Plan, Unit, links_of, plan_between, plan_group, units_of
+from activemq_fleet.topology.links import Network, Plan, links_of, plan_between, plan_group, units_of
 from activemq_fleet.topology.model import (
     MOST_LISTED,
     Agent,
@@ -31,6 +31,7 @@ from activemq_fleet.topology.model import (
     KnownGroups,
     Pair,
     Permission,
+    Unit,
     WholeInventory,
 )
 
@@ -327,7 +328,7 @@ def _complete(
             carried = access.carried_destinations([*includes.get(unit, ()), *(link.include for link in links)])
             permissions = access.permissions_of(broker, accounts, mine, carried)
         bridged = unit in includes or len(network.multicast_groups.get(group, ())) > 1
-        done = broker.joined(links, accounts, permissions, networked=bridged)
+        done = replace(broker, links=links, accounts=accounts, permissions=permissions, networked=bridged)
         complete.append(done)
         findings += problems.brokers_without_accounts(done)
         findings += problems.account_passwords(done, mine, looking)

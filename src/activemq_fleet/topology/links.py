@@ -10,39 +10,18 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache, reduce
-from itertools import count, pairwise
-from operator import or_
+from itertools import pairwise
 
 from activemq_fleet import uris
-from activemq_fleet.addresses import Address
 from activemq_fleet.settings.broker import LinkSettings
 from activemq_fleet.topology.brokers import discovery_of, multicast_uri
-from activemq_fleet.topology.model import Broker, Connector, Link
+from activemq_fleet.topology.model import Broker, Link, Unit, dialling_order
 
 MULTICAST_TTL = 3
 # A duplex link tells its far end which advisories to follow. To 5.5 the far end puts the prefix before
 # it, so that of what later releases send nothing is left and nothing ever comes back (measured:
 # 6.3.1 to 5.5.1). Said twice, the second one is right there and either is right here.
 _FILTER_FOR_OLD = ",".join(["ActiveMQ.Advisory.Consumer.>"] * 2)
-
-
-@dataclass(frozen=True)
-class Unit:
-    """A pair, or a broker without a peer, as an end of links; ``brokers`` are in the order of dialling."""
-
-    name: str
-    group: str
-    brokers: tuple[Broker, ...]
-
-    @cached_property
-    def listeners(self) -> tuple[Connector, ...]:
-        """The OpenWire connectors that bridges can dial, one a broker; a pure slave, which opens no port, has none."""
-        return tuple(b.openwire for b in self.brokers if b.openwire)
-
-    @cached_property
-    def addresses(self) -> tuple[Address, ...]:
-        return tuple((b.address, b.openwire.port) for b in self.brokers if b.openwire)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +44,7 @@ def units_of(brokers: Iterable[Broker]) -> dict[str, Unit]:
     for broker in brokers:
         members[broker.unit].append(broker)
     ordered = sorted(members.items(), key=lambda item: (item[1][0].group, _number(item[1][0]), item[0]))
-    return {
-        name: Unit(name, found[0].group, tuple(sorted(found, key=lambda b: (b.role != "master", b.identity.node))))
-        for name, found in ordered
-    }
+    return {name: Unit(name, found[0].group, dialling_order(found)) for name, found in ordered}
 
 
 def _number(broker: Broker) -> tuple[int, str]:
@@ -150,14 +126,12 @@ class Network:
                 onward[name] |= names - {name}
         longest: dict[str, int] = {}
         mesh: dict[str, bool] = {}
-        components = [tuple(units[name] for name in names) for names in components_of(onward)]
+        components = components_of(onward)
         for component in components:
-            place = {unit.name: number for number, unit in enumerate(component)}
-            furthest = _furthest(tuple(tuple(sorted(place[name] for name in onward[one])) for one in place))
-            meshed = all(plan.meshed for unit in component for plan in by_source.get(unit.name, ()))
-            longest |= dict.fromkeys((unit.name for unit in component), max(1, furthest))
-            mesh |= dict.fromkeys((unit.name for unit in component), meshed)
-        return cls(units, by_source, multicast, components, longest, mesh)
+            furthest = max(max(hops_from(name, onward).values()) for name in component)
+            longest |= dict.fromkeys(component, max(1, furthest))
+            mesh |= dict.fromkeys(component, all(plan.meshed for name in component for plan in by_source.get(name, ())))
+        return cls(units, by_source, multicast, [[units[name] for name in one] for one in components], longest, mesh)
 
     def planned(self, broker: Broker) -> tuple[Link, ...]:
         """Return the planned links of a broker's unit; links to a unit that no bridge can dial are left out."""
@@ -169,49 +143,41 @@ class Network:
         )
 
 
-@lru_cache(maxsize=512)
-def _furthest(onward: tuple[tuple[int, ...], ...]) -> int:
-    """Return the number of bridges on the longest shortest path of a component, whose units are numbers.
+def connected_components(edges: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Return for every name in an edge the least name of its connected component."""
+    parent: dict[str, str] = {}
 
-    Cached, because many networks are equal. As many rounds as there are bridges on the path; the units that are reached
-    from each unit are bits.
+    def root(name: str) -> str:
+        parent.setdefault(name, name)
+        while parent[name] != name:
+            parent[name] = parent[parent[name]]
+            name = parent[name]
+        return name
+
+    for one, other in edges:
+        first, second = sorted((root(one), root(other)))
+        parent[second] = first
+    return {name: root(name) for name in sorted(parent)}
+
+
+def components_of(onward: Mapping[str, Iterable[str]]) -> list[tuple[str, ...]]:
+    """Return the sets of units that links join, in either direction, each in the order of ``onward``.
+
+    ``onward`` maps each unit to those that its links lead to.
     """
-    whole, hops = (1 << len(onward)) - 1, 0
-    within = [1 << number for number in range(len(onward))]
-    while True:
-        wider = [
-            known if known == whole else reduce(or_, [within[target] for target in targets], known)
-            for known, targets in zip(within, onward, strict=True)
-        ]
-        if wider == within:
-            return hops
-        within, hops = wider, hops + 1
-
-
-def components_of(onward: Mapping[str, set[str]]) -> Iterator[list[str]]:
-    """Yield the names of the units that links join, in either direction, each list in the order of ``onward``."""
-    undirected: dict[str, set[str]] = {name: set(targets) for name, targets in onward.items()}
-    for name, targets in onward.items():
-        for target in targets:
-            undirected[target].add(name)
-    place = {name: number for number, name in enumerate(onward)}
-    left = dict.fromkeys(onward)
-    while left:
-        joined = hops_from(next(iter(left)), undirected)
-        for name in joined:
-            del left[name]
-        yield sorted(joined, key=place.__getitem__)
+    least = connected_components((name, target) for name, targets in onward.items() for target in targets)
+    members: dict[str, list[str]] = defaultdict(list)
+    for name in onward:
+        members[least.get(name, name)].append(name)
+    return [tuple(found) for found in members.values()]
 
 
 def hops_from(start: str, onward: Mapping[str, set[str]]) -> dict[str, int]:
     """Return the number of bridges to each unit that can be reached from ``start``, breadth first."""
     hops, frontier = {start: 0}, {start}
-    reached = {start}  # a set beside the dict: subtracting the keys of a dict walks all of them
-    for distance in count(1):
-        frontier = set().union(*(onward[here] for here in frontier)) - reached
-        if not frontier:
-            break
-        reached |= frontier
+    while frontier and len(hops) < len(onward):
+        distance = hops[next(iter(frontier))] + 1
+        frontier = set().union(*(onward[here] for here in frontier)).difference(hops)
         hops |= dict.fromkeys(frontier, distance)
     return hops
 
@@ -263,7 +229,7 @@ def _planned_link(broker: Broker, plan: Plan, target: Unit, network: Network, *,
         chosen = "static"
     requested_ttl = plan.ttl or broker.settings.network_ttl
     unlimited = requested_ttl is None and network.pure_mesh[broker.unit] and broker.release.has_consumer_ttl
-    scheme = target.listeners[0].scheme
+    scheme = next(b.openwire.scheme for b in target.brokers if b.openwire)
     return Link(
         name=plan.name,
         kind=chosen,

@@ -5,7 +5,7 @@ Roles are preferred roles only. Which node of a pair is active is observed at ru
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
@@ -193,36 +193,6 @@ class Broker:
         """Return the first connector of a protocol (``mqtt``, ``stomp``, ``amqp``, ``ws``), or None."""
         return next((c for c in self.connectors if protocol_of(c.scheme) == protocol), None)
 
-    def joined(
-        self,
-        links: tuple[Link, ...],
-        accounts: tuple[Account, ...],
-        permissions: tuple[Permission, ...],
-        *,
-        networked: bool,
-    ) -> Broker:
-        """Return a copy of the broker with its links, accounts and permissions.
-
-        The fields are written out, which takes half the time of ``dataclasses.replace``.
-        """
-        return Broker(
-            host=self.host,
-            identity=self.identity,
-            settings=self.settings,
-            release=self.release,
-            address=self.address,
-            broker_name=self.broker_name,
-            store_directory=self.store_directory,
-            ports=self.ports,
-            connectors=self.connectors,
-            peer=self.peer,
-            peer_address=self.peer_address,
-            links=links,
-            networked=networked,
-            accounts=accounts,
-            permissions=permissions,
-        )
-
     def to_dict(self) -> dict[str, Any]:
         """Return the broker as the JSON object of fleet.json."""
         return {
@@ -236,6 +206,11 @@ class Broker:
             "ports": dict(self.ports),
             "links": [link.to_dict() for link in self.links],
         }
+
+
+def dialling_order(brokers: Iterable[Broker]) -> tuple[Broker, ...]:
+    """Return the brokers of a pair in the order in which clients and bridges try them, preferred master first."""
+    return tuple(sorted(brokers, key=lambda b: (b.role != "master", b.identity.node)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,7 +233,35 @@ class Pair:
     @property
     def in_order(self) -> tuple[Broker, ...]:
         """The brokers of the pair, preferred master first, as clients and bridges try them."""
-        return tuple(sorted(self.brokers, key=lambda b: (b.role != "master", b.identity.node)))
+        return dialling_order(self.brokers)
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A pair, or a broker without a peer, as one node of the network and an end of links.
+
+    ``brokers`` are in the order of dialling, preferred master first.
+    """
+
+    name: str
+    group: str
+    brokers: tuple[Broker, ...]
+
+    @cached_property
+    def addresses(self) -> tuple[Address, ...]:
+        """The OpenWire listeners that bridges can dial, one a broker; a pure slave, which opens no port, has none."""
+        return tuple((b.address, b.openwire.port) for b in self.brokers if b.openwire)
+
+    @property
+    def first(self) -> Broker:
+        """The broker that is active while none is down."""
+        return self.brokers[0]
+
+    def active(self, down: str | None) -> Broker | None:
+        """Return the broker that is active while the broker ``down`` is dead, or None."""
+        if self.brokers[0].host != down:
+            return self.brokers[0]
+        return self.brokers[1] if len(self.brokers) > 1 else None
 
 
 @dataclass(frozen=True, slots=True)

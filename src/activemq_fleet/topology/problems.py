@@ -9,8 +9,8 @@ from typing import Any
 from activemq_fleet.findings import Finding, error
 from activemq_fleet.settings.encrypted import may_equal
 from activemq_fleet.topology.brokers import discovery_of
-from activemq_fleet.topology.links import Network, Unit
-from activemq_fleet.topology.model import Agent, Balancer, Broker
+from activemq_fleet.topology.links import Network
+from activemq_fleet.topology.model import Agent, Balancer, Broker, Unit
 
 _Question = Callable[[Broker], Any]
 _MOST_NAMED = 4

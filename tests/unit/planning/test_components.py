@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from activemq_fleet.errors import FleetError, InputError, ReleaseError, SettingsError
-from activemq_fleet.planning.components import connected_components
+from activemq_fleet.topology.links import connected_components
 from tests.unit.planning.components import divided
 from tests.unit.planning.planned import AGENT, VIP, pairs, tangled
 
