@@ -120,15 +120,15 @@ def test_a_process_that_ignores_sigterm_is_killed(layout: Layout) -> None:
 def test_a_frozen_process_is_told_from_one_that_works(layout: Layout) -> None:
     process = living(layout, launch(layout))
     assert not processes.is_frozen(process)
-    processes.freeze(process)
+    processes.set_frozen(process, True)
     assert processes.is_frozen(process)
-    processes.thaw(process)
+    processes.set_frozen(process, False)
     assert not processes.is_frozen(process)
 
 
 def test_a_frozen_process_is_ended_without_waiting(layout: Layout) -> None:
     process = living(layout, launch(layout))
-    processes.freeze(process)
+    processes.set_frozen(process, True)
     began = time.monotonic()
     processes.end([process], grace=30)
     assert time.monotonic() - began < 10

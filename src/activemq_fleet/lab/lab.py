@@ -226,11 +226,11 @@ class Lab:
 
     def pause(self, host: str) -> None:
         """Freeze a broker by SIGSTOP: it keeps its lock and its connections, and answers nobody."""
-        processes.freeze(self._living_process(host))
+        processes.set_frozen(self._living_process(host), True)
 
     def resume(self, host: str) -> None:
         """Let a frozen broker go on, by SIGCONT."""
-        processes.thaw(self._living_process(host))
+        processes.set_frozen(self._living_process(host), False)
 
     def state(self, host: str) -> BrokerState:
         """Return the current state of a broker."""

@@ -22,18 +22,18 @@ def record_operation(
     Hosts on which nothing was ever installed are skipped. The operation runs even if the record cannot be written;
     ``progress`` is called with the reason.
     """
-    run = secrets.token_hex(8)
-    _record(layout, hosts, {"kind": "begin", "operation": operation, "run": run}, progress)
+    run, by = secrets.token_hex(8), f"{getpass.getuser()}@{platform.node()}"
+
+    def record(kind: str) -> None:
+        try:
+            for host in filter(lambda host: layout.base(host).is_dir(), hosts):
+                content = {"kind": kind, "operation": operation, "run": run, "by": by}
+                operation_record.append_record(content, str(layout.base(host)))
+        except (InstallError, OSError) as error:
+            progress(f"this is not written down, and audit will not know it as planned: {error}")
+
+    record("begin")
     try:
         yield
     finally:
-        _record(layout, hosts, {"kind": "end", "operation": operation, "run": run}, progress)
-
-
-def _record(layout: Layout, hosts: Collection[str], record: dict[str, str], progress: Callable[[str], None]) -> None:
-    by = f"{getpass.getuser()}@{platform.node()}"
-    try:
-        for host in filter(lambda host: layout.base(host).is_dir(), hosts):
-            operation_record.append_record({**record, "by": by}, str(layout.base(host)))
-    except (InstallError, OSError) as error:
-        progress(f"this is not written down, and audit will not know it as planned: {error}")
+        record("end")

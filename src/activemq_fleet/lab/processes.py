@@ -11,7 +11,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -180,18 +180,9 @@ def send_signal(process: psutil.Process, number: signal.Signals) -> None:
             process.send_signal(number)
 
 
-def freeze(process: psutil.Process) -> None:
-    """Send SIGSTOP to a process, and return when it stands still, or after 5 s."""
-    _send_and_see(process, signal.SIGSTOP, frozen=True)
-
-
-def thaw(process: psutil.Process) -> None:
-    """Send SIGCONT to a process, and return when it goes on, or after 5 s."""
-    _send_and_see(process, signal.SIGCONT, frozen=False)
-
-
-def _send_and_see(process: psutil.Process, number: signal.Signals, *, frozen: bool) -> None:
-    send_signal(process, number)
+def set_frozen(process: psutil.Process, frozen: bool) -> None:
+    """Send SIGSTOP to a process, or SIGCONT; return when it stands still or goes on, or after 5 s."""
+    send_signal(process, signal.SIGSTOP if frozen else signal.SIGCONT)
     poll(lambda: not _lives(process) or is_frozen(process) == frozen, 5, _POLL)
 
 
@@ -204,10 +195,10 @@ def end(processes: Iterable[psutil.Process], *, grace: float) -> None:
     if grace:
         for process in living:
             send_signal(process, signal.SIGKILL if is_frozen(process) else signal.SIGTERM)
-        living = list(_wait(living, grace))
+        living = _living_after(living, grace)
     for process in living:
         send_signal(process, signal.SIGKILL)
-    left = list(_wait(living, _KILLED))
+    left = _living_after(living, _KILLED)
     if left:
         raise LabError(f"process {left[0].pid} does not end, even by SIGKILL: it waits for the disk or the kernel")
 
@@ -224,14 +215,10 @@ def end_together(processes: Iterable[psutil.Process]) -> None:
     end(living, grace=0)
 
 
-def _wait(processes: Sequence[psutil.Process], seconds: float) -> Iterator[psutil.Process]:
-    deadline = time.monotonic() + seconds
-    for process in processes:
-        while _lives(process):
-            if time.monotonic() > deadline:
-                yield process
-                break
-            time.sleep(_POLL)
+def _living_after(processes: Sequence[psutil.Process], seconds: float) -> list[psutil.Process]:
+    """Return the processes that still live after ``seconds``; returns at once when none does."""
+    poll(lambda: not any(map(_lives, processes)), seconds, _POLL)
+    return [process for process in processes if _lives(process)]
 
 
 def _lives(process: psutil.Process) -> bool:

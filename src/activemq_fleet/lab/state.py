@@ -153,7 +153,9 @@ def _write(layout: Layout, state: LabState, own: Mapping[str, Mapping[str, Any]]
         write_file(layout.host_vars / f"{host}.yml", f"{_HEAD}{text}\n")
     for broker in fleet.brokers:
         make_store(broker)
-    _remove_others(layout.host_vars, [f"{host}.yml" for host in own])
+    for path in layout.host_vars.iterdir():
+        if path.name.removesuffix(".yml") not in own:
+            path.unlink()
     state.save(layout)
 
 
@@ -180,9 +182,3 @@ def make_store(broker: Broker) -> None:
     marker = store / STORE_MARKER
     if not marker.exists():
         write_file(marker, f"{broker.pair}\n", 0o644)
-
-
-def _remove_others(directory: Path, wanted: Sequence[str]) -> None:
-    for path in directory.iterdir():
-        if path.name not in wanted:
-            path.unlink()
