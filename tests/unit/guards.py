@@ -28,6 +28,28 @@ while True:
 """
 
 
+CRASHING = """
+import os, sys
+from activemq_fleet.fence import guard
+from activemq_fleet.install import disk
+left, signal = int(sys.argv.pop(1)), int(sys.argv.pop(1))
+def crash_before(module, name):
+    real = getattr(module, name)
+    def call(*arguments):
+        global left
+        left -= 1
+        if left < 0:
+            os.kill(os.getpid(), signal)
+        return real(*arguments)
+    setattr(module, name, call)
+for name in ("write_file", "sync_directory", "rename", "point", "remove", "remove_tree"):
+    crash_before(disk, name)
+for name in ("link", "fsync", "mkdir"):
+    crash_before(os, name)
+guard.main()
+"""
+
+
 class Node:
     """A guard with its broker; ``served`` are the numbers of the generations from which its brokers have served."""
 
@@ -37,9 +59,16 @@ class Node:
 
     def start(self, *options: str) -> subprocess.Popen[str]:
         """Start the guard with its broker; ``options`` are the guard's."""
+        return self._start(GUARD, *options)
+
+    def start_crashing(self, step: int, number: signal.Signals) -> subprocess.Popen[str]:
+        """Start the guard, which sends itself this signal before each change of the store after the first ``step``."""
+        return self._start([sys.executable, "-c", CRASHING, f"{step}", f"{number:d}"])
+
+    def _start(self, program: list[str], *options: str) -> subprocess.Popen[str]:
         command = [sys.executable, "-c", BROKER, str(self.local / "store"), str(self.log)]
         words = ["--store", str(self.store), "--local", str(self.local), *options, "--", *command]
-        self.guard = subprocess.Popen([*GUARD, *words], stdout=subprocess.PIPE, text=True)
+        self.guard = subprocess.Popen([*program, *words], stdout=subprocess.PIPE, text=True)
         return self.guard
 
     def end(self) -> None:

@@ -12,7 +12,7 @@ import pytest
 from activemq_fleet.fence.generation import Generation, make_first, make_generation
 from activemq_fleet.fence.old_generations import behind_point
 from activemq_fleet.fence.shared_store import FenceError
-from activemq_fleet.kahadb.journal import ADD, MOVED_ACKS
+from activemq_fleet.kahadb.journal import ADD, COMMIT, MOVED_ACKS, TRACE
 from tests.unit import kahadb_journals as journals
 
 _CONTROL = struct.Struct(">iB11siq")
@@ -34,6 +34,7 @@ def added(message: str) -> bytes:
 
 
 MOVED = bytes([MOVED_ACKS, 0])
+COMMITTED = bytes([COMMIT, 0])
 
 
 def behind(source: Path, made: Generation) -> list[str]:
@@ -82,6 +83,22 @@ def test_a_file_of_moved_acknowledgements_seals_nothing_and_is_copied(source: Pa
     assert not is_linked(source, target, "db-3.log")
     assert not is_linked(source, target, "db-5.log")
     assert is_linked(source, target, "db-4.log")
+
+
+def test_a_file_of_moved_acknowledgements_in_which_a_broker_went_on_is_the_one_that_is_written(source: Path) -> None:
+    """It was the last one when the broker started; others were made since, with higher numbers."""
+    trace = bytes([TRACE, 0])
+    (source / "db-4.log").write_bytes(batch(MOVED) + batch(trace) + batch(added("four")))
+    (source / "db-5.log").write_bytes(batch(MOVED, COMMITTED))
+    (source / "db-6.log").write_bytes(batch(MOVED, COMMITTED))
+    target = source.with_name("2-b")
+    made = make_generation(str(source), str(target))
+    assert (made.open_file, made.links, made.copies) == ("db-4.log", 4, 2)
+    assert [is_linked(source, target, f"db-{number}.log") for number in (3, 4, 5, 6)] == [True, False, True, False]
+    assert behind(source, made) == []
+    with (source / "db-4.log").open("ab") as file:
+        file.write(batch(added("five")))
+    assert behind(source, made) == ["queue://q five"]
 
 
 def test_what_the_old_broker_writes_afterwards_is_not_in_the_new_generation_and_is_named(source: Path) -> None:

@@ -6,8 +6,6 @@ import fcntl
 import os
 import resource
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from activemq_fleet.fence.guard import ENDED
-from tests.unit.guards import BROKER, Node, is_alive, said_by, until
+from tests.unit.guards import Node, is_alive, said_by, until
 from tests.unit.test_fence_generation import added, batch
 
 
@@ -153,28 +151,6 @@ def test_a_lock_that_was_cleared_and_taken_by_another_ends_the_broker(nodes: tup
     until(lambda: b.served == [2])
 
 
-CRASHING = """
-import os, sys
-from activemq_fleet.fence import guard
-from activemq_fleet.install import disk
-left = int(sys.argv.pop(1))
-def crash_before(module, name):
-    real = getattr(module, name)
-    def call(*arguments):
-        global left
-        left -= 1
-        if left < 0:
-            os._exit(99)
-        return real(*arguments)
-    setattr(module, name, call)
-for name in ("write_file", "sync_directory", "rename", "point", "remove", "remove_tree"):
-    crash_before(disk, name)
-for name in ("link", "fsync", "mkdir"):
-    crash_before(os, name)
-guard.main()
-"""
-
-
 def test_a_guard_may_crash_at_each_step_of_its_take_over(tmp_path: Path) -> None:
     """Whatever it leaves, the other node's next generation has what the store held."""
     content = batch(added("one"))
@@ -189,11 +165,9 @@ def test_a_guard_may_crash_at_each_step_of_its_take_over(tmp_path: Path) -> None
         (first / "db-1.log").write_bytes(content)
         guard.kill()
         guard.wait()
-        words = ["--store", str(a.store), "--local", str(a.local), "--", sys.executable, "-c", BROKER]
-        command = [sys.executable, "-c", CRASHING, f"{step}", *words, str(a.local / "store"), str(a.log)]
-        crashing = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        crashing = a.start_crashing(step, signal.SIGKILL)
         until(lambda: a.served or crashing.poll() is not None)  # noqa: B023
-        is_crash = crashing.poll() == 99
+        is_crash = crashing.poll() == -signal.SIGKILL
         crashing.kill()
         crashing.wait()
         guard = b.start()

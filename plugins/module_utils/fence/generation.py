@@ -6,7 +6,9 @@ A journal file is linked when it is sealed, which its content proves: the broker
 order, and closes a file before it writes into the next (DataFileAppender.processQueue of 5.5.1 to 6.3.1). So a file is
 sealed when a later one holds a whole batch. Not so the files into which 5.14 and later move acknowledgements
 (MessageDatabase.forwardAllAcks): their numbers lie above the file that is being written. Their first record says what
-they are, and one is made after the other, so of those the last counts as open. All else is copied.
+they are, and one is made after the other, so of those the last counts as open. A broker that starts goes on in the last
+file of all, be it such a one, and the first thing that it writes there is a trace (MessageDatabase.load), which is
+never moved: from then on that is the file that is being written. All else is copied.
 """
 
 from __future__ import annotations
@@ -42,15 +44,16 @@ def is_of_store(name: str) -> bool:
 class Generation:
     """What was made.
 
-    ``ends`` are the bytes that were taken of each journal file that was copied, the fence's point: of the files that
-    were linked, ``links`` in number, all was taken. ``open_file`` is the one that was being written. ``has_index``
-    False: the broker builds its index from the journal.
+    ``ends`` are the bytes that were taken of each journal file that was copied, the fence's point, and those of
+    linked files whose numbers are higher than that of ``open_file``, the one that was being written. Of the files that
+    were linked, ``links`` in number, all was taken. ``has_index`` False: the broker builds its index from the journal.
     """
 
     ends: dict[str, int]
     open_file: str
     links: int
     has_index: bool
+    copies: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """Return the same, ready for JSON."""
@@ -117,23 +120,24 @@ def _make(source: str, target: str, names: list[str], *, with_index: bool) -> Ge
         for name in names:
             if name in _INDEX:
                 _copy(source, target, name)
-    ends, open_file, links = _take_journal(source, target, sorted(journals, key=journal.number_of))
-    return Generation(ends, open_file, links, with_index)
-
-
-def _take_journal(source: str, target: str, names: list[str]) -> tuple[dict[str, int], str, int]:
-    moved = [name for name in names if _first_kind(os.path.join(source, name)) == journal.MOVED_ACKS]
-    plain = [name for name in names if name not in moved]
+    taken = sorted(journals, key=journal.number_of)
+    moved = [name for name in taken if _holds_moved_acks_alone(os.path.join(source, name))]
     ends: dict[str, int] = {}
-    links = _take_row(source, target, plain, ends)
+    links = _take_row(source, target, [name for name in taken if name not in moved], ends)
     open_file = next(iter(ends), "")
-    return ends, open_file, links + _take_row(source, target, moved, ends)
+    moved_links = _take_row(source, target, moved, ends)
+    copies = len(ends)
+    for name in moved_links:
+        if journal.number_of(name) > journal.number_of(open_file):
+            ends[name] = os.stat(os.path.join(target, name)).st_size
+    return Generation(ends, open_file, len(links) + len(moved_links), with_index, copies)
 
 
-def _take_row(source: str, target: str, names: list[str], ends: dict[str, int]) -> int:
-    """Copy the last file of a row, each of which was begun after the one before it was closed; return the links made.
+def _take_row(source: str, target: str, names: list[str], ends: dict[str, int]) -> list[str]:
+    """Copy the last file of a row, each of which was begun after the one before it was closed, and link those before.
 
-    A file without a whole batch at the end of the row was made ahead, or just begun: the broker makes its own.
+    Returns the names of the links. A file without a whole batch at the end of the row was made ahead, or just begun:
+    the broker makes its own.
     """
     rest = list(names)
     while rest:
@@ -145,12 +149,14 @@ def _take_row(source: str, target: str, names: list[str], ends: dict[str, int]) 
             break
     for name in rest:
         os.link(os.path.join(source, name), os.path.join(target, name))
-    return len(rest)
+    return rest
 
 
-def _first_kind(path: str) -> int:
+def _holds_moved_acks_alone(path: str) -> bool:
     with open(path, "rb") as file:
-        return journal.first_kind(file.read(journal.LONGEST_HEAD))
+        if journal.first_kind(file.read(journal.LONGEST_HEAD)) != journal.MOVED_ACKS:
+            return False
+    return not any(journal.commands_after(path, 0, kinds=(journal.TRACE,)))
 
 
 def _end_of_batches(path: str) -> int:

@@ -290,7 +290,7 @@ class Guard:
         self._built = claim, {**made.to_dict(), "host": socket.gethostname(), "made": time.time()}
         _say(
             f"generation {claim.number} was made in {time.monotonic() - began:.3f} s: {made.links} files linked, "
-            f"{len(made.ends)} copied, {'with' if made.has_index else 'without'} its index"
+            f"{made.copies} copied, {'with' if made.has_index else 'without'} its index"
         )
 
     def _make(self, number: int, target: str) -> Generation:

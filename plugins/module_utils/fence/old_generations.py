@@ -82,9 +82,9 @@ def behind_point(generation: str, open_file: str, ends: dict[str, int]) -> Itera
     # 5.14 and later write a commit once more when they move acknowledgements: it was one before.
     for name in names if committed else ():
         if behind.get(name) != 0:
-            for command in journal.commands_after(os.path.join(generation, name), 0, behind.get(name)):
-                if command.kind == journal.COMMIT:
-                    committed.discard(command.transaction)
+            path = os.path.join(generation, name)
+            for command in journal.commands_after(path, 0, behind.get(name), (journal.COMMIT,)):
+                committed.discard(command.transaction)
     decided = committed | prepared
     for name in names if decided else behind:
         path = os.path.join(generation, name)

@@ -16,7 +16,7 @@ import os
 import re
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from ..host.untrusted_paths import Directory, open_directory
@@ -122,13 +122,18 @@ def commands(store: str, tail: JournalEnd) -> Iterator[Command]:
                         yield from _batches(data, tail, last=position == len(files) - 1)
 
 
-def commands_after(path: str, offset: int, end: int | None = None) -> Iterator[Command]:
-    """Yield every record of one data file from ``offset`` to ``end``, ends of batches; by default to the last one."""
+def commands_after(
+    path: str, offset: int, end: int | None = None, kinds: Collection[int] | None = None
+) -> Iterator[Command]:
+    """Yield every record of one data file from ``offset`` to ``end``, ends of batches; by default to the last one.
+
+    ``kinds``: only records of these kinds, such as ``COMMIT``; the others are not decoded, which takes most time.
+    """
     with open(path, "rb") as file:
         if os.fstat(file.fileno()).st_size > offset:
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
                 stop = end_of_batches(data) if end is None else end
-                yield from _batches(data, JournalEnd(), last=True, at=offset, end=stop)
+                yield from _batches(data, JournalEnd(), last=True, at=offset, end=stop, kinds=kinds)
 
 
 def _refuse_holes(directory: Directory, files: list[tuple[int, str]]) -> None:
@@ -143,7 +148,14 @@ def _refuse_holes(directory: Directory, files: list[tuple[int, str]]) -> None:
         )
 
 
-def _batches(data: mmap.mmap, tail: JournalEnd, last: bool, at: int = 0, end: int | None = None) -> Iterator[Command]:
+def _batches(
+    data: mmap.mmap,
+    tail: JournalEnd,
+    last: bool,
+    at: int = 0,
+    end: int | None = None,
+    kinds: Collection[int] | None = None,
+) -> Iterator[Command]:
     end = len(data) if end is None else end
     while at + _CONTROL.size <= end:
         length, kind, magic, size, _ = _CONTROL.unpack_from(data, at)
@@ -156,7 +168,7 @@ def _batches(data: mmap.mmap, tail: JournalEnd, last: bool, at: int = 0, end: in
             at = following
             continue
         at += _CONTROL.size
-        yield from _records(data, at, at + size, tail)
+        yield from _records(data, at, at + size, tail, kinds)
         at += size
     tail.offset = at
     if not last and any(data[at : at + 4096]):
@@ -191,13 +203,13 @@ def first_kind(data: bytes) -> int:
     return data[at + _RECORD.size]
 
 
-def _records(data: mmap.mmap, at: int, end: int, tail: JournalEnd) -> Iterator[Command]:
+def _records(data: mmap.mmap, at: int, end: int, tail: JournalEnd, kinds: Collection[int] | None) -> Iterator[Command]:
     while at + _RECORD.size < end:
         length, kind = _RECORD.unpack_from(data, at)
         if length <= _RECORD.size or at + length > end:
             tail.damaged += 1
             return
-        if kind == 1:
+        if kind == 1 and (kinds is None or data[at + _RECORD.size] in kinds):
             try:
                 yield _command(data, at + _RECORD.size, at + length)
             except (ValueError, IndexError):

@@ -1,0 +1,107 @@
+"""Power cuts amid a take-over: whatever was not synced is lost, and the store's messages are not.
+
+The store and all else of two nodes lie on a file system in an image. What the image holds while both stand still is
+what a power cut leaves: the kernel keeps everything that nobody has synced, for minutes.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.situations import EVERY_SITUATION
+from tests.unit.guards import Node, until
+from tests.unit.test_fence_generation import added, batch
+
+pytestmark = pytest.mark.skipif(
+    os.geteuid() != 0 or not os.path.exists("/dev/loop-control"), reason="mounts a file system of its own"
+)
+STEPS = range(0, 100, 1 if EVERY_SITUATION else 9)
+FILE_SYSTEMS = {
+    "ext4": (["mkfs.ext4", "-q"], "commit=600"),
+    "xfs": (["mkfs.xfs", "-q"], "nouuid"),
+}
+
+
+@contextmanager
+def mounted(image: Path, directory: Path, options: str) -> Iterator[Path]:
+    directory.mkdir(exist_ok=True)
+    subprocess.run(["mount", "-o", f"loop,{options}", str(image), str(directory)], check=True)
+    try:
+        yield directory
+    finally:
+        subprocess.run(["umount", "--lazy", str(directory)], check=True)
+
+
+def node(root: Path, name: str, logs: Path) -> Node:
+    """A node whose store and own directory are lost with the power, and what its brokers told is not."""
+    found = Node(root, name)
+    found.log = logs / f"{name}.log"
+    found.log.unlink(missing_ok=True)
+    return found
+
+
+def write(file: Path, content: bytes) -> None:
+    """Append to a journal file as a broker does, which acknowledges after that."""
+    with file.open("ab", buffering=0) as journal:
+        journal.write(content)
+        os.fsync(journal.fileno())
+    directory = os.open(file.parent, os.O_DIRECTORY)
+    os.fsync(directory)
+    os.close(directory)
+
+
+def newest(root: Path) -> Path:
+    """The journal file in the generation with the highest claim."""
+    number = max(int(claim.name) for claim in (root / "store/fence/claims").glob("[1-9]*"))
+    (generation,) = (root / "store/generations").glob(f"{number}-*")
+    return generation / "db-1.log"
+
+
+@pytest.mark.parametrize("system", [name for name in FILE_SYSTEMS if shutil.which(f"mkfs.{name}")])
+@pytest.mark.timeout(1800)
+def test_a_power_cut_at_each_step_of_a_take_over_loses_no_message(tmp_path: Path, system: str) -> None:
+    make, options = FILE_SYSTEMS[system]
+    cuts = 0
+    for step in STEPS:
+        image, left = tmp_path / f"{step}.image", tmp_path / f"{step}.left"
+        with image.open("wb") as file:
+            file.truncate(320_000_000 if system == "xfs" else 32_000_000)
+        subprocess.run([*make, str(image)], check=True)
+        content = batch(added("one"))
+        with mounted(image, tmp_path / "before", options) as root:
+            (root / "store").mkdir()
+            b = node(root, "b", tmp_path)
+            b.start()
+            until(lambda: b.served == [1])  # noqa: B023
+            write(newest(root), content)
+            b.end()
+            a = node(root, "a", tmp_path)
+            guard = psutil.Process(a.start_crashing(step, signal.SIGSTOP).pid)
+            until(lambda: a.served or guard.status() == psutil.STATUS_STOPPED)  # noqa: B023
+            is_cut = not a.served
+            if not is_cut:
+                content += batch(added("two"))
+                write(newest(root), batch(added("two")))
+            shutil.copyfile(image, left)
+            a.end()
+        with mounted(left, tmp_path / "after", options) as root:
+            survivor = node(root, "ab"[step % 2], tmp_path)
+            survivor.start()
+            until(lambda: survivor.served)  # noqa: B023
+            assert newest(root).read_bytes() == content, f"before change {step}"
+            survivor.end()
+        image.unlink()
+        left.unlink()
+        cuts += is_cut
+        if not is_cut:
+            break
+    assert cuts >= 3
