@@ -47,6 +47,6 @@ class Finding:
 _COLUMNS = tuple(field.name for field in fields(Finding))  # all are text or numbers: nothing to copy
 
 
-def error(rule: str, host: str, message: str, fix: str, why: str = "") -> Finding:
-    """Return a finding of severity error about the inventory."""
-    return Finding(rule=rule, severity="error", host=host, message=message, fix=fix, why=why)
+def error(rule: str, host: str, message: str, fix: str, why: str = "", file: str | None = None) -> Finding:
+    """Return a finding of severity error about the inventory, or about a file as a whole."""
+    return Finding(rule=rule, severity="error", host=host, message=message, fix=fix, why=why, file=file)

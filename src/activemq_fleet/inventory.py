@@ -62,13 +62,7 @@ def read_inventory(
             return _collect(found, ", ".join(sources))
 
 
-def load_fleet(
-    sources: Sequence[str],
-    *,
-    extra_vars: Sequence[str] = (),
-    vault_ids: Sequence[str] = (),
-    vault_password_files: Sequence[str] = (),
-) -> Fleet:
+def load_fleet(sources: Sequence[str], **options: Sequence[str]) -> Fleet:
     """Return the fleet of an inventory; see ``read_inventory`` and ``topology.build_fleet``.
 
     Raises InputError, SettingsError or ReleaseError. What is wrong with the topology is in the
@@ -76,9 +70,7 @@ def load_fleet(
     """
     from activemq_fleet.topology import build_fleet
 
-    data = read_inventory(
-        sources, extra_vars=extra_vars, vault_ids=vault_ids, vault_password_files=vault_password_files
-    )
+    data = read_inventory(sources, **options)
     fleet = build_fleet(data.hosts, data.groups)
     return dataclasses.replace(fleet, warnings=(*data.warnings, *fleet.warnings))
 

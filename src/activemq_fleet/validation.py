@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 from lxml import etree
 
 from activemq_fleet.errors import SettingsError
-from activemq_fleet.findings import Finding
+from activemq_fleet.findings import Finding, error
 from activemq_fleet.lint import BrokerSettings, HostFacts, Selection, fleet_findings, host_findings
-from activemq_fleet.lint.files import SCHEMA_RULE, without_echoes
+from activemq_fleet.lint.files import schema_finding, without_echoes
 from activemq_fleet.releases import Release
 from activemq_fleet.render import ACTIVEMQ_XML
 from activemq_fleet.render.fragments import CORE
@@ -100,7 +100,9 @@ def _by_schema(
     for broker in fleet.brokers:
         document, schema = documents[broker.host], schema_of(broker.release)
         if not schema.is_valid(document):
-            yield from _explained(broker, document, schema)
+            fix = "correct activemq_broker_attributes or activemq_xml_fragments"
+            for problem in schema.explain(document):
+                yield schema_finding(problem, broker.release, ACTIVEMQ_XML, broker.host, fix)
 
 
 def _unfenced(fleet: Fleet, documents: Mapping[str, bytes]) -> Iterator[Finding]:
@@ -108,12 +110,11 @@ def _unfenced(fleet: Fleet, documents: Mapping[str, bytes]) -> Iterator[Finding]
     for broker in fleet.brokers:
         reason = _reason_unfenced(broker, documents[broker.host]) if broker.has_guard else ""
         if reason:
-            yield Finding(
-                rule="T032",
-                severity="error",
-                host=broker.host,
-                message=f"activemq_fence is guard, and activemq_xml_fragments {reason}: no guard fences that",
-                fix="take it out of activemq_xml_fragments, or set activemq_fence to none on both nodes of the pair",
+            yield error(
+                "T032",
+                broker.host,
+                f"activemq_fence is guard, and activemq_xml_fragments {reason}: no guard fences that",
+                "take it out of activemq_xml_fragments, or set activemq_fence to none on both nodes of the pair",
             )
 
 
@@ -128,18 +129,3 @@ def _reason_unfenced(broker: Broker, document: bytes) -> str:
         return f"sets {' and '.join(moved)} of its kahaDB"
     directory = stores[0].get("directory")
     return "" if directory == kahadb_directory(broker) else f"sets the directory of its kahaDB to {directory}"
-
-
-def _explained(broker: Broker, document: bytes, schema: Schema) -> Iterator[Finding]:
-    for problem in schema.explain(document):
-        yield Finding(
-            rule=SCHEMA_RULE,
-            severity="error",
-            host=broker.host,
-            file=ACTIVEMQ_XML,
-            line=problem.line,
-            column=problem.column,
-            message=problem.message,
-            fix="correct activemq_broker_attributes or activemq_xml_fragments",
-            why=f"release {broker.release.text} checks the file when it starts, and does not start with this one",
-        )

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from activemq_fleet.atomic_files import paths_in, write_tree
-from activemq_fleet.cli.options import format_option
+from activemq_fleet.cli.options import format_option, output_option
 from activemq_fleet.cli.printing import echo, warn
 from activemq_fleet.errors import ArtifactError, InputError, SchemaUnavailable, shorten_list
 from activemq_fleet.naming import DEFAULT_PATTERN
@@ -26,13 +27,10 @@ _LONGEST = 400
 
 @click.command("adopt")
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
-@click.option(
-    "-o",
-    "--output",
-    metavar="INVENTORY",
-    required=True,
-    type=click.Path(path_type=Path),
-    help="Directory to write. It appears whole or not at all; one that adopt wrote is replaced while unchanged.",
+@output_option(
+    "INVENTORY",
+    "Directory to write. It appears whole or not at all; one that adopt wrote is replaced while unchanged.",
+    click.Path(path_type=Path),
 )
 @click.option(
     "--release",
@@ -77,7 +75,7 @@ def command(
     adopted = adopt(documents, naming, _findings, read_agents(files), read_addresses(addresses, documents))
     write_tree(output, adopted.files, check_target=check_inventory)
     if form == "json":
-        echo(json.dumps([difference.to_dict() for difference in adopted.differences], indent=2))
+        echo(json.dumps([asdict(difference) for difference in adopted.differences], indent=2))
     else:
         echo("\n".join(_as_text(output, adopted)))
     for line in _summary(output, adopted):

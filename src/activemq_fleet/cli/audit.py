@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from activemq_fleet.cli.options import InventoryOptions, format_option, inventory_options, spark_options
+from activemq_fleet.cli.options import InventoryOptions, format_option, inventory_options, output_option, spark_options
 from activemq_fleet.cli.printing import echo
 from activemq_fleet.printable import counted, printable, printable_json
 
@@ -21,7 +21,7 @@ _SHOWN = 15
 
 @click.command(short_help="What happened in failovers, and what became of every event.")
 @click.option("--logs", required=True, metavar="DIR", help="What collect laid down: HOST/activemq.log*, HOST/agent/.")
-@click.option("-o", "--output", "out", required=True, metavar="OUT", help="Where datasets and the report go.")
+@output_option("OUT", "Where datasets and the report go.")
 @inventory_options(required=False)
 @click.option(
     "--skew",
@@ -41,7 +41,7 @@ _SHOWN = 15
 @spark_options
 def command(
     logs: str,
-    out: str,
+    output: str,
     inventory: InventoryOptions,
     skew: float,
     follow: bool,
@@ -66,11 +66,11 @@ def command(
         from activemq_fleet.spark.follow import follow as follow_logs
 
         if follow:
-            follow_logs(running, logs, out, until_idle=until_idle, inventory_hosts=hosts, skew=allowed)
-            result = read_audit_json(running, out)
+            follow_logs(running, logs, output, until_idle=until_idle, inventory_hosts=hosts, skew=allowed)
+            result = read_audit_json(running, output)
         else:
-            result = audit(running, logs, out, inventory_hosts=hosts, skew=allowed).to_dict()
-    echo(printable_json(result) if form == "json" else _summary(result, out))
+            result = audit(running, logs, output, inventory_hosts=hosts, skew=allowed).to_dict()
+    echo(printable_json(result) if form == "json" else _summary(result, output))
     return 0 if result["verdict"] == "clean" else 1
 
 

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from activemq_fleet.cli.formats import FORMATS, formatter
 from activemq_fleet.cli.options import InventoryOptions, format_option, inventory_options
 from activemq_fleet.errors import FleetError
-
-if TYPE_CHECKING:
-    from activemq_fleet.cli.formats import Report
-    from activemq_fleet.lint import Selection
 
 _PATH = click.Path(path_type=Path)
 
@@ -78,10 +73,10 @@ def command(
         raise click.UsageError("say what to check: -i INVENTORY, or --file activemq.xml --release X")
     if inventory and (release or release_from):
         raise click.UsageError("--release goes with --file: the inventory's hosts have activemq_release")
-    selection: Selection = selection_of(select, ignore)
+    selection = selection_of(select, ignore)
     try:
         if paths:
-            report: Report = report_on_files(paths, release, selection, release_from)
+            report = report_on_files(paths, release, selection, release_from)
         else:
             report = report_on_fleet(inventory, selection)
     except FleetError as error:

@@ -18,6 +18,7 @@ from activemq_fleet.cli.options import InventoryOptions
 from activemq_fleet.cli.printing import echo_to_stderr, warn
 from activemq_fleet.errors import FleetError, InputError, ReleaseError, SettingsError
 from activemq_fleet.findings import Finding
+from activemq_fleet.findings import error as error_finding
 from activemq_fleet.lint import ReleaseView, Selection, file_findings, release_findings, rules
 from activemq_fleet.printable import counted
 from activemq_fleet.releases import Release
@@ -116,15 +117,9 @@ def report_on_error(error: FleetError, subject: str) -> Report:
     for problem in error.lines:
         hosts, colon, text = problem.partition(": ")
         of_hosts = isinstance(error, SettingsError | ReleaseError) and bool(colon)
-        findings.append(
-            Finding(
-                rule=INPUT_ERROR,
-                severity="error",
-                host=hosts if of_hosts else subject,
-                message=" ".join((text if of_hosts else problem).split()),
-                fix="correct it: nothing else can be checked before",
-            )
-        )
+        host, message = (hosts, text) if of_hosts else (subject, problem)
+        fix = "correct it: nothing else can be checked before"
+        findings.append(error_finding(INPUT_ERROR, host, " ".join(message.split()), fix))
     return Report((subject,), tuple(findings))
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from activemq_fleet.errors import InputError
 from activemq_fleet.findings import Finding
+from activemq_fleet.findings import error as error_finding
 from activemq_fleet.lint.locations import file_names_in
 from activemq_fleet.schema import text_of
 
@@ -60,11 +61,5 @@ def read_file(path: Path) -> bytes:
 
 def unreadable_finding(file: Path, error: InputError) -> Finding:
     """Return a finding about a file that cannot be read."""
-    return Finding(
-        rule=INPUT_ERROR,
-        severity="error",
-        host="",
-        message=str(error).removeprefix(f"{file}: "),
-        fix="let this account read it, or take it away: what it would show was not checked",
-        file=str(file),
-    )
+    fix = "let this account read it, or take it away: what it would show was not checked"
+    return error_finding(INPUT_ERROR, "", str(error).removeprefix(f"{file}: "), fix, file=str(file))

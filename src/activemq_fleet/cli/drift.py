@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from activemq_fleet.cli.options import format_option, spark_options
+from activemq_fleet.cli.options import format_option, output_option, spark_options
 from activemq_fleet.cli.printing import echo
 from activemq_fleet.errors import shorten_list
 from activemq_fleet.printable import counted, printable, printable_json
@@ -31,13 +31,7 @@ _MOST_SHOWN = 40
     required=True,
     help="What is there: the directory into which the playbook `collect` brought it.",
 )
-@click.option(
-    "-o",
-    "--output",
-    metavar="OUT",
-    required=True,
-    help="Where the dataset drift goes, as a whole or not at all.",
-)
+@output_option("OUT", "Where the dataset drift goes, as a whole or not at all.")
 @format_option()
 @spark_options
 def command(planned: str, found: str, output: str, form: str, spark: SessionOptions) -> int:

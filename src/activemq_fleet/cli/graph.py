@@ -6,14 +6,12 @@ from pathlib import Path
 
 import click
 
-from activemq_fleet.cli.options import InventoryOptions, inventory_options
+from activemq_fleet.cli.options import InventoryOptions, inventory_options, output_option
 
 
 @click.command("graph")
 @inventory_options()
-@click.option(
-    "-o", "--output", metavar="FILE", required=True, type=click.Path(path_type=Path), help="FILE.svg or FILE.mmd."
-)
+@output_option("FILE", "FILE.svg or FILE.mmd.", click.Path(path_type=Path))
 def command(inventory: InventoryOptions, output: Path) -> int:
     """Draw groups, pairs and links: an SVG to print, or Mermaid for Markdown.
 

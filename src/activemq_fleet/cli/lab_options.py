@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from activemq_fleet.cli.options import InventoryOptions, inventory_option_decorators, options_as_argument
+from activemq_fleet.cli.options import InventoryOptions, inventory_options, options_as_argument
 from activemq_fleet.cli.printing import echo_to_stderr
 from activemq_fleet.errors import InputError
 
@@ -26,25 +26,18 @@ def require_packages(who: str, *names: str) -> None:
         raise InputError(f"{who} {' and '.join(missing)}: pip install 'activemq-fleet[lab]'")
 
 
-def _open_lab(
-    sources: tuple[str, ...],
-    extra_vars: tuple[str, ...],
-    vault_ids: tuple[str, ...],
-    vault_password_files: tuple[str, ...],
-    directory: str | None,
-) -> Lab:
+def _open_lab(inventory: InventoryOptions, directory: str | None) -> Lab:
     require_packages("the lab needs", "paho", "psutil")
     # Imported here: it brings clients and the templates along, which --help does not need.
     from activemq_fleet.lab import Lab
 
-    inventory = InventoryOptions(sources, extra_vars, vault_ids, vault_password_files)
     return Lab.open(directory=directory, progress=echo_to_stderr, **dataclasses.asdict(inventory))
 
 
 lab_options = options_as_argument(
     "lab",
     _open_lab,
-    *inventory_option_decorators(required=True),
+    inventory_options(),
     click.option(
         "--dir", "directory", type=click.Path(), help="The lab's directory (default: one of the user's, by inventory)."
     ),

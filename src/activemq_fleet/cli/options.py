@@ -51,6 +51,11 @@ def format_option(*formats: str, help: str | None = None) -> Decorator:
     return click.option("--format", "form", type=choice, default="text", show_default=True, help=help)
 
 
+def output_option(metavar: str, help: str, type: click.Path | None = None) -> Decorator:
+    """Return the required option ``-o``, whose value a command gets as ``output``: text, or a value of ``type``."""
+    return click.option("-o", "--output", metavar=metavar, required=True, type=type, help=help)
+
+
 @dataclass(frozen=True, slots=True)
 class InventoryOptions:
     """The inventory to read: the values of ``-i``, ``-e`` and the vault options."""
@@ -78,10 +83,15 @@ class InventoryOptions:
         return read_inventory(**dataclasses.asdict(self))
 
 
-def inventory_option_decorators(*, required: bool = True) -> tuple[Decorator, ...]:
-    """Return the options ``-i``, ``-e`` and those of the vault; ``required=False`` makes ``-i`` optional."""
+def inventory_options(*, required: bool = True) -> Decorator:
+    """Return a decorator that adds ``-i``, ``-e`` and the vault options; the command gets them as ``inventory``.
+
+    ``required=False`` makes ``-i`` optional.
+    """
     several = functools.partial(click.option, multiple=True)
-    return (
+    return options_as_argument(
+        "inventory",
+        InventoryOptions,
         several(
             "-i",
             "--inventory",
@@ -105,14 +115,6 @@ def inventory_option_decorators(*, required: bool = True) -> tuple[Decorator, ..
             help="File with a vault password. May be repeated.",
         ),
     )
-
-
-def inventory_options(*, required: bool = True) -> Decorator:
-    """Return a decorator that adds ``-i``, ``-e`` and the vault options; the command gets them as ``inventory``.
-
-    ``required=False`` makes ``-i`` optional.
-    """
-    return options_as_argument("inventory", InventoryOptions, *inventory_option_decorators(required=required))
 
 
 def _session_options(

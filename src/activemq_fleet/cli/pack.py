@@ -6,17 +6,15 @@ from pathlib import Path
 
 import click
 
+from activemq_fleet.cli.options import output_option
 from activemq_fleet.cli.printing import echo
 
 
 @click.command("pack")
-@click.option(
-    "-o",
-    "--output",
-    metavar="FILE",
-    required=True,
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Archive to write, as env.tar.gz. It appears whole or not at all.",
+@output_option(
+    "FILE",
+    "Archive to write, as env.tar.gz. It appears whole or not at all.",
+    click.Path(path_type=Path, dir_okay=False),
 )
 @click.option(
     "--python-prefix",

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from activemq_fleet.cli.options import InventoryOptions, inventory_options, spark_options
+from activemq_fleet.cli.options import InventoryOptions, inventory_options, output_option, spark_options
 from activemq_fleet.cli.printing import echo, echo_to_stderr, warn
 from activemq_fleet.printable import counted
 
@@ -37,7 +37,7 @@ _LARGEST = 5000
     help="What --hosts is; by itself told by its name and its first line.",
 )
 @inventory_options(required=False)
-@click.option("-o", "--output", metavar="OUT", required=True, help="Where the datasets go, as a whole or not at all.")
+@output_option("OUT", "Where the datasets go, as a whole or not at all.")
 @click.option(
     "--since",
     metavar="DIR",

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from activemq_fleet.atomic_files import paths_in, write_tree
-from activemq_fleet.cli.options import InventoryOptions, inventory_options
+from activemq_fleet.cli.options import InventoryOptions, inventory_options, output_option
 from activemq_fleet.cli.printing import echo
 from activemq_fleet.errors import InputError
 from activemq_fleet.printable import counted
@@ -19,13 +19,10 @@ _OURS = frozenset({_INDEX, "fleet.svg", "hosts", "clients"})
 
 @click.command("render")
 @inventory_options()
-@click.option(
-    "-o",
-    "--output",
-    metavar="DIR",
-    required=True,
-    type=click.Path(path_type=Path),
-    help="Directory to write. It appears whole or not at all; one that render wrote earlier is replaced.",
+@output_option(
+    "DIR",
+    "Directory to write. It appears whole or not at all; one that render wrote earlier is replaced.",
+    click.Path(path_type=Path),
 )
 def command(inventory: InventoryOptions, output: Path) -> int:
     """Write every file of every host, fleet.json and a picture.

@@ -51,11 +51,11 @@ def file_findings(
             data, document = _read(data, release, other_files)
             found = list(document_findings(document, file, selection))
             if schema is not None:
-                found += [_schema_finding(problem, release, file) for problem in schema.explain(data)]
+                found += [schema_finding(problem, release, file) for problem in schema.explain(data)]
     except TooLargeError as error:
         found = [_finding(SIZE_RULE, Problem(error.problem.message, line=error.problem.line, column=1), file)]
     except UnreadableError as error:
-        found = [_schema_finding(error.problem, release, file)]
+        found = [schema_finding(error.problem, release, file)]
         if _is_springs_dtd(data):
             found = [replace(found[0], severity="warning", message=_DTD, why="")]
     taken = (finding for finding in without_echoes(found) if selection.takes(finding.rule))
@@ -134,10 +134,11 @@ def document_findings(document: Document, file: str, selection: Selection) -> It
             yield replace(further, message=message, line=None, column=None)
 
 
-def _schema_finding(problem: SchemaProblem, release: Release, file: str) -> Finding:
-    found = _finding(SCHEMA_RULE, Problem(problem.message, line=problem.line, column=problem.column), file)
+def schema_finding(problem: SchemaProblem, release: Release, file: str, host: str = "", fix: str = "") -> Finding:
+    """Return the finding of rule V002 for a problem that a schema reports; an empty ``fix`` stands for the rule's."""
+    at = Problem(problem.message, line=problem.line, column=problem.column, host=host, fix=fix)
     why = f"release {release.text} checks the file when it starts, and does not start with this one"
-    return replace(found, why=why)
+    return replace(_finding(SCHEMA_RULE, at, file), why=why)
 
 
 @dataclass(frozen=True, slots=True)
