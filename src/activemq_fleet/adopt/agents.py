@@ -10,8 +10,9 @@ from pathlib import Path
 
 from activemq_fleet.addresses import parse
 from activemq_fleet.adopt.proposal import Proposal, Variables, is_valid_value, yaml_value_of
+from activemq_fleet.dialling import Listeners
 from activemq_fleet.settings.agent import VARIABLES
-from activemq_fleet.topology import Broker, Fleet
+from activemq_fleet.topology import Broker
 
 AGENT_CONF = "agent.conf"
 _HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
@@ -53,9 +54,10 @@ def read_agents(arguments: Iterable[str]) -> list[AgentFile]:
 
 def propose_agents(proposal: Proposal, files: Iterable[AgentFile]) -> None:
     """Propose variables for each agent whose first broker URL belongs to an adopted broker, and its group and pair."""
-    brokers = _by_address(proposal.fleet())
+    fleet = proposal.fleet()
+    listeners = Listeners(fleet.brokers)
     for file in files:
-        home = _home(file, brokers)
+        home = _home(file, listeners)
         if home is None or proposal.naming.identify(file.host) or not _HOST.fullmatch(file.host):
             continue  # a broker's host, or nobody's of this fleet
         variables = _variables(file)
@@ -63,7 +65,7 @@ def propose_agents(proposal: Proposal, files: Iterable[AgentFile]) -> None:
             del variables["agent_client_id"]
         name = file.entries.get("mb.username", "")
         variables["agent_password"] = proposal.secrets.secret_for(name, "", f"password of the agent {name}")
-        if len({broker.group for broker in brokers.values()}) > 1:
+        if len(fleet.groups) > 1:
             variables["agent_group"] = home.group
         proposal.agents[file.host] = {name: value for name, value in variables.items() if is_valid_value(name, value)}
         homes = {agent.host: agent.pair for agent in proposal.fleet().agents}
@@ -89,16 +91,11 @@ def _variables(file: AgentFile) -> Variables:
     return variables
 
 
-def _by_address(fleet: Fleet) -> dict[tuple[str, int], Broker]:
-    return {
-        (broker.address.lower(), connector.port): broker for broker in fleet.brokers for connector in broker.connectors
-    }
-
-
-def _home(file: AgentFile, brokers: Mapping[tuple[str, int], Broker]) -> Broker | None:
+def _home(file: AgentFile, listeners: Listeners) -> Broker | None:
+    """Return the broker at the first address that an agent dials, or None."""
     first = file.entries.get("mb.urls", "").partition(",")[0].strip().rpartition("//")[2]
     try:
-        host, port = parse(first)
+        listener = listeners.at(*parse(first))
     except ValueError:
         return None
-    return brokers.get((host.lower(), port))
+    return listener.broker if listener else None

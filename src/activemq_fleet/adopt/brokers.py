@@ -164,9 +164,9 @@ def accounts_of(document: Document) -> list[XmlElement]:
     return document.broker.find_all("plugins/simpleAuthenticationPlugin/users/authenticationUser")
 
 
-def groups_of(account: XmlElement) -> list[str]:
-    """Return the group names of an authenticationUser element."""
-    return [group.strip() for group in account.get("groups").split(",") if group.strip()]
+def groups_of(node: XmlElement, attribute: str = "groups") -> list[str]:
+    """Return the group names that an attribute lists: of an authenticationUser, or a right of an authorizationEntry."""
+    return [group.strip() for group in node.get(attribute).split(",") if group.strip()]
 
 
 def propose_users(proposal: Proposal) -> None:
@@ -233,8 +233,7 @@ def _permission(node: XmlElement) -> dict[str, Any] | None:
         return None
     entry: dict[str, Any] = {"destination": node.get(kinds[0]), "kind": kinds[0]}
     for right in ("read", "write", "admin"):
-        groups = [group.strip() for group in node.get(right).split(",") if group.strip()]
-        if groups:
+        if groups := groups_of(node, right):
             entry[right] = groups
     return entry if is_valid_value("acl", [entry]) else None
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -113,10 +113,6 @@ class Difference:
     original: str | None
     rendered: str | None
 
-    def to_dict(self) -> dict[str, str | None]:
-        """Return the difference as ``--format json`` prints it."""
-        return asdict(self)
-
 
 def xml_element_of(element: etree._Element) -> XmlElement:
     """Return an lxml element and all its descendants as an XmlElement, without comments."""
@@ -169,10 +165,10 @@ class _Comparison:
             yield from self.of(f"{path}/{_step(before, original.children)}", before, after)
         for child in lacking:
             step = _step(child, original.children)
-            yield self._difference(f"{path}/{step}", to_xml_line(self.shown[id(child)]), None)
+            yield self._difference(f"{path}/{step}", to_xml(self.shown[id(child)], indent=None), None)
         for child in added:
             step = _step(child, rendered.children)
-            yield self._difference(f"{path}/{step}", None, to_xml_line(self.shown[id(child)]))
+            yield self._difference(f"{path}/{step}", None, to_xml(self.shown[id(child)], indent=None))
         if original.is_chain and rendered.is_chain:
             yield from self._of_order(path, pairs, original, rendered)
 
@@ -247,17 +243,12 @@ def _prefixed(name: str) -> str:
     return f"{_WITH_PREFIX.get(namespace, 'ns')}:{local}" if namespace else local
 
 
-def to_xml_line(node: XmlElement) -> str:
-    """Return the element as XML on one line."""
-    return to_xml(node, indent=None)
-
-
 def to_xml(node: XmlElement, *, indent: int | None = 0) -> str:
     """Return the element as XML for a parent whose default namespace is ActiveMQ's.
 
     ``indent`` is the nesting level of the first line; None writes everything on one line.
     """
-    return "\n".join(_lines(node, CORE, indent)) if indent is not None else "".join(_lines(node, CORE, None))
+    return ("" if indent is None else "\n").join(_lines(node, CORE, indent))
 
 
 def _lines(node: XmlElement, around: str, indent: int | None) -> Iterator[str]:
