@@ -217,7 +217,7 @@ def _without_role(host: str) -> str | None:
 
 
 @rule("N006", "error", each="networkConnector")
-def agent_gives_up(link: Element) -> Iterator[Problem]:
+def discovery_agent_gives_up(link: Element) -> Iterator[Problem]:
     """maxReconnectAttempts on static: or masterslave: itself.
 
     Why: there it counts quick failures of the bridge. After so many the bridge is off until the broker restarts; a

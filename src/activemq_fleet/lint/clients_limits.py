@@ -216,7 +216,7 @@ def _promised(broker: Element) -> dict[tuple[str, str], int]:
 
 
 @rule("C016", "warning", each="broker", releases="5.4.0")
-def nobody_collects(broker: Element) -> Iterator[Problem]:
+def inactive_destinations_never_removed(broker: Element) -> Iterator[Problem]:
     """gcInactiveDestinations without schedulePeriodForDestinationPurge.
 
     Why: the policy marks empty destinations for removal; the broker removes them every

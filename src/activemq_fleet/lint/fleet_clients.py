@@ -169,7 +169,8 @@ def audit_forgets_too_early(view: FleetView) -> Iterator[Problem]:
 def _dialled_by(view: FleetView, broker: Broker) -> list[Broker]:
     """Return the brokers that have a link to a broker; with multicast, all brokers of its group."""
     names = {broker.unit, broker.group}
-    return [other for other, link in view.links if link.target in names and other.unit != broker.unit]
+    others = (other for other in view.brokers if other.unit != broker.unit)
+    return [other for other in others for link in other.links if link.target in names]
 
 
 def _producers(view: FleetView, broker: Broker) -> int:

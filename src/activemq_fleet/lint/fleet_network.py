@@ -7,11 +7,10 @@ from collections.abc import Iterator, Mapping
 
 from activemq_fleet.lint.document import Problem
 from activemq_fleet.lint.engine import rule
-from activemq_fleet.lint.fleet_network_links import Bridges, LintedLink, any_link, ttls_of
+from activemq_fleet.lint.fleet_network_links import Bridges, LintedLink
 from activemq_fleet.lint.fleets import FleetView
 from activemq_fleet.routes.documents import is_touched
 from activemq_fleet.routes.shape import UNLIMITED
-from activemq_fleet.topology import Link
 
 _Distances = Mapping[str, Mapping[str, int]]
 
@@ -38,8 +37,6 @@ def duplex_on_both_ends(view: FleetView) -> Iterator[Problem]:
           activemq_links: [{from: north, to: south, duplex: true}]
         hosts: {north-mq01-a: {}, north-mq01-b: {}, south-mq01-a: {}, south-mq01-b: {}}
     """
-    if not any_link(view, _is_duplex):
-        return
     found = view.bridges
     for (source, target), there in found.between.items():
         if source < target:
@@ -54,14 +51,6 @@ def duplex_on_both_ends(view: FleetView) -> Iterator[Problem]:
             ours = duplex[0].broker.profile.replicates
             message = f"{len(duplex)} brokers of group {group} have duplex multicast links to each other"
             yield duplex[0].problem(message, "duplex", severity="info" if ours else None)
-
-
-def _is_duplex(link: Link) -> bool:
-    return link.duplex
-
-
-def _goes_far(link: Link) -> bool:
-    return ttls_of(link.network_ttl, link.consumer_ttl, link.message_ttl)[0] > 1
 
 
 def _duplex(found: Bridges, source: str, target: str) -> list[LintedLink]:
@@ -95,8 +84,6 @@ def duplex_and_one_way(view: FleetView) -> Iterator[Problem]:
             - {from: south, to: north, include: ["queue://bills.>"]}
         hosts: {north-mq01-a: {}, north-mq01-b: {}, south-mq01-a: {}, south-mq01-b: {}}
     """
-    if not any_link(view, _is_duplex):
-        return
     found = view.bridges
     for (source, target), there in found.between.items():
         duplex = [one for one in there if one.duplex]
@@ -113,7 +100,7 @@ def duplex_and_one_way(view: FleetView) -> Iterator[Problem]:
 
 
 @rule("N013", "error", scope="fleet")
-def name_of_two(view: FleetView) -> Iterator[Problem]:
+def one_broker_name_on_two_brokers(view: FleetView) -> Iterator[Problem]:
     """One brokerName on two brokers of a network.
 
     Why: client ids, durable subscriptions, leases and vm:// derive from it, and the broker says nothing. Bridges
@@ -139,11 +126,8 @@ def name_of_two(view: FleetView) -> Iterator[Problem]:
     for unit, brokers in view.units.items():
         for name in {broker.broker_name for broker in brokers}:
             names[name].append(unit)
-    doubled = {name: units for name, units in names.items() if len(units) > 1}
-    if not doubled:
-        return
     network = {unit: number for number, units in enumerate(view.bridges.components) for unit in units}
-    for name, units in doubled.items():
+    for name, units in names.items():
         first: dict[int, str] = {}
         for unit in units:
             if unit in network and first.setdefault(network[unit], unit) != unit:
@@ -153,7 +137,7 @@ def name_of_two(view: FleetView) -> Iterator[Problem]:
 
 
 @rule("N017", "warning", scope="fleet")
-def one_hop_short(view: FleetView) -> Iterator[Problem]:
+def ttl_shorter_than_the_longest_path(view: FleetView) -> Iterator[Problem]:
     """A TTL that ends before the longest path does.
 
     Why: networkTTL counts the bridges that a message, or the demand for it, may cross. Past the last one it stays
@@ -271,8 +255,6 @@ def demand_that_multiplies(view: FleetView) -> Iterator[Problem]:
           north-mq02-a: {activemq_ha: none}
           north-mq03-a: {activemq_ha: none}
     """
-    if not any_link(view, _goes_far):
-        return
     found = view.bridges
     for component in found.components:
         others = len(component) - 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -136,11 +136,6 @@ def _different(view: FleetView) -> Iterator[Broker]:
         for other in brokers[1:]:
             if changed or is_touched(other) or other.links != first.links:
                 yield other
-
-
-def any_link(view: FleetView, question: Callable[[Link], bool]) -> bool:
-    """Return whether ``question`` holds for a link of the model, or fragments may add such a link."""
-    return any(question(link) for _, link in view.links) or any(map(is_touched, view.changed_by_hand))
 
 
 def _of(view: FleetView, broker: Broker) -> Iterator[LintedLink]:

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 
 from activemq_fleet.lint.document import Element, Problem
 from activemq_fleet.lint.engine import rule
-from activemq_fleet.lint.fleet_network_links import any_link
 from activemq_fleet.lint.fleets import FleetView
 from activemq_fleet.routes.documents import is_touched
 from activemq_fleet.routes.shape import UNLIMITED
@@ -17,8 +16,8 @@ _LONG = 60_000  # ms, twice the default
 
 
 @rule("N035", "warning", scope="fleet")
-def network_in_place_of_pairs(view: FleetView) -> Iterator[Problem]:
-    """A network of brokers without stand-ins.
+def networked_brokers_without_a_peer(view: FleetView) -> Iterator[Problem]:
+    """Networked brokers that have no peer to take over from them.
 
     Why: bridges move messages, they copy none. What a broker holds when it dies is out of reach until that very
         machine is back, however many others there are.
@@ -45,7 +44,7 @@ def network_in_place_of_pairs(view: FleetView) -> Iterator[Problem]:
 
 
 @rule("N038", "warning", scope="fleet")
-def dead_partner_not_noticed(view: FleetView) -> Iterator[Problem]:
+def dead_duplex_peer_noticed_late(view: FleetView) -> Iterator[Problem]:
     """A duplex link of a pair to a listener that is slow to notice a death.
 
     Why: after a take-over the other node of the pair opens the same link anew. The side that is dialled still holds
@@ -69,8 +68,6 @@ def dead_partner_not_noticed(view: FleetView) -> Iterator[Problem]:
             - {name: openwire, scheme: nio, port: 61616, options: {wireFormat.maxInactivityDuration: "600000"}}
         hosts: {north-mq01-a: {}, north-mq01-b: {}, south-mq01-a: {}, south-mq01-b: {}}
     """
-    if not any_link(view, lambda link: link.duplex):
-        return
     reported: set[str] = set()
     for bridge in view.bridges.planned:
         if not bridge.duplex or len(view.units[bridge.source]) < 2:
@@ -174,7 +171,7 @@ def _difference(one: Element, other: Element) -> str:
 
 
 @rule("M006", "warning", scope="fleet")
-def mesh_of_everybody(view: FleetView) -> Iterator[Problem]:
+def multicast_mesh_with_a_long_ttl(view: FleetView) -> Iterator[Problem]:
     """A multicast network of three or more with a TTL above 1.
 
     Why: by multicast everybody links to everybody, so one hop reaches all. With more, each broker passes on what it
@@ -193,8 +190,6 @@ def mesh_of_everybody(view: FleetView) -> Iterator[Problem]:
         all: {activemq_discovery: multicast, activemq_network_ttl: 1, activemq_ha: none}
         hosts: {north-mq01-a: {}, north-mq02-a: {}, north-mq03-a: {}}
     """
-    if not any_link(view, lambda link: link.kind == "multicast"):
-        return
     found = view.bridges
     for group, links in found.multicast.items():
         wide = [link for link in links if link.consumer_ttl > 1 and not _suppresses(link.node)]

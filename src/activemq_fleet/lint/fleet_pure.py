@@ -100,7 +100,7 @@ def link_inside_a_pair(view: FleetView) -> Iterator[Problem]:
 
 
 @rule("P008", "error", scope="fleet", releases=_PURE)
-def nodes_that_are_not_alike(view: FleetView) -> Iterator[Problem]:
+def nodes_of_a_pure_pair_differ(view: FleetView) -> Iterator[Problem]:
     """The nodes of a pure pair have different stores, plugins or destination policies.
 
     Why: the slave repeats what its master does with its own configuration. Where that differs the copy differs too:

@@ -23,7 +23,7 @@ from activemq_fleet.releases import Release
 from activemq_fleet.routes.bridges import Network, Refused
 from activemq_fleet.routes.documents import connectors_of_documents, is_touched
 from activemq_fleet.schema import UnreadableError
-from activemq_fleet.topology import Broker, Fleet, Link
+from activemq_fleet.topology import Broker, Fleet
 
 _CONF = ACTIVEMQ_XML.rpartition("/")[0]
 _CACHED_DOCUMENTS = 1 << 14
@@ -89,11 +89,6 @@ class FleetView:
         for broker in self.brokers:
             found.setdefault(broker.unit, []).append(broker)
         return {name: tuple(brokers) for name, brokers in found.items()}
-
-    @cached_property
-    def links(self) -> tuple[tuple[Broker, Link], ...]:
-        """Every link of the model, with the broker that holds it."""
-        return tuple((broker, link) for broker in self.brokers for link in broker.links)
 
     @cached_property
     def bridges(self) -> Bridges:

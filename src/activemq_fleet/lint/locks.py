@@ -57,7 +57,7 @@ def lock_never_looked_at_again(document: Document) -> Iterator[Problem]:
 
 
 @rule("L004", "warning", releases="5.3.0 !5.9.0")
-def keep_alive_that_does_not_look(document: Document) -> Iterator[Problem]:
+def keep_alive_that_misses_a_deleted_lock_file(document: Document) -> Iterator[Problem]:
     """A shared store before 5.9, whose broker does not see that its lock file is gone.
 
     Why: before 5.7 there is no keep-alive, and on 5.7 and 5.8 the file locker says yes whatever happened to the file.
@@ -97,7 +97,7 @@ def keep_alive_that_does_not_look(document: Document) -> Iterator[Problem]:
 
 
 @rule("L005", "info", releases="5.9.0 !5.12.0")
-def keep_alive_that_sees_half(document: Document) -> Iterator[Problem]:
+def keep_alive_that_misses_a_new_lock_owner(document: Document) -> Iterator[Problem]:
     """A shared kahaDB on 5.9 to 5.11, whose keep-alive sees only that the lock file is gone.
 
     Why: another broker that wrote the file after it got the lock is noticed from 5.12 on, and only from then on a

@@ -29,7 +29,7 @@ def _meeting_point(uri: Uri) -> tuple[str, str]:
 
 
 @rule("M002", "warning")
-def group_of_everybody(document: Document) -> Iterator[Problem]:
+def multicast_without_its_own_group(document: Document) -> Iterator[Problem]:
     """multicast: without a group of its own.
 
     Why: without group= it is the group "default", in which every broker of the local network that was set up from an
@@ -55,7 +55,7 @@ def group_of_everybody(document: Document) -> Iterator[Problem]:
 
 
 @rule("M003", "warning")
-def looks_where_it_is_not_announced(document: Document) -> Iterator[Problem]:
+def multicast_link_of_a_broker_not_announced(document: Document) -> Iterator[Problem]:
     """A multicast: link on a broker that is not announced there.
 
     Why: a broker is found through the discoveryUri of a transportConnector. Without one, or with another address or
@@ -97,7 +97,7 @@ def looks_where_it_is_not_announced(document: Document) -> Iterator[Problem]:
 
 
 @rule("M004", "warning", each="transportConnector")
-def announces_what_nobody_can_dial(connector: Element) -> Iterator[Problem]:
+def multicast_announces_a_loopback_address(connector: Element) -> Iterator[Problem]:
     """A connector that is announced by multicast and bound to a loopback address.
 
     Why: what is announced is the name of the address that the connector is bound to. Of 127.0.0.1 it is localhost,
@@ -129,7 +129,7 @@ def _is_nowhere(host: str) -> bool:
 
 
 @rule("M007", "warning")
-def anybody_may_join(document: Document) -> Iterator[Problem]:
+def multicast_without_authentication(document: Document) -> Iterator[Problem]:
     """multicast: on a broker without authentication.
 
     Why: whoever hears the announcement may open a bridge, and a bridge with a consumer behind it drains queues.

@@ -22,7 +22,7 @@ def is_networked(broker: Element) -> bool:
 
 
 @rule("N014", "warning", each="broker")
-def name_of_every_other_broker(broker: Element) -> Iterator[Problem]:
+def networked_broker_called_localhost(broker: Element) -> Iterator[Problem]:
     """A networked broker that is called localhost.
 
     Why: it is the name of every broker that nobody named. Bridges derive client ids and durable subscriptions from
@@ -75,7 +75,7 @@ def name_that_is_rewritten(broker: Element) -> Iterator[Problem]:
 
 
 @rule("N016", "warning")
-def name_that_does_not_last(document: Document) -> Iterator[Problem]:
+def computed_name_changes_at_restart(document: Document) -> Iterator[Problem]:
     """A name of a broker or link that is another one after a restart.
 
     Why: a bridge subscribes durably under the names of its link and of both brokers. Under a new name nobody reads
@@ -133,7 +133,7 @@ def remote_consumers_as_good_as_local(link: Element) -> Iterator[Problem]:
 
 
 @rule("N028", "error", each="networkConnector", releases="5.6.0")
-def static_bridge_of_nothing(link: Element) -> Iterator[Problem]:
+def static_bridge_without_destinations(link: Element) -> Iterator[Problem]:
     """staticBridge="true" without staticallyIncludedDestinations.
 
     Why: a static bridge asks for no demand and carries only what is listed. With nothing listed it is established,
@@ -157,7 +157,7 @@ def static_bridge_of_nothing(link: Element) -> Iterator[Problem]:
 
 
 @rule("N030", "error", each="networkConnector", refuses=True)
-def bridge_that_does_not_fetch(link: Element) -> Iterator[Problem]:
+def prefetch_size_below_one(link: Element) -> Iterator[Problem]:
     """prefetchSize of 0 or less on a networkConnector.
 
     Why: a bridge does not poll, it lives on what is sent to it ahead. From 5.13.3 on the broker does not start; an
@@ -206,7 +206,7 @@ def durable_subscriptions_disclosed(link: Element) -> Iterator[Problem]:
 
 
 @rule("N033", "info", each="networkConnector")
-def old_durable_demand_revives(link: Element) -> Iterator[Problem]:
+def dynamic_only_is_false(link: Element) -> Iterator[Problem]:
     """dynamicOnly="false" is written down.
 
     Why: durable subscriptions that the bridge made long ago come back with every start, also for consumers that
@@ -269,7 +269,7 @@ def links_start_one_after_the_other(broker: Element) -> Iterator[Problem]:
 
 
 @rule("N041", "warning", each="broker")
-def unreachable_member(broker: Element) -> Iterator[Problem]:
+def linked_broker_listens_on_loopback_only(broker: Element) -> Iterator[Problem]:
     """A broker that is linked to other machines, and listens on its own only.
 
     Why: no client and no bridge of another machine can reach it, so messages come in over the links that it dials

@@ -36,7 +36,7 @@ def destinations(link: Element, where: str) -> list[Element]:
 
 
 @rule("N023", "info", each="networkConnector")
-def uneven_load(link: Element) -> Iterator[Problem]:
+def remote_consumers_counted_as_one(link: Element) -> Iterator[Problem]:
     """A link that wants its remote consumers to count in full, and counts them as one.
 
     Why: decreaseNetworkConsumerPriority="false" lets consumers beyond the bridge take their share. But with
@@ -61,7 +61,7 @@ def uneven_load(link: Element) -> Iterator[Problem]:
 
 
 @rule("N024", "warning", each="networkConnector")
-def topics_in_double(link: Element) -> Iterator[Problem]:
+def topics_forwarded_twice(link: Element) -> Iterator[Problem]:
     """conduitSubscriptions="false" on a link that carries topics.
 
     Why: the bridge then subscribes once for each consumer on the other side. Of a topic every copy goes over, and

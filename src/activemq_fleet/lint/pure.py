@@ -82,7 +82,7 @@ def master_that_does_not_wait(document: Document) -> Iterator[Problem]:
 
 
 @rule("P003", "warning", each="broker", releases=_PURE)
-def undecided_about_its_slave(broker: Element) -> Iterator[Problem]:
+def shutdown_on_slave_failure_not_set(broker: Element) -> Iterator[Problem]:
     """A master that does not say what to do when its slave dies.
 
     Why: by default it goes on alone and without a word to its clients, so that messages have one copy until somebody

@@ -18,7 +18,7 @@ _CAMEL = "http://camel.apache.org/schema/"
 
 
 @rule("V020", "error", refuses=True)
-def schema_not_at_hand(document: Document) -> Iterator[Problem]:
+def namespace_without_a_local_schema(document: Document) -> Iterator[Problem]:
     """A namespace without a schema: schemaLocation does not name it, or names an address that no jar answers.
 
     Why: the broker checks its file when it starts. It takes the schema of an element's namespace from the first

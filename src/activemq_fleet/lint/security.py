@@ -55,7 +55,7 @@ def plugins_of(broker: Element) -> list[Element]:
 
 
 @rule("S003", "error", each="broker")
-def nobody_is_asked(broker: Element) -> Iterator[Problem]:
+def no_authentication_plugin(broker: Element) -> Iterator[Problem]:
     """No plugin asks who a client is.
 
     Why: whoever reaches a port reads, writes and removes every queue and topic, and may link a broker of his own to

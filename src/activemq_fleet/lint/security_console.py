@@ -234,7 +234,7 @@ def _without_own_host(bean: Element, what: str) -> Iterator[Problem]:
 
 
 @rule("S012", "error", releases="5.3.0 !5.14.0")
-def file_server(document: Document) -> Iterator[Problem]:
+def console_serves_fileserver(document: Document) -> Iterator[Problem]:
     """The console serves the web application fileserver.
 
     Why: it takes files by PUT and moves them by MOVE to any place that the broker may write to, so that whoever may

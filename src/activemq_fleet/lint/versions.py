@@ -74,7 +74,7 @@ def not_in_the_schema(document: Document) -> Iterator[Problem]:
 
 
 @rule("V019", "error")
-def too_large(document: Document) -> Iterator[Problem]:
+def file_too_large(document: Document) -> Iterator[Problem]:
     """A file with more of something than any broker's configuration has.
 
     Why: rules compare elements and parts of URIs with one another, so that a file made for it could keep a check
@@ -157,7 +157,7 @@ def dead_attribute(broker: Element) -> Iterator[Problem]:
 
 
 @rule("V005", "error", each="levelDB replicatedLevelDB", releases="5.14.2", refuses=True)
-def level_db(store: Element) -> Iterator[Problem]:
+def level_db_store(store: Element) -> Iterator[Problem]:
     """A LevelDB store, which the release no longer has, or no longer cares for.
 
     Why: the store was given up with 5.14.2 and taken out with 5.17.0, where a broker that names it does not start.

@@ -76,7 +76,7 @@ def template_mark(text: str) -> tuple[int, int, str] | None:
 
 
 @rule("V023", "info", each="bean", releases="5.9.0 !5.17.0")
-def log_query_on_the_way_out(bean: Element) -> Iterator[Problem]:
+def log_query_bean_of_releases_before_5_17(bean: Element) -> Iterator[Problem]:
     """The logQuery bean, which ends with 5.16.
 
     Why: its class is in this release and in none from 5.17.0 on, where a broker whose file has the bean does not start
