@@ -17,7 +17,7 @@ _LONG = 60_000  # ms, twice the default
 
 @rule("N035", "warning", scope="fleet")
 def networked_brokers_without_a_peer(view: FleetView) -> Iterator[Problem]:
-    """Networked brokers that have no peer to take over from them.
+    """A network of brokers without stand-ins.
 
     Why: bridges move messages, they copy none. What a broker holds when it dies is out of reach until that very
         machine is back, however many others there are.
