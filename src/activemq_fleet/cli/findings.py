@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
 from activemq_fleet.artifacts import cached_schemas, load_schema
@@ -11,12 +9,9 @@ from activemq_fleet.cli.formats import Report, formatter
 from activemq_fleet.cli.printing import echo_to_stderr, warn
 from activemq_fleet.errors import ArtifactError, SchemaUnavailable
 from activemq_fleet.releases import Release
+from activemq_fleet.routes import Routes, routes_of
 from activemq_fleet.schema import Schema
-
-if TYPE_CHECKING:
-    # `check --file` comes by here, and does without the weight of the topology
-    from activemq_fleet.routes import Routes
-    from activemq_fleet.topology import Fleet
+from activemq_fleet.topology import Fleet
 
 
 def print_warnings(fleet: Fleet) -> None:
@@ -51,7 +46,6 @@ def nearest_schema_of(release: Release) -> tuple[Schema, Release | None]:
 def routes_in(fleet: Fleet) -> Routes:
     """Return the routes of a fleet, including links that XML fragments bring."""
     from activemq_fleet.render.activemq_xml import activemq_xml
-    from activemq_fleet.routes import routes_of
 
     written = [broker for broker in fleet.brokers if broker.settings.xml_fragments]
     return routes_of(fleet, {broker.host: activemq_xml(broker) for broker in written})
