@@ -45,7 +45,7 @@ return "orders"
 
 an earlier barrier will do
 deliveries.py
-if hole >= 0 and _is_above(extremes.max_seq if by_seq else extremes.max_first, at)
+if hole >= 0 and (extremes.max_seq if by_seq else extremes.max_first) >= at
 if hole >= 0
 
 a re-queued event stands at its SEQ

@@ -60,7 +60,7 @@ class _Stream:
         end = None if subscription.end is None else subscriber.era(subscription.end)
         for era, extremes in self.eras.items():
             if era > begin and (end is None or era <= end):
-                found.widen(extremes)
+                found.merge(extremes)
         return found
 
 
@@ -159,9 +159,7 @@ class Judge:
         if name in self._subscribed_before_events:
             return True
         for wanted, is_open, came in self._lasting.get(((copy.agent, copy.epoch), name), ()):
-            is_earlier = _is_below(came.min_seq, copy.seq) or _is_below(came.min_first, copy.first)
-            is_later = _is_above(came.max_seq, copy.seq) or _is_above(came.max_first, copy.first)
-            if is_earlier and (is_open or is_later) and matches(wanted, copy.topic):
+            if came.begins_before(copy) and (is_open or came.reaches(copy)) and matches(wanted, copy.topic):
                 return True
         return False
 
@@ -177,7 +175,7 @@ class Judge:
             return words.PUBLISHER_GAP
         by_seq = copy.seq is not None and copy.first == copy.last
         barriers = stream.barriers.get(proved_prefix(topic), {})
-        barrier_hole = _hole_of_later(barriers, copy.seq if by_seq else copy.last, by_seq=by_seq)
+        barrier_hole = _hole_of_later(barriers, (copy.seq if by_seq else None) or copy.last, by_seq=by_seq)
         missing = self._missing.get(name, 0)
         low, high = _bounds(stream.topics.get(topic, {}), copy, missing)
         if min(high, missing if barrier_hole is None else barrier_hole) > low:
@@ -195,25 +193,22 @@ class Judge:
         return words.PUBLISHER_GAP if is_odd else words.NO_BARRIER
 
 
-def _hole_of_later(barriers: Mapping[int, EventRange], at: int | None, *, by_seq: bool) -> int | None:
+def _hole_of_later(barriers: Mapping[int, EventRange], at: int, *, by_seq: bool) -> int | None:
     """Return what was missing before the first barrier that came and is later than an event; None without one."""
     later = [
         hole
         for hole, extremes in barriers.items()
-        if hole >= 0 and _is_above(extremes.max_seq if by_seq else extremes.max_first, at)
+        if hole >= 0 and (extremes.max_seq if by_seq else extremes.max_first) >= at
     ]
     return min(later, default=None)
 
 
 def _bounds(by_hole: Mapping[int, EventRange], copy: PublishedEvent, missing: int) -> tuple[int, int]:
     """Return what was missing before the receipts between which this one would stand."""
-    if not copy.is_accepted_once:
+    if copy.first is None or copy.first != copy.last:
         return 0, missing
-    low = max((hole for hole, one in by_hole.items() if _is_below(one.min_first, copy.first)), default=0)
-    later = (
-        hole for hole, one in by_hole.items() if one.max_first is not None and _is_below(copy.first, one.max_first)
-    )
-    return low, min(later, default=missing)
+    low = max((hole for hole, one in by_hole.items() if one.min_first < copy.first), default=0)
+    return low, min((hole for hole, one in by_hole.items() if copy.first < one.max_first), default=missing)
 
 
 def _verdict_of(reason: str) -> Verdict:
@@ -236,12 +231,3 @@ def matches(wanted: str, topic: str) -> bool:
         if not is_long:
             return False
     return len(filters) == len(levels) and all(one in ("+", level) for one, level in zip(filters, levels, strict=True))
-
-
-def _is_below(one: int | None, other: int | None) -> bool:
-    return one is not None and other is not None and one < other
-
-
-def _is_above(one: int | None, other: int | None) -> bool:
-    """Whether one is as large as the other, or larger."""
-    return one is not None and other is not None and one >= other

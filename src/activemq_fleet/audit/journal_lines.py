@@ -11,7 +11,7 @@ from sys import intern
 from typing import Any, NamedTuple
 
 from activemq_fleet.audit import verdict_words as words
-from activemq_fleet.audit.journals import Epoch, EpochKey, EpochPart, JournalLine, epochs_of, id_parts
+from activemq_fleet.audit.journals import Epoch, EpochKey, EpochPart, JournalLine, epochs_of, id_parts, is_sent_barrier
 from activemq_fleet.logs.chunks import inflated
 
 LARGEST_JOURNAL_FILE = 1 << 30
@@ -188,7 +188,7 @@ class JournalFileSummary:
         self.first = _first_of(self.first, record.ts)
         self.last = max((at for at in (self.last, record.ts) if at is not None), default=None)
         if is_whole and (parts := id_parts(record.event_id or "")):
-            is_own = parts[:2] == key and (record.kind == "accepted" or is_sent(record))
+            is_own = parts[:2] == key and (record.kind == "accepted" or is_sent_barrier(record))
             came = parts[2] if record.kind in _RECEIVED and not is_own else 0
             self.received[parts[:2]] = max(self.received.get(parts[:2], 0), came)
 
@@ -220,12 +220,6 @@ def epochs_of_files(files: Sequence[JournalFileSummary]) -> tuple[dict[EpochKey,
         for key, seq in file.received.items():
             received[key] = max(seq, received.get(key, 0))
     return epochs_of((part for file in files for part in file.parts.values()), received), received
-
-
-def is_sent(line: JournalLine) -> bool:
-    """Return whether a barrier was written by who sends it: one that came has a broker, and mostly another's id."""
-    own = line.event_id is not None and line.event_id.startswith(f"{line.agent}:")
-    return line.kind == "barrier" and not line.came and own
 
 
 def _first_of(one: datetime | None, other: datetime | None) -> datetime | None:

@@ -118,6 +118,12 @@ class MissingRecords(NamedTuple):
 Found = OrderedRecord | SubscriptionChange | JournalGap | MissingRecords
 
 
+def is_sent_barrier(line: JournalLine) -> bool:
+    """Return whether a barrier was written by who sends it: one that came has a broker, and mostly another's id."""
+    own = line.event_id is not None and line.event_id.startswith(f"{line.agent}:")
+    return line.kind == "barrier" and not line.came and own
+
+
 def id_parts(event_id: str) -> tuple[str, str, int] | None:
     """Return AGENT, EPOCH and SEQ of an id that an agent made; None for a caller's. AGENT may hold colons."""
     found = _ID.fullmatch(event_id)
@@ -221,7 +227,7 @@ class _EpochReader:
     def _said(self, line: JournalLine, place: int) -> Iterator[Found]:
         assert line.kind is not None  # noqa: S101 -- for the type alone
         if line.event_id is not None:
-            is_sent = line.kind == "barrier" and not line.came and line.event_id.startswith(f"{self.agent}:")
+            is_sent = is_sent_barrier(line)
             parts = id_parts(line.event_id)
             if parts and parts[:2] == (self.agent, self.epoch) and (line.kind == "accepted" or is_sent):
                 self._own = max(self._own or (0, 0), (parts[2], self.missing))

@@ -18,26 +18,47 @@ Stream = tuple[str, str, str]
 _PREFIX = re.compile("(?<=.)(/__barrier__)?/[^/]*$", re.DOTALL)
 
 
+NOTHING = 1 << 62
+"""The smallest of no positions; the largest of none is -1."""
+
+
 @dataclass(slots=True)
 class EventRange:
-    """The smallest and largest SEQ and acceptance position of a set of events; None where no event has one.
+    """The smallest and largest SEQ and acceptance position of a set of events, NOTHING and -1 where no event has one.
 
     ``is_odd``: the acceptance of one of the events is not known.
     """
 
-    min_seq: int | None = None
-    max_seq: int | None = None
-    min_first: int | None = None
-    max_first: int | None = None
+    min_seq: int = NOTHING
+    max_seq: int = -1
+    min_first: int = NOTHING
+    max_first: int = -1
     is_odd: bool = False
 
-    def widen(self, other: EventRange | PublishedEvent) -> None:
-        """Widen the lowest and highest values to those of another range, or of one published event."""
-        if isinstance(other, PublishedEvent):
-            other = EventRange(other.seq, other.seq, other.first, other.first, other.first is None)
-        self.min_seq, self.max_seq = _least(self.min_seq, other.min_seq), _most(self.max_seq, other.max_seq)
-        self.min_first, self.max_first = _least(self.min_first, other.min_first), _most(self.max_first, other.max_first)
+    def add(self, event: PublishedEvent) -> None:
+        """Widen the range to an event as one agent publishes it."""
+        if event.seq is not None:
+            self.min_seq, self.max_seq = min(self.min_seq, event.seq), max(self.max_seq, event.seq)
+        if event.first is None:
+            self.is_odd = True
+        else:
+            self.min_first, self.max_first = min(self.min_first, event.first), max(self.max_first, event.first)
+
+    def merge(self, other: EventRange) -> None:
+        """Widen the range to that of another set of events."""
+        self.min_seq, self.max_seq = min(self.min_seq, other.min_seq), max(self.max_seq, other.max_seq)
+        self.min_first, self.max_first = min(self.min_first, other.min_first), max(self.max_first, other.max_first)
         self.is_odd |= other.is_odd
+
+    def begins_before(self, event: PublishedEvent) -> bool:
+        """Return whether an event of the set is earlier than this one, by SEQ or by acceptance."""
+        by_seq = event.seq is not None and self.min_seq < event.seq
+        return by_seq or (event.first is not None and self.min_first < event.first)
+
+    def reaches(self, event: PublishedEvent) -> bool:
+        """Return whether an event of the set is this one or later, by SEQ or by acceptance."""
+        by_seq = event.seq is not None and self.max_seq >= event.seq
+        return by_seq or (event.first is not None and self.max_first >= event.first)
 
 
 class RangeKey(NamedTuple):
@@ -114,7 +135,7 @@ def reached_ranges(
             for copy in event.copies:
                 stream = receipt.subscriber, copy.agent, copy.epoch
                 for key in _reached(event, receipt, copy, stream, subscribers, missing):
-                    reach.setdefault(key, EventRange()).widen(copy)
+                    reach.setdefault(key, EventRange()).add(copy)
     yield from reach.items()
 
 
@@ -142,11 +163,3 @@ def _reached(
 def proved_prefix(topic: str) -> str:
     """The prefix that an event's topic is proved by, or that a barrier's proves: all but the last level."""
     return _PREFIX.sub("", topic)
-
-
-def _least(one: int | None, other: int | None) -> int | None:
-    return other if one is None else one if other is None else min(one, other)
-
-
-def _most(one: int | None, other: int | None) -> int | None:
-    return other if one is None else one if other is None else max(one, other)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from activemq_fleet.audit.advice import NAMES
@@ -15,6 +15,7 @@ UNREAD = 0.02
 """The share of a host's records above which what could not be read makes the audit incomplete."""
 _GAPS = 1000
 """Gaps that audit.json lists; it counts all."""
+_GAP_KEYS = ("host", "file", "line", "what", "weighs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +33,13 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class InputSummary:
-    """The input of an audit in numbers. ``size``: bytes on disk; ``notes``: the assumptions that were made."""
+    """The input of an audit in numbers. ``bytes``: those on disk; ``notes``: the assumptions that were made."""
 
     root: str
     hosts: int
     logs: int
     journals: int
-    size: int
+    bytes: int
     notes: tuple[str, ...] = ()
 
 
@@ -53,6 +54,7 @@ class Counts:
     events: int = 0
     unknown: int = 0
     unread: int = 0
+    gaps: int = 0
     incidents: Mapping[str, int] = field(default_factory=dict)
     planned: int = 0
     bridges: Mapping[str, int] = field(default_factory=dict)
@@ -80,29 +82,9 @@ class Result:
         return {
             "schema_version": 1,
             "verdict": self.verdict,
-            "inputs": {
-                "root": self.read.root,
-                "hosts": self.read.hosts,
-                "logs": self.read.logs,
-                "journals": self.read.journals,
-                "bytes": self.read.size,
-                "notes": list(self.read.notes),
-            },
-            "gaps": [
-                {"host": gap.host, "file": gap.file, "line": gap.line, "what": gap.what, "weighs": gap.weighs}
-                for gap in self.gaps[:_GAPS]
-            ],
-            "counts": {
-                "events": self.counts.events,
-                "unknown": self.counts.unknown,
-                "unread": self.counts.unread,
-                "gaps": len(self.gaps),
-                "incidents": dict(self.counts.incidents),
-                "planned": self.counts.planned,
-                "bridges": dict(self.counts.bridges),
-                "messages": dict(self.counts.messages),
-                "deliveries": dict(self.counts.deliveries),
-            },
+            "inputs": {**asdict(self.read), "notes": list(self.read.notes)},
+            "gaps": [{name: getattr(gap, name) for name in _GAP_KEYS} for gap in self.gaps[:_GAPS]],
+            "counts": asdict(self.counts),
         }
 
 

@@ -73,7 +73,7 @@ def merged_reach(parts: Iterable[Reach]) -> Reach:
     reach: Reach = {}
     for part in parts:
         for key, extremes in part.items():
-            reach.setdefault(key, EventRange()).widen(extremes)
+            reach.setdefault(key, EventRange()).merge(extremes)
     return reach
 
 

@@ -10,7 +10,7 @@ from operator import attrgetter
 from typing import Any, Literal, NamedTuple
 
 from activemq_fleet.drift.differences import unified
-from activemq_fleet.drift.judging import FileEvidence, file_status
+from activemq_fleet.drift.judging import file_status
 from activemq_fleet.drift.records import FileRecord
 
 Side = Literal["both", "planned", "found"]
@@ -116,9 +116,7 @@ def _together(parts: Iterable[FileRecord]) -> FileRecord:
 
 
 def _row(known: FileRecord, was_installed: bool) -> Row:
-    status, cause = file_status(
-        FileEvidence(known.planned, known.found, known.manifest, known.told, installed=was_installed)
-    )
+    status, cause = file_status(known, installed=was_installed)
     return {
         "host": known.host,
         "path": known.path,

@@ -108,9 +108,6 @@ class BrokerRun:
         self._responders.clear()
         self._ended.clear()
 
-    def _wait(self, event: Event) -> None:
-        self._enter("waiting", event)
-
     def _got_lock(self, event: Event) -> None:
         if self.phase == "waiting":
             self._enter("starting", event)
@@ -136,15 +133,9 @@ class BrokerRun:
     def _slave_failed(self, event: Event) -> None:
         self.lost_slave = True
 
-    def _stopping(self, event: Event) -> None:
-        self._enter("stopping", event)
-
     def _stopped(self, event: Event) -> None:
         self._clear()
         self._enter("stopped", event)
-
-    def _failed(self, event: Event) -> None:
-        self._enter("failed", event)
 
     def _listen(self, event: Event) -> None:
         self.listening = (*self.listening, event.fields["uri"])
@@ -181,15 +172,19 @@ class BrokerRun:
         self._responders[link] = broker_id == "null"
 
 
+def _into(phase: Phase) -> Callable[[BrokerRun, Event], None]:
+    return lambda run, event: run._enter(phase, event)
+
+
 REACTIONS: dict[str, Callable[[BrokerRun, Event], None]] = {
     "LIFE-STORE-CHOSEN": BrokerRun._begin,
-    "LOCK-FILE-WAIT": BrokerRun._wait,
-    "LOCK-FILE-WAIT-OLD": BrokerRun._wait,
+    "LOCK-FILE-WAIT": _into("waiting"),
+    "LOCK-FILE-WAIT-OLD": _into("waiting"),
     # From 5.14 on a lease's waiting is logged at DEBUG only: all that shows is the attempt.
-    "LOCK-DB-TRY": BrokerRun._wait,
-    "LOCK-DB-WAIT": BrokerRun._wait,
-    "LOCK-LEASE-TRY": BrokerRun._wait,
-    "LOCK-LEASE-WAIT": BrokerRun._wait,
+    "LOCK-DB-TRY": _into("waiting"),
+    "LOCK-DB-WAIT": _into("waiting"),
+    "LOCK-LEASE-TRY": _into("waiting"),
+    "LOCK-LEASE-WAIT": _into("waiting"),
     "LOCK-DB-GOT": BrokerRun._got_lock,
     "LOCK-LEASE-GOT": BrokerRun._got_lock,
     # No release logs that it got a file lock: these are the first lines after it.
@@ -206,14 +201,14 @@ REACTIONS: dict[str, Callable[[BrokerRun, Event], None]] = {
     "PMS-SLAVE-REATTACHED": BrokerRun._attached,
     "PMS-SLAVE-NO-MASTER": BrokerRun._no_master,
     "LIFE-MASTERFAIL-PROMOTE": BrokerRun._promoted,
-    "LIFE-MASTERFAIL-STOP": BrokerRun._stopping,
+    "LIFE-MASTERFAIL-STOP": _into("stopping"),
     "PMS-SLAVE-FAILED": BrokerRun._slave_failed,
-    "LOCK-LOST": BrokerRun._stopping,
-    "LIFE-STOPPING": BrokerRun._stopping,
+    "LOCK-LOST": _into("stopping"),
+    "LIFE-STOPPING": _into("stopping"),
     "LIFE-STOPPED": BrokerRun._stopped,
     "LIFE-STOPPED-OLD": BrokerRun._stopped,
-    "LIFE-START-FAILED": BrokerRun._failed,
-    "LIFE-CONFIG-INVALID": BrokerRun._failed,
+    "LIFE-START-FAILED": _into("failed"),
+    "LIFE-CONFIG-INVALID": _into("failed"),
     "NET-UP": BrokerRun._bridge_up,
     "NET-REMOTE-ERR": BrokerRun._bridge_error,
     "NET-LOCAL-ERR": BrokerRun._bridge_error,

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from activemq_fleet.logs.chunks import Piece, unpacked
 from activemq_fleet.logs.event_batches import Scanner, Source
-from activemq_fleet.logs.rolled_files import Place, beginning_of, places_of
+from activemq_fleet.logs.rolled_files import BEGINNING, Place, beginning_of, places_of
 
 LINES = 1 << 40
 """More than a file has lines: ``sequence`` is the file's place among its host's times this, plus the line."""
@@ -36,7 +36,8 @@ def events_of_host(files: Sequence[tuple[LogFile, memoryview]]) -> Iterator[pa.R
     Files without a place have to be all files of the host. The columns are those of ``event_batches.SCHEMA``, before
     them ``host``, ``file`` and ``release``, and ``sequence``: the order of a host's events, over all its files.
     """
-    unknown = {log.file: beginning_of(content, compressed=log.compressed) for log, content in files if not log.place}
+    begin = slice(BEGINNING)
+    unknown = {log.file: beginning_of(part[begin], compressed=log.compressed) for log, part in files if not log.place}
     places = places_of(unknown, files[0][0].source) if unknown else {}
     for log, content in files:
         placed = log if log.place else replace(log, place=places[log.file])

@@ -12,26 +12,22 @@ from itertools import pairwise
 import numpy as np
 
 from activemq_fleet.errors import ReleaseError
-from activemq_fleet.logs.chunks import STEP, unpacked
+from activemq_fleet.logs.chunks import unpacked
 from activemq_fleet.logs.event_batches import Source, bytes_before_first_record
 from activemq_fleet.logs.zones import Clock
 from activemq_fleet.releases import Release
 
 _NAME = re.compile(r"activemq\.log(?:[.-](?P<suffix>.+?))?(?:\.gz)?")
-_BEGINNING = 1 << 16  # bytes of a file in which its first record is looked for at first
-_HEAD = 1 << 20  # bytes before a file's first record that are taken for the end of the last record of the file before
+BEGINNING = 1 << 20
+"""Bytes of a file in which its first record is looked for: what is before it belongs to the file before."""
 
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
-    """The beginning of a file: the bytes before its first record, and the date of that record, None without one.
-
-    ``is_too_short``: no record begins in the part of the file that was looked at, and the file goes on.
-    """
+    """The beginning of a file: the bytes before its first record, and the date of that record, None without one."""
 
     head: bytes
     first: str | None
-    is_too_short: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,21 +64,11 @@ class Roll:
         return match is not None and match["suffix"] is None
 
 
-def beginning_of(content: memoryview, *, compressed: bool) -> Beginning:
-    """Return the beginning of a whole file."""
-    found = beginning_in(content[:_BEGINNING], is_cut=len(content) > _BEGINNING, compressed=compressed)
-    return (
-        beginning_in(content[:STEP], is_cut=len(content) > STEP, compressed=compressed) if found.is_too_short else found
-    )
-
-
-def beginning_in(part: memoryview, *, is_cut: bool, compressed: bool) -> Beginning:
-    """Return the beginning of a file of which ``part`` are the first bytes; ``is_cut``: the file goes on after them."""
+def beginning_of(part: memoryview, *, compressed: bool) -> Beginning:
+    """Return the beginning of a file of which ``part`` are the first BEGINNING bytes, or all."""
     data = b"".join(bytes(piece) for piece, _, _ in unpacked(part, compressed=compressed))
     head = bytes_before_first_record(data)
-    has_record = head < len(data)
-    first = data[head : head + 23].decode(errors="replace") if has_record else None
-    return Beginning(data[:head] if head <= _HEAD else b"", first, is_too_short=not has_record and is_cut)
+    return Beginning(data[:head], data[head : head + 23].decode(errors="replace") if head < len(data) else None)
 
 
 def places_of(beginnings: Mapping[str, Beginning], source: Source) -> dict[str, Place]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import datetime, timedelta, timezone
 from functools import lru_cache
 from zoneinfo import ZoneInfo
 
@@ -11,57 +11,25 @@ from numpy.typing import NDArray
 
 from activemq_fleet.errors import InputError
 
-_FIRST, _LAST = 1970, 2100
-_HOUR = 3600
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_QUARTER = 900
+"""Seconds: a zone's offset changes at a quarter of an hour."""
+_UTC = ("UTC", "Z", "GMT", "ETC/UTC", "")
+_BEGINNING_OF_TIME = datetime(1970, 1, 1)
 
 Seconds = NDArray[np.int64]
 
 
-@lru_cache(maxsize=256)
-def _changes(name: str) -> tuple[Seconds, Seconds, Seconds]:
-    """Return a zone's local seconds at which offsets begin to hold, the offsets, and the seconds repeated before each.
+@lru_cache(maxsize=1 << 14)
+def _offsets(name: str, quarter: int) -> tuple[float, float]:
+    """Return a zone's offset, in seconds, in a quarter of an hour of local time since 1970, and what it is afterwards.
 
-    A skipped hour has the offset from before the change, as in Java's and Python's calendars.
+    They differ where the clock is put back, in what comes twice, and where it is put forward, in what is skipped. The
+    first is the offset from before the change, as in Java's and Python's calendars.
     """
-    if name.upper() in ("UTC", "Z", "GMT", "ETC/UTC", ""):
-        zero = np.zeros(1, dtype=np.int64)
-        return np.array([-(1 << 62)]), zero, zero
+    local = _BEGINNING_OF_TIME + timedelta(seconds=quarter * _QUARTER)
     zone = zone_of(name)
-    begins, offsets, repeated = [-(1 << 62)], [_offset(zone, _at(_FIRST))], [0]
-    at, end = _at(_FIRST), _at(_LAST)
-    while at < end:
-        # No zone changes twice within a week but by errors of old tables, which no log is about.
-        then = min(at + 7 * 24 * _HOUR, end)
-        if _offset(zone, then) != offsets[-1]:
-            moment = _moment(zone, at, then)
-            before, after = offsets[-1], _offset(zone, moment)
-            begins.append(moment + max(before, after))
-            offsets.append(after)
-            repeated.append(max(0, before - after))
-        at = then
-    return np.array(begins), np.array(offsets), np.array(repeated)
-
-
-def _at(year: int) -> int:
-    return int(datetime(year, 1, 1, tzinfo=UTC).timestamp())
-
-
-def _moment(zone: ZoneInfo | timezone, before: int, after: int) -> int:
-    """Return the first second in (before, after] that has the offset of ``after``."""
-    offset = _offset(zone, after)
-    while after - before > 1:
-        middle = (before + after) // 2
-        if _offset(zone, middle) == offset:
-            after = middle
-        else:
-            before = middle
-    return after
-
-
-def _offset(zone: ZoneInfo | timezone, second: int) -> int:
-    offset = (_EPOCH + timedelta(seconds=second)).astimezone(zone).utcoffset() or timedelta()
-    return int(offset.total_seconds())
+    before, after = (zone.utcoffset(local.replace(fold=fold)) or timedelta() for fold in (0, 1))
+    return before.total_seconds(), after.total_seconds()
 
 
 def zone_of(name: str) -> ZoneInfo | timezone:
@@ -85,23 +53,21 @@ class Clock:
     """
 
     def __init__(self, zone: str) -> None:
-        self._begins, self._offsets, self._repeated = _changes(zone)
+        self._zone = zone
         self._last: int | None = None
         self._late = False
 
     def utc(self, seconds: Seconds) -> Seconds:
         """Return seconds of local time since 1970 as seconds of UTC."""
-        begins, offsets = self._begins, self._offsets
-        if len(begins) == 1 or not len(seconds):
-            shifted: Seconds = seconds - offsets[0]
-            return shifted
-        which = np.searchsorted(begins, seconds, side="right") - 1
-        found = seconds - offsets[which]
-        following = np.minimum(which + 1, len(begins) - 1)
-        # ``begins`` is where the repeated hour ends; within it both offsets may hold.
-        doubtful = (seconds >= begins[following] - self._repeated[following]) & (following > which)
+        if self._zone.upper() in _UTC or not len(seconds):
+            return seconds
+        quarters, which = np.unique(seconds // _QUARTER, return_inverse=True)
+        offsets = np.array([_offsets(self._zone, quarter) for quarter in quarters.tolist()], np.int64)[which]
+        found: Seconds = seconds - offsets[:, 0]
+        shift = offsets[:, 0] - offsets[:, 1]
+        doubtful = shift > 0
         if doubtful.any():
-            self._second_time(seconds, found, doubtful, offsets[which] - offsets[following])
+            self._second_time(seconds, found, doubtful, shift)
         self._last = int(seconds[-1])
         self._late &= bool(doubtful[-1])
         return found

@@ -132,7 +132,7 @@ def write_audit(
         for file in inputs.of_kind("log"):
             names.setdefault(file.host, []).append(file.file)
         gaps = [*absent, *log_gaps(logs, names), *journal_gaps(missing, journals.files)]
-        counts = _counts(output, logs, found, events)
+        counts = _counts(output, logs, gaps, found, events)
         result = Result(audit_outcome(gaps, counts), input_summary(inputs), tuple(gaps), counts, output.path)
         pair_of, group_of = ({name: getattr(inputs.hosts[name], key) for name in names} for key in ("pair", "group"))
         hosts, hosts_left = shown_hosts(pair_of, group_of, found.spans, found.incidents.shown)
@@ -152,7 +152,13 @@ def _horizons(inputs: Inputs, logs: Sequence[LogFileSummary], of_journals: datet
     return Horizons(last, of_journals)
 
 
-def _counts(output: Output, logs: Sequence[LogFileSummary], found: FoundIncidents, events: EventFigures) -> Counts:
+def _counts(
+    output: Output,
+    logs: Sequence[LogFileSummary],
+    gaps: Sequence[Gap],
+    found: FoundIncidents,
+    events: EventFigures,
+) -> Counts:
     def by_name(counter: Mapping[str, int]) -> dict[str, int]:
         return dict(sorted(counter.items()))
 
@@ -160,6 +166,7 @@ def _counts(output: Output, logs: Sequence[LogFileSummary], found: FoundIncident
         events=output.rows["events"],
         unknown=sum(log.unknown for log in logs),
         unread=sum(log.unread for log in logs),
+        gaps=len(gaps),
         incidents=by_name(found.incidents.counts),
         planned=found.incidents.planned,
         bridges=by_name(found.bridges.counts),

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from pyspark.sql import Observation
 from pyspark.sql import functions as sf
@@ -58,34 +58,6 @@ def _by_size(name: str) -> dict[str, str]:
     }
 
 
-class Target(Protocol):
-    """Where an Output is written: LocalTarget or HadoopTarget."""
-
-    def check_replaceable(self, kind: str) -> None:
-        """Raise InputError unless OUT is absent, empty, or an earlier result of this kind."""
-
-    def prepare(self) -> None:
-        """Prepare an empty place for writing; raise InputError when another run is writing there."""
-
-    def dataset_path(self, name: str) -> str:
-        """Return the URI of the directory for the files of a dataset."""
-
-    def check_rows(self, name: str, rows: int) -> None:
-        """Check that the files of a dataset have ``rows`` rows. Raises SparkProblem when some are missing."""
-
-    def written_files(self, name: str) -> Sequence[str]:
-        """Return the paths of the files or directories that this run wrote of a dataset."""
-
-    def write_text(self, name: str, text: str) -> None:
-        """Write a text file ``name`` beside the datasets."""
-
-    def commit(self, manifest: Mapping[str, Any]) -> None:
-        """Replace the earlier result by this one, with its manifest."""
-
-    def discard(self) -> None:
-        """Remove what was written and not committed."""
-
-
 class Output:
     """A job's result while it is written, used in a ``with`` block. Until ``commit`` the output path is unchanged."""
 
@@ -103,7 +75,9 @@ class Output:
         self.parts: dict[str, list[WrittenPart]] = {}
         """The files that tasks have written, by dataset."""
         found = local_path(path)
-        self._target: Target = HadoopTarget(spark, uri_of(path)) if found is None else LocalTarget(found)
+        self._target: LocalTarget | HadoopTarget = (
+            HadoopTarget(spark, uri_of(path)) if found is None else LocalTarget(found)
+        )
         self._target.check_replaceable(kind)
         self._target.prepare()
 

@@ -6,55 +6,43 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 from activemq_fleet import __version__
 from activemq_fleet.atomic_files import write_file
 from activemq_fleet.audit.log_summaries import LogFileSummary
-from activemq_fleet.spark.input_directory import open_inside, refuse_outside_links
+from activemq_fleet.spark.input_directory import refuse_outside_links
 from activemq_fleet.spark.inputs import Host
 from activemq_fleet.spark.task_results import WrittenPart
 
-_END = 4096  # bytes at either end of a file that its digest is made of
 
-
-@dataclass(frozen=True, slots=True)
-class FileFingerprint:
-    """By what an unchanged file is recognized.
-
-    ``size`` is in bytes, ``changed`` the modification time in nanoseconds, ``digest`` the SHA-256 of the file's first
-    and last 4 KiB.
+class FileFingerprint(NamedTuple):
+    """By what an unchanged file is recognized: ``size`` is in bytes, ``changed`` the time of the last change of content
+    or attributes (ctime) in nanoseconds.
     """
 
     inode: int
     size: int
     changed: int
-    digest: str
 
 
-def file_fingerprints(root: Path, earlier: Mapping[str, FileFingerprint]) -> dict[str, FileFingerprint]:
+def file_fingerprints(root: Path) -> dict[str, FileFingerprint]:
     """Return the fingerprint of every file below ``root`` by its relative path, without files that vanish meanwhile.
 
-    ``earlier`` are those of the call before: a file of the same inode, size and time is not opened again. Raises
-    InputError for a link that leads out of ``root``, and for what is no regular file.
+    Raises InputError for a link that leads out of ``root``, and for what is no regular file.
     """
     refuse_outside_links(str(root))
     found = {}
     for directory, below, names in os.walk(root, followlinks=True):
         below[:] = [name for name in below if not name.startswith((".", "_"))]
-        for name in names:
-            path = Path(directory, name)
-            relative = path.relative_to(root).as_posix()
-            try:
+        for path in (Path(directory, name) for name in names):
+            # One may have gone meanwhile, or be a link to nothing: the audit itself says what cannot be read.
+            with suppress(OSError):
                 about = path.stat()
-                mark = earlier.get(relative)
-                if mark is None or (mark.inode, mark.size, mark.changed) != _stamp(about):
-                    mark = FileFingerprint(*_stamp(about), _digest(path, root))
-            except OSError:
-                continue  # it went away meanwhile, or is a link to nothing: the audit itself says what cannot be read
-            found[relative] = mark
+                mark = FileFingerprint(about.st_ino, about.st_size, about.st_ctime_ns)
+                found[path.relative_to(root).as_posix()] = mark
     return found
 
 
@@ -68,11 +56,7 @@ def has_replaced_files(before: Mapping[str, FileFingerprint], after: Mapping[str
 
 def host_fingerprint(host: Host, marks: Mapping[str, FileFingerprint]) -> str:
     """Return a hash of what a host's events follow from: logs, release, time zone, this package's version."""
-    logs = sorted(
-        (path, mark.size, mark.changed, mark.digest)
-        for path, mark in marks.items()
-        if path.startswith(f"{host.host}/activemq.log")
-    )
+    logs = sorted((path, *mark) for path, mark in marks.items() if path.startswith(f"{host.host}/activemq.log"))
     return hashlib.sha256(repr((__version__, host.release, host.timezone, logs)).encode()).hexdigest()
 
 
@@ -128,14 +112,3 @@ class EventCache:
         for path in self.directory.glob("*.parquet"):
             if path.name not in known:
                 path.unlink()
-
-
-def _stamp(about: os.stat_result) -> tuple[int, int, int]:
-    return about.st_ino, about.st_size, about.st_mtime_ns
-
-
-def _digest(path: Path, root: Path) -> str:
-    with open(open_inside(path, root), "rb") as file:
-        first = file.read(_END)
-        file.seek(max(0, os.fstat(file.fileno()).st_size - _END))
-        return hashlib.sha256(first + file.read(_END)).hexdigest()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import shutil
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -62,7 +61,6 @@ def follow(
     with Output(spark, out):
         pass  # an OUT that is not ours is refused before any work
     with _alone(out):
-        _remove_older_state(local_path(out))
         watch = _Watch(root, quiet=QUIET_SECONDS if until_idle is None else min(QUIET_SECONDS, until_idle))
         while until_idle is None or not watch.is_idle(until_idle):
             if watch.is_due():
@@ -96,7 +94,7 @@ class _Watch:
 
     def look(self) -> None:
         """Take the fingerprints of all files, and note the time if any has changed."""
-        fingerprints, now = file_fingerprints(self.root, self.fingerprints), time.monotonic()
+        fingerprints, now = file_fingerprints(self.root), time.monotonic()
         if fingerprints != self.fingerprints:
             if self.fingerprints == self._published:
                 self._since = now
@@ -137,22 +135,15 @@ def _audit_once(
             host_fingerprints = {name: host_fingerprint(inputs.hosts[name], fingerprints) for name in names}
             read = read_logs(spark, output, inputs, cache, host_fingerprints)
             write_audit(spark, output, inputs, read, absent=absent, skew=skew, is_growing=True)
-            if has_replaced_files(fingerprints, file_fingerprints(root, fingerprints)):
+            if has_replaced_files(fingerprints, file_fingerprints(root)):
                 return False
             output.commit()
     except Exception:
         # A file that Spark had listed and did not find when it opened it: another name for it is there now.
-        if has_replaced_files(fingerprints, file_fingerprints(root, fingerprints)):
+        if has_replaced_files(fingerprints, file_fingerprints(root)):
             return False
         raise
     return True
-
-
-def _remove_older_state(out: Path | None) -> None:
-    """Remove what an earlier program kept: a stream's checkpoint, and the bytes that it had read."""
-    for entry in (out / STATE_DIRECTORY).iterdir() if out else ():
-        if entry.is_dir() and entry.name != EVENTS_DIRECTORY:
-            shutil.rmtree(entry)
 
 
 def _followed(logs: str) -> Path:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator
-from pathlib import Path
 
 from activemq_fleet.errors import InputError
 from activemq_fleet.printable import printable
@@ -35,26 +34,6 @@ def refuse_outside_links(path: str) -> None:
         real = os.path.realpath(found)
         for entry, is_below_link in _entries(str(found), below_link=False):
             _check(entry, real, is_below_link)
-
-
-def open_inside(path: Path, root: Path) -> int:
-    """Open a regular file below ``root`` for reading without blocking, and return its descriptor.
-
-    Where the file lies is asked of what was opened, so that nobody can exchange it meanwhile. Raises InputError for
-    one that lies elsewhere or is no regular file, OSError for one that cannot be opened.
-    """
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
-    try:
-        special = _special(os.fstat(descriptor).st_mode)
-        if special:
-            raise InputError(f"{printable(str(path))} is {special}: remove it")
-        real = os.readlink(f"/proc/self/fd/{descriptor}")
-        if not _is_below(real, os.path.realpath(root)):
-            raise _leads_out(str(path), real)
-    except BaseException:
-        os.close(descriptor)
-        raise
-    return descriptor
 
 
 def _entries(directory: str, *, below_link: bool) -> Iterator[tuple[os.DirEntry[str], bool]]:

@@ -15,7 +15,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 from activemq_fleet.logs.chunks import pieces_of_lines
 from activemq_fleet.logs.event_batches import Source
 from activemq_fleet.logs.log_files import LogFile, events_of_file, events_of_host
-from activemq_fleet.logs.rolled_files import Beginning, Place, beginning_in, places_of
+from activemq_fleet.logs.rolled_files import BEGINNING, Beginning, Place, beginning_of, places_of
 from activemq_fleet.spark.file_partitions import partition_files
 from activemq_fleet.spark.inputs import InputFile, Inputs, read_binary_files
 from activemq_fleet.spark.paths import escaped_uri_of
@@ -36,8 +36,7 @@ ONE_PARTITION = {"spark.sql.files.maxPartitionBytes": str(1 << 50), "spark.sql.f
 
 _WHOLE = 1 << 25  # bytes up to which a file is one row for Spark; a larger one is read as lines
 _WHOLE_PACKED = 1 << 26  # the same for gzip files
-_BEGINNINGS = (1 << 16, 1 << 25)  # bytes of a file in which its first record is looked for, at first and then
-_BEGINNING = "path string, head binary, first string, is_too_short boolean"
+_BEGINNINGS = "path string, head binary, first string"
 
 
 def scan_logs(
@@ -126,8 +125,7 @@ def _places(spark: SparkSession, inputs: Inputs, files: Collection[InputFile]) -
     """Return the places of files of hosts whose files several tasks read, by path. Reads the files' beginnings."""
     counts = Counter(file.host for file in files)
     several = [file for file in files if counts[file.host] > 1]
-    beginnings = _beginnings(spark, several, _BEGINNINGS[0])
-    beginnings |= _beginnings(spark, [file for file in several if beginnings[file.path].is_too_short], _BEGINNINGS[1])
+    beginnings = _beginnings(spark, several)
     places = {file.path: Place() for file in files}
     for name, mine in groupby(sorted(several, key=lambda file: file.host), key=lambda file: file.host):
         host, paths = inputs.hosts[name], {file.file: file.path for file in mine}
@@ -138,29 +136,27 @@ def _places(spark: SparkSession, inputs: Inputs, files: Collection[InputFile]) -
     return places
 
 
-def _beginnings(spark: SparkSession, files: Sequence[InputFile], limit: int) -> dict[str, Beginning]:
+def _beginnings(spark: SparkSession, files: Sequence[InputFile]) -> dict[str, Beginning]:
     if not files:
         return {}
-    read = read_binary_files(spark, [file.path for file in files]).select(
-        "path",
-        sf.substring("content", 1, limit).alias("part"),
-        (sf.col("length") > limit).alias("is_cut"),
-        sf.col("path").endswith(".gz").alias("compressed"),
-    )
-    rows = read.mapInArrow(_first_records, _BEGINNING).toArrow().to_pylist()
-    return {row["path"]: Beginning(row["head"], row["first"], row["is_too_short"]) for row in rows}
+    read = read_binary_files(spark, [file.path for file in files])
+    part = sf.substring("content", 1, BEGINNING).alias("part")
+    rows = read.select("path", part).mapInArrow(_first_records, _BEGINNINGS).toArrow().to_pylist()
+    return {row["path"]: Beginning(row["head"], row["first"]) for row in rows}
 
 
 def _first_records(batches: Batches) -> Batches:
     for batch in batches:
+        paths, parts = (column.to_pylist() for column in batch.columns)
         found = [
-            beginning_in(memoryview(part), is_cut=is_cut, compressed=compressed)
-            for part, is_cut, compressed in zip(*(column.to_pylist() for column in batch.columns[1:]), strict=True)
+            beginning_of(memoryview(part), compressed=path.endswith(".gz"))
+            for path, part in zip(paths, parts, strict=True)
         ]
-        columns = [
-            batch.column(0),
-            pa.array([one.head for one in found], pa.binary()),
-            pa.array([one.first for one in found], pa.string()),
-            pa.array([one.is_too_short for one in found], pa.bool_()),
-        ]
-        yield pa.RecordBatch.from_arrays(columns, names=["path", "head", "first", "is_too_short"])
+        yield pa.RecordBatch.from_arrays(
+            [
+                batch.column(0),
+                pa.array([one.head for one in found], pa.binary()),
+                pa.array([one.first for one in found], pa.string()),
+            ],
+            names=["path", "head", "first"],
+        )

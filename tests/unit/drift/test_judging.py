@@ -8,35 +8,39 @@ import json
 import pytest
 
 from activemq_fleet.drift.differences import unified
-from activemq_fleet.drift.judging import FileEvidence, file_status
-from activemq_fleet.drift.records import collected_file, planned_file
+from activemq_fleet.drift.judging import file_status
+from activemq_fleet.drift.records import FileRecord, collected_file, planned_file
 from activemq_fleet.errors import InputError
+
+_FILE = ("host", "conf/a.xml")
 
 
 @pytest.mark.parametrize(
-    ("evidence", "judgement"),
+    ("evidence", "installed", "judgement"),
     [
-        (FileEvidence("a", "a", "a", "same", True), ("same", None)),
+        (FileRecord(*_FILE, "a", "a", "a", "same"), True, ("same", None)),
         # As planned, although nobody deployed it so: there is nothing to do.
-        (FileEvidence("a", "a", "b", "changed", True), ("same", None)),
-        (FileEvidence("a", "b", "a", "changed", True), ("changed", "by_hand")),
-        (FileEvidence("a", "b", "b", "same", True), ("changed", "out_of_date")),
+        (FileRecord(*_FILE, "a", "a", "b", "changed"), True, ("same", None)),
+        (FileRecord(*_FILE, "a", "b", "a", "changed"), True, ("changed", "by_hand")),
+        (FileRecord(*_FILE, "a", "b", "b", "same"), True, ("changed", "out_of_date")),
         # Planned anew and changed by hand as well: what nobody planned counts.
-        (FileEvidence("a", "c", "b", "changed", True), ("changed", "by_hand")),
-        (FileEvidence("a", "b", None, "unknown", False), ("changed", "unknown")),
-        (FileEvidence("a", "b", None, "added", True), ("changed", "by_hand")),
-        (FileEvidence(None, "b", None, "added", True), ("added", "by_hand")),
-        (FileEvidence(None, "b", "b", "same", True), ("added", "out_of_date")),
-        (FileEvidence(None, "c", "b", "changed", True), ("added", "by_hand")),
-        (FileEvidence(None, "b", None, "unknown", False), ("added", "unknown")),
-        (FileEvidence("a", None, "a", "removed", True), ("removed", "by_hand")),
-        (FileEvidence("a", None, None, None, True), ("removed", "out_of_date")),
-        (FileEvidence("a", None, None, None, False), ("removed", "unknown")),
-        (FileEvidence("a", None, "a", "unreadable", True), ("changed", "unknown")),
+        (FileRecord(*_FILE, "a", "c", "b", "changed"), True, ("changed", "by_hand")),
+        (FileRecord(*_FILE, "a", "b", None, "unknown"), False, ("changed", "unknown")),
+        (FileRecord(*_FILE, "a", "b", None, "added"), True, ("changed", "by_hand")),
+        (FileRecord(*_FILE, None, "b", None, "added"), True, ("added", "by_hand")),
+        (FileRecord(*_FILE, None, "b", "b", "same"), True, ("added", "out_of_date")),
+        (FileRecord(*_FILE, None, "c", "b", "changed"), True, ("added", "by_hand")),
+        (FileRecord(*_FILE, None, "b", None, "unknown"), False, ("added", "unknown")),
+        (FileRecord(*_FILE, "a", None, "a", "removed"), True, ("removed", "by_hand")),
+        (FileRecord(*_FILE, "a", None, None, None), True, ("removed", "out_of_date")),
+        (FileRecord(*_FILE, "a", None, None, None), False, ("removed", "unknown")),
+        (FileRecord(*_FILE, "a", None, "a", "unreadable"), True, ("changed", "unknown")),
     ],
 )
-def test_the_manifest_tells_whose_doing_it_is(evidence: FileEvidence, judgement: tuple[str, str | None]) -> None:
-    assert file_status(evidence) == judgement
+def test_the_manifest_tells_whose_doing_it_is(
+    evidence: FileRecord, installed: bool, judgement: tuple[str, str | None]
+) -> None:
+    assert file_status(evidence, installed=installed) == judgement
 
 
 def test_a_difference_names_both_sides() -> None:
@@ -101,7 +105,7 @@ def test_a_key_store_counts_by_its_hash() -> None:
 def test_a_file_too_large_to_be_collected_is_there_and_not_compared() -> None:
     record = {"conf/big.xml": {"status": "same", "why": "larger than 1 MiB"}}
     (known,) = collected_file("h/configuration/.fleet-found.json", json.dumps(record).encode())
-    assert file_status(FileEvidence("a", known.found, "b", known.told, True)) == ("changed", "unknown")
+    assert file_status(known._replace(planned="a", manifest="b"), installed=True) == ("changed", "unknown")
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b'{"a":', b"\xff"])

@@ -37,35 +37,35 @@ def cached(directory: Path, *files: str, hosts: dict[str, str]) -> EventCache:
 
 
 def test_only_what_events_follow_from_changes_the_digest_of_a_host(logs: Path) -> None:
-    before = file_fingerprints(logs, {})
+    before = file_fingerprints(logs)
     (logs / "ab/activemq.log").write_text("another host\n")
     (logs / "a/agent/shop.jsonl").write_text("{}\n{}\n")
-    after = file_fingerprints(logs, before)
+    after = file_fingerprints(logs)
     assert host_fingerprint(HOST, before) == host_fingerprint(HOST, after)
     for other in (Host("a", "Europe/Berlin", "5.18.3"), Host("a", "UTC", "5.5.1")):
         assert host_fingerprint(other, after) != host_fingerprint(HOST, after)
     (logs / "a/activemq.log.1").write_text("rolled\n")
-    assert host_fingerprint(HOST, file_fingerprints(logs, after)) != host_fingerprint(HOST, after)
+    assert host_fingerprint(HOST, file_fingerprints(logs)) != host_fingerprint(HOST, after)
 
 
 def test_other_bytes_of_the_same_size_and_time_are_another_file(logs: Path) -> None:
-    before, log = file_fingerprints(logs, {}), logs / "a/activemq.log"
+    before, log = file_fingerprints(logs), logs / "a/activemq.log"
     time = log.stat().st_mtime_ns
     log.write_text("ONE LINE\n")
     os.utime(log, ns=(time, time))
-    assert host_fingerprint(HOST, file_fingerprints(logs, {})) != host_fingerprint(HOST, before)
+    assert host_fingerprint(HOST, file_fingerprints(logs)) != host_fingerprint(HOST, before)
 
 
 def test_a_file_that_grew_supersedes_nothing_and_one_that_was_rolled_or_cut_does(logs: Path) -> None:
-    before, log = file_fingerprints(logs, {}), logs / "a/activemq.log"
+    before, log = file_fingerprints(logs), logs / "a/activemq.log"
     log.write_text("one line\nand another\n")
-    assert not has_replaced_files(before, file_fingerprints(logs, before))
+    assert not has_replaced_files(before, file_fingerprints(logs))
     log.write_text("")
-    assert has_replaced_files(before, file_fingerprints(logs, before))
+    assert has_replaced_files(before, file_fingerprints(logs))
     log.rename(logs / "a/activemq.log.1")
-    assert has_replaced_files(before, file_fingerprints(logs, before))
+    assert has_replaced_files(before, file_fingerprints(logs))
     log.write_text("one line\n")
-    assert has_replaced_files(before, file_fingerprints(logs, before))
+    assert has_replaced_files(before, file_fingerprints(logs))
 
 
 def test_events_are_kept_for_as_long_as_the_digest_is_the_same(tmp_path: Path) -> None:
