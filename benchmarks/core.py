@@ -21,6 +21,7 @@ from jinja2 import Environment
 from lxml import etree
 
 from activemq_fleet.artifacts import load_schema
+from activemq_fleet.cli.main import collect_garbage_rarely
 from activemq_fleet.releases import Release
 from activemq_fleet.render import ACTIVEMQ_XML, render_fleet
 from activemq_fleet.topology import Fleet, build_fleet
@@ -232,6 +233,7 @@ def table(found: dict[int, tuple[Figures, Figures]], check: Run) -> str:
 
 def main(what: str, brokers: str, told: str) -> None:
     """One run: ``core`` or ``plain``, once with a few brokers to be warm, then measured."""
+    collect_garbage_rarely()
     measured = {"core": core, "plain": plain}[what]
     measured(GROUP)
     Path(told).write_text(json.dumps(measured(int(brokers))))

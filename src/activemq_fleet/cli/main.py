@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import sys
 from collections.abc import Sequence
@@ -13,6 +14,14 @@ from activemq_fleet.cli.errors import PROGRAM, run
 
 # In the order of use.
 COMMANDS = ("render", "check", "explain", "graph", "schema", "lab", "adopt", "pack", "plan", "drift", "audit", "store")
+
+
+def collect_garbage_rarely() -> None:
+    """Let Python look for cyclic garbage every 100,000 new objects instead of every 700.
+
+    A fleet of 10,000 brokers is millions of objects that stay; looking through them took 4 to 12 % of the time.
+    """
+    gc.set_threshold(100_000, 20, 100)
 
 
 class LazyGroup(click.Group):
@@ -45,6 +54,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     A command sets an exit code other than 0 by returning it, by ``context.exit`` or by raising an error.
     """
+    if arguments is None:
+        collect_garbage_rarely()
     return run(lambda: _invoke(arguments))
 
 
