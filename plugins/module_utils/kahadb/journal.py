@@ -16,7 +16,7 @@ import os
 import re
 import struct
 import zlib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from ..host.untrusted_paths import Directory, open_directory
@@ -71,6 +71,41 @@ class JournalEnd:
     offset: int = 0
     damaged: int = 0
     unread: int = 0
+
+
+class OpenTransactions:
+    """Holds the records of transactions that a journal has begun and not ended; ``held`` is the number of records."""
+
+    def __init__(self) -> None:
+        self.held = 0
+        self._records: dict[tuple[bool, bytes], list[Command]] = {}
+        self._prepared: set[tuple[bool, bytes]] = set()
+
+    def records_in_effect(self, command: Command) -> Sequence[Command]:
+        """Return the records that take effect with a journal's next one: itself, those that it commits, or none."""
+        transaction = (command.xa, command.transaction)
+        if command.kind in (ADD, REMOVE) and command.transaction:
+            self._records.setdefault(transaction, []).append(command)
+            self.held += 1
+            return ()
+        if command.kind == PREPARE:
+            self._prepared |= {transaction} & self._records.keys()
+            return ()
+        if command.kind in (COMMIT, ROLLBACK):
+            ended = self._records.pop(transaction, [])
+            self._prepared.discard(transaction)
+            self.held -= len(ended)
+            return ended if command.kind == COMMIT else ()
+        return (command,)
+
+    def prepared_xa_count(self) -> int:
+        """Return the number of XA transactions that are prepared and not ended, which are in doubt."""
+        return sum(xa for xa, _ in self._prepared)
+
+    def open_xa_records(self) -> Iterator[Command]:
+        """Yield the records of all XA transactions that have not ended."""
+        for (xa, _), records in self._records.items():
+            yield from records if xa else ()
 
 
 def number_of(name: str) -> int:

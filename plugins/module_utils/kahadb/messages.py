@@ -57,12 +57,11 @@ class Contents:
     keys: array[int] = field(default_factory=lambda: array("Q"))
     live: dict[str, dict[int, int]] = field(default_factory=dict)
     subscribers: dict[str, set[str]] = field(default_factory=dict)
-    undecided: dict[bytes, list[Command]] = field(default_factory=dict)
+    transactions: journal.OpenTransactions = field(default_factory=journal.OpenTransactions)
     loads: list[str] = field(default_factory=list)
     dropped: int = 0
     held: int = 0
     deliveries: int = 0
-    undecided_records: int = 0
 
     def apply(self, commands: Iterable[Command]) -> None:
         """Apply a journal's records to the messages that are held so far.
@@ -72,24 +71,11 @@ class Contents:
         """
         for command in commands:
             self._note(command)
-            if command.transaction and command.kind in (journal.ADD, journal.REMOVE):
-                self.undecided.setdefault(command.transaction, []).append(command)
-                self.undecided_records += 1
-                _refuse_more(self.undecided_records, MAX_UNDECIDED, "records of transactions that have no end")
-            elif command.kind in (journal.COMMIT, journal.ROLLBACK):
-                self._end(command)
-            else:
-                self._apply(command)
-        for commands_of in self.undecided.values():
-            for command in commands_of:
-                if command.xa and command.kind == journal.ADD:
-                    self._apply(command)
-
-    def _end(self, outcome: Command) -> None:
-        ended = self.undecided.pop(outcome.transaction, [])
-        self.undecided_records -= len(ended)
-        for command in ended:
-            if outcome.kind == journal.COMMIT:
+            for one in self.transactions.records_in_effect(command):
+                self._apply(one)
+            _refuse_more(self.transactions.held, MAX_UNDECIDED, "records of transactions that have no end")
+        for command in self.transactions.open_xa_records():
+            if command.kind == journal.ADD:
                 self._apply(command)
 
     def _note(self, command: Command) -> None:

@@ -25,7 +25,6 @@ from .journal import Command
 MAX_RECORDS = 20_000_000
 """Messages, acknowledgements and subscriptions that are held in memory at most."""
 _TOPICS = ("1:", "3:")
-_Transaction = tuple[bool, bytes]
 
 
 @dataclass
@@ -81,54 +80,38 @@ class Replay:
         self._acked: dict[tuple[str, str], set[str]] = defaultdict(set)
         self._born: dict[tuple[str, str], int] = {}
         self._gone: set[tuple[str, str]] = set()
-        self._open: dict[_Transaction, list[Command]] = {}
-        self._prepared: dict[_Transaction, list[Command]] = {}
+        self._transactions = journal.OpenTransactions()
         self._held = 0
 
     def apply(self, command: Command) -> None:
         """Apply the next journal record. Raises InstallError when more is held than memory allows."""
-        transaction = (command.xa, command.transaction)
-        if command.kind in (journal.ADD, journal.REMOVE) and command.transaction:
-            self._open.setdefault(transaction, []).append(command)
-            self._hold(1)
-        elif command.kind == journal.PREPARE:
-            if transaction in self._open:
-                self._prepared[transaction] = self._open.pop(transaction)
-        elif command.kind in (journal.COMMIT, journal.ROLLBACK):
-            done = self._open.pop(transaction, None) or self._prepared.pop(transaction, [])
-            self._hold(-len(done))
-            for one in done if command.kind == journal.COMMIT else ():
-                self._do(one)
-        else:
-            self._do(command)
+        for one in self._transactions.records_in_effect(command):
+            self._do(one)
+        if self._held + self._transactions.held > MAX_RECORDS:
+            raise InstallError(
+                f"its journal has more than {MAX_RECORDS} messages and acknowledgements: nothing is counted"
+            )
 
     def _do(self, command: Command) -> None:
         name = command.destination
         is_topic = name.startswith(_TOPICS)
         if command.kind == journal.REMOVE_DESTINATION:
             for messages in (self._queues.pop(name, {}), self._topics.pop(name, {})):
-                self._hold(-len(messages))
+                self._held -= len(messages)
             self._known.pop(name, None)
         elif command.kind == journal.SUBSCRIPTION:
-            self._hold(1)
+            self._held += 1
             self._subscribe(name, command.subscription, command.info)
         elif command.kind == journal.ADD:
             messages = (self._topics if is_topic else self._queues)[name]
-            self._hold(command.message not in messages)
+            self._held += command.message not in messages
             messages[command.message] = None
         elif command.kind == journal.REMOVE and is_topic:
-            self._hold(1)
+            self._held += 1
             self._acked[name, command.subscription].add(command.message)
         elif command.kind == journal.REMOVE and command.message in self._queues[name]:
-            self._hold(-1)
+            self._held -= 1
             self._queues[name].pop(command.message)
-
-    def _hold(self, more: int) -> None:
-        self._held += more
-        if self._held > MAX_RECORDS:
-            raise InstallError(
-                f"its journal has more than {MAX_RECORDS} messages and acknowledgements: nothing is counted"
-            )
 
     def _subscribe(self, topic: str, key: str, creates: bool) -> None:
         """Make or remove a subscription; one that is made again keeps what waits for it."""
@@ -163,7 +146,7 @@ class Replay:
                 (topic.partition(":")[2], key): number for (topic, key), number in sorted(remaining.items())
             },
             topics={name.partition(":")[2]: len(ids) for name, ids in self._topics.items() if ids},
-            prepared=sum(xa for xa, _ in self._prepared),
+            prepared=self._transactions.prepared_xa_count(),
         )
 
     def _remaining(self, positions: dict[str, int], pair: tuple[str, str]) -> int:
