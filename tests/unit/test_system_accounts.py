@@ -104,9 +104,7 @@ def test_an_error_of_the_child_is_the_caller_s(error: Exception) -> None:
 
 
 @needs_root
-def test_an_error_that_is_named_comes_back_and_any_other_is_told() -> None:
-    with pytest.raises(LookupError, match="why"):
-        run_as(ACCOUNT, raises, KeyError("why"), errors=(LookupError,))
+def test_an_error_of_another_kind_is_told() -> None:
     with pytest.raises(AccountError, match="ZeroDivisionError: why"):
         run_as(ACCOUNT, raises, ZeroDivisionError("why"))
 
@@ -135,11 +133,9 @@ def test_a_child_that_the_account_signals_is_told_and_reaped(number: signal.Sign
 
 
 @needs_root
-def test_a_child_that_takes_too_long_or_too_much_memory_is_ended() -> None:
+def test_a_child_that_takes_too_long_is_ended() -> None:
     with pytest.raises(AccountError, match=r"no answer within 0\.2 s"):
         run_as(ACCOUNT, time.sleep, 60, patience=0.2)
-    with pytest.raises(AccountError, match="more than 64 MiB"):
-        run_as(ACCOUNT, lambda: len(bytearray(2 << 30)), memory=64 << 20)
 
 
 @needs_root

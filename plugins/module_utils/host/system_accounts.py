@@ -20,7 +20,7 @@ import resource
 import select
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -32,8 +32,6 @@ PATIENCE = 4 * 3600.0
 """Seconds after which a function run as another account has failed: its file system may keep it waiting."""
 _TICK = 1.0
 """Seconds between two checks whether a silent child was stopped."""
-_SPARE = 512 << 20
-"""Bytes of address space that the interpreter itself may need beside ``memory``."""
 
 
 class AccountError(InstallError):
@@ -132,21 +130,17 @@ def run_as(
     account: Account,
     function: Callable[..., _T],
     *arguments: Any,
-    errors: Sequence[type[Exception]] = (),
     patience: float = PATIENCE,
-    memory: int | None = None,
     in_child: bool = False,
 ) -> _T:
     """Return what ``function(*arguments)`` returns when it runs as ``account``; it must be JSON (tuples become lists).
 
-    Where this process is that account already the function is called here, without a child and without limits, unless
-    ``in_child`` wants the limits all the same.
-    ``patience``: seconds after which the child is killed. ``memory``: bytes that the function may
-    take; None: no limit. What it prints is discarded.
+    Where this process is that account already the function is called here, without a child and without a time limit,
+    unless ``in_child`` wants the limit all the same.
+    ``patience``: seconds after which the child is killed. What it prints is discarded.
 
     Raises AccountError where the account cannot be taken, where the child ends before it has answered, or for an
-    exception of no known kind; InstallError, UntrustedPathError, OSError and the classes in ``errors`` (made from the
-    message) as the function raised them.
+    exception of no known kind; InstallError, UntrustedPathError and OSError as the function raised them.
     """
     if account.is_own and not in_child:
         return function(*arguments)
@@ -158,7 +152,7 @@ def run_as(
     child = os.fork()
     if child == 0:
         os.close(reading)
-        _run_in_child(account, lambda: function(*arguments), writing, memory)
+        _run_in_child(account, lambda: function(*arguments), writing)
     os.close(writing)
     try:
         answer = _read(reading, child, patience)
@@ -173,25 +167,23 @@ def run_as(
     if answer is None:
         raise AccountError(f"nothing came of it as {account.name}: {_ending(status)}")
     if "error" in answer:
-        raise _exception(answer, errors)
+        raise _exception(answer)
     result: _T = answer["result"]
     return result
 
 
-def _run_in_child(account: Account, function: Callable[[], Any], writing: int, memory: int | None) -> None:
+def _run_in_child(account: Account, function: Callable[[], Any], writing: int) -> None:
     """The child process: runs the function, writes the result as JSON to ``writing``, and never returns."""
     status = 1
     try:
         _close_standard_streams()
         os.chdir("/")
         os.umask(0o077)
-        _set_limits(memory)
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         try:
             if not account.is_own:
                 _give_up_root(account)
             text = json.dumps({"result": function()})
-        except MemoryError:
-            text = json.dumps({"error": "AccountError", "message": f"it takes more than {(memory or 0) >> 20} MiB"})
         except Exception as error:  # noqa: BLE001 -- the parent raises it again, whatever it is
             text = json.dumps(_described(error))
         rest = memoryview(text.encode() + b"\n")
@@ -209,12 +201,6 @@ def _close_standard_streams() -> None:
         os.dup2(nowhere, descriptor)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)
-
-
-def _set_limits(memory: int | None) -> None:
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    if memory is not None:
-        resource.setrlimit(resource.RLIMIT_DATA, (memory + _SPARE, memory + _SPARE))
 
 
 def _give_up_root(account: Account) -> None:
@@ -242,19 +228,18 @@ def _text(name: object) -> str | None:
     return os.fsdecode(name) if isinstance(name, (str, bytes)) else None
 
 
-def _exception(answer: dict[str, Any], errors: Sequence[type[Exception]]) -> Exception:
+def _exception(answer: dict[str, Any]) -> Exception:
     """Return the exception that the child reported: of the first class of its ancestry that is known here."""
     known: dict[str, type[Exception]] = {
-        kind.__name__: kind for kind in (*errors, UntrustedPathError, AccountError, InstallError)
+        kind.__name__: kind for kind in (UntrustedPathError, AccountError, InstallError)
     }
     message = str(answer.get("message"))
     if answer.get("errno") is not None:
         return OSError(int(answer["errno"]), str(answer.get("strerror")), answer.get("filename"))
-    names = answer["error"] if isinstance(answer["error"], list) else [answer["error"]]
-    for name in names:
+    for name in answer["error"]:
         if name in known:
             return known[name](message)
-    return AccountError(f"{names[0]}: {message}")
+    return AccountError(f"{answer['error'][0]}: {message}")
 
 
 def _read(descriptor: int, child: int, patience: float) -> dict[str, Any] | None:
