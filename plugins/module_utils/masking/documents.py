@@ -6,12 +6,25 @@ from __future__ import annotations
 
 import os
 import re
-from fnmatch import fnmatch
 
 from .names import is_harmless, is_secret
 from .spans import Spans, is_reference
 
-_USERS = re.compile(r"(?:.*[-_.])?users?(?:[-_.].*)?\.properties")
+_KINDS = tuple(
+    (kind, re.compile(pattern, re.DOTALL))
+    for kind, pattern in (
+        ("realm", r".*realm.*\.properties"),
+        ("users", r"(?:.*[-_.])?users?(?:[-_.].*)?\.properties"),
+        ("credentials", r"credentials.*"),
+        ("jmx", r".*jmx.*\.password|management\.password"),
+        ("whole", r".*\.(?:password|passwd|secret|pwd|htpasswd|token)"),
+        ("shiro", r"shiro\.ini"),
+        ("xml", r".*\.(?:xml|xsd|xslt|html|xsl|xhtml)"),
+        ("yaml", r".*\.ya?ml"),
+        ("properties", r".*\.(?:properties|conf|cfg|ini|env|cnf|toml)"),
+    )
+)
+"""The syntax of a configuration file, and the lower-case names of such files; the first that fits counts."""
 _NAMES = re.compile(r"(?:user(?:name)?|name|realm|role|group)s?$", re.IGNORECASE)
 _LOGICAL_LINE = re.compile(r"(?:[^\n\\]+|\\(?:\r?\n|.|\Z))+", re.DOTALL)
 _LINE = re.compile(r"[^\n]+")
@@ -30,25 +43,7 @@ LINES = ("properties", "credentials", "users", "realm", "jmx", "whole", "shiro",
 def kind_of(path: str) -> str:
     """Return the syntax of a configuration file by its name: properties, users, realm, xml, yaml … or ``file``."""
     name = os.path.basename(path).lower()
-    if "realm" in name and name.endswith(".properties"):
-        return "realm"
-    if _USERS.fullmatch(name):
-        return "users"
-    if name.startswith("credentials"):
-        return "credentials"
-    if fnmatch(name, "*jmx*.password") or name in ("jmxremote.password", "management.password"):
-        return "jmx"
-    if name.endswith((".password", ".passwd", ".secret", ".pwd", ".htpasswd", ".token")):
-        return "whole"
-    if name == "shiro.ini":
-        return "shiro"
-    if name.endswith((".xml", ".xsd", ".xslt", ".html", ".xsl", ".xhtml")):
-        return "xml"
-    if name.endswith((".yml", ".yaml")):
-        return "yaml"
-    if name.endswith((".properties", ".conf", ".cfg", ".ini", ".env", ".cnf", ".toml")):
-        return "properties"
-    return "file"
+    return next((kind for kind, pattern in _KINDS if pattern.fullmatch(name)), "file")
 
 
 def line_spans(kind: str, text: str) -> Spans:
