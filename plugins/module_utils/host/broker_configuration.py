@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from xml.etree import ElementTree
 
-from .probe import Login
+from .probe import Answer, Login, ask
+from .timeouts import PROBE
 from .untrusted_paths import open_directory
 from .versions import Layout
 
@@ -49,6 +50,11 @@ class Deployed:
     store: str = ""
     pure: bool = False
     persistence: dict[str, Any] = field(default_factory=dict)
+
+    def probe(self, listener: Listener, timeout: float = PROBE) -> Answer:
+        """Probe one of the broker's connectors with its account, ``timeout`` seconds an answer; return the outcome."""
+        certificate = listener.requires_client_certificate
+        return ask(listener.scheme, listener.address, self.login, timeout, requires_client_certificate=certificate)
 
 
 def read_deployed(layout: Layout, name: str | None) -> Deployed:

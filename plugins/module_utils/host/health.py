@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import time
 from typing import Any
 
@@ -108,10 +109,9 @@ def _is_intact(layout: Layout, name: str) -> bool:
 def _free(path: str) -> int | None:
     """Return the bytes that an account other than root can still write; None if the path cannot be asked."""
     try:
-        room = os.statvfs(path)
+        return shutil.disk_usage(path).free
     except OSError:
         return None
-    return room.f_bavail * room.f_frsize
 
 
 def _generation(process: Process, store: str) -> int | None:
@@ -157,8 +157,7 @@ def _look_at(store: str, root: int | None) -> dict[str, Any]:
     with directory:
         with contextlib.suppress(OSError):
             shown["marker"] = read_marker(directory)
-        room = os.fstatvfs(directory.descriptor)
-        free = room.f_bavail * room.f_frsize
+        free = shutil.disk_usage(directory.descriptor).free
         with contextlib.suppress(OSError):
             shown["in_force"] = generation_in_force(store if root is None else f"/proc/self/fd/{root}{store}")
         return {**shown, "access": _access(directory), "used": has_messages(store, root), "free": free}

@@ -126,10 +126,9 @@ def store_capacity(directory: str) -> int | None:
     while not os.path.isdir(path):
         path = os.path.dirname(path)
     try:
-        room = os.statvfs(path)
+        return shutil.disk_usage(path).free + sum(_sizes(directory))
     except OSError:
         return None
-    return room.f_bavail * room.f_frsize + sum(_sizes(directory))
 
 
 def _sizes(directory: str) -> list[int]:

@@ -101,8 +101,8 @@ def find_broker(base: str, unit: str | None = None) -> Process | None:
         else:
             outside.append((_holds_files(pid, base), process))
     if len(inside) > 1:
-        main = _main_pid(unit)
-        inside = [process for process in inside if process.pid == main] or inside
+        main = [shown.get("MainPID") for shown in unit_properties("MainPID", unit)]
+        inside = [process for process in inside if str(process.pid) in main] or inside
     if inside:
         return min(inside, key=lambda process: process.started)
     known = [(-files, process.started, process) for files, process in outside if files]
@@ -192,13 +192,18 @@ def _holds_files(pid: int, base: str) -> int:
     return 2 if is_holder else 0
 
 
-def _main_pid(unit: str) -> int | None:
-    command = ["systemctl", "show", "--property=MainPID", "--value", unit]
+def unit_properties(properties: str, *units: str) -> list[dict[str, str]]:
+    """Return the named properties of units of systemd, one dict a unit; an empty list where systemd does not answer.
+
+    ``properties``: names, separated by commas.
+    """
+    command = ["systemctl", "show", f"--property={properties}", *units]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_SLOWEST_SYSTEMCTL, check=True)
-        return int(done.stdout)
-    except (OSError, subprocess.SubprocessError, ValueError):
-        return None
+    except (OSError, subprocess.SubprocessError):
+        return []
+    texts = done.stdout.split("\n\n")
+    return [dict(line.split("=", 1) for line in text.splitlines() if "=" in line) for text in texts]
 
 
 def _stat_fields(pid: int) -> list[str]:

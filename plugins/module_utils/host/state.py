@@ -21,7 +21,7 @@ from ..protocols import supports_round_trip
 from . import broker_log, health, held_by_process, probe
 from .broker_configuration import Deployed, read_deployed
 from .judge import Evidence, judge
-from .process import find_broker, guard_of
+from .process import find_broker, guard_of, unit_properties
 from .timeouts import HUNG
 from .versions import Layout
 
@@ -83,12 +83,10 @@ def _is_hopeless(first: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
 def _look_once(layout: Layout, unit: str | None, recent: float) -> tuple[dict[str, Any], Callable[[], dict[str, Any]]]:
     """Return the broker's state now, and a function that gathers the rest of the result, which takes longer."""
     process = find_broker(layout.base, unit)
-    owed = pending_restart.read(layout)
-    is_owed = owed is not None and process is not None and not owed.is_settled_by(process)
+    owed = pending_restart.owed_by(layout, process)
     name = layout.current_name()
     # A broker that has yet to be restarted listens where its old configuration says.
-    running = owed.previous if is_owed and owed and owed.previous else name
-    deployed = _deployed(layout, running)
+    deployed = _deployed(layout, owed.previous if owed and owed.previous else name)
     phase = broker_log.read_phase(layout.data, process.since) if process else broker_log.UNKNOWN
     frozen = process is not None and process.state == "T"
     answers = _ask(deployed) if process and not frozen else {}
@@ -110,9 +108,9 @@ def _look_once(layout: Layout, unit: str | None, recent: float) -> tuple[dict[st
         "guard": guard_of(process) if process else None,
         "since": _moment(process.since) if process else None,
         "version": name,
-        "restart_required": is_owed,
-        "restart_reasons": list(owed.reasons) if owed and is_owed else [],
-        "previous": owed.previous if owed and is_owed else None,
+        "restart_required": owed is not None,
+        "restart_reasons": list(owed.reasons) if owed else [],
+        "previous": owed.previous if owed else None,
         "unit": said,
         "log": {"phase": phase.name, "message": printable(phase.message), "time": phase.time or None},
         "connectors": {key: printable(answer.detail) for key, answer in answers.items()},
@@ -122,7 +120,7 @@ def _look_once(layout: Layout, unit: str | None, recent: float) -> tuple[dict[st
         "store": shared_directory(deployed.store) if deployed.store else None,
         "persistence": deployed.persistence,
     }
-    return result, partial(health.gather_health, layout, process, owed if is_owed else None, deployed.store)
+    return result, partial(health.gather_health, layout, process, owed, deployed.store)
 
 
 def _deployed(layout: Layout, name: str | None) -> Deployed:
@@ -137,12 +135,7 @@ def _ask(deployed: Deployed) -> dict[str, probe.Answer]:
     order = sorted(deployed.listeners, key=lambda listener: not supports_round_trip(listener.scheme))
     answers: dict[str, probe.Answer] = {}
     for listener in order:
-        answers[listener.name] = probe.ask(
-            listener.scheme,
-            listener.address,
-            deployed.login,
-            requires_client_certificate=listener.requires_client_certificate,
-        )
+        answers[listener.name] = deployed.probe(listener)
         if answers[listener.name].returned is False:
             break  # a broker that hangs would take the time of every connector
     return answers
@@ -150,22 +143,14 @@ def _ask(deployed: Deployed) -> dict[str, probe.Answer]:
 
 def _unit(unit: str) -> dict[str, str] | None:
     """Return systemd's properties of the unit, or None where there is no systemd."""
-    command = ["systemctl", "show", f"--property={_PROPERTIES}", unit, _return_unit(unit)]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
-    except (OSError, subprocess.SubprocessError):
-        return None
-    own, _, job = done.stdout.partition("\n\n")
-    return {**_fields(own), "Returns": _fields(job).get("ActiveState", "")}
+    shown = unit_properties(_PROPERTIES, unit, _return_unit(unit))
+    returns = "".join(job.get("ActiveState", "") for job in shown[1:])
+    return {**shown[0], "Returns": returns} if shown else None
 
 
 def _return_unit(unit: str) -> str:
     """Return the name of the unit that starts a broker again which was stopped for its peer to take over."""
     return f"{unit.rpartition('.')[0]}-fleet-return.service"
-
-
-def _fields(text: str) -> dict[str, str]:
-    return dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
 
 
 def _printed(unit: str | None, since: float) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 
 from ..host import runtime_configuration
@@ -183,21 +184,15 @@ def put_back(where: str | Layout, version: str, check: bool = False) -> Outcome:
     directory = layout.directory(version)
     if os.path.basename(directory) != version or version.startswith(".") or read_version(directory) is None:
         raise InstallError(f"there is no version {version!r} below {layout.versions}")
-    if check:
-        return _put_back(layout, version, check=True)
-    with disk.locked(layout.versions):
-        return _put_back(layout, version, check=False)
-
-
-def _put_back(layout: Layout, version: str, check: bool) -> Outcome:
-    name = layout.current_name()
-    if name == version:
-        return _outcome(layout, version, check)
-    is_known = pending_restart.is_known_to_broker(layout, version)
-    reasons = [] if is_known else [f"version {version} was put back"]
-    if not check:
-        _switch(layout, version, name, reasons)
-    return Outcome(True, version, name, reasons=tuple(reasons))
+    with nullcontext() if check else disk.locked(layout.versions):
+        name = layout.current_name()
+        if name == version:
+            return _outcome(layout, version, check)
+        is_known = pending_restart.is_known_to_broker(layout, version)
+        reasons = [] if is_known else [f"version {version} was put back"]
+        if not check:
+            _switch(layout, version, name, reasons)
+        return Outcome(True, version, name, reasons=tuple(reasons))
 
 
 def _name(layout: Layout, tree: Mapping[str, File], owners: Owners) -> str:
@@ -239,13 +234,10 @@ def _place(layout: Layout, name: str, tree: Mapping[str, File], owners: Owners) 
 
 def _validate(layout: Layout, version: str, validate: Check) -> None:
     """Call ``validate`` with a complete version that is not in force; remove the version if it raises InstallError."""
-    directory = layout.directory(version)
     try:
-        validate(directory)
+        validate(layout.directory(version))
     except InstallError:
-        old_directory = layout.directory(f".old-{version}")
-        disk.rename(directory, old_directory)
-        disk.remove_tree(old_directory)
+        _remove_version(layout, version)
         raise
 
 
@@ -283,11 +275,16 @@ def _clean(layout: Layout) -> None:
 
 
 def _prune(layout: Layout, keep: int, version: str, previous: str | None) -> None:
-    """Remove all but the newest versions. Each is renamed first, so that no incomplete version has a version's name."""
+    """Remove all but the newest ``keep`` versions, and those that a broker needs."""
     owed = pending_restart.read(layout)
     needed = {version, previous, owed.previous if owed else None}
     for name in layout.names()[keep:]:
         if name not in needed:
-            old_directory = layout.directory(f".old-{name}")
-            disk.rename(layout.directory(name), old_directory)
-            disk.remove_tree(old_directory)
+            _remove_version(layout, name)
+
+
+def _remove_version(layout: Layout, name: str) -> None:
+    """Remove a version that is not in force, renamed first: no incomplete version may have a version's name."""
+    old_directory = layout.directory(f".old-{name}")
+    disk.rename(layout.directory(name), old_directory)
+    disk.remove_tree(old_directory)

@@ -135,7 +135,4 @@ def _is_restart_owed(layout: Layout, outcome: Outcome, check: bool) -> bool:
     process = find_broker(layout.base)
     if process is None:
         return False
-    owed = pending_restart.read(layout)
-    if check and outcome.changed:
-        return True
-    return owed is not None and not owed.is_settled_by(process)
+    return (check and outcome.changed) or pending_restart.owed_by(layout, process) is not None

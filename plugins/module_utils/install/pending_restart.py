@@ -68,6 +68,12 @@ def read(layout: Layout) -> PendingRestart | None:
     return None if owed and process and owed.is_settled_by(process) else owed
 
 
+def owed_by(layout: Layout, process: Process | None) -> PendingRestart | None:
+    """Return the pending restart of a broker's process; None if it has read the version in force, or none runs."""
+    owed = read(layout)
+    return owed if owed and not owed.is_settled_by(process) else None
+
+
 def _load(path: str) -> PendingRestart | None:
     try:
         known = json.loads(read_file(path, _LARGEST))

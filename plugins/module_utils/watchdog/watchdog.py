@@ -100,9 +100,8 @@ class Watchdog:
 
     def _configuration(self, process: Process) -> Deployed:
         """Return the configuration that the process was started with: an earlier version while a restart is pending."""
-        owed = pending_restart.read(self._layout)
-        is_owed = owed is not None and not owed.is_settled_by(process)
-        name = owed.previous if owed and is_owed and owed.previous else self._layout.current_name()
+        owed = pending_restart.owed_by(self._layout, process)
+        name = owed.previous if owed and owed.previous else self._layout.current_name()
         if self._read is None or self._read[0] != name:
             self._read = (name, read_deployed(self._layout, name))
         return self._read[1]
@@ -151,17 +150,7 @@ def _answers(listeners: Sequence[Listener], deployed: Deployed) -> dict[str, pro
     if not listeners:
         return {}
     with ThreadPoolExecutor(len(listeners)) as pool:
-        asked = {
-            one.name: pool.submit(
-                probe.ask,
-                one.scheme,
-                one.address,
-                deployed.login,
-                PROBE,
-                requires_client_certificate=one.requires_client_certificate,
-            )
-            for one in listeners
-        }
+        asked = {one.name: pool.submit(deployed.probe, one, PROBE) for one in listeners}
     found = {name: answer.result() for name, answer in asked.items()}
     notify("WATCHDOG=1")
     return found
