@@ -72,7 +72,7 @@ from ansible_collections.activemq.fleet.plugins.module_utils.host import fault_i
 from ansible_collections.activemq.fleet.plugins.module_utils.run_module import run_module
 
 
-def act(parameters: dict[str, Any], _check: bool) -> dict[str, Any]:
+def apply_fault_action(parameters: dict[str, Any], _check: bool) -> dict[str, Any]:
     """Do what ``act`` says with the broker, a fault or what ends one; return the module's result."""
     base, unit, what = (parameters[name] for name in ("base", "unit", "act"))
     result: dict[str, Any] = {"changed": what in ("kill", "pause", "stop")}
@@ -95,7 +95,7 @@ def main() -> None:
         "again": {"type": "int", "default": 300},
         "wait": {"type": "int", "default": 120},
     }
-    run_module(spec, act, supports_check_mode=False)
+    run_module(spec, apply_fault_action, supports_check_mode=False)
 
 
 if __name__ == "__main__":

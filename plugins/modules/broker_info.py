@@ -213,7 +213,7 @@ from ansible_collections.activemq.fleet.plugins.module_utils.host.state import g
 from ansible_collections.activemq.fleet.plugins.module_utils.run_module import run_module
 
 
-def act(parameters: dict[str, Any], _check: bool) -> dict[str, Any]:
+def gather_or_require_state(parameters: dict[str, Any], _check: bool) -> dict[str, Any]:
     """Return the broker's state; with ``required`` a failure where that is not what the parameters ask for."""
     states = parameters["states"]
     wanted = tuple(states) if parameters["wait"] else ()
@@ -236,7 +236,7 @@ def main() -> None:
         "replaces": {"type": "int"},
         "release": {"type": "str"},
     }
-    run_module(spec, act)
+    run_module(spec, gather_or_require_state)
 
 
 if __name__ == "__main__":

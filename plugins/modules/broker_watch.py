@@ -95,7 +95,7 @@ from ansible_collections.activemq.fleet.plugins.module_utils.host.round_trips im
 from ansible_collections.activemq.fleet.plugins.module_utils.run_module import run_module
 
 
-def act(parameters: dict[str, Any], check: bool) -> dict[str, Any]:
+def watch_pair(parameters: dict[str, Any], check: bool) -> dict[str, Any]:
     """Watch the addresses, in check mode without the file ``flag``; return the module's result."""
     result: dict[str, Any] = watch_addresses(**{**parameters, "flag": None if check else parameters["flag"]})
     return result
@@ -110,7 +110,7 @@ def main() -> None:
         "timeout": {"type": "float", "default": 2.0},
         "flag": {"type": "path"},
     }
-    run_module(spec, act)
+    run_module(spec, watch_pair)
 
 
 if __name__ == "__main__":

@@ -59,7 +59,7 @@ from ansible_collections.activemq.fleet.plugins.module_utils.fence.program impor
 from ansible_collections.activemq.fleet.plugins.module_utils.run_module import run_module
 
 
-def act(parameters: dict[str, Any], check: bool) -> dict[str, Any]:
+def install_or_remove_guard(parameters: dict[str, Any], check: bool) -> dict[str, Any]:
     """Install or remove the guard's program; return the module's result."""
     path = os.path.join(parameters["directory"], f"{parameters['instance']}-guard")
     is_wanted = parameters["state"] == "present"
@@ -73,7 +73,7 @@ def main() -> None:
         "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
         "directory": {"type": "path", "default": "/usr/local/sbin"},
     }
-    run_module(spec, act, "the guard of {instance}: {error}")
+    run_module(spec, install_or_remove_guard, "the guard of {instance}: {error}")
 
 
 if __name__ == "__main__":

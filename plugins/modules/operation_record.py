@@ -75,7 +75,7 @@ from ansible_collections.activemq.fleet.plugins.module_utils.install.configurati
 from ansible_collections.activemq.fleet.plugins.module_utils.run_module import run_module
 
 
-def act(parameters: dict[str, Any], check: bool) -> dict[str, Any]:
+def record_operation(parameters: dict[str, Any], check: bool) -> dict[str, Any]:
     """Append the record; return the module's result, never as a change: the record is of a change, and none itself."""
     if check:
         return {"recorded": False}
@@ -95,7 +95,7 @@ def main() -> None:
         "by": {"type": "str", "required": True},
         "directory": {"type": "path", "default": DIRECTORY},
     }
-    run_module(spec, act)
+    run_module(spec, record_operation)
 
 
 if __name__ == "__main__":

@@ -64,7 +64,7 @@ from ansible_collections.activemq.fleet.plugins.module_utils.host.queue_demand i
 from ansible_collections.activemq.fleet.plugins.module_utils.run_module import run_module
 
 
-def act(parameters: dict[str, Any], check: bool) -> dict[str, Any]:
+def subscribe_for_a_while(parameters: dict[str, Any], check: bool) -> dict[str, Any]:
     """Subscribe to the queues for a while; return the module's result."""
     if check:
         return {"queues": sorted(parameters["queues"]), "seconds": 0}
@@ -78,7 +78,7 @@ def main() -> None:
         "queues": {"type": "list", "elements": "str", "required": True},
         "seconds": {"type": "float", "default": 20},
     }
-    run_module(spec, act)
+    run_module(spec, subscribe_for_a_while)
 
 
 if __name__ == "__main__":

@@ -83,7 +83,7 @@ STATES: dict[str, tuple[Callable[..., dict[str, Any]], tuple[str, ...]]] = {
 """By state the function that reaches it, and the parameters that the function takes."""
 
 
-def act(parameters: dict[str, Any], _check: bool) -> dict[str, Any]:
+def bring_into_state(parameters: dict[str, Any], _check: bool) -> dict[str, Any]:
     """Bring the release's directory into the state; return the module's result. Raises InstallError."""
     function, names = STATES[parameters["state"]]
     try:
@@ -101,7 +101,7 @@ def main() -> None:
         "unit": {"type": "str"},
     }
     needs_unit = [("state", state, ["unit"]) for state, (_, names) in STATES.items() if "unit" in names]
-    run_module(spec, act, supports_check_mode=False, required_if=needs_unit)
+    run_module(spec, bring_into_state, supports_check_mode=False, required_if=needs_unit)
 
 
 if __name__ == "__main__":

@@ -124,7 +124,7 @@ from ansible_collections.activemq.fleet.plugins.module_utils.kahadb import store
 from ansible_collections.activemq.fleet.plugins.module_utils.run_module import run_module
 
 
-def act(wanted: dict[str, Any], check: bool) -> dict[str, Any]:
+def do_copy_step(wanted: dict[str, Any], check: bool) -> dict[str, Any]:
     """Do one step of copying a store; return the module's result. Raises InstallError, OSError."""
     state, directory, files, user = (wanted[name] for name in ("state", "directory", "files", "user"))
     if state in ("fetched", "placed"):
@@ -163,7 +163,7 @@ def main() -> None:
         # Messages: they are to appear in no log.
         "data": {"type": "str", "no_log": True},
     }
-    run_module(spec, act, required_if=[("state", "read", ["name"]), ("state", "written", ["name", "data"])])
+    run_module(spec, do_copy_step, required_if=[("state", "read", ["name"]), ("state", "written", ["name", "data"])])
 
 
 if __name__ == "__main__":

@@ -176,12 +176,6 @@ def _look_into(directory: str, read: bool) -> dict[str, Any]:
     }
 
 
-def act(parameters: dict[str, Any], _check: bool) -> dict[str, Any]:
-    """Return ``gather_store_evidence`` of the module's parameters."""
-    names = ("base", "directory", "contents", "user")
-    return gather_store_evidence(*(parameters[name] for name in names))
-
-
 def main() -> None:
     spec = {
         "base": {"type": "path", "required": True},
@@ -189,7 +183,11 @@ def main() -> None:
         "contents": {"type": "bool", "default": True},
         "user": {"type": "str"},
     }
-    run_module(spec, act, "the store {directory} cannot be read: {error}")
+    run_module(
+        spec,
+        lambda given, _check: gather_store_evidence(*(given[name] for name in spec)),
+        "the store {directory} cannot be read: {error}",
+    )
 
 
 if __name__ == "__main__":

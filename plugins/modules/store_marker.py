@@ -88,7 +88,7 @@ from ansible_collections.activemq.fleet.plugins.module_utils.kahadb import store
 from ansible_collections.activemq.fleet.plugins.module_utils.run_module import run_module
 
 
-def act(parameters: dict[str, Any], check: bool) -> dict[str, Any]:
+def check_or_change_marker(parameters: dict[str, Any], check: bool) -> dict[str, Any]:
     """Do what ``state`` says (look, claimed, confirmed, withdrawn) with a store's marker; return the module's result.
 
     Raises InstallError, OSError.
@@ -119,7 +119,7 @@ def main() -> None:
         "user": {"type": "str"},
     }
     needs_word = [("state", state, ["word"]) for state in ("claimed", "confirmed", "withdrawn")]
-    run_module(spec, act, "the store of {pair}: {error}", required_if=needs_word)
+    run_module(spec, check_or_change_marker, "the store of {pair}: {error}", required_if=needs_word)
 
 
 if __name__ == "__main__":

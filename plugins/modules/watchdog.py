@@ -70,7 +70,7 @@ from ansible_collections.activemq.fleet.plugins.module_utils.watchdog.installati
 from ansible_collections.activemq.fleet.plugins.module_utils.watchdog.program import program
 
 
-def act(parameters: dict[str, Any], check: bool) -> dict[str, Any]:
+def install_or_remove_watchdog(parameters: dict[str, Any], check: bool) -> dict[str, Any]:
     """Install or remove the watchdog; return the module's result."""
     paths = WatchdogPaths(parameters["instance"], parameters["directory"], parameters["units"], check)
     is_wanted = parameters["state"] == "present"
@@ -87,7 +87,7 @@ def main() -> None:
         "units": {"type": "path", "default": "/etc/systemd/system"},
     }
     failure = "the watchdog of {instance}: {error}"
-    run_module(spec, act, failure, required_if=[("state", "present", ["unit"])])
+    run_module(spec, install_or_remove_watchdog, failure, required_if=[("state", "present", ["unit"])])
 
 
 if __name__ == "__main__":
