@@ -6,7 +6,7 @@ Every function is safe to call from several processes at once; a file or directo
 
 from __future__ import annotations
 
-from activemq_fleet.artifacts._brokers import RememberedRefusalError, distribution_for, jars_for
+from activemq_fleet.artifacts._brokers import RememberedRefusalError, distribution_for, jars_for, postgresql_driver
 from activemq_fleet.artifacts._cache import CACHE_VARIABLE, Progress, cache_directory
 from activemq_fleet.artifacts._java import java, java_feature
 from activemq_fleet.artifacts._schemas import cached_schemas, fetch_schema, load_schema, schema_for
@@ -23,5 +23,6 @@ __all__ = [
     "java",
     "java_feature",
     "load_schema",
+    "postgresql_driver",
     "schema_for",
 ]

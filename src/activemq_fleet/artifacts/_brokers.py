@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import shutil
 import tarfile
 import time
@@ -14,6 +15,7 @@ from activemq_fleet.artifacts._cache import Progress, cache_directory, land, log
 from activemq_fleet.errors import ArtifactError
 from activemq_fleet.releases import Release
 
+_POSTGRESQL_DRIVER = "org.postgresql:postgresql:42.7.7"
 _DAY = 86400
 """Seconds for which a distribution that did not come is not asked for again: Maven takes half a minute to say no."""
 
@@ -25,17 +27,21 @@ class RememberedRefusalError(ArtifactError):
 def jars_for(release: Release, *, progress: Progress = log_progress) -> Path:
     """Return the directory of the jars that start a release with ``org.apache.activemq.console.Main``.
 
-    The jars have OpenWire, STOMP, MQTT, mostly AMQP (``release.jar_schemes``), KahaDB, JDBC stores and a logging back
-    end; no web console. 9 to 32 MB. Raises ArtifactError when Maven does not have all of them.
+    The jars have OpenWire, STOMP, MQTT, mostly AMQP (``release.jar_schemes``), KahaDB, JDBC stores with a connection
+    pool, and a logging back end; no web console and no JDBC driver. 9 to 32 MB. Raises ArtifactError when Maven does
+    not have all of them.
     """
+    listed = files(__package__).joinpath("broker-pom.xml")
 
     def make(part: Path) -> None:
         progress(f"fetching the jars of ActiveMQ {release} …")
-        with as_file(files(__package__).joinpath("broker-pom.xml")) as pom:
+        with as_file(listed) as pom:
             _maven.copy_dependencies(pom, release.jar_properties, release.jar_profiles, part)
 
+    # A set that an older list made lacks jars, and may be in use: another list, another directory.
+    version = hashlib.sha256(listed.read_bytes()).hexdigest()[:8]
     try:
-        return land(f"jars/{release}", make, progress=progress)
+        return land(f"jars/{release}-{version}", make, progress=progress)
     except ArtifactError as error:
         raise ArtifactError(f"the jars of {release} cannot be had: {error}") from None
 
@@ -71,6 +77,20 @@ def distribution_for(release: Release, *, progress: Progress = log_progress) -> 
         with contextlib.suppress(OSError):  # without a cache to write to it is asked for each time
             refusal.write_text(message, encoding="utf-8")
         raise ArtifactError(message) from None
+
+
+def postgresql_driver(*, progress: Progress = log_progress) -> Path:
+    """Return the path of the jar with PostgreSQL's JDBC driver, class ``org.postgresql.Driver``; 1 MB, for Java 8 on.
+
+    Raises ArtifactError when Maven does not have it.
+    """
+
+    def make(part: Path) -> None:
+        progress("fetching the JDBC driver of PostgreSQL …")
+        _maven.copy(_POSTGRESQL_DRIVER, part)
+
+    directory = land(f"drivers/{_POSTGRESQL_DRIVER.replace(':', '-')}", make, progress=progress)
+    return next(directory.glob("*.jar"))
 
 
 def _raise_refusal_of_today(refusal: Path) -> None:

@@ -113,9 +113,8 @@ def _download(artifact: str, release: Release, progress: Progress) -> bytes:
 
 def _jars_at_hand(release: Release) -> Iterator[Path]:
     for kind in ("distributions", "jars"):
-        directory = cache_directory() / kind / release.text
         for artifact in (release.schema_jar, "activemq-all"):
-            yield from directory.glob(f"**/{artifact}-{release}.jar")
+            yield from (cache_directory() / kind).glob(f"{release}*/**/{artifact}-{release}.jar")
 
 
 def _xsd_in(source: Path, release: Release) -> bytes:

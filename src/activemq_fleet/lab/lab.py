@@ -21,6 +21,7 @@ from activemq_fleet.host.judge import BrokerState
 from activemq_fleet.host.timeouts import LAB_READY
 from activemq_fleet.inventory import InventoryData, read_inventory
 from activemq_fleet.lab import loopback_overlay, processes
+from activemq_fleet.lab.database import Database
 from activemq_fleet.lab.hosts import BrokerSnapshot, Hosts
 from activemq_fleet.lab.install import install
 from activemq_fleet.lab.layout import Layout, layout_for, resolve_sources, write_file
@@ -126,6 +127,12 @@ class Lab:
             raise LabError(f"there is no lab in {self._layout.directory}: start one with lab up")
         return Hosts(self._layout, state)
 
+    @cached_property
+    def database(self) -> Database | None:
+        """The database server of the lab's shared-jdbc pairs; None where the fleet has none."""
+        uses_one = any(broker.profile.has_database_lease for broker in self.fleet.brokers)
+        return Database(self._layout, self._hosts.lab) if uses_one else None
+
     # -- the whole of it ----------------------------------------------------------------------
 
     def prepare(self) -> tuple[Substitution, ...]:
@@ -150,6 +157,8 @@ class Lab:
             if fresh:
                 self._end_all()
                 hosts.wipe(hosts.fleet.brokers)
+                if self.database:
+                    self.database.remove()
             versions = {
                 broker.host: install(broker, hosts.lab.software[broker.release.text]) for broker in hosts.fleet.brokers
             }
@@ -196,6 +205,7 @@ class Lab:
                 raise LabError(f"another lab has taken the addresses 127.{hosts.lab.block}.*: run lab up")
             check_start(hosts, broker)
             hosts.check_ports(broker)
+            self._start_database()
             with self.record_operation("lab start", host):
                 if wait:
                     Startup(hosts, timeout, self._progress).start(broker)
@@ -373,6 +383,7 @@ class Lab:
             if not hosts.is_alive(broker):
                 hosts.check_ports(broker)
         try:
+            self._start_database()
             Startup(hosts, timeout, self._progress).run(list(hosts.fleet.pairs.values()))
             links = Links(hosts)
             if missing := links.wait_until_up(self._observe_all, timeout):
@@ -380,6 +391,11 @@ class Lab:
         except BaseException:
             self._down()
             raise
+
+    def _start_database(self) -> None:
+        if self.database:
+            pairs = self.fleet.pairs.values()
+            self.database.start(pair.name for pair in pairs if pair.brokers[0].profile.has_database_lease)
 
     def _remove_fence(self, pair: Pair) -> None:
         """Make generations the store itself again, for a pair that has no guards any more and does not run."""
@@ -404,7 +420,7 @@ class Lab:
         return substitutions
 
     def _forget(self) -> None:
-        for name in ("_hosts", "client_fleet"):
+        for name in ("_hosts", "client_fleet", "database"):
             self.__dict__.pop(name, None)
 
     def _write_clients(self) -> None:
@@ -433,6 +449,8 @@ class Lab:
         self._end(broker for broker in hosts.fleet.brokers if broker.host in outdated)
         living = [process for broker in hosts.fleet.brokers if (process := hosts.process(broker))]
         mine = {process.pid for leader in living for process in (leader, processes.broker_behind(leader)) if process}
+        if self.database and (server := self.database.process()):
+            mine.add(server.pid)
         processes.end([p for p in processes.lab_processes(self._layout) if p.pid not in mine], grace=_DOWN_GRACE)
 
     def _end(self, brokers: Iterable[Broker]) -> int:
@@ -445,6 +463,8 @@ class Lab:
         brokers = self._hosts.fleet.brokers if load(self._layout) else ()
         with self._record_operation("lab down", [broker.host for broker in brokers]):
             count = self._end(brokers)
+            if brokers and self.database:
+                self.database.stop()
         # What is left was started by a command that was killed before it could write it down.
         strays = processes.lab_processes(self._layout)
         processes.end(strays, grace=0)

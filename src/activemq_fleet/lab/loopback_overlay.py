@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab.layout import Layout
-from activemq_fleet.settings.broker import PREFIX
+from activemq_fleet.settings.broker import PREFIX, JdbcSettings
 from activemq_fleet.settings.encrypted import EncryptedValue
 from activemq_fleet.topology import Agent, Broker, Fleet
 
@@ -48,6 +48,9 @@ _OWN_PROPERTIES = re.compile(r"-D(?!com\.sun\.management\.|java\.io\.tmpdir=|jdk
 _FIRST_MULTICAST_PORT = 20000
 _BLOCKS = 256
 _ROWS, _NODES_A_ROW = 250, 240
+
+DATABASE_PORT, DATABASE_USER = 15432, "activemq"
+"""Where the lab's database listens, beside one on the port of its kind, and the account of the brokers."""
 
 LAB_USER = "fleet-lab"
 """Who looks whether a broker is ready, where ACLs would keep others out."""
@@ -105,7 +108,6 @@ def overlay(
 ) -> dict[str, dict[str, Any]]:
     """Return the variables that a lab sets in place of the inventory's, by host of each broker and agent.
 
-    Raises LabError for settings that a lab cannot run, such as a database lease.
     """
     ports = _multicast_ports(fleet, state.block)
     found = {broker.host: _broker(broker, hosts[broker.host], layout, state, ports, heap) for broker in fleet.brokers}
@@ -180,11 +182,6 @@ def _broker(
 ) -> dict[str, Any]:
     settings, address = broker.settings, state.addresses[broker.host]
     instance = layout.base(broker.host) / settings.instance
-    if broker.profile.has_database_lease:
-        raise LabError(
-            f"{broker.host}: activemq_ha is {settings.ha}, and a lab has no database: "
-            "try the fleet with -e activemq_ha=shared-file"
-        )
     software = state.software[broker.release.text]
     own: dict[str, Any] = {
         "activemq_bind": address,
@@ -207,6 +204,8 @@ def _broker(
     }
     if _is_literal(broker.address):
         own["activemq_address"] = address
+    if settings.jdbc and broker.profile.has_database_lease:
+        own["activemq_jdbc"] = _jdbc(broker, settings.jdbc, state)
     if settings.console and not software.whole:
         own["activemq_console"] = False
     if settings.runtime_configuration and not software.whole:
@@ -226,6 +225,21 @@ def _broker(
     # An account's ids belong to the hosts; here everything is the user's own.
     own |= {name: None for name in ("activemq_uid", "activemq_gid") if variables.get(name) is not None}
     return own
+
+
+def _jdbc(broker: Broker, jdbc: JdbcSettings, state: LabState) -> dict[str, Any]:
+    """A database of the pair's own on the lab's server, with the options of PostgreSQL's driver that the URL has."""
+    _, _, options = jdbc.url.partition("?")
+    kept = "&".join(option for option in options.split("&") if not option.startswith("ssl"))
+    same = jdbc.url.startswith("jdbc:postgresql:") and kept
+    where = f"jdbc:postgresql://{database_address(state.block)}:{DATABASE_PORT}/{broker.pair}"
+    return {
+        "url": f"{where}?{kept}" if same else where,
+        "driver": "org.postgresql.Driver",
+        "jar": state.jdbc_driver,
+        "username": DATABASE_USER,
+        "password": database_password(state.seed),
+    }
 
 
 def _agent(agent: Agent, layout: Layout) -> dict[str, Any]:
@@ -256,6 +270,16 @@ def _lab_user(variables: Mapping[str, Any], seed: str) -> dict[str, Any]:
         "activemq_users": [*(variables.get("activemq_users") or []), user],
         "activemq_acl": [*variables["activemq_acl"], *entries],
     }
+
+
+def database_address(block: int) -> str:
+    """Return the loopback address of the database of a lab, beside those of its brokers."""
+    return f"127.{block}.0.1"
+
+
+def database_password(seed: str) -> str:
+    """Return the password of the accounts of the lab's database."""
+    return derive_secret(seed, "database")
 
 
 def derive_secret(seed: str, *place: str) -> str:

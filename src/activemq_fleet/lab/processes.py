@@ -159,7 +159,9 @@ def lab_processes(layout: Layout) -> list[psutil.Process]:
 def _is_ours(layout: Layout, process: psutil.Process) -> bool:
     try:
         is_own = set(process.uids()) == {os.getuid()}  # anybody may bear the mark
-        return is_own and process.status() != psutil.STATUS_ZOMBIE and f"{MARK}{layout.directory}" in process.cmdline()
+        # A JVM bears it as a property; the database server as a setting of the same name.
+        marks = {f"{MARK}{layout.directory}", f"{MARK.removeprefix('-D')}{layout.directory}"}
+        return is_own and process.status() != psutil.STATUS_ZOMBIE and not marks.isdisjoint(process.cmdline())
     except psutil.Error:
         return False
 

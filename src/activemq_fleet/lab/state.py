@@ -34,7 +34,7 @@ class LabState:
 
     ``block`` is the number of its block of addresses, ``seed`` the text that its own secrets are derived from, ``java``
     the path of java. ``addresses`` are by host, ``software`` by release. ``hosts`` are the variables of each host with
-    the overlay on top. ``sources`` are the inventories that the lab was made from, empty where that is unknown.
+    the overlay on top. ``jdbc_driver`` is the path of PostgreSQL's driver, empty without a shared-jdbc pair; ``sources`` are the inventories that the lab was made from, empty where that is unknown.
     """
 
     block: int
@@ -45,6 +45,7 @@ class LabState:
     groups: dict[str, list[str]]
     hosts: dict[str, dict[str, Any]] = field(repr=False)
     sources: list[str] = field(default_factory=list)
+    jdbc_driver: str = ""
 
     def fleet(self) -> Fleet:
         """Return the fleet as its brokers see it, with host names, which only their JVMs resolve, and not addresses."""
@@ -99,7 +100,10 @@ def prepare(
     block = claims.reserve(layout.directory, before.block if before else None)
     seed = before.seed if before else secrets.token_hex(16)
     addresses = over.assign_addresses(fleet, block, before.addresses if before else None)
-    state = LabState(block, seed, str(executable), addresses, software, dict(data.groups), {}, list(sources))
+    driver = ""
+    if any(broker.profile.has_database_lease for broker in fleet.brokers):
+        driver = str(artifacts.postgresql_driver(progress=progress))
+    state = LabState(block, seed, str(executable), addresses, software, dict(data.groups), {}, list(sources), driver)
     own = over.overlay(fleet, data.hosts, layout, state, heap)
     state = replace(state, hosts=over.apply_overlay(data.hosts, own))
     _write(layout, state, own)

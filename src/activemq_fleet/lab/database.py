@@ -1,0 +1,177 @@
+"""The PostgreSQL server of a lab, which holds the stores of its shared-jdbc pairs: one database a pair."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+
+from activemq_fleet.errors import LabError
+from activemq_fleet.lab import processes
+from activemq_fleet.lab.layout import Layout, write_file
+from activemq_fleet.lab.loopback_overlay import DATABASE_PORT, DATABASE_USER, MARK, database_address, database_password
+from activemq_fleet.lab.polling import poll
+from activemq_fleet.lab.readiness import is_port_taken
+from activemq_fleet.lab.state import LabState
+
+_NAME = "database"  # of its process among those of the hosts, whose names have no file of this one
+_OWNER = "postgres"
+_READY = 60.0
+_STOP = 30.0
+_WHERE = "/usr/lib/postgresql"  # Debian's, a directory for each major version
+_INSTALL = "install PostgreSQL's server (Debian: apt-get install postgresql), or set activemq_ha: shared-file"
+
+
+class Database:
+    """The database server of one lab. Its files, below ``database`` in the lab's directory, outlive a ``lab down``.
+
+    Every method raises LabError, in one line, for what cannot be done.
+    """
+
+    def __init__(self, layout: Layout, state: LabState) -> None:
+        self._layout = layout
+        self._directory = layout.directory / "database"
+        self._data = self._directory / "data"
+        self._address = database_address(state.block)
+        self._password = database_password(state.seed)
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """The address and port on which it listens."""
+        return self._address, DATABASE_PORT
+
+    def start(self, databases: Iterable[str] = ()) -> None:
+        """Start the server unless it runs, make what is missing of ``databases``, and return when it answers."""
+        if self.process() is None:
+            if is_port_taken(self.address):
+                raise LabError(f"port {DATABASE_PORT} on {self._address} is taken by another program: stop that")
+            if not (self._data / "PG_VERSION").exists():
+                self._make()
+            self._launch()
+        if not poll(self.answers, _READY):
+            raise LabError(f"the lab's database does not answer after {_READY:g} s: {self._last_line()}")
+        for name in databases:
+            self._make_database(name)
+
+    def stop(self) -> None:
+        """Stop the server in order, cutting off the brokers that use it; nothing happens if it does not run."""
+        if process := self.process():
+            processes.send_signal(process, signal.SIGINT)
+            with suppress(psutil.TimeoutExpired):
+                process.wait(_STOP)
+            processes.end([process], grace=0)
+
+    def kill(self) -> None:
+        """Kill the server and its sessions at once, as a power cut would end them; it recovers at its next start."""
+        if process := self.process():
+            children = process.children(recursive=True)
+            processes.end([process, *children], grace=0)
+
+    def remove(self) -> None:
+        """Delete the files of the server, which must not run, and with them all databases."""
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+    def process(self) -> psutil.Process | None:
+        """Return the server's process; None while it does not run."""
+        run = processes.last_run(self._layout, _NAME)
+        return processes.find_process(self._layout, run) if run else None
+
+    def answers(self) -> bool:
+        """Return whether the server takes connections."""
+        return self._psql("SELECT 1", check=False).returncode == 0
+
+    def query(self, sql: str, database: str = _OWNER) -> str:
+        """Run SQL as the server's administrator and return what it prints, columns separated by ``|``."""
+        return self._psql(sql, database).stdout.strip()
+
+    def _make(self) -> None:
+        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        shutil.rmtree(self._data, ignore_errors=True)
+        secret = self._directory / "password"
+        write_file(secret, self._password)
+        try:
+            options = ["--auth=scram-sha-256", f"--pwfile={secret}", f"--username={_OWNER}", "--encoding=UTF8"]
+            done = self._run([*_own_account(), _program("initdb"), *options, "--locale=C", "--pgdata", str(self._data)])
+        finally:
+            secret.unlink()
+        if done.returncode:
+            shutil.rmtree(self._data, ignore_errors=True)
+            raise LabError(f"the lab's database cannot be made: {_last(done.stderr)}")
+
+    def _launch(self) -> None:
+        settings = {
+            "listen_addresses": self._address,
+            "port": str(DATABASE_PORT),
+            "unix_socket_directories": "",
+            MARK.removeprefix("-D").rstrip("="): str(self._layout.directory),
+        }
+        options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
+        command = [*_own_account(), _program("postgres"), "-D", str(self._data), *options]
+        processes.launch(self._layout, _NAME, command, {}, self._directory, "")
+
+    def _make_database(self, name: str) -> None:
+        # psql quotes its variables; the names are those of pairs, and the password is on no command line.
+        self._psql(
+            "\\getenv password DATABASE_PASSWORD\n"
+            "SELECT format('CREATE ROLE %I LOGIN PASSWORD %L', :'user', :'password')"
+            " WHERE NOT EXISTS (SELECT FROM pg_roles WHERE rolname = :'user') \\gexec\n"
+            "SELECT format('CREATE DATABASE %I OWNER %I', :'name', :'user')"
+            " WHERE NOT EXISTS (SELECT FROM pg_database WHERE datname = :'name') \\gexec\n",
+            variables={"user": DATABASE_USER, "name": name},
+        )
+
+    def _psql(
+        self, sql: str, database: str = _OWNER, *, variables: Mapping[str, str] | None = None, check: bool = True
+    ) -> subprocess.CompletedProcess[str]:
+        given = [word for name, value in (variables or {}).items() for word in ("-v", f"{name}={value}")]
+        where = ["-h", self._address, "-p", str(DATABASE_PORT), "-U", _OWNER, "-d", database]
+        done = self._run(
+            [_program("psql"), "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", *given, *where],
+            sql,
+            {"PGPASSWORD": self._password, "DATABASE_PASSWORD": self._password, "PGCONNECT_TIMEOUT": "5"},
+        )
+        if check and done.returncode:
+            raise LabError(f"the lab's database refuses: {_last(done.stderr)}")
+        return done
+
+    def _run(
+        self, command: Sequence[str], text: str = "", variables: Mapping[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        environment = {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", **(variables or {})}
+        return subprocess.run(command, input=text, capture_output=True, text=True, env=environment, check=False)
+
+    def _last_line(self) -> str:
+        with suppress(OSError):
+            return _last((self._directory / "console.log").read_text(errors="replace"))
+        return "it wrote nothing"
+
+
+def _last(text: str) -> str:
+    lines = [line for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else "it wrote nothing"
+
+
+def _own_account() -> Iterator[str]:
+    """Yield what stands before a command that refuses to run as root: it sees another account, the files stay root's."""
+    if os.geteuid() == 0:
+        yield from ("unshare", "--user")
+
+
+def _program(name: str) -> str:
+    """Return the path of a program of PostgreSQL: of the newest version that Debian keeps apart, else of $PATH."""
+
+    def version(path: Path) -> int:
+        return int(re.sub(r"\D", "", path.parts[-3]) or 0)
+
+    found = sorted(Path(_WHERE).glob(f"*/bin/{name}"), key=version)
+    program = str(found[-1]) if found else shutil.which(name)
+    if program is None:
+        raise LabError(f"a shared-jdbc pair needs a database, and {name} was not found: {_INSTALL}")
+    return program
