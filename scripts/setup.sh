@@ -5,6 +5,7 @@
 #     scripts/setup.sh --browser   and a Chromium that looks at pictures; without one they are not looked at
 #     scripts/setup.sh --tracer    and strace, which shows when an event is on the disk
 #     scripts/setup.sh --balancer  and HAProxy, to balance real brokers; without it that is not tested
+#     scripts/setup.sh --database  and PostgreSQL, for pairs that share a database; without it they are not tested
 # What is missing is installed where that is possible (root on Debian or Ubuntu); otherwise one
 # line says what to install.
 set -eu
@@ -136,6 +137,21 @@ ensure_balancer() {
     fi
 }
 
+# Only the tests of shared-jdbc pairs need its programs, and say so when they are not there. Debian would start a server.
+ensure_database() {
+    [ -n "$(find /usr/lib/postgresql -name initdb 2>/dev/null)" ] && return
+    command -v initdb >/dev/null && return
+    if ! can_install; then
+        note "no PostgreSQL: shared-jdbc pairs are not tested; for that install: postgresql"
+        return
+    fi
+    mkdir -p /etc/postgresql-common
+    [ -e /etc/postgresql-common/createcluster.conf ] ||
+        echo "create_main_cluster = false" >/etc/postgresql-common/createcluster.conf
+    tried "postgresql, from the distribution" apt_install postgresql ||
+        note "no PostgreSQL: shared-jdbc pairs are not tested (why: build/setup.log)"
+}
+
 # Two runs in one checkout take turns here.
 mkdir -p build
 log=build/setup.log
@@ -152,6 +168,7 @@ for wanted; do
         --browser) ensure_browser ;;
         --tracer) ensure_tracer ;;
         --balancer) ensure_balancer ;;
-        *) fail "$wanted is not known: --java, --browser, --tracer, --balancer" ;;
+        --database) ensure_database ;;
+        *) fail "$wanted is not known: --java, --browser, --tracer, --balancer, --database" ;;
     esac
 done

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from activemq_fleet.errors import LabError
 from activemq_fleet.lab.loopback_overlay import (
     LAB_USER,
     apply_overlay,
@@ -150,10 +149,23 @@ def test_without_acls_no_user_is_added() -> None:
     assert "activemq_users" not in overlaid(variables())[A]
 
 
-def test_a_fleet_on_a_database_is_refused_with_a_way_out() -> None:
-    jdbc = {"url": "jdbc:postgresql://db/x", "driver": "org.postgresql.Driver", "username": "u", "password": "p4ssw0rt"}
-    with pytest.raises(LabError, match="activemq_ha=shared-file"):
-        overlaid(variables(ha="shared-jdbc", jdbc=jdbc))
+@pytest.mark.parametrize(
+    ("url", "options"),
+    [
+        ("jdbc:postgresql://db/x?socketTimeout=30&sslmode=verify-full&ssl=true", "?socketTimeout=30"),
+        ("jdbc:oracle:thin:@db:1521/x", ""),
+    ],
+)
+def test_a_database_of_the_labs_takes_the_place_of_the_fleets(url: str, options: str) -> None:
+    jdbc = {"url": url, "driver": "org.postgresql.Driver", "username": "u", "password": "p4ssw0rt"}
+    hosts = variables(ha="shared-jdbc", jdbc=jdbc)
+    own = overlaid(hosts)
+
+    assert own[A]["activemq_jdbc"] == own[B]["activemq_jdbc"]
+    assert own[A]["activemq_jdbc"]["url"] == f"jdbc:postgresql://127.77.0.1:15432/orders-mq01{options}"
+    assert "p4ssw0rt" not in str(own)
+    [shown, _] = [one for one in list_substitutions(hosts, own) if one.variable == "activemq_jdbc"]
+    assert "password: ********" in shown.after
 
 
 def test_agents_get_directories_of_the_labs() -> None:

@@ -120,8 +120,33 @@ def test_a_lease_is_longer_than_twice_its_keep_alive_and_held_by_the_host() -> N
     assert one(root, "//c:lease-database-locker") == {
         "lockAcquireSleepInterval": "10000",
         "leaseHolderId": "o-mq1-b",
+        "maxAllowableDiffFromDBTime": "1000",
     }
     assert root.find(".//c:leaseLockerIOExceptionHandler", CORE) is not None
+
+
+@pytest.mark.parametrize(("release", "corrected"), [("5.8.0", False), ("5.9.0", True)])
+def test_a_clock_is_corrected_by_the_databases_where_the_release_does_it_the_right_way(
+    release: str, corrected: bool
+) -> None:
+    root = parsed("o-mq1-b", "o-mq1", release=release, ha="shared-jdbc", jdbc=JDBC)
+
+    assert ("maxAllowableDiffFromDBTime" in one(root, "//c:lease-database-locker")) == corrected
+
+
+@pytest.mark.parametrize(
+    ("url", "element"),
+    [
+        ("jdbc:postgresql://db/x", "postgresql-jdbc-adapter"),
+        ("jdbc:mariadb://db/x", "mysql-jdbc-adapter"),
+        ("jdbc:oracle:thin:@db:1521/x", None),
+    ],
+)
+def test_the_dialect_is_named_where_releases_do_not_know_todays_driver(url: str, element: str | None) -> None:
+    root = parsed("o-mq1-b", "o-mq1", ha="shared-jdbc", jdbc=JDBC | {"url": url})
+
+    found = root.find(".//c:jdbcPersistenceAdapter/c:adapter/*", CORE)
+    assert (found is not None and found.tag.rpartition("}")[2] or None) == element
 
 
 @pytest.mark.parametrize(("release", "audit"), [("5.5.1", None), ("5.8.0", "false"), ("5.9.0", "unset")])

@@ -30,15 +30,15 @@ _INSTALL = "install PostgreSQL's server (Debian: apt-get install postgresql), or
 
 
 class Database:
-    """The database server of one lab. Its files, below ``database`` in the lab's directory, outlive a ``lab down``.
+    """The database server of one lab. Its files, below ``directory``, outlive a ``lab down``.
 
     Every method raises LabError, in one line, for what cannot be done.
     """
 
     def __init__(self, layout: Layout, state: LabState) -> None:
         self._layout = layout
-        self._directory = layout.directory / "database"
-        self._data = self._directory / "data"
+        self.directory = layout.directory / "database"
+        self._data = self.directory / "data"
         self._address = database_address(state.block)
         self._password = database_password(state.seed)
 
@@ -76,7 +76,7 @@ class Database:
 
     def remove(self) -> None:
         """Delete the files of the server, which must not run, and with them all databases."""
-        shutil.rmtree(self._directory, ignore_errors=True)
+        shutil.rmtree(self.directory, ignore_errors=True)
 
     def process(self) -> psutil.Process | None:
         """Return the server's process; None while it does not run."""
@@ -92,13 +92,14 @@ class Database:
         return self._psql(sql, database).stdout.strip()
 
     def _make(self) -> None:
-        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         shutil.rmtree(self._data, ignore_errors=True)
-        secret = self._directory / "password"
+        secret = self.directory / "password"
         write_file(secret, self._password)
         try:
             options = ["--auth=scram-sha-256", f"--pwfile={secret}", f"--username={_OWNER}", "--encoding=UTF8"]
-            done = self._run([*_own_account(), _program("initdb"), *options, "--locale=C", "--pgdata", str(self._data)])
+            where = ["--locale=C", "--pgdata", str(self._data)]
+            done = self._run([*_own_account(), find_program("initdb"), *options, *where])
         finally:
             secret.unlink()
         if done.returncode:
@@ -113,8 +114,8 @@ class Database:
             MARK.removeprefix("-D").rstrip("="): str(self._layout.directory),
         }
         options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
-        command = [*_own_account(), _program("postgres"), "-D", str(self._data), *options]
-        processes.launch(self._layout, _NAME, command, {}, self._directory, "")
+        command = [*_own_account(), find_program("postgres"), "-D", str(self._data), *options]
+        processes.launch(self._layout, _NAME, command, {}, self.directory, "")
 
     def _make_database(self, name: str) -> None:
         # psql quotes its variables; the names are those of pairs, and the password is on no command line.
@@ -133,7 +134,7 @@ class Database:
         given = [word for name, value in (variables or {}).items() for word in ("-v", f"{name}={value}")]
         where = ["-h", self._address, "-p", str(DATABASE_PORT), "-U", _OWNER, "-d", database]
         done = self._run(
-            [_program("psql"), "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", *given, *where],
+            [find_program("psql"), "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", *given, *where],
             sql,
             {"PGPASSWORD": self._password, "DATABASE_PASSWORD": self._password, "PGCONNECT_TIMEOUT": "5"},
         )
@@ -149,7 +150,7 @@ class Database:
 
     def _last_line(self) -> str:
         with suppress(OSError):
-            return _last((self._directory / "console.log").read_text(errors="replace"))
+            return _last((self.directory / "console.log").read_text(errors="replace"))
         return "it wrote nothing"
 
 
@@ -159,13 +160,19 @@ def _last(text: str) -> str:
 
 
 def _own_account() -> Iterator[str]:
-    """Yield what stands before a command that refuses to run as root: it sees another account, the files stay root's."""
+    """Yield what stands before a command that refuses to run as root.
+
+    The command sees another account than root's, and its files stay root's.
+    """
     if os.geteuid() == 0:
         yield from ("unshare", "--user")
 
 
-def _program(name: str) -> str:
-    """Return the path of a program of PostgreSQL: of the newest version that Debian keeps apart, else of $PATH."""
+def find_program(name: str) -> str:
+    """Return the path of a program of PostgreSQL: of the newest version that Debian keeps apart, else of $PATH.
+
+    Raises LabError, with what to install, where there is none.
+    """
 
     def version(path: Path) -> int:
         return int(re.sub(r"\D", "", path.parts[-3]) or 0)

@@ -15,6 +15,7 @@ from activemq_fleet.errors import FleetError, InputError, LabError
 from activemq_fleet.host.timeouts import HUNG, SETTLE
 from activemq_fleet.lab.drill_run import DrillPlan, DrillRun
 from activemq_fleet.lab.lab import Lab
+from activemq_fleet.lab.polling import poll
 from activemq_fleet.lab.startup import Progress
 from activemq_fleet.operations.drill import next_drill_step, refusal_reason, schedule_faults
 from activemq_fleet.operations.target import TargetHost, resolve_target
@@ -180,14 +181,24 @@ class _LabDrill:
             fault = self._end_of_pause(fault)
             if fault.back is not None:
                 return fault
-        successor = self.lab.wait_active(fault.pair, self.options.patience)
+        successor = fault.successor or self.lab.wait_active(fault.pair, self.options.patience)
         since = self.lab.started_at(successor)
         fault = replace(fault, successor=successor, takeover=since - fault.at if since else None)
         if self.lab.fleet.broker(fault.host).profile.needs_resync:
             self._faulted.discard(fault.host)
             return replace(fault, note="a pure pair: only a resync brings the dead node back")
-        self.lab.start(fault.host, timeout=self.options.patience)
+        self._bring_back(fault.host)
         return replace(fault, back=time.time() - fault.at)
+
+    def _bring_back(self, host: str) -> None:
+        """Return when a broker stands by again: it is started, unless it begins anew in its own process."""
+
+        def ended_or_stands_by() -> bool:
+            return not self.lab.is_alive(host) or self.lab.state(host) == "standby"
+
+        poll(ended_or_stands_by, self.options.patience)
+        if not self.lab.is_alive(host):
+            self.lab.start(host, timeout=self.options.patience)
 
     def _end_of_pause(self, fault: Fault) -> Fault:
         """End the pause as the watchdog of a host would: a lab has none, so the drill does what it is set to do."""
@@ -196,7 +207,11 @@ class _LabDrill:
         if broker.settings.watchdog == "kill":
             self.lab.kill(fault.host)
             return replace(fault, note=f"killed after {self.options.hung:g} s, as activemq_watchdog kill does")
+        successor = self.lab.active(fault.pair)
         self.lab.resume(fault.host)
+        if successor:
+            note = f"went on after {self.options.hung:g} s, and had lost its lease"
+            return replace(fault, successor=successor, note=note)
         return replace(
             fault,
             back=time.time() - fault.at,

@@ -106,9 +106,7 @@ def assign_addresses(fleet: Fleet, block: int, known: Mapping[str, str] | None =
 def overlay(
     fleet: Fleet, hosts: Variables, layout: Layout, state: LabState, heap: str = HEAP
 ) -> dict[str, dict[str, Any]]:
-    """Return the variables that a lab sets in place of the inventory's, by host of each broker and agent.
-
-    """
+    """Return the variables that a lab sets in place of the inventory's, by host of each broker and agent."""
     ports = _multicast_ports(fleet, state.block)
     found = {broker.host: _broker(broker, hosts[broker.host], layout, state, ports, heap) for broker in fleet.brokers}
     for agent in fleet.agents:

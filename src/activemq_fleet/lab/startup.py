@@ -82,6 +82,7 @@ class Startup:
             # A node that runs already has the store, or is about to.
             for broker in sorted(ordered, key=lambda b: not self._hosts.is_alive(b)):
                 self._start(broker, _READY)
+            self._await_either(ordered)
 
     def _start(self, broker: Broker, wanted: Collection[BrokerState]) -> None:
         with self._turns:
@@ -110,6 +111,14 @@ class Startup:
 
         self._until(broker, ready, f"is not {' or '.join(wanted)}")
         self._progress(f"{broker.host} is {seen} ({time.monotonic() - began:.1f} s)")
+
+    def _await_either(self, brokers: Sequence[Broker]) -> None:
+        """Wait until one of the nodes is active: a lease of the last run may still have to end."""
+
+        def one_is() -> bool:
+            return any(self._hosts.observe(broker, timeout=_PROBE_TIMEOUT).state == "active" for broker in brokers)
+
+        self._until(brokers[0], one_is, "and its peer both wait for the store")
 
     def _until(self, broker: Broker, condition: Callable[[], bool], complaint: str) -> None:
         deadline = time.monotonic() + self._timeout

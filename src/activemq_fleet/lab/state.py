@@ -34,7 +34,8 @@ class LabState:
 
     ``block`` is the number of its block of addresses, ``seed`` the text that its own secrets are derived from, ``java``
     the path of java. ``addresses`` are by host, ``software`` by release. ``hosts`` are the variables of each host with
-    the overlay on top. ``jdbc_driver`` is the path of PostgreSQL's driver, empty without a shared-jdbc pair; ``sources`` are the inventories that the lab was made from, empty where that is unknown.
+    the overlay on top. ``sources`` are the inventories that the lab was made from, empty where that is unknown;
+    ``jdbc_driver`` is the path of PostgreSQL's driver, empty without a shared-jdbc pair.
     """
 
     block: int

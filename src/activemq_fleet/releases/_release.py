@@ -61,6 +61,8 @@ class Release:
     """``wireFormat.maxFrameSize``; before it the option is silently ignored."""
     has_lockers: bool
     """``<locker>``, ``lockKeepAlivePeriod`` on kahaDB, ``useLock``."""
+    goes_by_database_clock: bool
+    """A lease locker can correct its host's clock by the database's; before 5.9 it corrects the wrong way."""
     has_adjustable_lease: bool
     """The lease of a JDBC store is as long as it is told to be; in 5.7 always 5 s."""
     has_stop_on_error: bool

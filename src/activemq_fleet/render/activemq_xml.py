@@ -36,6 +36,17 @@ class _Store(NamedTuple):
     element: str
     attributes: Attributes
     locker: _Element | None = None
+    adapter: str | None = None
+
+
+# A release finds the dialect of a database by the name that the driver gives itself, and knows few: 5.7 to 5.11 take
+# today's PostgreSQL driver for an unknown one and cannot make their tables ("type blob does not exist").
+_ADAPTERS = {
+    "postgresql": "postgresql-jdbc-adapter",
+    "mysql": "mysql-jdbc-adapter",
+    "mariadb": "mysql-jdbc-adapter",
+}
+_CLOCK_DIFFERENCE = 1000  # ms by which a node's clock may differ from the database's before it goes by that one
 
 
 def activemq_xml(broker: Broker) -> bytes:
@@ -188,11 +199,16 @@ def _store(broker: Broker) -> _Store:
         length = (acquire or 10_000) if release.has_adjustable_lease else _FIXED_LEASE
         # A lease that is renewed less than twice in its length runs out while its holder lives.
         keep_alive = keep_alive or min(5000, length // 2)
-        lease = (("lockAcquireSleepInterval", length), ("leaseHolderId", broker.identity.host))
+        clock: Attributes = (
+            (("maxAllowableDiffFromDBTime", _CLOCK_DIFFERENCE),) if release.goes_by_database_clock else ()
+        )
+        lease = (("lockAcquireSleepInterval", length), ("leaseHolderId", broker.identity.host), *clock)
+        url = settings.jdbc.url if settings.jdbc else ""
         return _Store(
             "jdbcPersistenceAdapter",
             (("dataSource", "#store"), ("lockKeepAlivePeriod", keep_alive), *stop),
             _Element("lease-database-locker", lease),
+            _ADAPTERS.get(url.split(":")[1]) if url else None,
         )
     directory: Attributes = (("directory", service.kahadb_directory(broker)),)
     if not broker.profile.shares_store_directory:

@@ -1,0 +1,333 @@
+"""Pairs with a lease in a real PostgreSQL: deaths of nodes, faults of the database, clocks apart, a node that thaws.
+
+With ``SITUATIONS=all`` each release that has a lease, and each fault, gets its turn.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import psutil
+import pytest
+
+from activemq_fleet import artifacts
+from activemq_fleet.drills import DeliveryAccount
+from activemq_fleet.errors import LabError
+from activemq_fleet.lab import Lab
+from activemq_fleet.lab.database import Database, find_program
+from activemq_fleet.lab.drill import DrillOptions, drill
+from activemq_fleet.lab.drill_files import account_for_pair
+from activemq_fleet.lab.load_process import make_load_generator
+from activemq_fleet.lab.load_spec import load_spec, speaks_mqtt
+from tests.integration.conftest import LabOf
+from tests.integration.labs import pair, write_inventory
+from tests.integration.waiting import PATIENCE, until
+from tests.situations import further
+from tests.stomp_clients import stomp_drain
+
+A, B = pair("orders")
+PAIR = "orders-mq01"
+KILLS = int(os.environ.get("KILLS", "1"))
+RATE = 40.0
+LEASE = 4.0
+AWAY = 12.0
+"""Seconds for which the database or a node is away: three times a lease."""
+FAKETIME = next(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"), None)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _has_postgresql() -> None:
+    try:
+        find_program("initdb")
+    except LabError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture
+def lab_on_database(tmp_path: Path, lab_of: LabOf) -> Callable[[str], Lab]:
+    """Return a lab of one pair on a release, up, with a lease of four seconds where the release lets it be set."""
+
+    def make(release: str) -> Lab:
+        lab = lab_of(
+            write_inventory(
+                tmp_path / "inventory",
+                [A, B],
+                release=release,
+                ha="shared-jdbc",
+                jdbc={
+                    "url": "jdbc:postgresql://database.example.com/orders?socketTimeout=5&connectTimeout=5",
+                    "driver": "org.postgresql.Driver",
+                    "jar": "/usr/share/java/postgresql.jar",
+                    "username": "orders",
+                    "password": "s3cret-orders",
+                },
+                users=[{"name": "app", "password": "s3cret-app", "groups": ["apps"]}],
+                lock_acquire_interval=int(LEASE * 1000),
+                lock_keepalive_interval=1000,
+            )
+        )
+        lab.up()
+        return lab
+
+    return make
+
+
+class Load:
+    """The account of a load, and the most nodes that were active at once while it ran."""
+
+    account: DeliveryAccount
+    most_active = 0
+
+
+@contextmanager
+def under_load(lab: Lab, directory: Path) -> Iterator[Load]:
+    """Events flow inside the block, and again before it is left; whatever has ended is started, as systemd does."""
+    fleet, load, over = lab.client_fleet, Load(), threading.Event()
+    sockets = directory / "s"
+    sockets.mkdir()
+
+    def watch() -> None:
+        while not over.wait(0.2):
+            with suppress(LabError):
+                states = {status.host: status.state for status in lab.status()}
+                load.most_active = max(load.most_active, sum(state == "active" for state in states.values()))
+                for host in (host for host, state in states.items() if state == "stopped"):
+                    lab.start(host, wait=False)
+
+    generator = make_load_generator(load_spec(fleet, fleet.pairs[PAIR], RATE), directory / "load", sockets)
+    with generator:
+        generator.start(PATIENCE)
+        until(generator.is_steady, PATIENCE, "events flow")
+        watcher = threading.Thread(target=watch)
+        watcher.start()
+        try:
+            yield load
+            since = time.time()
+            until(lambda: generator.last_handled() > since + 1, 2 * PATIENCE, "events flow again")
+        finally:
+            over.set()
+            watcher.join()
+        generator.finish()
+    protocol = "MQTT" if speaks_mqtt(fleet.pairs[PAIR]) else "STOMP"
+    load.account, _ = account_for_pair(directory / "load", PAIR, protocol, [])
+
+
+def assert_nothing_was_lost(load: Load) -> None:
+    account = load.account
+    assert (account.lost, account.stuck, account.duplicate) == (0, 0, 0), account
+    assert account.accepted == account.handled > 0
+
+
+def database_of(lab: Lab) -> Database:
+    assert lab.database is not None
+    return lab.database
+
+
+def restarted(database: Database) -> None:
+    database.stop()
+    database.start()
+
+
+def killed(database: Database) -> None:
+    database.kill()
+    database.start()
+
+
+def away(database: Database) -> None:
+    database.stop()
+    time.sleep(AWAY)
+    database.start()
+
+
+def frozen(database: Database) -> None:
+    server = database.process()
+    assert server is not None
+    processes = [server, *server.children(recursive=True)]
+    for process in processes:
+        process.suspend()
+    time.sleep(AWAY)
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
+            process.resume()
+
+
+def out_of_connections(database: Database) -> None:
+    database.query("ALTER ROLE activemq CONNECTION LIMIT 0")
+    database.query("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'activemq'")
+    time.sleep(AWAY)
+    database.query("ALTER ROLE activemq CONNECTION LIMIT -1")
+
+
+def cut_off(database: Database) -> None:
+    """Sessions end again and again, as behind a firewall that forgets them."""
+    for _ in range(int(AWAY)):
+        database.query("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'activemq'")
+        time.sleep(1)
+
+
+@pytest.mark.timeout(600 + 120 * KILLS)
+@pytest.mark.parametrize("release", ["6.3.1", *further("5.7.0", "5.8.0", "5.11.4", "5.18.3")])
+def test_nothing_is_lost_when_the_active_node_dies(lab_on_database: Callable[[str], Lab], release: str) -> None:
+    result = drill(lab_on_database(release), DrillOptions(faults=KILLS, rate=RATE, seed=1, patience=300))
+
+    assert result.verdict == "clean", (result.reasons, result.faults, result.accounts)
+    # A lease must end and is asked for as often; then the store and the connectors open.
+    assert all(fault.takeover is not None and fault.takeover < 2 * LEASE + 7 for fault in result.counted)
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("release", ["6.3.1", *further("5.7.0", "5.8.0", "5.11.4", "5.18.3")])
+@pytest.mark.parametrize("fault", [restarted, *further(killed, away, frozen, out_of_connections, cut_off)])
+def test_nothing_is_lost_by_what_happens_to_the_database(
+    lab_on_database: Callable[[str], Lab], tmp_path: Path, release: str, fault: Callable[[Database], None]
+) -> None:
+    lab = lab_on_database(release)
+    with under_load(lab, tmp_path) as load:
+        fault(database_of(lab))
+
+    assert_nothing_was_lost(load)
+    assert load.most_active == 1
+
+
+@pytest.mark.timeout(600)
+def test_a_database_whose_disk_is_full_loses_nothing(tmp_path: Path, lab_on_database: Callable[[str], Lab]) -> None:
+    lab = lab_on_database("6.3.1")
+    database = database_of(lab)
+    lab.stop(A)
+    lab.stop(B)
+    database.stop()
+    with small_disk(database.directory) as disk:
+        lab.start(A)
+        lab.start(B)
+        with under_load(lab, tmp_path) as load:
+            filler = disk / "filler"
+            with suppress(OSError), filler.open("wb") as file:
+                while True:
+                    file.write(bytes(1 << 20))
+                    file.flush()
+            time.sleep(AWAY)
+            filler.unlink()
+            until(lambda: database.process() is not None or database.start() is None, PATIENCE, "the server runs")
+        lab.stop(A)
+        lab.stop(B)
+        database.stop()
+    assert_nothing_was_lost(load)
+
+
+@contextmanager
+def small_disk(directory: Path) -> Iterator[Path]:
+    """Put a file system of 200 MB in the place of a directory, with what is in it."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can mount a small disk")
+    kept = directory.with_name("kept")
+    directory.rename(kept)
+    directory.mkdir(mode=0o700)
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=200m,mode=700", "tmpfs", directory], check=False)
+    if mounted.returncode:
+        pytest.skip("this kernel lets nobody mount a small disk")
+    try:
+        shutil.copytree(kept, directory, dirs_exist_ok=True)
+        yield directory
+    finally:
+        subprocess.run(["umount", "--lazy", directory], check=True)
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("release", ["6.3.1", *further("5.8.0", "5.11.4", "5.18.3")])
+def test_a_node_that_thaws_after_its_lease_steps_down(
+    lab_on_database: Callable[[str], Lab], tmp_path: Path, release: str
+) -> None:
+    """A client stays connected to the frozen node, and its messages wait in the socket until it thaws."""
+    lab = lab_on_database(release)
+    frozen_node = lab.wait_active(PAIR)
+    successor = B if frozen_node == A else A
+    with connected(lab, frozen_node) as client:
+        client.sendall(b"".join(map(message, range(20))))
+        assert receipts(client, 20) == 20
+        lab.pause(frozen_node)
+        client.sendall(b"".join(map(message, range(20, 320))))
+        lab.wait_state(successor, "active")
+        with connected(lab, successor) as other:
+            other.sendall(b"".join(map(message, range(1000, 1050))))
+            assert receipts(other, 50) == 50
+        lab.resume(frozen_node)
+        acknowledged = 20 + receipts(client, 300)
+    until(lambda: lab.state(frozen_node) in ("standby", "stopped"), PATIENCE, "it has stepped down")
+
+    got = stomp_drain(
+        lab.addresses(successor, "stomp"), "/queue/T", lab.credentials(successor), expected=370, timeout=15
+    )
+    numbers = {int(body) for body in got}
+    assert numbers >= {*range(acknowledged), *range(1000, 1050)}
+    assert lab.state(successor) == "active"
+
+
+@contextmanager
+def connected(lab: Lab, host: str) -> Iterator[socket.socket]:
+    who = lab.credentials(host)
+    assert who is not None
+    [address] = lab.addresses(host, "stomp")
+    with socket.create_connection(address, 10) as client:
+        client.sendall(
+            f"CONNECT\naccept-version:1.1\nhost:x\nlogin:{who.username}\npasscode:{who.password}\n\n\0".encode()
+        )
+        assert client.recv(1000).startswith(b"CONNECTED")
+        yield client
+
+
+def message(number: int) -> bytes:
+    return f"SEND\ndestination:/queue/T\npersistent:true\nreceipt:r{number}\n\n{number}\0".encode()
+
+
+def receipts(client: socket.socket, wanted: int) -> int:
+    """How many of ``wanted`` messages are acknowledged before the connection ends, or ten seconds pass in silence."""
+    got = b""
+    with suppress(OSError):
+        while got.count(b"receipt-id:r") < wanted and (data := client.recv(65536)):
+            got += data
+    return got.count(b"receipt-id:r")
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.skipif(FAKETIME is None, reason="no libfaketime: Debian's package of this name shifts a clock")
+@pytest.mark.parametrize("release", [*further("5.11.4", "5.18.3", "6.3.1")])
+@pytest.mark.parametrize("shift", ["+40s", "-40s"])
+def test_clocks_that_are_apart_give_the_lease_to_nobody_else(
+    lab_on_database: Callable[[str], Lab], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, release: str, shift: str
+) -> None:
+    """The standby's clock is 40 s off; it goes by the database's, and the lease of the active node holds."""
+    home = tmp_path / "java"
+    write_shifted_java(home, artifacts.java(17), shift, B)
+    monkeypatch.setenv("JAVA_HOME", str(home))
+    lab = lab_on_database(release)
+    assert lab.wait_active(PAIR) == A
+    with under_load(lab, tmp_path) as load:
+        time.sleep(4 * LEASE)
+        assert (lab.state(A), lab.state(B)) == ("active", "standby")
+        lab.kill(A)
+        lab.wait_state(B, "active", 2 * LEASE + 15)
+
+    assert_nothing_was_lost(load)
+    assert load.most_active == 1
+
+
+def write_shifted_java(home: Path, java: Path, shift: str, host: str) -> None:
+    """A Java whose clock is shifted on one host: its command line names the host's directory."""
+    script = home / "bin" / "java"
+    script.parent.mkdir(parents=True)
+    script.write_text(
+        "#!/bin/sh\n"
+        f'case "$*" in *"/{host}/"*)\n'
+        f"    export LD_PRELOAD={FAKETIME} FAKETIME={shift} DONT_FAKE_MONOTONIC=1 FAKETIME_DONT_FAKE_MONOTONIC=1;;\n"
+        "esac\n"
+        f'exec {java} "$@"\n'
+    )
+    script.chmod(0o755)
