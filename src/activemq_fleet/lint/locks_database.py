@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from activemq_fleet.lint.clients import listens_on
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.locks_signs import (
@@ -17,6 +18,7 @@ from activemq_fleet.lint.locks_signs import (
     stores,
     url_of,
 )
+from activemq_fleet.protocols import protocol_of
 
 _LEASE = "lease-database-locker"
 _JDBC_KEEP_ALIVE = 30_000  # ms, JDBCPersistenceAdapter of every release
@@ -210,6 +212,50 @@ def serves_without_its_database(document: Document) -> Iterator[Problem]:
             yield handler.problem(message)
         elif handler.name == "jDBCIOExceptionHandler" and handler.name != wanted:
             yield handler.problem(f"<{handler.name}> is deprecated since 5.11: write <{wanted}/>", severity="info")
+
+
+@rule("L030", "warning", releases="5.6.0")
+def passes_over_a_full_database(document: Document) -> Iterator[Problem]:
+    """MQTT clients get acknowledgements for what a database without room refused.
+
+    Why: a handler passes over exceptions whose message says "space", unless ignoreNoSpaceErrors is false, and a broker
+        acknowledges an MQTT publish that it could not store. So what clients send while the disk of the database is
+        full is lost: 477 of 980 events on 6.3.1 with PostgreSQL, none with ignoreNoSpaceErrors="false".
+    Fix: write <leaseLockerIOExceptionHandler ignoreNoSpaceErrors="false"/>, before 5.11 <jDBCIOExceptionHandler …/>.
+    Source: DefaultIOExceptionHandler and MQTTProtocolConverter of 6.3; measured on 6.3.1
+
+    Fires on 5.18.3::
+
+        <leaseLockerIOExceptionHandler/>
+        <transportConnector uri="mqtt+nio://0.0.0.0:1883"/>
+        <jdbcPersistenceAdapter dataSource="#orders-db" lockKeepAlivePeriod="5000">
+          <locker><lease-database-locker lockAcquireSleepInterval="10000"/></locker>
+        </jdbcPersistenceAdapter>
+
+    Silent on 5.18.3::
+
+        <leaseLockerIOExceptionHandler ignoreNoSpaceErrors="false"/>
+        <transportConnector uri="mqtt+nio://0.0.0.0:1883"/>
+        <jdbcPersistenceAdapter dataSource="#orders-db" lockKeepAlivePeriod="5000">
+          <locker><lease-database-locker lockAcquireSleepInterval="10000"/></locker>
+        </jdbcPersistenceAdapter>
+
+    Silent on 5.18.3::
+
+        <leaseLockerIOExceptionHandler/>
+        <transportConnector uri="nio://0.0.0.0:61616"/>
+        <jdbcPersistenceAdapter dataSource="#orders-db" lockKeepAlivePeriod="5000">
+          <locker><lease-database-locker lockAcquireSleepInterval="10000"/></locker>
+        </jdbcPersistenceAdapter>
+    """
+    for store, _ in database_stores(document):
+        broker = store.within("broker")
+        connectors = document.all("transportConnector")
+        if broker is None or not any(protocol_of(listens_on(one).scheme) == "mqtt" for one in connectors):
+            continue
+        handler = _handler(broker)
+        if handler is None or handler.flag("ignoreNoSpaceErrors", True):
+            yield (handler or store).problem("ignoreNoSpaceErrors is not false: a full database is passed over")
 
 
 def _handler(broker: Element) -> Element | None:

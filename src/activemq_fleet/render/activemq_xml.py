@@ -152,7 +152,9 @@ def may_have_durable_subscribers(broker: Broker) -> bool:
 def _exception_handler(broker: Broker) -> _Element | None:
     lease = broker.release.lease_exception_handler
     if broker.profile.has_database_lease and lease:
-        return _Element(lease, ())
+        # With the default a database without room is passed over, because its message says "space", and MQTT clients
+        # get an acknowledgement for what was not stored: 477 of 980 events lost on 6.3.1 with PostgreSQL.
+        return _Element(lease, (("ignoreNoSpaceErrors", "false"),))
     if broker.release.has_ignore_no_space_errors:
         # Measured on 5.17.2: with the default a full disk loses what was acknowledged.
         return _Element("defaultIOExceptionHandler", (("ignoreNoSpaceErrors", "false"),))
