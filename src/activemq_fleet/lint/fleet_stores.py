@@ -218,6 +218,7 @@ def shared_store_without_a_fence(view: FleetView) -> Iterator[Problem]:
             yield Problem(text, host=one.host)
 
 
+<<<<<<< HEAD
 @rule("L030", "warning", scope="fleet")
 def guard_without_a_watchdog_that_kills(view: FleetView) -> Iterator[Problem]:
     """A guard stands before a broker, and no watchdog ends that broker when it hangs.
@@ -241,6 +242,38 @@ def guard_without_a_watchdog_that_kills(view: FleetView) -> Iterator[Problem]:
         if broker.has_guard and broker.settings.watchdog != "kill":
             text = f"activemq_watchdog is {broker.settings.watchdog}: nobody takes over from a broker that hangs"
             yield Problem(text, host=broker.host)
+=======
+@rule("L031", "warning", scope="fleet", releases="5.7.0 !5.8.0")
+def node_that_keeps_serving_without_its_lease(view: FleetView) -> Iterator[Problem]:
+    """A node of 5.7 that froze and lost its lease goes on as a second active one.
+
+    Why: after the freeze no lease is looked at any more. Both nodes take clients, both write messages under the same
+        numbers, which the database refuses, and clients go from one to the other until somebody ends the first node.
+    Fix: go to 5.8 or later, whose nodes step down within seconds. Until then restart a node that stood still longer
+        than its lease of 5 s.
+    Source: measured on 5.7.0, and on 5.8.0, 5.11.4, 5.18.3 and 6.3.1, which step down (docs/shared-databases.md)
+
+    Fires on 5.7.0::
+
+        all:
+          activemq_ha: shared-jdbc
+          activemq_jdbc: {url: "jdbc:postgresql://db/orders", driver: org.postgresql.Driver, jar: /opt/pg.jar,
+            username: orders, password: s3cret-orders}
+        hosts: {orders-mq01-a: {}, orders-mq01-b: {}}
+
+    Silent on 5.8.0::
+
+        all:
+          activemq_ha: shared-jdbc
+          activemq_jdbc: {url: "jdbc:postgresql://db/orders", driver: org.postgresql.Driver, jar: /opt/pg.jar,
+            username: orders, password: s3cret-orders}
+        hosts: {orders-mq01-a: {}, orders-mq01-b: {}}
+    """
+    for one, _ in _pairs(view):
+        if one.profile.has_database_lease:
+            text = f"a node of {one.pair} that froze and lost its lease goes on serving: two are active then"
+            yield Problem(text, host=one.host)
+>>>>>>> 23dfd53 (Tell what faults of a database do to a pair that shares it)
 
 
 def store_of(settings: Settings, address: str, directory: str) -> tuple[str, ...]:
