@@ -218,7 +218,7 @@ def test_a_database_whose_disk_is_full_loses_nothing(
                     file.flush()
             time.sleep(AWAY)
             filler.unlink()
-            until(lambda: database.process() is not None or database.start() is None, PATIENCE, "the server runs")
+            database.start()  # one that found no room to recover has ended
         lab.stop(A)
         lab.stop(B)
         database.stop()
