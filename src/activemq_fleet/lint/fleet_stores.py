@@ -218,7 +218,6 @@ def shared_store_without_a_fence(view: FleetView) -> Iterator[Problem]:
             yield Problem(text, host=one.host)
 
 
-<<<<<<< HEAD
 @rule("L030", "warning", scope="fleet")
 def guard_without_a_watchdog_that_kills(view: FleetView) -> Iterator[Problem]:
     """A guard stands before a broker, and no watchdog ends that broker when it hangs.
@@ -242,8 +241,9 @@ def guard_without_a_watchdog_that_kills(view: FleetView) -> Iterator[Problem]:
         if broker.has_guard and broker.settings.watchdog != "kill":
             text = f"activemq_watchdog is {broker.settings.watchdog}: nobody takes over from a broker that hangs"
             yield Problem(text, host=broker.host)
-=======
-@rule("L031", "warning", scope="fleet", releases="5.7.0 !5.8.0")
+
+
+@rule("L032", "warning", scope="fleet", releases="5.7.0 !5.8.0")
 def node_that_keeps_serving_without_its_lease(view: FleetView) -> Iterator[Problem]:
     """A node of 5.7 that froze and lost its lease goes on as a second active one.
 
@@ -273,7 +273,6 @@ def node_that_keeps_serving_without_its_lease(view: FleetView) -> Iterator[Probl
         if one.profile.has_database_lease:
             text = f"a node of {one.pair} that froze and lost its lease goes on serving: two are active then"
             yield Problem(text, host=one.host)
->>>>>>> 23dfd53 (Tell what faults of a database do to a pair that shares it)
 
 
 def store_of(settings: Settings, address: str, directory: str) -> tuple[str, ...]:

@@ -214,7 +214,7 @@ def serves_without_its_database(document: Document) -> Iterator[Problem]:
             yield handler.problem(f"<{handler.name}> is deprecated since 5.11: write <{wanted}/>", severity="info")
 
 
-@rule("L030", "warning", releases="5.6.0")
+@rule("L031", "warning", releases="5.6.0")
 def passes_over_a_full_database(document: Document) -> Iterator[Problem]:
     """MQTT clients get acknowledgements for what a database without room refused.
 
