@@ -19,7 +19,7 @@ import psutil
 import pytest
 
 from activemq_fleet import artifacts
-from activemq_fleet.drills import DeliveryAccount
+from activemq_fleet.drills.model import DeliveryAccount
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab import Lab
 from activemq_fleet.lab.database import Database, find_program
