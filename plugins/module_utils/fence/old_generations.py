@@ -42,10 +42,10 @@ class MessageBehind:
 
     def row(self) -> dict[str, str]:
         """Return what names the message, ready for JSON: destination, message id, and an agent's event id."""
-        kind, _, name = self.destination.partition(":")
+        name = self.destination.partition(":")[2]
         event = openwire_message.event_id(self.frame())
         return {
-            "destination": f"{'topic' if kind in journal.TOPIC_KINDS else 'queue'}://{name}",
+            "destination": f"{'topic' if self.destination.startswith(journal.TOPICS) else 'queue'}://{name}",
             "message": self.message,
             **({"event": event} if event else {}),
             **({"transaction": "prepared, and not decided"} if self.in_doubt else {}),

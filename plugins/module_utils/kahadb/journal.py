@@ -26,8 +26,8 @@ MAX_FILE = 4 << 30
 """Bytes that a data file may have at most: a broker counts them in 31 bits, so it has written no larger file."""
 MAX_NAME = 1 << 20
 """Bytes of a destination, message id, subscription or transaction: a longer one counts as not readable."""
-TOPIC_KINDS = ("1", "3")
-"""The types of a topic and a temporary one, as ``Command.destination`` begins."""
+TOPICS = ("1:", "3:")
+"""With one of these ``Command.destination`` begins for a topic, a temporary one too."""
 _HOLES = 64
 """How many times as large as what it takes of its disk a journal may look, beside what is reserved of its last file."""
 FILE = re.compile(r"db-([0-9]{1,18})\.log")
@@ -154,7 +154,10 @@ def commands(store: str, tail: JournalEnd) -> Iterator[Command]:
                     tail.damaged += 1
                 elif size:
                     with mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) as data:
-                        yield from _batches(data, tail, last=position == len(files) - 1)
+                        for start, stop, _ in _batches(data, tail, 0, size):
+                            yield from _records(data, start, stop, tail)
+                        if position < len(files) - 1 and any(data[tail.offset : tail.offset + 4096]):
+                            tail.damaged += 1
 
 
 def commands_after(
@@ -167,8 +170,9 @@ def commands_after(
     with open(path, "rb") as file:
         if os.fstat(file.fileno()).st_size > offset:
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-                stop = end_of_batches(data) if end is None else end
-                yield from _batches(data, JournalEnd(), last=True, at=offset, end=stop, kinds=kinds)
+                end = end_of_batches(data) if end is None else end
+                for start, stop, _ in _batches(data, JournalEnd(), offset, end):
+                    yield from _records(data, start, stop, JournalEnd(), kinds)
 
 
 def _refuse_holes(directory: Directory, files: list[tuple[int, str]]) -> None:
@@ -183,48 +187,34 @@ def _refuse_holes(directory: Directory, files: list[tuple[int, str]]) -> None:
         )
 
 
-def _batches(
-    data: mmap.mmap,
-    tail: JournalEnd,
-    last: bool,
-    at: int = 0,
-    end: int | None = None,
-    kinds: Collection[int] | None = None,
-) -> Iterator[Command]:
-    end = len(data) if end is None else end
+def _batches(data: mmap.mmap, tail: JournalEnd, at: int, end: int) -> Iterator[tuple[int, int, int]]:
+    """Yield start and end of each batch's records and its checksum; set the ``offset`` of ``tail`` when all are read.
+
+    Bytes that are no batch count as damage when another batch follows them.
+    """
     while at + _CONTROL.size <= end:
-        length, kind, magic, size, _ = _CONTROL.unpack_from(data, at)
-        fits = size >= 0 and at + _CONTROL.size + size <= end
-        if (length, kind, magic) != (_CONTROL.size, 2, _MAGIC) or not fits:
-            following = data.find(_HEADER, at + 1)
-            if following < 0:
-                break
-            tail.damaged += 1
-            at = following
+        length, kind, magic, size, checksum = _CONTROL.unpack_from(data, at)
+        body = at + _CONTROL.size
+        if (length, kind, magic) == (_CONTROL.size, 2, _MAGIC) and 0 <= size <= end - body:
+            at = body + size
+            yield body, at, checksum
             continue
-        at += _CONTROL.size
-        yield from _records(data, at, at + size, tail, kinds)
-        at += size
-    tail.offset = at
-    if not last and any(data[at : at + 4096]):
+        following = data.find(_HEADER, at + 1)
+        if following < 0:
+            break
         tail.damaged += 1
+        at = following
+    tail.offset = at
 
 
 def end_of_batches(data: mmap.mmap) -> int:
     """Return where the last whole batch of a data file ends; 0 where it holds none. Works for every release."""
-    at, found = 0, 0
-    while at + _CONTROL.size <= len(data):
-        length, kind, magic, size, checksum = _CONTROL.unpack_from(data, at)
-        body = at + _CONTROL.size
-        if (length, kind, magic) != (_CONTROL.size, 2, _MAGIC) or not 0 <= size <= len(data) - body:
-            at = data.find(_HEADER, at + 1)
-            if at < 0:
-                break
-            continue
-        at = body + size
-        if not checksum or zlib.adler32(data[body:at]) == checksum:
-            found = at
-    return found
+    whole = [
+        stop
+        for start, stop, checksum in _batches(data, JournalEnd(), 0, len(data))
+        if not checksum or zlib.adler32(data[start:stop]) == checksum
+    ]
+    return max(whole, default=0)
 
 
 def first_kind(data: bytes) -> int:
@@ -238,7 +228,9 @@ def first_kind(data: bytes) -> int:
     return data[at + _RECORD.size]
 
 
-def _records(data: mmap.mmap, at: int, end: int, tail: JournalEnd, kinds: Collection[int] | None) -> Iterator[Command]:
+def _records(
+    data: mmap.mmap, at: int, end: int, tail: JournalEnd, kinds: Collection[int] | None = None
+) -> Iterator[Command]:
     while at + _RECORD.size < end:
         length, kind = _RECORD.unpack_from(data, at)
         if length <= _RECORD.size or at + length > end:
@@ -259,9 +251,21 @@ def _command(data: mmap.mmap, at: int, end: int) -> Command:
         raise ValueError("the record is longer than its frame")
     if kind == AUDIT:
         return Command(kind)
-    if kind not in (TRACE, ADD, REMOVE, PREPARE, COMMIT, ROLLBACK, REMOVE_DESTINATION, SUBSCRIPTION):
+    if kind not in _FIELDS:
         raise ValueError("the kind of the record is not known")
-    return _keyed(kind, data, at, at + size)
+    transaction, destination, message, subscription, info = _FIELDS[kind]
+    found = {field: (start, stop) for field, start, stop in _fields(data, at, at + size)}
+    name, xa = _transaction(data, *found[transaction]) if transaction in found else (b"", False)
+    return Command(
+        kind,
+        destination=_destination(data, *found[destination]) if destination in found else "",
+        message=_text(data, found.get(message)),
+        subscription=_text(data, found.get(subscription)),
+        transaction=name,
+        xa=xa,
+        info=bool(info) and info in found,
+        content=found.get(_CONTENT, (0, 0)) if kind == ADD else (0, 0),
+    )
 
 
 # By kind, the protocol buffer's field numbers of: transaction, destination, message id, subscription key, subscription.
@@ -275,25 +279,7 @@ _FIELDS = {
     REMOVE_DESTINATION: (0, 1, 0, 0, 0),
     SUBSCRIPTION: (0, 1, 0, 2, 4),
 }
-
-
 _CONTENT = 4
-
-
-def _keyed(kind: int, data: mmap.mmap, at: int, end: int) -> Command:
-    transaction, destination, message, subscription, info = _FIELDS[kind]
-    found = {field: (start, stop) for field, start, stop in _fields(data, at, end)}
-    name, xa = _transaction(data, *found[transaction]) if transaction in found else (b"", False)
-    return Command(
-        kind,
-        destination=_destination(data, *found[destination]) if destination in found else "",
-        message=_text(data, found.get(message)),
-        subscription=_text(data, found.get(subscription)),
-        transaction=name,
-        xa=xa,
-        info=bool(info) and info in found,
-        content=found.get(_CONTENT, (0, 0)) if kind == ADD else (0, 0),
-    )
 
 
 def _destination(data: mmap.mmap, at: int, end: int) -> str:

@@ -33,7 +33,6 @@ _STARTS = 1000
 _LOAD = 200
 _RECORD = struct.Struct(">BQ")
 _ITEM = struct.Struct(">QQ")
-_TOPIC = ("1:", "3:")
 
 
 def key(*words: str) -> int:
@@ -108,7 +107,7 @@ class Contents:
     def _apply_to(self, here: dict[int, int], command: Command) -> None:
         if command.kind == journal.ADD:
             brought = key(command.destination, command.message, "")
-            if command.destination.startswith(_TOPIC):
+            if command.destination.startswith(journal.TOPICS):
                 subscribers = self.subscribers.get(command.destination, ())
                 self.deliveries += len(subscribers)
                 _refuse_more(self.deliveries, MAX_DELIVERIES, "messages for subscribers")

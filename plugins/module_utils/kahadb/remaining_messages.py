@@ -24,7 +24,6 @@ from .journal import Command
 
 MAX_RECORDS = 20_000_000
 """Messages, acknowledgements and subscriptions that are held in memory at most."""
-_TOPICS = ("1:", "3:")
 
 
 @dataclass
@@ -74,8 +73,7 @@ class Replay:
     """Applies the records of a kahaDB journal one after the other, as the broker does when it recovers. Pure."""
 
     def __init__(self) -> None:
-        self._queues: dict[str, dict[str, None]] = defaultdict(dict)
-        self._topics: dict[str, dict[str, None]] = defaultdict(dict)
+        self._messages: dict[str, dict[str, None]] = defaultdict(dict)
         self._known: dict[str, set[str]] = defaultdict(set)
         self._acked: dict[tuple[str, str], set[str]] = defaultdict(set)
         self._born: dict[tuple[str, str], int] = {}
@@ -94,31 +92,28 @@ class Replay:
 
     def _do(self, command: Command) -> None:
         name = command.destination
-        is_topic = name.startswith(_TOPICS)
         if command.kind == journal.REMOVE_DESTINATION:
-            for messages in (self._queues.pop(name, {}), self._topics.pop(name, {})):
-                self._held -= len(messages)
+            self._held -= len(self._messages.pop(name, {}))
             self._known.pop(name, None)
         elif command.kind == journal.SUBSCRIPTION:
             self._held += 1
             self._subscribe(name, command.subscription, command.info)
         elif command.kind == journal.ADD:
-            messages = (self._topics if is_topic else self._queues)[name]
-            self._held += command.message not in messages
-            messages[command.message] = None
-        elif command.kind == journal.REMOVE and is_topic:
+            self._held += command.message not in self._messages[name]
+            self._messages[name][command.message] = None
+        elif command.kind == journal.REMOVE and name.startswith(journal.TOPICS):
             self._held += 1
             self._acked[name, command.subscription].add(command.message)
-        elif command.kind == journal.REMOVE and command.message in self._queues[name]:
+        elif command.kind == journal.REMOVE and command.message in self._messages[name]:
             self._held -= 1
-            self._queues[name].pop(command.message)
+            self._messages[name].pop(command.message)
 
     def _subscribe(self, topic: str, key: str, creates: bool) -> None:
         """Make or remove a subscription; one that is made again keeps what waits for it."""
         if creates and key not in self._known[topic]:
             self._acked.pop((topic, key), None)
             self._known[topic] |= {key}
-            self._born[topic, key] = len(self._topics[topic])
+            self._born[topic, key] = len(self._messages[topic])
             self._gone.discard((topic, key))
         elif not creates:
             self._acked.pop((topic, key), None)
@@ -136,16 +131,21 @@ class Replay:
         seen |= {pair for pair in self._acked if pair not in self._gone}
         named = seen if existing is None else {(f"1:{topic}", key) for topic, key in existing}
         positions = {
-            topic: {message: position for position, message in enumerate(messages)}
-            for topic, messages in self._topics.items()
+            name: {message: position for position, message in enumerate(messages)}
+            for name, messages in self._messages.items()
+            if name.startswith(journal.TOPICS)
         }
         remaining = {pair: self._remaining(positions.get(pair[0], {}), pair) for pair in named}
         return Counts(
-            queues={name.partition(":")[2]: len(ids) for name, ids in self._queues.items() if ids},
+            queues={
+                name.partition(":")[2]: len(messages)
+                for name, messages in self._messages.items()
+                if messages and name not in positions
+            },
             subscriptions={
                 (topic.partition(":")[2], key): number for (topic, key), number in sorted(remaining.items())
             },
-            topics={name.partition(":")[2]: len(ids) for name, ids in self._topics.items() if ids},
+            topics={name.partition(":")[2]: len(messages) for name, messages in positions.items() if messages},
             prepared=self._transactions.prepared_xa_count(),
         )
 
