@@ -156,6 +156,11 @@ generation_in_force:
       null where it is not known. Who can write there is the pair's master, whatever ports say.
   type: int
   returned: always
+generations:
+  description: C(number) and time (C(made), in seconds since the epoch) of the newest generations of this host's guard.
+  type: list
+  elements: dict
+  returned: always
 store_access:
   description:
     - Why the account of the process could not open the lock of that store, empty when it can. The log of a

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import multiprocessing
+import os
 import subprocess
 import sys
 import time
@@ -21,7 +22,7 @@ from statistics import median
 from typing import Any
 
 from scripts.attacks.attack import Attack, Result, carry_out
-from scripts.attacks.forms import FORMS, WITHOUT_GUARD
+from scripts.attacks.forms import FORMS, ON_AN_IMAGE, WITHOUT_GUARD
 
 _RELEASES = ("5.5.1", "5.8.0", "5.11.4", "5.18.3", "6.3.1")
 
@@ -52,7 +53,8 @@ def attacks(options: argparse.Namespace) -> Iterator[Attack]:
             forms = [form for form in options.forms if fence != "none" or form in WITHOUT_GUARD]
             for release in options.releases:
                 if forms:
-                    yield Attack(release, options.megabytes, forms[number % len(forms)], fence, number)
+                    form = forms[number % len(forms)]
+                    yield Attack(release, options.megabytes, form, fence, number, options.seconds)
 
 
 def table(rows: Sequence[dict[str, Any]]) -> list[str]:
@@ -77,6 +79,10 @@ def table(rows: Sequence[dict[str, Any]]) -> list[str]:
     return lines
 
 
+def _possible_forms() -> list[str]:
+    return [form for form in FORMS if os.geteuid() == 0 or form not in ON_AN_IMAGE]
+
+
 def _fields(row: dict[str, Any]) -> dict[str, Any]:
     return {name: row[name] for name in Result.__dataclass_fields__ if name in row}
 
@@ -97,9 +103,10 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--directory", type=Path, help="where the labs are, on the file system to be tried")
     parser.add_argument("--fence", nargs="+", default=["guard"], choices=["guard", "none"])
     parser.add_argument("--releases", nargs="+", default=list(_RELEASES))
-    parser.add_argument("--forms", nargs="+", default=list(FORMS), choices=list(FORMS))
+    parser.add_argument("--forms", nargs="+", default=_possible_forms(), choices=list(FORMS))
     parser.add_argument("--times", type=int, default=len(FORMS), help="attacks on each release, the forms in turn")
     parser.add_argument("--megabytes", type=int, default=10, help="what the store holds beforehand, messages of 1 kB")
+    parser.add_argument("--seconds", type=float, default=60, help="how long a loop of crashes goes on")
     parser.add_argument("--heap", default="256m", help="of each broker")
     parser.add_argument("--jobs", type=int, default=2, help="attacks at once")
     parser.add_argument("--keep", action="store_true", help="leave the lab of a damaged store where it is")

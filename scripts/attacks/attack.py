@@ -11,7 +11,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import astuple, dataclass, field
 from pathlib import Path
 
@@ -22,12 +22,15 @@ from activemq_fleet.host.probe import Login
 from activemq_fleet.host.timeouts import READY
 from activemq_fleet.lab import Lab
 from scripts.attacks.clients import FILLER_QUEUE, Sender, consume, fill, sending, wait_until
-from scripts.attacks.forms import FORMS, Target
+from scripts.attacks.forms import FORMS, ON_AN_IMAGE, Target, room_of
+from scripts.attacks.store_image import StoreImage, store_image
 
 _HOSTS = ("store-mq01-a.example.com", "store-mq01-b.example.com")
 _PAIR = "store-mq01"
 # Small journal files and short intervals: an attack of some seconds meets rolls, checkpoints, clean-ups, compactions.
 _KAHADB = {"checkpointInterval": "1000", "cleanupInterval": "2000"}
+_COMPACTED = 6.0
+"""Seconds in which an idle broker of 5.14 or later moves acknowledgements, which two clean-ups without effect begin."""
 _LOOK = 0.25
 """Seconds between two looks at who can write to the store in force."""
 _JOURNAL_FILES = 300  # at most, so many that the store holds beforehand
@@ -36,18 +39,27 @@ _COMPACTION = {"compactAcksAfterNoGC": "2", "compactAcksIgnoresStoreGrowth": "tr
 
 @dataclass(frozen=True)
 class Attack:
-    """One attack: on which release and how large a store, in which form, with which ``activemq_fence``."""
+    """One attack: on which release and how large a store, in which form, with which ``activemq_fence``.
+
+    ``seconds``: how long a form takes that goes on and on.
+    """
 
     release: str
     megabytes: int
     form: str
     fence: str
     number: int
+    seconds: float = 60.0
 
     @property
     def name(self) -> str:
         """A name that no other attack has; it is the seed of all that is drawn by chance."""
         return f"{self.release}/{self.megabytes}mb/{self.form}/{self.fence}/{self.number}"
+
+    @property
+    def is_worn(self) -> bool:
+        """True where the store has had take-overs and restarts before, and its messages are taken all the while."""
+        return self.number % 2 == 1
 
 
 @dataclass
@@ -56,7 +68,8 @@ class Result:
 
     ``behind`` were acknowledged by a node that did not know of its successor: an old generation held and named them,
     and they were sent to the pair again before the count. ``two_masters`` names both nodes if they ever could both
-    write to the store in force.
+    write to the store in force. ``moment`` is what the broker did to its store when the attack began. ``room`` are the
+    bytes that the store took before a loop of crashes, ``most_room`` the most in it.
     ``problem`` is why the attack could not be carried out, or the pair does not serve afterwards.
     """
 
@@ -68,6 +81,9 @@ class Result:
     seconds: float = 0.0
     problem: str = ""
     two_masters: str = ""
+    moment: str = ""
+    room: int = 0
+    most_room: int = 0
     queues: dict[str, int] = field(default_factory=dict)
     named: dict[str, int] = field(default_factory=dict)
 
@@ -86,8 +102,13 @@ def carry_out(attack: Attack, parent: Path, heap: str, *, keep: bool) -> Result:
     result = Result()
     directory = Path(tempfile.mkdtemp(prefix="attack-", dir=parent))
     try:
-        with Lab.open(_inventory(directory, attack), directory / "lab", heap=heap) as lab:
-            _attack(lab, attack, result)
+        with ExitStack() as stack:
+            image = None
+            if attack.form in ON_AN_IMAGE:
+                size = 400 + 4 * attack.megabytes
+                image = stack.enter_context(store_image(directory / "image", directory / "lab/stores", size))
+            lab = stack.enter_context(Lab.open(_inventory(directory, attack), directory / "lab", heap=heap))
+            _attack(lab, attack, result, image)
     except Exception as error:  # noqa: BLE001 - whatever went wrong is the result of this attack, and the next one runs
         result.problem = f"{type(error).__name__}: {error}"
         (parent / f"{attack.name.replace('/', '_')}.txt").write_text(traceback.format_exc())
@@ -97,18 +118,27 @@ def carry_out(attack: Attack, parent: Path, heap: str, *, keep: bool) -> Result:
     return result
 
 
-def _attack(lab: Lab, attack: Attack, result: Result) -> None:
+def _attack(lab: Lab, attack: Attack, result: Result, image: StoreImage | None) -> None:
     lab.up(timeout=READY)
     active = lab.wait_active(_PAIR, READY)
-    other = next(host for host in _HOSTS if host != active)
     credentials = lab.credentials(_PAIR)
     fillers = fill(lab.addresses(active, "stomp")[0], credentials, attack.megabytes)
-    target = Target(lab, active, other, attack.fence != "none", random.Random(attack.name))  # noqa: S311 - a moment, not a secret
+    if attack.is_worn:
+        active = _wear(lab, active)
+    other = next(host for host in _HOSTS if host != active)
+    chance = random.Random(attack.name)  # noqa: S311 - a moment, not a secret
+    target = Target(lab, active, other, attack.fence != "none", chance, image, attack.seconds)
+    target.most_room = result.room = room_of(str(lab.fleet.broker(active).shared_directory))
     with (
         _watched(lab, result),
-        sending(lab.addresses(_PAIR, "stomp"), lab.addresses(active, "stomp"), credentials) as senders,
+        sending(
+            lab.addresses(_PAIR, "stomp"), lab.addresses(active, "stomp"), credentials, consumed=attack.is_worn
+        ) as senders,
     ):
-        FORMS[attack.form](target)
+        try:
+            FORMS[attack.form](target)
+        finally:
+            result.moment, result.most_room = target.moment, target.most_room
         roaming, before = senders[0], senders[0].accepted
         wait_until(lambda: roaming.accepted > before + 20, "messages are taken again")
         # The node that was attacked comes back, as its unit would bring it, and the pair goes on.
@@ -121,6 +151,25 @@ def _attack(lab: Lab, attack: Attack, result: Result) -> None:
             lab.kill(host)
     lab.up(timeout=READY)
     _count(lab, senders, fillers, result)
+
+
+def _wear(lab: Lab, active: str) -> str:
+    """Let the other node take over and the first one stand by, and restart the active one; return which is active.
+
+    A broker that starts goes on in the last file of its journal, whatever that holds.
+    """
+    time.sleep(_COMPACTED)
+    lab.kill(active)
+    successor = lab.wait_active(_PAIR, READY)
+    time.sleep(_COMPACTED)
+    lab.kill(successor)
+    lab.start(successor, timeout=READY)
+    active = lab.wait_active(_PAIR, READY)
+    time.sleep(_COMPACTED)
+    for host in _HOSTS:
+        if not lab.is_alive(host):
+            lab.start(host, timeout=READY)
+    return active
 
 
 @contextmanager
@@ -155,7 +204,7 @@ def _count(lab: Lab, senders: Sequence[Sender], fillers: int, result: Result) ->
     address = lab.addresses(active, "stomp")[0]
     credentials = lab.credentials(_PAIR)
     for sender in senders:
-        missing = consume(address, sender.queue, credentials, sender.accepted)
+        missing = consume(address, sender.queue, credentials, sender.accepted, sender.arrived)
         result.lost += missing
         result.queues[sender.queue] = missing
     result.filler_lost = consume(address, FILLER_QUEUE, credentials, fillers)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 
@@ -19,6 +20,8 @@ _BODY = 1000  # bytes
 _BATCH = 500  # messages of one transaction
 _STAY_PATIENCE = 30.0
 _ROAMING_ANSWER = 3.0
+_RETRY = 0.2
+_IDLE = 30.0
 _PREFETCHED = 1000
 _ACKNOWLEDGED = 100  # messages at once
 
@@ -27,8 +30,10 @@ _ACKNOWLEDGED = 100  # messages at once
 class Sender:
     """A client that publishes numbered messages to a queue of its own, one after the other, until it is stopped.
 
+    With ``consumes_from`` another client takes its messages from these addresses, so that the store is cleaned up.
     ``accepted`` is the number of messages for which a broker sent a receipt: those with the numbers below it.
-    ``silence`` is the longest time, in seconds, between two receipts.
+    ``arrived`` are the numbers of those that were taken. ``silence`` is the longest time, in seconds, between two
+    receipts.
     """
 
     queue: str
@@ -36,7 +41,9 @@ class Sender:
     credentials: Credentials | None
     answer_timeout: float
     patience: float
+    consumes_from: Sequence[Address] = ()
     accepted: int = 0
+    arrived: set[int] = field(default_factory=set)
     stopped: threading.Event = field(default_factory=threading.Event)
     silence: float = 0.0
 
@@ -51,24 +58,46 @@ class Sender:
                 now = time.monotonic()
                 self.silence, last = max(self.silence, now - last), now
 
+    def consume(self) -> None:
+        """Take messages from whichever node has some, until ``stopped`` is set."""
+        for address in itertools.cycle(self.consumes_from):
+            if self.stopped.wait(_RETRY):
+                return
+            with (
+                suppress(OSError, LabError),
+                StompConnection(address, self.credentials, timeout=_ROAMING_ANSWER) as connection,
+            ):
+                connection.subscribe(f"/queue/{self.queue}")
+                while not self.stopped.is_set() and (message := connection.receive(_ROAMING_ANSWER)):
+                    self.arrived.add(_number_in(message.body))
+                    connection.acknowledge(message)
+
 
 @contextmanager
 def sending(
-    pair: Sequence[Address], node: Sequence[Address], credentials: Credentials | None, *, staying: int = 2
+    pair: Sequence[Address],
+    node: Sequence[Address],
+    credentials: Credentials | None,
+    *,
+    staying: int = 2,
+    consumed: bool = False,
 ) -> Iterator[list[Sender]]:
     """Start one client that fails over between the addresses of a pair, and ``staying`` ones that know one node only.
 
-    Yields them, the roaming one first, once each has had 50 receipts; stops them at the end.
+    Yields them, the roaming one first, once each has had 50 receipts; stops them at the end. ``consumed``: their
+    messages are taken all the while, else they stay in the store.
     """
+    takers = pair if consumed else ()
     senders = [
-        Sender("roaming", pair, credentials, _ROAMING_ANSWER, READY),
-        *(Sender(f"staying{n}", node, credentials, _STAY_PATIENCE, _STAY_PATIENCE) for n in range(staying)),
+        Sender("roaming", pair, credentials, _ROAMING_ANSWER, READY, takers),
+        *(Sender(f"staying{n}", node, credentials, _STAY_PATIENCE, _STAY_PATIENCE, takers) for n in range(staying)),
     ]
     with ExitStack() as stack:
         for sender in senders:
-            thread = threading.Thread(target=sender.run, name=sender.queue)
-            thread.start()
-            stack.callback(thread.join, READY)
+            for work in (sender.run, sender.consume):
+                thread = threading.Thread(target=work, name=sender.queue)
+                thread.start()
+                stack.callback(thread.join, READY)
             stack.callback(sender.stopped.set)
         wait_until(lambda: all(sender.accepted >= 50 for sender in senders), "every client has had 50 receipts")
         yield senders
@@ -89,25 +118,34 @@ def fill(address: Address, credentials: Credentials | None, megabytes: int) -> i
     return number
 
 
-def consume(address: Address, queue: str, credentials: Credentials | None, count: int, *, idle: float = 30.0) -> int:
+def consume(
+    address: Address, queue: str, credentials: Credentials | None, count: int, arrived: Iterable[int] = ()
+) -> int:
     """Take the messages of a queue; return how many of the first ``count`` did not come with the text they were sent.
 
-    Ends when all have come, or none for ``idle`` seconds.
+    ``arrived`` came before. Ends when all have come, or none for 30 s.
     """
-    arrived = bytearray(count)
-    missing, unacknowledged = count, 0
+    here = bytearray(count)
+    for number in arrived:
+        if number < count:  # Else its receipt was lost, and it was sent again under the same number.
+            here[number] = 1
+    missing, unacknowledged = count - sum(here), 0
     with StompConnection(address, credentials, timeout=READY) as connection:
         connection.subscribe(f"/queue/{queue}", headers={"activemq.prefetchSize": str(_PREFETCHED)})
-        while missing and (message := connection.receive(idle)) is not None:
-            number = int(message.body.split("-", 2)[1])
-            if number < count and not arrived[number] and message.body == text_of(queue, number):
-                arrived[number] = 1
+        while missing and (message := connection.receive(_IDLE)) is not None:
+            number = _number_in(message.body)
+            if number < count and not here[number] and message.body == text_of(queue, number):
+                here[number] = 1
                 missing -= 1
             unacknowledged += 1
             if unacknowledged == _ACKNOWLEDGED or not missing:
                 connection.acknowledge(message)
                 unacknowledged = 0
     return missing
+
+
+def _number_in(text: str) -> int:
+    return int(text.split("-", 2)[1])
 
 
 def wait_until(condition: Callable[[], bool], what: str, seconds: float = READY) -> None:

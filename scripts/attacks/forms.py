@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import ctypes
 import fcntl
+import itertools
 import os
 import random
 import signal
 import struct
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,7 +25,10 @@ import psutil
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab import Lab
 from activemq_fleet.lab.freeze import lock_of, replace_file
+from activemq_fleet.lab.polling import poll
+from activemq_fleet.render.service import kahadb_directory
 from scripts.attacks.clients import wait_until
+from scripts.attacks.store_image import StoreImage
 
 _PIDFD_OPEN, _PIDFD_GETFD = 434, 438
 _F_OFD_SETLK = 37
@@ -33,17 +37,26 @@ _SERVED_BESIDE = 3.0
 """Seconds that the next node serves before the frozen one thaws."""
 _THAWED_FIRST = 10.0
 """Seconds that a Java goes on before its guard does."""
+_SHORT_OF_MEMORY = 10.0
+"""Seconds until a guard that has no memory left is killed, as the kernel does."""
 
 
 @dataclass
 class Target:
-    """The pair under attack: ``active`` is the node that serves, ``other`` its peer; ``moment`` draws when to begin."""
+    """The pair under attack: ``active`` is the node that serves, ``other`` its peer; ``chance`` draws when to begin.
+
+    ``image`` is the file system that the store lies on, where the form needs one. ``moment`` is the one that was drawn.
+    """
 
     lab: Lab
     active: str
     other: str
     guarded: bool
-    moment: random.Random
+    chance: random.Random
+    image: StoreImage | None = None
+    seconds: float = 60.0
+    moment: str = ""
+    most_room: int = 0
 
     @property
     def lock(self) -> str:
@@ -84,8 +97,36 @@ class Target:
         wait_until(lambda: self.lab.state(self.other) == "active", f"{self.other} serves")
 
     def wait_for_moment(self) -> None:
-        """Wait for a random moment of the load: rolls of the journal, checkpoints and clean-ups come every second."""
-        time.sleep(self.moment.uniform(0.2, 2.5))
+        """Wait for a random moment of the load, or the next time that the broker changes its store in a drawn way."""
+        self.moment = self.chance.choice(list(_MOMENTS))
+        time.sleep(self.chance.uniform(0.2, 2.5))
+        has_come = _MOMENTS[self.moment]
+        directory = os.path.realpath(kahadb_directory(self.lab.fleet.broker(self.active)))
+        before = _files_of(directory)
+        if not poll(lambda: has_come(before, _files_of(directory)), _LONGEST_MOMENT, 0.001):
+            self.moment += ", which did not come"
+
+
+def _files_of(directory: str) -> dict[str, tuple[int, int]]:
+    """Return size and time of change of each file of a store, by name."""
+    found = {}
+    for entry in os.scandir(directory):
+        with suppress(OSError):
+            status = entry.stat()
+            found[entry.name] = status.st_size, status.st_mtime_ns
+    return found
+
+
+_Files = dict[str, tuple[int, int]]
+_MOMENTS: dict[str, Callable[[_Files, _Files], bool]] = {
+    "any": lambda before, now: True,
+    "roll of the journal": lambda before, now: any(name.startswith("db-") for name in now.keys() - before.keys()),
+    "clean-up": lambda before, now: any(name.startswith("db-") for name in before.keys() - now.keys()),
+    "index write": lambda before, now: before.get("db.data") != now.get("db.data"),
+    "checkpoint": lambda before, now: before.get("db.redo") != now.get("db.redo"),
+}
+"""What is waited for, by what the files of the store were and are. Moving acknowledgements makes a file, too."""
+_LONGEST_MOMENT = 8.0
 
 
 def _open_files(pid: int) -> Iterator[tuple[int, str]]:
@@ -175,7 +216,7 @@ def lock_cleared_unfrozen(target: Target) -> None:
 def successor_freezes(target: Target) -> None:
     """Kill the active node, freeze the other one at some step of its take-over, and let the first one serve again."""
     target.lab.kill(target.active)
-    time.sleep(target.moment.uniform(0, 0.5))
+    time.sleep(target.chance.uniform(0, 0.5))
     with _frozen(*target.processes(target.other)):
         if os.path.exists(target.lock):
             target.replace_lock()
@@ -189,6 +230,100 @@ def killed(target: Target) -> None:
     target.wait_for_moment()
     target.lab.kill(target.active)
     target.wait_for_other()
+
+
+def guard_killed(target: Target) -> None:
+    """Kill the guard alone: its Java ends with it, before anybody else can serve."""
+    target.wait_for_moment()
+    guard, java = target.processes(target.active)
+    if guard is None:
+        raise LabError("there is no guard to be killed")
+    guard.kill()
+    wait_until(lambda: not _runs(java), f"the Java of {target.active} ends with its guard", 2)
+    target.wait_for_other()
+
+
+def guard_out_of_memory(target: Target) -> None:
+    """Let the guard have no more memory than it has now: it serves on, or ends with its Java."""
+    target.wait_for_moment()
+    guard, java = target.processes(target.active)
+    if guard is None:
+        raise LabError("there is no guard to be kept short")
+    size = guard.memory_info().vms
+    guard.rlimit(psutil.RLIMIT_AS, (size, size))
+    poll(lambda: not _runs(guard), _SHORT_OF_MEMORY)
+    if _runs(guard):
+        guard.kill()
+    wait_until(lambda: not _runs(java), f"the Java of {target.active} ends with its guard", 2)
+    target.wait_for_other()
+
+
+def power_cut(target: Target) -> None:
+    """Cut the power of both nodes and of the store at some step of a take-over; what was not synced is gone."""
+    if target.image is None:
+        raise LabError("a power cut needs a file system of its own")
+    target.wait_for_moment()
+    if target.chance.random() < 0.75:
+        target.lab.kill(target.active)
+        time.sleep(target.chance.uniform(0, 0.6))
+    living = [host for host in (target.active, target.other) if target.lab.is_alive(host)]
+    with _frozen(*itertools.chain.from_iterable(target.processes(host) for host in living)):
+        target.image.copy()
+        for host in living:
+            target.lab.kill(host)
+    target.image.put_back()
+    for host in (target.active, target.other):
+        target.lab.start(host, wait=False)
+    wait_until(lambda: _serves(target), "a node serves")
+
+
+def full_volume(target: Target) -> None:
+    """Let the other node take over where there is no room; it serves once there is."""
+    if target.image is None:
+        raise LabError("a volume to be filled needs a file system of its own")
+    target.wait_for_moment()
+    with _frozen(*target.processes(target.other)):
+        target.lab.kill(target.active)
+        target.image.fill()
+    time.sleep(_SERVED_BESIDE)
+    if target.lab.state(target.other) == "active":
+        raise LabError(f"{target.other} serves without room")
+    target.image.make_room()
+    target.wait_for_other()
+
+
+def crash_loop(target: Target) -> None:
+    """Kill a node, its guard or its Java, again and again, each time at any moment, and start it at once."""
+    end = time.monotonic() + target.seconds
+    hosts = (target.active, target.other)
+    store = str(target.lab.fleet.broker(target.active).shared_directory)
+    while time.monotonic() < end:
+        host = target.chance.choice(hosts)
+        if target.lab.is_alive(host):
+            with suppress(LabError):
+                guard, java = target.processes(host)
+                (target.chance.choice([guard, java]) or java).kill()
+        time.sleep(target.chance.uniform(0, 3))
+        for one in hosts:
+            if not target.lab.is_alive(one):
+                target.lab.start(one, wait=False)
+        target.most_room = max(target.most_room, room_of(store))
+    wait_until(lambda: _serves(target), "a node serves")
+
+
+def room_of(directory: str) -> int:
+    """Return the bytes that a directory takes; a file with several names counts once."""
+    sizes = {}
+    for parent, _, names in os.walk(directory):
+        for name in names:
+            with suppress(OSError):
+                status = os.lstat(os.path.join(parent, name))
+                sizes[status.st_ino] = status.st_blocks * 512
+    return sum(sizes.values())
+
+
+def _runs(process: psutil.Process) -> bool:
+    return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
 
 
 def _serves(target: Target) -> bool:
@@ -224,7 +359,14 @@ FORMS: dict[str, Form] = {
         lock_cleared_unfrozen,
         successor_freezes,
         killed,
+        guard_killed,
+        guard_out_of_memory,
+        power_cut,
+        full_volume,
+        crash_loop,
     )
 }
+ON_AN_IMAGE = ("power-cut", "full-volume")
+"""The forms that need a file system of their own below the store."""
 WITHOUT_GUARD = ("whole-node", "lock-replaced-unfrozen", "killed")
 """The forms that a pair without guards can meet."""

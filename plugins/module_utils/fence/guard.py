@@ -29,7 +29,6 @@ import socket
 import subprocess
 import sys
 import time
-import zlib
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as LateError
@@ -41,7 +40,7 @@ from .fence_command import FenceCommand, read_fence_command
 from .generation import Generation, make_first, make_generation
 from .in_place import claim_found_store, move_aside, note_node, unfence
 from .old_generations import tidy
-from .shared_store import BARRIER, SHARED_LINK, FenceError, SharedStore
+from .shared_store import BARRIER, SHARED_LINK, FenceError, SharedStore, node_name
 
 if TYPE_CHECKING:
     AnyFence = Fence | CommandFence
@@ -383,12 +382,11 @@ class Guard:
     # -- the broker ---------------------------------------------------------------------------
 
     def _read_node(self) -> str:
-        """Return the name of this node, in hexadecimal digits: made once, and another on a host of another name."""
+        """Return the name of this node, which is made once."""
         path = os.path.join(self._local, "node")
         if not os.path.exists(path):
             disk.replace_file(path, secrets.token_hex(12).encode(), 0o640)
-        with open(path, encoding="ascii") as file:
-            return f"{zlib.crc32(socket.gethostname().encode()):08x}{file.read().strip()}"
+        return node_name(self._local)
 
     def _only_one(self) -> int:
         """Return the open file whose lock guard and broker hold as long as one of them lives.

@@ -23,8 +23,10 @@ import fcntl
 import json
 import os
 import re
+import socket
 import struct
 import time
+import zlib
 from contextlib import suppress
 from typing import Any
 
@@ -64,6 +66,15 @@ def shared_directory(store: str, root: int | None = None) -> str:
         return os.readlink(link) if root is None else os.readlink(link.lstrip("/"), dir_fd=root)
     except OSError:
         return store
+
+
+def node_name(local: str) -> str:
+    """Return the name of this node in claims, in hexadecimal digits, from the guard's directory on the host's own disk.
+
+    It changes with the name of the host. Raises OSError where no guard has run.
+    """
+    with open(os.path.join(local, "node"), encoding="ascii") as file:
+        return f"{zlib.crc32(socket.gethostname().encode()):08x}{file.read().strip()}"
 
 
 def lock_file(store: str) -> str:

@@ -8,12 +8,16 @@ are those of a generation that a later claim has replaced.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from .generation import is_of_store
-from .shared_store import FenceError, SharedStore, generation_number
+from .shared_store import FenceError, SharedStore, generation_number, node_name
+
+_NEWEST = 200
 
 
 @dataclass(frozen=True)
@@ -68,3 +72,20 @@ def generation_in_force(store: str) -> int | None:
     except FenceError:
         return None
     return highest.number if highest and shared.generation(highest.directory) != shared.directory else 0
+
+
+def generations_of_host(store: str, local: str) -> list[dict[str, Any]]:
+    """Return ``number`` and ``made`` (seconds since the epoch) of the newest generations that this host's guard made.
+
+    ``local`` is the guard's directory on the host's own disk. Empty where no guard has run. Raises OSError.
+    """
+    shared = SharedStore(store)
+    made = []
+    with contextlib.suppress(FileNotFoundError, FenceError):
+        node, highest = node_name(local), shared.highest()
+        newest = highest.number if highest else 0
+        for number in range(max(1, newest - _NEWEST), newest + 1):
+            claim, told = shared.read_claim(number)
+            if claim.node == node and "made" in told:
+                made.append({"number": number, "made": told["made"]})
+    return made

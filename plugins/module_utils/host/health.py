@@ -16,7 +16,7 @@ import time
 from typing import Any
 
 from ..fence.shared_store import shared_directory
-from ..fence.store_access import generation_in_force, generation_written
+from ..fence.store_access import generation_in_force, generation_written, generations_of_host
 from ..install import jars
 from ..install.configuration_archive import InstallError
 from ..install.disk import Owner
@@ -58,6 +58,7 @@ def gather_health(layout: Layout, process: Process | None, owed: PendingRestart 
         "store_used": shown.get("used") if store else None,
         "generation": _generation(process, store) if process and store else None,
         "generation_in_force": shown.get("in_force"),
+        "generations": shown.get("generations", []),
         "free": {directory: room for directory, room in free.items() if room is not None},
     }
 
@@ -122,7 +123,10 @@ def _generation(process: Process, store: str) -> int | None:
 
 
 def _seen_by_process(store: str, process: Process | None) -> dict[str, Any]:
-    """Return ``access``, ``marker``, ``used``, ``free`` and ``in_force`` of a store as the broker's process sees it."""
+    """Return ``access``, ``marker``, ``used``, ``free``, ``in_force`` and ``generations`` of a store.
+
+    All is as the broker's process sees it.
+    """
     try:
         account, root = own_account(), None
         if process and os.geteuid() == 0:
@@ -142,11 +146,14 @@ def _seen_by_process(store: str, process: Process | None) -> dict[str, Any]:
 
 
 def _look_at(store: str, root: int | None) -> dict[str, Any]:
-    """Return ``access``, ``marker``, ``used``, ``free`` and ``in_force`` of a store as this process's account sees it.
+    """Return ``access``, ``marker``, ``used``, ``free``, ``in_force`` and ``generations`` of a store.
+
+    All is as this process's account sees it.
 
     Raises InstallError for a store or marker that is not what it has to be.
     """
     shown: dict[str, Any] = {"access": "", "marker": None, "used": False, "free": None}
+    local = os.path.dirname(store)
     store = shared_directory(store, root)
     try:
         directory = open_directory(store, root)
@@ -159,7 +166,9 @@ def _look_at(store: str, root: int | None) -> dict[str, Any]:
             shown["marker"] = read_marker(directory)
         free = shutil.disk_usage(directory.descriptor).free
         with contextlib.suppress(OSError):
-            shown["in_force"] = generation_in_force(store if root is None else f"/proc/self/fd/{root}{store}")
+            at = "" if root is None else f"/proc/self/fd/{root}"
+            shown["in_force"] = generation_in_force(at + store)
+            shown["generations"] = generations_of_host(at + store, at + local)
         return {**shown, "access": _access(directory), "used": has_messages(store, root), "free": free}
 
 

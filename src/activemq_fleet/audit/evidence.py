@@ -67,13 +67,22 @@ class ConnectionLoss:
 
 @dataclass(frozen=True, slots=True)
 class PairNode:
-    """A host of a pair, or a host without a peer. ``complete`` is False where a part of its log is missing."""
+    """A host of a pair, or a host without a peer. ``complete`` is False where a part of its log is missing.
+
+    ``generations`` are number and time (seconds since the epoch) of those that its guard made of a fenced store.
+    """
 
     host: str
     group: str | None = None
     pair: str | None = None
     store: str | None = None
     complete: bool = True
+    generations: tuple[tuple[int, float], ...] = ()
+
+    def generation_at(self, moment: datetime | None) -> int | None:
+        """Return the number of the generation that the host's broker wrote then; None where no guard made one."""
+        before = [number for number, made in self.generations if moment is not None and made <= moment.timestamp()]
+        return max(before, default=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

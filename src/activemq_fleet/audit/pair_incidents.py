@@ -21,6 +21,7 @@ from activemq_fleet.audit.evidence import (
 from activemq_fleet.audit.operation_records import Operation
 from activemq_fleet.audit.takeover_durations import TakeoverStart, right_clocks, takeover_start
 from activemq_fleet.audit.takeover_order import Offset, in_order, offsets, shifted
+from activemq_fleet.fence.store_access import StoreAccess, two_masters
 
 FLAPS = 3
 WITHIN = timedelta(minutes=10)
@@ -212,10 +213,13 @@ def _last_sign(term: ObservedRun) -> datetime | None:
 
 
 def _one_store(first: ObservedRun, second: ObservedRun, nodes: Mapping[str, PairNode], locks: bool) -> bool:
-    """Whether both have one store: by what is known of the hosts, else by its path and because a node ever waited.
+    """Whether both can write to one store: by what is known of the hosts, else by its path and because a node waited.
 
-    Two hosts' own disks have the same paths as well.
+    Two hosts' own disks have the same paths as well. Behind guards the store in force is the newest generation.
     """
+    numbers = {run.host: nodes[run.host].generation_at(run.begin) for run in (first, second)}
+    if all(numbers.values()):
+        return bool(two_masters({host: StoreAccess(number, number) for host, number in numbers.items()}))
     mine, other = nodes[first.host].store, nodes[second.host].store
     if mine and other:
         return mine == other

@@ -8,9 +8,12 @@ from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
+from activemq_fleet.fence.store_access import generations_of_host
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.log_tail import LOG
+from activemq_fleet.render.service import fence_directory
 from activemq_fleet.topology import Broker
 
 
@@ -37,10 +40,12 @@ def collect_logs(lab: Lab, agents: Mapping[str, tuple[Path, str]], directory: Pa
 
 
 def _tell(home: Path, group: str, pair: str, broker: Broker | None = None) -> None:
-    known: dict[str, str | None] = {"host": home.name, "timezone": _zone(), "group": group, "pair": pair}
+    known: dict[str, Any] = {"host": home.name, "timezone": _zone(), "group": group, "pair": pair}
     if broker is not None:
         known["release"] = broker.release.text
         known["store"] = broker.shared_directory
+        if broker.has_guard:
+            known["generations"] = generations_of_host(broker.store_directory, fence_directory(broker))
     (home / "host.json").write_text(json.dumps(known, indent=1), encoding="utf-8")
 
 

@@ -121,7 +121,7 @@ def _fleet(inputs: Inputs, horizons: Horizons | None) -> _Fleet:
         pair = fleet.pair_of[name]
         fleet.hosts.setdefault(pair, []).append(name)
         if name in logs or name not in journals:  # else it is an agent's
-            node = PairNode(name, host.group, host.pair, host.store, complete=name in logs)
+            node = PairNode(name, host.group, host.pair, host.store, name in logs, host.generations)
             fleet.nodes.setdefault(pair, []).append(node)
             fleet.operations.setdefault(pair, []).extend(host.operations)
     return fleet

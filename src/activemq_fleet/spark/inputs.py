@@ -37,8 +37,9 @@ _TASKS_FROM, _NEVER = "spark.sql.sources.parallelPartitionDiscovery.threshold", 
 class Host:
     """A host by its host.json, else by the inventory, else by its name alone.
 
-    ``timezone`` is that of its logs' times, UTC where it is not known; ``release`` that of its broker. ``problems``
-    are lines that say what had to be assumed. ``operations``: the planned work that its operations.jsonl records.
+    ``timezone`` is that of its logs' times, UTC where it is not known; ``release`` that of its broker. ``generations``
+    are number and time of those that its guard made of a fenced store. ``problems`` are lines that say what had to be
+    assumed. ``operations``: the planned work that its operations.jsonl records.
     """
 
     host: str
@@ -47,6 +48,7 @@ class Host:
     group: str | None = None
     pair: str | None = None
     store: str | None = None
+    generations: tuple[tuple[int, float], ...] = ()
     problems: tuple[str, ...] = ()
     operations: tuple[Operation, ...] = ()
 
@@ -217,7 +219,22 @@ def _from_file(name: str, known: Mapping[str, Any]) -> Host:
 
     zone = text("timezone")
     problems = () if zone else (f"{HOST_FILE} names no time zone: its times are taken for UTC",)
-    return Host(name, zone or "UTC", text("release"), text("group"), text("pair"), text("store"), problems=problems)
+    return Host(
+        name,
+        zone or "UTC",
+        text("release"),
+        text("group"),
+        text("pair"),
+        text("store"),
+        _generations(known.get("generations")),
+        problems,
+    )
+
+
+def _generations(told: Any) -> tuple[tuple[int, float], ...]:
+    rows = [row for row in told if isinstance(row, dict)] if isinstance(told, list) else []
+    pairs = [(row.get("number"), row.get("made")) for row in rows]
+    return tuple((int(n), float(at)) for n, at in pairs if isinstance(n, int) and isinstance(at, int | float))
 
 
 def _checked(host: Host, problems: list[str]) -> Host:

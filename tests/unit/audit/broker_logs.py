@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 from activemq_fleet.audit.evidence import ConnectionLoss, Incident, LogEvidence, LoggedPeriod, PairNode
@@ -134,9 +134,11 @@ def audit_pair(
     more: Sequence[object] = (),
     store: str | None = STORE,
     lacking: str = "",
+    generations: Mapping[str, tuple[tuple[int, float], ...]] | None = None,
 ) -> list[Incident]:
     """The incidents of the pair A and B, from everything at once and in no order. ``lacking``: a host without a log."""
-    nodes = [PairNode(host, "orders", PAIR, store, complete=host != lacking) for host in (A, B)]
+    made = generations or {}
+    nodes = [PairNode(host, "orders", PAIR, store, host != lacking, made.get(host, ())) for host in (A, B)]
     evidence = [sign for mine in logs for sign in evidence_in(mine)]
     periods = [one for one in more if isinstance(one, LoggedPeriod)]
     operations = [one for one in more if isinstance(one, Operation)]

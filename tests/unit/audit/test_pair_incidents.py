@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from activemq_fleet.audit.evidence import Incident
-from tests.unit.audit.broker_logs import A, B, agent, audit_pair, bridge_loss, busy, kinds, log, operation
+from tests.unit.audit.broker_logs import NOON, A, B, agent, audit_pair, bridge_loss, busy, kinds, log, operation
 
 MASTER = ("0 chosen", "1 opened", "1 starting", "2 started")
 STANDS_BY = ("5 chosen", "6 wait")
@@ -234,6 +234,16 @@ def test_two_nodes_with_stores_of_their_own_are_no_split_brain() -> None:
     more = [busy(A, "59:10", "59:50"), busy(B, "59:00", "59:40")]
 
     assert audit_pair(log(A, *MASTER), other, more=more, store=None) == []
+
+
+def test_two_nodes_that_worked_on_generations_of_their_own_are_no_split_brain() -> None:
+    noon = NOON.timestamp()
+    generations = {A: ((1, noon - 60),), B: ((2, noon + 21 * 60),)}
+    logs = log(A, *MASTER), log(B, *LATER)
+    more = [busy(A, "26:12", "26:15")]
+
+    assert kinds(audit_pair(*logs, more=more, generations=generations)) == ["takeover"]
+    assert kinds(audit_pair(*logs, more=more, generations={A: ((1, noon - 60),)})) == ["split_brain"]
 
 
 def test_nodes_without_a_lock_on_one_known_store_are_a_split_brain() -> None:

@@ -1,0 +1,71 @@
+"""A file system of its own for a store, in a file: what a power cut leaves of it, and what a full volume is.
+
+What the file holds while all that write stand still is what a power cut leaves: the kernel keeps in memory, for
+minutes, what nobody has synced. Needs root.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+_OPTIONS = "loop,commit=600"  # seconds until ext4 writes its own journal by itself
+_BALLAST = "ballast"
+_LEFT = 64 << 10  # bytes that a full volume has left
+
+
+class StoreImage:
+    """A mounted image; ``directory`` is where."""
+
+    def __init__(self, image: Path, directory: Path) -> None:
+        self.directory = directory
+        self._image = image
+        self._copy = image.with_suffix(".copy")
+
+    def copy(self) -> None:
+        """Keep what a power cut would leave now."""
+        shutil.copyfile(self._image, self._copy)
+
+    def put_back(self) -> None:
+        """Mount what was kept, in place of what there is. Nobody may use the file system."""
+        self.unmount()
+        self._copy.replace(self._image)
+        self.mount()
+
+    def fill(self) -> None:
+        """Leave no room."""
+        free = shutil.disk_usage(self.directory).free
+        with (self.directory / _BALLAST).open("wb") as file:
+            while free > _LEFT:
+                file.write(bytes(min(1 << 20, free - _LEFT)))
+                file.flush()
+                free = shutil.disk_usage(self.directory).free
+
+    def make_room(self) -> None:
+        """Take away what fills the file system."""
+        (self.directory / _BALLAST).unlink()
+
+    def mount(self) -> None:
+        subprocess.run(["mount", "-o", _OPTIONS, str(self._image), str(self.directory)], check=True)
+
+    def unmount(self) -> None:
+        # Lazily: a guard's helper may look through old generations for a moment longer, in the image that is left.
+        subprocess.run(["umount", "--lazy", str(self.directory)], check=True)
+
+
+@contextmanager
+def store_image(image: Path, directory: Path, megabytes: int) -> Iterator[StoreImage]:
+    """Make a file system of ``megabytes`` in the file ``image``, mounted on ``directory`` until the end."""
+    directory.mkdir(parents=True)
+    with image.open("wb") as file:
+        file.truncate(megabytes << 20)
+    subprocess.run(["mkfs.ext4", "-q", "-m", "0", str(image)], check=True)
+    found = StoreImage(image, directory)
+    found.mount()
+    try:
+        yield found
+    finally:
+        found.unmount()
