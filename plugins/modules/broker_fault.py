@@ -16,10 +16,6 @@ description:
   - With a unit, a timer of the host's own systemd brings the broker back after O(again) seconds, so that whoever
     dies here leaves none that is down or frozen.
 options:
-  base:
-    description: The directory of the broker, C(activemq_base/activemq_instance).
-    type: path
-    required: true
   unit:
     description: The unit of systemd. Without it the process itself is signalled.
     type: str
@@ -42,9 +38,9 @@ attributes:
   check_mode:
     description: Injects nothing.
     support: none
-  diff_mode:
-    description: There is nothing to show.
-    support: none
+extends_documentation_fragment:
+  - activemq.fleet.broker
+  - activemq.fleet.broker.no_diff
 """
 
 EXAMPLES = r"""

@@ -42,7 +42,8 @@ options:
     description: With O(required), the release that must run.
     type: str
 extends_documentation_fragment:
-  - activemq.fleet.looks
+  - activemq.fleet.broker
+  - activemq.fleet.broker.unchanging
 """
 
 EXAMPLES = r"""

@@ -47,9 +47,8 @@ attributes:
   check_mode:
     description: Does the same as without, but for the file O(flag).
     support: full
-  diff_mode:
-    description: It changes nothing.
-    support: none
+extends_documentation_fragment:
+  - activemq.fleet.broker.no_diff
 """
 
 EXAMPLES = r"""

@@ -65,9 +65,8 @@ attributes:
   check_mode:
     description: It does nothing.
     support: none
-  diff_mode:
-    description: It changes nothing.
-    support: none
+extends_documentation_fragment:
+  - activemq.fleet.broker.no_diff
 """
 
 EXAMPLES = r"""

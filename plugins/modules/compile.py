@@ -40,9 +40,8 @@ attributes:
   check_mode:
     description: Does the same as without; nothing outside the temporary directory is written.
     support: full
-  diff_mode:
-    description: It changes nothing on the hosts.
-    support: none
+extends_documentation_fragment:
+  - activemq.fleet.broker.no_diff
 requirements:
   - activemq-fleet on the controller (pip install activemq-fleet)
 notes:

@@ -56,13 +56,8 @@ options:
     description: What only this operation needs.
     type: dict
     default: {}
-attributes:
-  check_mode:
-    description: Does the same as without; it changes nothing.
-    support: full
-  diff_mode:
-    description: It changes nothing.
-    support: none
+extends_documentation_fragment:
+  - activemq.fleet.broker.unchanging
 requirements:
   - activemq-fleet on the controller (pip install activemq-fleet)
 """

@@ -50,9 +50,8 @@ attributes:
   check_mode:
     description: Fails, because a drill ends brokers.
     support: none
-  diff_mode:
-    description: There is nothing to show.
-    support: none
+extends_documentation_fragment:
+  - activemq.fleet.broker.no_diff
 requirements:
   - activemq-fleet with its extra lab on the controller (pip install 'activemq-fleet[lab]')
 """

@@ -32,9 +32,8 @@ attributes:
   check_mode:
     description: Says whether it would change anything.
     support: full
-  diff_mode:
-    description: It shows no differences.
-    support: none
+extends_documentation_fragment:
+  - activemq.fleet.broker.no_diff
 """
 
 EXAMPLES = r"""

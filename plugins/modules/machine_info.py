@@ -26,21 +26,13 @@ options:
     description: The release's directory.
     type: path
     required: true
-  base:
-    description: The instance's directory, which a running broker has on its command line.
-    type: path
-    required: true
   user:
     description: The account of the broker.
     type: str
     default: activemq
-attributes:
-  check_mode:
-    description: It changes nothing.
-    support: full
-  diff_mode:
-    description: It changes nothing.
-    support: none
+extends_documentation_fragment:
+  - activemq.fleet.broker
+  - activemq.fleet.broker.unchanging
 """
 
 EXAMPLES = r"""

@@ -42,9 +42,8 @@ attributes:
   check_mode:
     description: Writes nothing.
     support: full
-  diff_mode:
-    description: There is nothing to show.
-    support: none
+extends_documentation_fragment:
+  - activemq.fleet.broker.no_diff
 """
 
 EXAMPLES = r"""

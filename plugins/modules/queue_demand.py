@@ -17,10 +17,6 @@ description:
   - It leaves nothing behind. When it is killed, what has crossed stays here and the rest stays there.
   - It logs in with the network account of the deployed configuration.
 options:
-  base:
-    description: The directory of the broker on this host, C(activemq_base/activemq_instance).
-    type: path
-    required: true
   queues:
     description: The queues.
     type: list
@@ -34,9 +30,9 @@ attributes:
   check_mode:
     description: Does nothing.
     support: full
-  diff_mode:
-    description: It changes nothing on the host.
-    support: none
+extends_documentation_fragment:
+  - activemq.fleet.broker
+  - activemq.fleet.broker.no_diff
 """
 
 EXAMPLES = r"""

@@ -47,9 +47,8 @@ attributes:
   check_mode:
     description: It is skipped, because nothing is unpacked then.
     support: none
-  diff_mode:
-    description: It shows no difference.
-    support: none
+extends_documentation_fragment:
+  - activemq.fleet.broker.no_diff
 """
 
 EXAMPLES = r"""

@@ -22,15 +22,10 @@ description:
   - It opens the management view of the JVM to this machine, which lasts until the process ends. It changes
     nothing else. Run it as root or as the broker's account. It needs kahaDB, and a JVM of Java 8 or later that
     may be attached to.
-options:
-  user:
-    description:
-      - The account of the broker. As root the store is read as this account; without it as the one to which the
-        first directory on the way to the store belongs that is not root's.
-    type: str
-    version_added: 0.2.0
 extends_documentation_fragment:
-  - activemq.fleet.looks
+  - activemq.fleet.broker
+  - activemq.fleet.broker.reader
+  - activemq.fleet.broker.unchanging
 """
 
 EXAMPLES = r"""

@@ -26,14 +26,10 @@ options:
     description: Whether to read the journal. It takes a minute for some gigabytes.
     type: bool
     default: true
-  user:
-    description:
-      - The account of the broker. As root the files are read as this account; without it as the one to which the
-        first directory on the way to them belongs that is not root's.
-    type: str
-    version_added: 0.2.0
 extends_documentation_fragment:
-  - activemq.fleet.looks
+  - activemq.fleet.broker
+  - activemq.fleet.broker.reader
+  - activemq.fleet.broker.unchanging
 """
 
 EXAMPLES = r"""

@@ -158,17 +158,6 @@ def test_a_hidden_broker_is_asked_as_its_own_account_and_not_as_root(base: Path)
         assert management._account(found) == (AGENT, AGENT)
 
 
-@needs_root
-def test_who_asks_a_broker_has_given_up_the_groups_of_root(base: Path) -> None:
-    os.setgroups([0, 4])
-    try:
-        with management._as(AGENT, AGENT):
-            assert (os.geteuid(), os.getegid(), os.getgroups()) == (AGENT, AGENT, [])
-        assert (os.geteuid(), os.getgroups()) == (0, [0, 4])
-    finally:
-        os.setgroups([])
-
-
 @pytest.mark.parametrize(
     ("own", "is_broker"),
     [

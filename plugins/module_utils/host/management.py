@@ -20,6 +20,7 @@ from collections.abc import Iterator
 
 from ..install.configuration_archive import InstallError
 from .process import Process, account_of, group_of, process_handle, send_signal, status_field
+from .system_accounts import Account, own_account, run_as
 
 _WAIT = 10.0
 _POLL = 0.05
@@ -36,9 +37,14 @@ def query_mbeans(process: Process, pattern: str, view: tuple[str, ...]) -> list[
 
     Raises InstallError when the JVM or the console command refuses.
     """
-    command = [*_java(process), "query", "--jmxurl", _address(process), "--objname", pattern, "--view", ",".join(view)]
     uid, gid = _account(process)
-    is_root = os.geteuid() == 0
+    # Older JVMs answer nobody else, not even root, and the console command is a program of that account's choice.
+    account = Account(uid, gid) if os.geteuid() == 0 else own_account()
+    return run_as(account, _query, process, _java(process), pattern, view)
+
+
+def _query(process: Process, java: list[str], pattern: str, view: tuple[str, ...]) -> list[dict[str, str]]:
+    command = [*java, "query", "--jmxurl", _address(process), "--objname", pattern, "--view", ",".join(view)]
     try:
         done = subprocess.run(
             command,
@@ -49,10 +55,6 @@ def query_mbeans(process: Process, pattern: str, view: tuple[str, ...]) -> list[
             check=False,
             cwd="/",
             env={"PATH": os.environ.get("PATH", "/usr/bin:/bin")},
-            # What runs here is a program of that account's choice.
-            user=uid if is_root else None,
-            group=gid if is_root else None,
-            extra_groups=[] if is_root else None,
         )
     except (OSError, subprocess.SubprocessError) as error:
         raise InstallError(f"the release's console command could not be run: {error}") from None
@@ -109,19 +111,17 @@ def _ask(process: Process, *words: str) -> str:
     pid = process.pid
     inside = (status_field(pid, "NSpid") or [str(pid)])[-1]
     path = f"/proc/{pid}/root/tmp/.java_pid{inside}"
-    uid, gid = _account(process)
     data = b"".join(word.encode() + b"\0" for word in ("1", *words, *[""] * (4 - len(words))))
     answer = b""
     try:
-        with _as(uid, gid):
-            if not os.path.exists(path):
-                _wake(process, inside, path)
-            with socket.socket(socket.AF_UNIX) as connection:
-                connection.settimeout(_WAIT)
-                connection.connect(path)
-                connection.sendall(data)
-                while len(answer) < _LONGEST_ANSWER and (part := connection.recv(65536)):
-                    answer += part
+        if not os.path.exists(path):
+            _wake(process, inside, path)
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(_WAIT)
+            connection.connect(path)
+            connection.sendall(data)
+            while len(answer) < _LONGEST_ANSWER and (part := connection.recv(65536)):
+                answer += part
     except OSError as error:
         raise InstallError(f"process {pid} cannot be asked over its attach socket: {error.strerror or error}") from None
     code, _, text = answer.decode(errors="replace").partition("\n")
@@ -161,21 +161,3 @@ def _account(process: Process) -> tuple[int, int]:
     if uid is None or gid is None:
         raise InstallError(f"process {process.pid} is gone, or runs with more than one account: it is not asked")
     return uid, gid
-
-
-@contextlib.contextmanager
-def _as(uid: int, gid: int) -> Iterator[None]:
-    """Context manager: act as the broker's account, since older JVMs answer nobody else, not even root."""
-    if os.geteuid() != 0 or uid == 0:
-        yield
-        return
-    group, groups = os.getegid(), os.getgroups()
-    os.setgroups([])
-    os.setegid(gid)
-    os.seteuid(uid)
-    try:
-        yield
-    finally:
-        os.seteuid(0)
-        os.setegid(group)
-        os.setgroups(groups)
