@@ -123,6 +123,8 @@ def _attack(lab: Lab, attack: Attack, result: Result, image: StoreImage | None) 
     active = lab.wait_active(_PAIR, READY)
     credentials = lab.credentials(_PAIR)
     fillers = fill(lab.addresses(active, "stomp")[0], credentials, attack.megabytes)
+    if image:
+        image.sync()
     if attack.is_worn:
         active = _wear(lab, active)
     other = next(host for host in _HOSTS if host != active)

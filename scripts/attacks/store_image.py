@@ -25,6 +25,10 @@ class StoreImage:
         self._image = image
         self._copy = image.with_suffix(".copy")
 
+    def sync(self) -> None:
+        """Write all that there is, as the kernel does by itself within minutes."""
+        subprocess.run(["sync", "--file-system", str(self.directory)], check=True)
+
     def copy(self) -> None:
         """Keep what a power cut would leave now."""
         shutil.copyfile(self._image, self._copy)

@@ -35,7 +35,7 @@ Migrate = Callable[..., str]
 
 
 def inventory(directory: Path) -> Path:
-    """An old and a new pair, each with its own release and profile."""
+    """An old and a new pair, each with its own release and profile; the new one is fenced."""
     directory.mkdir(parents=True, exist_ok=True)
     old = {"activemq_release": "5.5.1", "activemq_ha": "pure"}
     both = {
@@ -44,7 +44,9 @@ def inventory(directory: Path) -> Path:
         "activemq_links": [{"from": "new", "to": "old", "duplex": True}],
         "activemq_waivers": [],
     }
-    hosts = {host: {**old} for host in OLD} | {host: {"activemq_release": "6.3.1"} for host in NEW}
+    hosts = {host: {**old} for host in OLD} | {
+        host: {"activemq_release": "6.3.1", "activemq_fence": "guard"} for host in NEW
+    }
     path = directory / "hosts.yml"
     path.write_text(json.dumps({"all": {"hosts": hosts, "vars": both}}, indent=1))
     return path

@@ -11,6 +11,7 @@ from activemq_fleet.fence.decision import Claim, claim_in_place
 from activemq_fleet.fence.shared_store import SharedStore
 from activemq_fleet.fence.store_access import (
     StoreAccess,
+    directory_in_force,
     generation_in_force,
     generation_written,
     two_masters,
@@ -71,6 +72,18 @@ def test_files_that_were_moved_aside_are_those_of_their_claim(store: SharedStore
         os.mkdir(aside)
         os.rename(f"{store.directory}/db-1.log", f"{aside}/db-1.log")
         assert generation_written([path for _, path in open_files(os.getpid())], store.directory) == 1
+
+
+def test_the_messages_are_in_the_generation_in_force_whatever_the_link_of_a_guard_leads_to(
+    store: SharedStore, tmp_path: Path
+) -> None:
+    """It leads to a gate while the broker waits, and after it has ended."""
+    local = tmp_path / "fence"
+    (local / "gate").mkdir(parents=True)
+    (local / "store").symlink_to(local / "gate")
+    (local / "shared").symlink_to(store.directory)
+    assert directory_in_force(str(local / "store")) == store.generation(NEW)
+    assert directory_in_force("/srv/activemq/orders") == "/srv/activemq/orders"
 
 
 def test_a_claim_that_cannot_be_read_leaves_it_open_what_is_in_force(store: SharedStore) -> None:

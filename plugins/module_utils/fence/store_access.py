@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .generation import is_of_store
-from .shared_store import FenceError, SharedStore, generation_number, node_name
+from .shared_store import FenceError, SharedStore, generation_number, node_name, shared_directory
 
 _NEWEST = 200
 
@@ -72,6 +72,19 @@ def generation_in_force(store: str) -> int | None:
     except FenceError:
         return None
     return highest.number if highest and shared.generation(highest.directory) != shared.directory else 0
+
+
+def directory_in_force(store: str) -> str:
+    """Return the directory whose files hold the messages of the store that a broker's configuration names.
+
+    Behind a guard that is the generation in force, whatever the guard's link leads to. Raises OSError, FenceError.
+    """
+    directory = shared_directory(store)
+    if directory == store:
+        return store
+    shared = SharedStore(directory)
+    highest = shared.highest()
+    return shared.generation(highest.directory) if highest else directory
 
 
 def generations_of_host(store: str, local: str) -> list[dict[str, Any]]:

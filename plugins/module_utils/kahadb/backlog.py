@@ -14,6 +14,8 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..fence.shared_store import FenceError
+from ..fence.store_access import directory_in_force
 from ..host import management
 from ..host.broker_configuration import read_deployed
 from ..host.process import Process, find_broker
@@ -49,6 +51,10 @@ def count_backlog(base: str, user: str | None = None) -> dict[str, Any]:
     store = read_deployed(layout, layout.current_name()).store
     if not store:
         raise InstallError(f"{layout.current} names no kahaDB store: only that can be counted")
+    try:
+        store = directory_in_force(store)
+    except (OSError, FenceError) as error:
+        raise InstallError(f"{store}: the generation in force is not known: {error}") from None
     process = find_broker(layout.base)
     return combine(_view(process) if process else None, store, user)
 
