@@ -31,12 +31,12 @@ class Figures:
 
 
 def measure() -> list[Figures]:
-    """One group of 250 pairs in each topology, and of 500 single brokers; then many groups of four pairs."""
+    """One group of 250 pairs in each topology, and of 100 single brokers; then many groups of four pairs."""
     found = []
     for topology in ("mesh", "hub", "ring", "chain"):
         found.append(_figures(f"one group of 250 pairs, {topology}", _group(250, "ab", topology=topology)))
-        single = _group(500, "a", topology=topology, ha="none")
-        found.append(_figures(f"one group of 500 single brokers, {topology}", single))
+        single = _group(100, "a", topology=topology, ha="none")
+        found.append(_figures(f"one group of 100 single brokers, {topology}", single))
     return [*found, *(_figures("groups of four pairs, mesh", _groups(groups)) for groups in (125, 1250))]
 
 
