@@ -20,7 +20,7 @@ from .versions import Layout
 
 _POLL = 0.2
 _PATIENCE = 90
-_SIGNALS = {"kill": signal.SIGKILL, "pause": signal.SIGSTOP, "stop": signal.SIGTERM, "resume": signal.SIGCONT}
+_SIGNALS = {"kill": signal.SIGKILL, "pause": signal.SIGSTOP, "stop": signal.SIGTERM}
 
 
 def inject_fault(base: str, unit: str | None, act: str, again: int) -> dict[str, Any]:
@@ -37,10 +37,8 @@ def inject_fault(base: str, unit: str | None, act: str, again: int) -> dict[str,
     at = time.time()
     if unit and act == "stop":
         _systemctl("stop", unit)
-    elif unit:
-        _systemctl("kill", f"--signal={_SIGNALS[act].name}", unit)
     else:
-        _send(process, _SIGNALS[act])
+        _send(process, unit, _SIGNALS[act])
     _see(layout, unit, process.pid, act)
     return {"at": at, "pid": process.pid}
 
@@ -50,10 +48,7 @@ def resume_broker(base: str, unit: str | None) -> dict[str, Any]:
     process = find_broker(os.path.abspath(base), unit)
     was_frozen = process is not None and process.state == "T"
     if process is not None and was_frozen:
-        if unit:
-            _systemctl("kill", "--signal=SIGCONT", unit)
-        else:
-            _send(process, signal.SIGCONT)
+        _send(process, unit, signal.SIGCONT)
     return {"at": time.time(), "changed": was_frozen}
 
 
@@ -98,8 +93,11 @@ def _is_listening(layout: Layout, process: Process) -> bool:
     return bool(held_by_process.is_listening(process.pid, [listener.address for listener in listeners]))
 
 
-def _send(process: Process, number: signal.Signals) -> None:
-    """Send a signal to the process, or to its whole process group if it leads one, as a lab starts it."""
+def _send(process: Process, unit: str | None, number: signal.Signals) -> None:
+    """Send a signal to all processes of the unit; without one to the process, or its group if it leads one (a lab)."""
+    if unit:
+        _systemctl("kill", f"--signal={number.name}", unit)
+        return
     with contextlib.suppress(ProcessLookupError), process_handle(process) as handle:
         if os.getpgid(process.pid) == process.pid and is_same(process):
             os.killpg(process.pid, number)

@@ -96,16 +96,18 @@ def mask_words(words: Sequence[str], known: Known = NOBODY) -> list[str]:
         elif equals and is_secret(name.lstrip("-")):
             found.append(f"{name}={_shown(value, f'{name}=', known)}")
         elif os.path.basename(words[0]) == "curl" and _JOINED_ACCOUNT.match(word):
-            found.append(
-                mask_text(f"curl {word}".replace(" ", "\0").replace("\0", " ", 1), known)[5:].replace("\0", " ")
-            )
+            found.append(_masked_behind("curl ", word, known))
         elif option and option["name"] in ("u", "U", "p", "a", "w", "user", "proxy-user"):
-            before = f"{words[0]} {option[0]} "
-            masked = mask_text(before + word.replace(" ", "\0"), known).replace("\0", " ")
-            found.append(masked[len(before) :] if masked.startswith(before) else UNKNOWN)
+            found.append(_masked_behind(f"{words[0]} {option[0]} ", word, known))
         else:
             found.append(mask_text(word, known))
     return found
+
+
+def _masked_behind(before: str, word: str, known: Known) -> str:
+    """Return one word of a command line as it is masked behind the text ``before``."""
+    masked = mask_text(before + word.replace(" ", "\0"), known).replace("\0", " ")
+    return masked[len(before) :] if masked.startswith(before) else UNKNOWN
 
 
 def mask_data(data: object, known: Known = NOBODY) -> object:
@@ -176,18 +178,14 @@ def _masked_once(text: str, known: Known, kind: str) -> str:
     if markup:
         spans += markup.secrets
     names = candidates(text)
-    if markup and kind == "xml":
-        for start, end in markup.others:
-            first = bisect_left(names, start)
-            if first < len(names) and names[first] < end:
-                scanner = ValueScanner(text, start, end, known_at, is_file=True, may_continue=True)
-                spans += scanner.spans(names[first : bisect_left(names, end)])
-        spans += _clipped(shapes.spans(text), markup.others)
-    else:
-        may_continue = kind not in ("text", "yaml")
-        scanner = ValueScanner(text, 0, len(text), known_at, is_file=kind != "text", may_continue=may_continue)
-        spans += scanner.spans(names)
-        spans += shapes.spans(text)
+    segments = markup.others if markup and kind == "xml" else [(0, len(text))]
+    is_file, may_continue = kind != "text", kind not in ("text", "yaml")
+    for start, end in segments:
+        names_inside = names[bisect_left(names, start) : bisect_left(names, end)]
+        if names_inside:
+            scanner = ValueScanner(text, start, end, known_at, is_file=is_file, may_continue=may_continue)
+            spans += scanner.spans(names_inside)
+    spans += _clipped(shapes.spans(text), segments)
     return _replaced(text, merged(spans), known)
 
 

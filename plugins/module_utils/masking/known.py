@@ -166,17 +166,8 @@ def encoded_forms(value: str) -> set[str]:
             first = (lead * 8 + 5) // 6
             core = text[first : (lead + len(content)) * 8 // 6]
             found |= {core, core.replace("+", "-").replace("/", "_"), quote(core, safe="")}
-        digits = content.hex()
-        found |= {
-            digits,
-            digits.upper(),
-            content.hex(":"),
-            content.hex(" "),
-            content.hex(":").upper(),
-            content.hex(" ").upper(),
-        }
-        found.add("".join(f"%{byte:02x}" for byte in content))
-        found.add("".join(f"%{byte:02X}" for byte in content))
+        for digits in (content.hex(), content.hex(":"), content.hex(" "), "".join(f"%{byte:02x}" for byte in content)):
+            found |= {digits, digits.upper()}
     return found
 
 

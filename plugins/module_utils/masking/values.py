@@ -204,9 +204,7 @@ class ValueScanner:
             return self._in_prose(start, end)
         name = text[start:end]
         is_option = name.startswith("-") or text[start - 1 : start] == "-"
-        if text[at] in "\"'`[" and not is_option:
-            return self._value(start, at, False)
-        if is_option:
+        if is_option or text[at] in "\"'`[":
             return self._value(start, at, False)
         if _PROSE.match(text, at, self._end) or name.endswith((".", ":")):
             return self._in_prose(start, end)
