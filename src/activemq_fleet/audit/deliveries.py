@@ -159,7 +159,7 @@ class Judge:
         if name in self._subscribed_before_events:
             return True
         for wanted, is_open, came in self._lasting.get(((copy.agent, copy.epoch), name), ()):
-            if came.begins_before(copy) and (is_open or came.reaches(copy)) and matches(wanted, copy.topic):
+            if came.begins_before(copy) and (is_open or came.reaches(copy)) and filter_matches(wanted, copy.topic):
                 return True
         return False
 
@@ -222,7 +222,7 @@ def _gravity(unit: Delivery) -> tuple[int, str]:
 
 
 @lru_cache(1 << 14)
-def matches(wanted: str, topic: str) -> bool:
+def filter_matches(wanted: str, topic: str) -> bool:
     """Return whether a filter matches a topic (MQTT 3.1.1, section 4.7)."""
     filters, levels = wanted.split("/"), topic.split("/")
     if "#" in filters:

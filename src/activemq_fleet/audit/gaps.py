@@ -9,7 +9,7 @@ from activemq_fleet.audit.journal_lines import JournalFileSummary
 from activemq_fleet.audit.journals import JournalGap
 from activemq_fleet.audit.log_summaries import LogFileSummary
 from activemq_fleet.audit.result import UNREAD, Gap
-from activemq_fleet.logs.rolled_files import missing
+from activemq_fleet.logs.rolled_files import missing_files
 
 _CUT = re.compile(r"\b(?:cut|truncated|damaged|missing)\b", re.IGNORECASE)
 """Words of problems that mean that bytes are missing; others are bytes that were there and no text."""
@@ -26,7 +26,7 @@ def log_gaps(logs: Sequence[LogFileSummary], names: Mapping[str, Iterable[str]])
         Gap(host, what.replace("N ", "some "), file, weighs=_CUT.search(what) is not None)
         for host, file, what in problems
     ]
-    gaps += [Gap(host, what) for host, mine in sorted(names.items()) for what in missing(mine)]
+    gaps += [Gap(host, what) for host, mine in sorted(names.items()) for what in missing_files(mine)]
     unread = sorted((one for one in logs if one.unread), key=lambda one: (-one.unread, one.host, one.file))
     return gaps + [
         Gap(

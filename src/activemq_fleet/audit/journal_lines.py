@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from activemq_fleet.audit import verdict_words as words
 from activemq_fleet.audit.journals import Epoch, EpochKey, EpochPart, JournalLine, epochs_of, id_parts, is_sent_barrier
-from activemq_fleet.logs.chunks import inflated
+from activemq_fleet.logs.chunks import inflated_pieces
 
 LARGEST_JOURNAL_FILE = 1 << 30
 """Bytes of a file that is read: it is one value in Spark. Agents begin a new one at 16 MiB."""
@@ -74,7 +74,7 @@ def journal_lines(content: memoryview) -> Iterator[tuple[int, str | None, str | 
 def _pieces(content: memoryview) -> Iterator[tuple[bytes, str | None]]:
     """Yield a file's bytes in pieces, unpacked; the last piece of a gzip file says whether it ends too soon."""
     if content[:2] == _GZIP:
-        yield from ((piece, words.CUT_OFF if problem else None) for piece, _, problem in inflated(content))
+        yield from ((piece, words.CUT_OFF if problem else None) for piece, _, problem in inflated_pieces(content))
     else:
         yield from ((bytes(content[at : at + _AT_ONCE]), None) for at in range(0, len(content), _AT_ONCE))
 

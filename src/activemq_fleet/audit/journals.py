@@ -142,10 +142,10 @@ def epochs_of(parts: Iterable[EpochPart], named: Mapping[EpochKey, int]) -> dict
         known[key] = max(known.get(key, 0), part.known or 0)
         torn[key] = max(torn.get(key, -1), torn_after)
         began[key] = min((at for at in (began.get(key), part.began) if at is not None), default=None)
-    in_order = sorted(known, key=lambda key: (key[0], began[key] is not None, began[key], key[1]))
+    by_time = sorted(known, key=lambda key: (key[0], began[key] is not None, began[key], key[1]))
     return {
         key: Epoch(rank, known[key], torn[key] >= known[key], named.get(key, 0))
-        for _, keys in groupby(in_order, key=lambda key: key[0])
+        for _, keys in groupby(by_time, key=lambda key: key[0])
         for rank, key in enumerate(keys, 1)
     }
 
@@ -174,14 +174,14 @@ def place_of(epoch: Epoch, jseq: int) -> int:
     return (epoch.rank << _JSEQ_BITS) + jseq
 
 
-def without_journal(named: Iterable[EpochKey], epochs: Mapping[EpochKey, Epoch]) -> Iterator[JournalGap]:
+def gaps_of_absent_journals(named: Iterable[EpochKey], epochs: Mapping[EpochKey, Epoch]) -> Iterator[JournalGap]:
     """Yield a gap for each epoch that ids of events name and that no journal is of; a caller's id is no epoch's."""
     for agent, epoch in sorted(named):
         if (agent, epoch) not in epochs and _UUID.fullmatch(epoch):
             yield JournalGap(agent, epoch, 1, None, NO_JOURNAL)
 
 
-def in_order(lines: Iterable[JournalLine], epochs: Mapping[EpochKey, Epoch]) -> Iterator[Found]:
+def records_in_order(lines: Iterable[JournalLine], epochs: Mapping[EpochKey, Epoch]) -> Iterator[Found]:
     """Yield journal lines that come by agent, rank of their epoch and jseq, with their holes; of two with one jseq the
     first counts.
     """

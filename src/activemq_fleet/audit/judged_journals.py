@@ -15,7 +15,7 @@ from activemq_fleet.audit.journals import (
     MissingRecords,
     OrderedRecord,
     SubscriptionChange,
-    in_order,
+    records_in_order,
 )
 from activemq_fleet.audit.reached_ranges import reached_ranges, subscribers_of
 
@@ -41,7 +41,7 @@ def judge_journals(
     """
     epochs, _ = epochs_of_files(_summaries(lines, truncated_epochs))
     ordered = sorted(lines, key=lambda line: (line.agent, epochs[line.agent, line.epoch].rank, line.jseq))
-    found = list(in_order(ordered, epochs))
+    found = list(records_in_order(ordered, epochs))
     records = [one for one in found if isinstance(one, OrderedRecord)]
     missing = dict.fromkeys(subscribed_before_events, 1)
     missing |= {one.agent: one.records for one in found if isinstance(one, MissingRecords)}

@@ -20,7 +20,7 @@ from activemq_fleet.audit.evidence import (
 )
 from activemq_fleet.audit.operation_records import Operation
 from activemq_fleet.audit.takeover_durations import TakeoverStart, right_clocks, takeover_start
-from activemq_fleet.audit.takeover_order import Offset, in_order, offsets, shifted
+from activemq_fleet.audit.takeover_order import Offset, clock_offsets, runs_in_order, shifted_time
 from activemq_fleet.fence.store_access import StoreAccess, two_masters
 
 FLAPS = 3
@@ -51,8 +51,8 @@ def pair_incidents(
     ``losses`` are those that agents and bridges saw. Take-overs during ``operations``, the planned work on the pair's
     nodes, are planned, and so is flapping that consists of planned take-overs alone.
     """
-    offset = offsets(runs, skew)
-    order = in_order(runs, offset)
+    offset = clock_offsets(runs, skew)
+    order = runs_in_order(runs, offset)
     by_host = {node.host: node for node in nodes}
     splits = [*_split_brains(by_host, runs, skew)]
     split_terms = {(host, place) for host, place, _ in splits}
@@ -250,7 +250,7 @@ def _split(first: ObservedRun, second: ObservedRun, until: datetime, nodes: Mapp
 
 def _flapping(takeovers: Sequence[_Takeover], offset: Offset) -> Iterator[Incident]:
     """Three take-overs of a pair in ten minutes, and all that follow as closely: one incident."""
-    moments = [(shifted(term.started, offset[term.host]), incident) for term, incident in takeovers]
+    moments = [(shifted_time(term.started, offset[term.host]), incident) for term, incident in takeovers]
     known = [(at, incident) for at, incident in moments if at is not None]
     begin = 0
     while begin + FLAPS <= len(known):

@@ -38,7 +38,7 @@ def spans_of(runs: Sequence[ObservedRun]) -> list[Span]:
     return found[-MOST:]
 
 
-def until_takeovers(spans: Iterable[Span], takeovers: Sequence[datetime]) -> Iterator[Span]:
+def spans_until_takeovers(spans: Iterable[Span], takeovers: Sequence[datetime]) -> Iterator[Span]:
     """Yield spans, active ones cut where another node took over: a log may lack the record of its broker's end."""
     for span in spans:
         ends = [at for at in takeovers if span.began < at and (span.ended is None or at < span.ended)]

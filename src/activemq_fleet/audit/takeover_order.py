@@ -16,7 +16,7 @@ Offset = Mapping[str, timedelta]
 """What is added to a host's times."""
 
 
-def offsets(by_host: Mapping[str, Sequence[ObservedRun]], skew: timedelta) -> Offset:
+def clock_offsets(by_host: Mapping[str, Sequence[ObservedRun]], skew: timedelta) -> Offset:
     """Return the difference of each node's clock from the pair's; for one node, or three and more, no difference is
     assumed.
     """
@@ -33,14 +33,14 @@ def offsets(by_host: Mapping[str, Sequence[ObservedRun]], skew: timedelta) -> Of
     return {first: _NONE, second: best}
 
 
-def in_order(by_host: Mapping[str, Sequence[ObservedRun]], offset: Offset) -> list[ObservedRun]:
+def runs_in_order(by_host: Mapping[str, Sequence[ObservedRun]], offset: Offset) -> list[ObservedRun]:
     """Return every run that became active, in the order in which they got the store."""
-    found = [(shifted(term.begin, offset[host]), term) for host, mine in by_host.items() for term in mine]
+    found = [(shifted_time(term.begin, offset[host]), term) for host, mine in by_host.items() for term in mine]
     known = [(at, term) for at, term in found if term.is_active and at is not None]
     return [term for _, term in sorted(known, key=lambda pair: (pair[0], pair[1].host, pair[1].place))]
 
 
-def shifted(moment: datetime | None, offset: timedelta) -> datetime | None:
+def shifted_time(moment: datetime | None, offset: timedelta) -> datetime | None:
     """Return a moment of a node's clock by the pair's clock."""
     return None if moment is None else moment + offset
 
@@ -87,6 +87,6 @@ def _overlap(runs: Sequence[tuple[datetime, datetime, ObservedRun]], index: int)
 
 def _spans(found: Iterable[ObservedRun], offset: timedelta) -> Iterator[tuple[datetime, datetime, ObservedRun]]:
     for term in found:
-        begin, end = shifted(term.begin, offset), shifted(term.end_or_last, offset)
+        begin, end = shifted_time(term.begin, offset), shifted_time(term.end_or_last, offset)
         if begin is not None and end is not None:
             yield begin, max(begin, end), term

@@ -12,7 +12,7 @@ from activemq_fleet.audit.deliveries import Delivery, Judge, Outcome
 from activemq_fleet.audit.event_records import events_of
 from activemq_fleet.audit.finality import Horizons
 from activemq_fleet.audit.journal_lines import parsed_lines
-from activemq_fleet.audit.journals import Epoch, EpochKey, Found, JournalLine, OrderedRecord, in_order, place_of
+from activemq_fleet.audit.journals import Epoch, EpochKey, Found, JournalLine, OrderedRecord, place_of, records_in_order
 from activemq_fleet.audit.reached_ranges import EventRange, Reach
 from activemq_fleet.audit.report_figures import EventFigures, Silence, silences_of
 
@@ -37,11 +37,11 @@ def placed_lines(host: str, file: str, content: memoryview, epochs: Mapping[Epoc
             yield PlacedLine(line.agent, place_of(about, line.jseq), (host, file, number), line)
 
 
-def found_in_order(lines: Iterable[PlacedLine], epochs: Mapping[EpochKey, Epoch]) -> Iterator[Found | Silence]:
+def findings_in_order(lines: Iterable[PlacedLine], epochs: Mapping[EpochKey, Epoch]) -> Iterator[Found | Silence]:
     """Yield what journals say, and the longest silences of each subscriber; lines come by agent and place."""
     for agent, mine in groupby(lines, key=lambda one: one.agent):
         handled = array("q")
-        for one in in_order(_one_of_each_place(mine), epochs):
+        for one in records_in_order(_one_of_each_place(mine), epochs):
             if isinstance(one, OrderedRecord) and one.kind == "handled" and one.ts is not None:
                 _add_moment(handled, (one.ts - _EPOCH) // _MICROSECOND)
             yield one

@@ -11,7 +11,7 @@ _LONGEST = 2_000  # lines of a text beyond which it is not compared line by line
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 
 
-def unified(path: str, planned: str | None, found: str | None) -> str:
+def unified_diff_text(path: str, planned: str | None, found: str | None) -> str:
     """Return a unified diff from planned to found, both masked. Lines that do not fit are counted."""
     old, new = _lines(planned), _lines(found)
     if max(len(old), len(new)) > _LONGEST:

@@ -9,7 +9,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any, Literal, NamedTuple
 
-from activemq_fleet.drift.differences import unified
+from activemq_fleet.drift.differences import unified_diff_text
 from activemq_fleet.drift.judging import file_status
 from activemq_fleet.drift.records import FileRecord
 
@@ -136,4 +136,4 @@ def _difference(known: FileRecord) -> str | None:
     old, new = known.planned_text, known.found_text
     if (known.planned and old is None) or (known.found and new is None):
         return None  # planned without content
-    return unified(known.path, old, new)
+    return unified_diff_text(known.path, old, new)

@@ -16,26 +16,26 @@ Piece = tuple[memoryview, bool, str]
 """Bytes, whether they are the last of their file, and what was wrong with them."""
 
 
-def unpacked(chunk: memoryview, *, compressed: bool) -> Iterator[Piece]:
+def unpacked_pieces(chunk: memoryview, *, compressed: bool) -> Iterator[Piece]:
     """Yield a file in pieces of whole records: as it is, or unpacked as far as it can be."""
     if not compressed:
         if len(chunk):
             yield chunk, True, ""
         return
     rest = b""
-    for data, last, problem in inflated(chunk):
+    for data, last, problem in inflated_pieces(chunk):
         rest += data
         if last:
             if rest:
                 yield memoryview(rest), True, problem
             return
-        cut = last_record(rest)
+        cut = offset_of_last_record(rest)
         if cut:
             yield memoryview(rest)[:cut], False, ""
             rest = rest[cut:]
 
 
-def inflated(chunk: memoryview) -> Iterator[tuple[bytes, bool, str]]:
+def inflated_pieces(chunk: memoryview) -> Iterator[tuple[bytes, bool, str]]:
     """Yield the bytes of a gzip file's members in pieces: the piece, whether it is the last, and what is wrong with it.
 
     Bytes that belong to no member are left out.
@@ -60,7 +60,7 @@ def inflated(chunk: memoryview) -> Iterator[tuple[bytes, bool, str]]:
             return
 
 
-def last_record(data: bytes | memoryview) -> int:
+def offset_of_last_record(data: bytes | memoryview) -> int:
     """Return the offset of the last record; 0 where there is none, or only one."""
     begins, _ = begin_of(data)
     end = len(data)
@@ -85,7 +85,7 @@ def pieces_of_lines(batches: Iterable[pa.RecordBatch], size: int | None) -> Iter
     for batch in batches:
         lines = b"".join(line + b"\n" for line in batch.column(0).to_pylist())
         rest, seen = rest + lines, seen + len(lines)
-        if len(rest) > STEP and (cut := last_record(rest)):
+        if len(rest) > STEP and (cut := offset_of_last_record(rest)):
             yield memoryview(rest)[:cut], False, ""
             rest = rest[cut:]
     if rest:

@@ -48,7 +48,7 @@ class Classifier:
         fitting = [kind(id_) for id_ in kinds()]
         known = _known(release)
         if known is not None:
-            fitting = [entry for entry in fitting if fits(entry, known)]
+            fitting = [entry for entry in fitting if is_written_by_release(entry, known)]
         self._floating: list[_Try] = []
         self._begun: dict[str, list[_Try]] = {}
         self._remembered: dict[str, Found] = {}
@@ -57,7 +57,7 @@ class Classifier:
     def _sort_in(self, fitting: list[Kind]) -> None:
         begun: list[tuple[str, _Try]] = []
         for entry in fitting:
-            prefix, needed = letters(entry.regex.pattern)
+            prefix, needed = literal_texts(entry.regex.pattern)
             # With ^ a search is a match, and quicker.
             found = entry.regex.match if entry.regex.pattern.startswith("^") else entry.regex.search
             trial = _Try(KINDS.index(entry.id), needed, found)
@@ -103,7 +103,7 @@ def _known(release: str | None) -> Release | None:
         return None
 
 
-def fits(entry: Kind, release: Release) -> bool:
+def is_written_by_release(entry: Kind, release: Release) -> bool:
     """Return whether a release writes messages of a kind, at any level; remarks in brackets do not count."""
     said = re.sub(r"\([^()]*(?:\([^()]*\)[^()]*)*\)", "", entry.releases)
     ranges = [match for match in _RANGE.finditer(said) if "." in match["first"]]
@@ -121,7 +121,7 @@ def _span(found: re.Match[str]) -> str:
     return f"{first} !{line}.{int(patch) + 1}"
 
 
-def letters(pattern: str) -> tuple[str, str]:
+def literal_texts(pattern: str) -> tuple[str, str]:
     """Return the text a regex's matches begin with, and the longest literal text they contain; either may be ""."""
     runs, run, depth, prefix = [""], "", 0, None
     signs = _SIGN.findall(pattern)

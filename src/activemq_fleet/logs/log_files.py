@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from activemq_fleet.logs.chunks import Piece, unpacked
+from activemq_fleet.logs.chunks import Piece, unpacked_pieces
 from activemq_fleet.logs.event_batches import Scanner, Source
 from activemq_fleet.logs.rolled_files import BEGINNING, Place, beginning_of, places_of
 
@@ -41,7 +41,7 @@ def events_of_host(files: Sequence[tuple[LogFile, memoryview]]) -> Iterator[pa.R
     places = places_of(unknown, files[0][0].source) if unknown else {}
     for log, content in files:
         placed = log if log.place else replace(log, place=places[log.file])
-        yield from events_of_file(placed, unpacked(content, compressed=log.compressed))
+        yield from events_of_file(placed, unpacked_pieces(content, compressed=log.compressed))
 
 
 def events_of_file(log: LogFile, pieces: Iterable[Piece]) -> Iterator[pa.RecordBatch]:

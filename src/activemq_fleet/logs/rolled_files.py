@@ -12,7 +12,7 @@ from itertools import pairwise
 import numpy as np
 
 from activemq_fleet.errors import ReleaseError
-from activemq_fleet.logs.chunks import unpacked
+from activemq_fleet.logs.chunks import unpacked_pieces
 from activemq_fleet.logs.event_batches import Source, bytes_before_first_record
 from activemq_fleet.logs.zones import Clock
 from activemq_fleet.releases import Release
@@ -66,7 +66,7 @@ class Roll:
 
 def beginning_of(part: memoryview, *, compressed: bool) -> Beginning:
     """Return the beginning of a file of which ``part`` are the first BEGINNING bytes, or all."""
-    data = b"".join(bytes(piece) for piece, _, _ in unpacked(part, compressed=compressed))
+    data = b"".join(bytes(piece) for piece, _, _ in unpacked_pieces(part, compressed=compressed))
     head = bytes_before_first_record(data)
     return Beginning(data[:head], data[head : head + 23].decode(errors="replace") if head < len(data) else None)
 
@@ -75,19 +75,19 @@ def places_of(beginnings: Mapping[str, Beginning], source: Source) -> dict[str, 
     """Return the place of each of a host's logs by name; ``source`` is the broker's release and the host's zone."""
     rolls = [Roll(file, _second(beginning.first, source.zone)) for file, beginning in beginnings.items()]
     counts_up = _counts_up(source.release)
-    order = ordered(rolls, counts_up=counts_up)
+    order = rolls_in_order(rolls, counts_up=counts_up)
     places = {roll.file: Place(at) for at, roll in enumerate(order)}
     for at, (before, roll) in enumerate(pairwise(order), 1):
         mine = beginnings[roll.file]
         # A file without any record of its own has nothing to tell that it goes on.
         has_records = mine.first is not None and beginnings[before.file].first is not None
-        if mine.head and has_records and adjacent(order, at, counts_up=counts_up):
+        if mine.head and has_records and is_direct_successor(order, at, counts_up=counts_up):
             places[before.file] = replace(places[before.file], after=mine.head)
             places[roll.file] = replace(places[roll.file], skip=len(mine.head))
     return places
 
 
-def ordered(rolls: Iterable[Roll], *, counts_up: bool = False) -> list[Roll]:
+def rolls_in_order(rolls: Iterable[Roll], *, counts_up: bool = False) -> list[Roll]:
     """Return the files, the oldest first.
 
     log4j 1 gives the newest of the rolled files the number 1, log4j 2 the oldest: their first records tell
@@ -107,7 +107,7 @@ def ordered(rolls: Iterable[Roll], *, counts_up: bool = False) -> list[Roll]:
     return [*(numbered if ascending else reversed(numbered)), *current]
 
 
-def adjacent(rolls: Sequence[Roll], at: int, *, counts_up: bool = False) -> bool:
+def is_direct_successor(rolls: Sequence[Roll], at: int, *, counts_up: bool = False) -> bool:
     """Return whether no file is missing before the one at this index, as far as names tell; ``rolls`` oldest first."""
     if not at:
         return False
@@ -119,7 +119,7 @@ def adjacent(rolls: Sequence[Roll], at: int, *, counts_up: bool = False) -> bool
     return one.number in (None, 1) or up
 
 
-def missing(files: Iterable[str]) -> list[str]:
+def missing_files(files: Iterable[str]) -> list[str]:
     """Return in words what is missing between files of these names; loggers number them from 1 on without a gap."""
     rolls = [Roll(file) for file in files]
     numbers = {roll.number for roll in rolls if roll.number is not None}

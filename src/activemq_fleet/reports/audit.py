@@ -14,7 +14,7 @@ from itertools import groupby
 from activemq_fleet.audit.evidence import Incident, short_name
 from activemq_fleet.audit.report_figures import BUCKETS, EventSlice, Picture, Silence
 from activemq_fleet.audit.result import Result, headline, incident_names
-from activemq_fleet.audit.state_spans import until_takeovers
+from activemq_fleet.audit.state_spans import spans_until_takeovers
 from activemq_fleet.printable import counted
 from activemq_fleet.reports.charts import Chart, tick_step
 from activemq_fleet.reports.pages import duration_text, render_page, time_text
@@ -79,7 +79,7 @@ def timeline_chart(picture: Picture) -> Chart | None:
         for host, spans in hosts.items():
             chart.add_name(chart.height + 10, short_name(host))
             lost = [at for at, _, one in incidents if one.kind == "takeover" and one.host != host]
-            for span in until_takeovers(spans, lost):
+            for span in spans_until_takeovers(spans, lost):
                 ended = f" to {time_text(span.ended)}" if span.ended else ""
                 tooltip = f"{host}: {span.state} from {time_text(span.began)}{ended}"
                 until = span.ended or picture.times.ended

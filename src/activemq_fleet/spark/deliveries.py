@@ -28,11 +28,11 @@ from activemq_fleet.audit.journals import (
     MissingRecords,
     OrderedRecord,
     SubscriptionChange,
-    without_journal,
+    gaps_of_absent_journals,
 )
 from activemq_fleet.audit.reached_ranges import Reach, Subscriber, reached_ranges, subscribers_of
 from activemq_fleet.audit.report_figures import EventFigures, Silence, TimeRange
-from activemq_fleet.audit.verdict_passes import found_in_order, judged_events, merged_reach, placed_lines
+from activemq_fleet.audit.verdict_passes import findings_in_order, judged_events, merged_reach, placed_lines
 from activemq_fleet.spark.datasets import Output
 from activemq_fleet.spark.inputs import Inputs, read_binary_files
 from activemq_fleet.spark.task_results import OBJECTS_DDL, Batches, DatasetRows, Keyed, as_objects, by_key, from_objects
@@ -85,7 +85,7 @@ def judge_deliveries(
     """
     events = EventFigures(times)
     epochs, received = epochs_of_files(journals.files)
-    gaps = list(without_journal(received, epochs))
+    gaps = list(gaps_of_absent_journals(received, epochs))
     if journals.contents is None:
         for name in ("deliveries", "messages"):
             output.write_no_rows(name)
@@ -130,7 +130,7 @@ def _lines(batches: Batches, *, epochs: Mapping[EpochKey, Epoch]) -> Iterator[Ke
 def _in_order(batches: Batches, *, epochs: Mapping[EpochKey, Epoch]) -> Iterator[Found | Silence | Keyed]:
     """Yield records by event, and for the driver all else, of gaps the first."""
     gaps = Foremost(MOST_GAPS, gap_order)
-    for one in found_in_order((one.value for one in from_objects(batches)), epochs):
+    for one in findings_in_order((one.value for one in from_objects(batches)), epochs):
         if isinstance(one, OrderedRecord):
             yield Keyed(one.event_id, one)
         elif isinstance(one, JournalGap):

@@ -28,6 +28,7 @@ _LOCAL_CORES = re.compile(r"local\[(\d+|\*)[,\]]")
 
 # Those that may be set in a running session too, and so over Spark Connect.
 _SQL = {
+    # Else a time is read and cast by the clock of the machine that runs the job.
     "spark.sql.session.timeZone": "UTC",
     # The files of ``events`` are 0.55 times as large as with snappy, Spark's own, in as much time.
     "spark.sql.parquet.compression.codec": "zstd",
@@ -35,7 +36,7 @@ _SQL = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     # Else a union of scans with a task each becomes one task for all of them (from Spark 4.1).
     "spark.sql.unionOutputPartitioning": "false",
-    # A file of a fleet's logs is read or named as a problem, never passed over in silence.
+    # Spark's own, whatever a cluster's defaults say: a file of a fleet is read or named, never passed over in silence.
     "spark.sql.files.ignoreMissingFiles": "false",
     "spark.sql.files.ignoreCorruptFiles": "false",
 }
@@ -88,9 +89,11 @@ def settings_of(options: SessionOptions, master: str | None, scratch: Path) -> d
         java += [_QUICK, _METASPACE]
     found = {
         **_SQL,
+        # Nobody looks at pages of a job of seconds, and a second job would complain that their port is taken.
         "spark.ui.enabled": "false",
+        # Progress is shown by phase (``progress``): Spark's bar would be written over it.
         "spark.ui.showConsoleProgress": "false",
-        "spark.sql.catalogImplementation": "in-memory",
+        # Else an empty directory spark-warehouse is left where the command was started.
         "spark.sql.warehouse.dir": (scratch / "warehouse").as_uri(),
         _JAVA: " ".join(java),
     }

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from activemq_fleet.drift.differences import unified
+from activemq_fleet.drift.differences import unified_diff_text
 from activemq_fleet.drift.judging import file_status
 from activemq_fleet.drift.records import FileRecord, collected_file, planned_file
 from activemq_fleet.errors import InputError
@@ -44,7 +44,7 @@ def test_the_manifest_tells_whose_doing_it_is(
 
 
 def test_a_difference_names_both_sides() -> None:
-    shown = unified("conf/a.xml", "one\ntwo\n", "one\nthree\n")
+    shown = unified_diff_text("conf/a.xml", "one\ntwo\n", "one\nthree\n")
     assert shown.splitlines() == [
         "--- planned/conf/a.xml",
         "+++ found/conf/a.xml",
@@ -56,22 +56,22 @@ def test_a_difference_names_both_sides() -> None:
 
 
 def test_a_file_that_is_not_there_is_dev_null() -> None:
-    assert unified("a", None, "x").splitlines()[:2] == ["--- /dev/null", "+++ found/a"]
+    assert unified_diff_text("a", None, "x").splitlines()[:2] == ["--- /dev/null", "+++ found/a"]
 
 
 def test_a_missing_last_line_feed_shows() -> None:
-    assert "\\ No newline at end of file" in unified("a", "x\n", "x")
+    assert "\\ No newline at end of file" in unified_diff_text("a", "x\n", "x")
 
 
 def test_a_long_difference_is_cut_and_the_rest_is_counted() -> None:
-    shown = unified("a", None, "".join(f"{number}\n" for number in range(1000)))
+    shown = unified_diff_text("a", None, "".join(f"{number}\n" for number in range(1000)))
     assert len(shown.splitlines()) == 201
     assert shown.endswith("… 803 more lines\n")
 
 
 def test_a_file_of_many_lines_is_not_compared_line_by_line() -> None:
     assert (
-        unified("a", "x\n" * 5000, "y\n" * 5000)
+        unified_diff_text("a", "x\n" * 5000, "y\n" * 5000)
         == "5000 lines planned, 5000 found: too long to be compared line by line\n"
     )
 
@@ -80,7 +80,7 @@ def test_a_changed_secret_shows_without_its_value() -> None:
     planned = planned_file("h", "conf/credentials.properties", "activemq.password=@activemq_password@\n", None)
     (found,) = collected_file("h/configuration/conf/credentials.properties", b"activemq.password=hunter22\n")
     assert found.found != planned.planned
-    shown = unified(planned.path, planned.planned_text, found.found_text)
+    shown = unified_diff_text(planned.path, planned.planned_text, found.found_text)
     assert "@secret@" in shown
     assert "hunter22" not in shown
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from activemq_fleet.logs.classifier import KINDS, Classifier, classifier, fits, letters
+from activemq_fleet.logs.classifier import KINDS, Classifier, classifier, is_written_by_release, literal_texts
 from activemq_fleet.logs.kinds import kind, kinds
 from activemq_fleet.releases import Release
 from tests.log_reading import examples_of, plain_kind
@@ -18,7 +18,9 @@ RELEASES = [None, "5.5.1", "5.16.7", "6.3.1"]
 
 @cache
 def among(release: str | None) -> tuple[str, ...]:
-    return kinds() if release is None else tuple(k for k in kinds() if fits(kind(k), Release.of(release)))
+    return (
+        kinds() if release is None else tuple(k for k in kinds() if is_written_by_release(kind(k), Release.of(release)))
+    )
 
 
 def agrees(message: str, release: str | None) -> None:
@@ -36,7 +38,7 @@ def test_what_an_expression_matches_is_found_as_the_first_that_does(release: str
 @given(st.data())
 def test_any_message_of_pieces_of_expressions_has_the_kind_that_trying_all_of_them_gives(data: st.DataObject) -> None:
     pieces = st.one_of(
-        st.sampled_from(kinds()).map(lambda id_: letters(kind(id_).regex.pattern)[1]),
+        st.sampled_from(kinds()).map(lambda id_: literal_texts(kind(id_).regex.pattern)[1]),
         st.sampled_from(kinds()).flatmap(lambda id_: st.sampled_from(examples_of(id_))),
         st.sampled_from([" ", "\n", ", ", ": ", "x", "12", "tcp://a:1", "ID:a-1-2-3:4"]),
         st.text(max_size=4),
@@ -50,15 +52,15 @@ def test_every_expression_has_an_example_that_it_matches() -> None:
 
 def test_the_letters_of_an_expression_are_in_all_that_it_matches() -> None:
     for id_ in kinds():
-        prefix, needed = letters(kind(id_).regex.pattern)
+        prefix, needed = literal_texts(kind(id_).regex.pattern)
         for message in examples_of(id_):
             assert message.startswith(prefix), id_
             assert needed in message, id_
 
 
 def test_a_choice_or_an_option_is_not_taken_for_letters() -> None:
-    assert letters(r"^abc|def$") == ("", "")
-    assert letters(r"^abcd?e(?:xyz)*fg{2}[hijklm]no") == ("abc", "abc")
+    assert literal_texts(r"^abc|def$") == ("", "")
+    assert literal_texts(r"^abcd?e(?:xyz)*fg{2}[hijklm]no") == ("abc", "abc")
 
 
 def test_messages_that_repeat_are_looked_up_once() -> None:
@@ -81,4 +83,4 @@ def test_messages_that_repeat_are_looked_up_once() -> None:
     ],
 )
 def test_releases_of_a_kind_are_read_from_their_text(id_: str, release: str, fit: bool) -> None:
-    assert fits(kind(id_), Release.of(release)) is fit
+    assert is_written_by_release(kind(id_), Release.of(release)) is fit

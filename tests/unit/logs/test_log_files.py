@@ -9,18 +9,18 @@ from random import Random
 import pyarrow as pa
 import pytest
 
-from activemq_fleet.logs.chunks import last_record, pieces_of_lines, unpacked
+from activemq_fleet.logs.chunks import offset_of_last_record, pieces_of_lines, unpacked_pieces
 from activemq_fleet.logs.event_batches import SCHEMA, Scanner, Source, bytes_before_first_record
 from activemq_fleet.logs.log_files import CUT_OFF, LogFile, events_of_file, events_of_host
 from activemq_fleet.logs.rolled_files import (
     Beginning,
     Place,
     Roll,
-    adjacent,
     beginning_of,
-    missing,
-    ordered,
+    is_direct_successor,
+    missing_files,
     places_of,
+    rolls_in_order,
 )
 from tests.log_reading import LINES, Row
 
@@ -173,7 +173,7 @@ def test_lines_come_in_pieces_that_end_where_records_do(monkeypatch: pytest.Monk
 
 
 def inflated(data: bytes) -> tuple[bytes, str]:
-    pieces = list(unpacked(memoryview(data), compressed=True))
+    pieces = list(unpacked_pieces(memoryview(data), compressed=True))
     return b"".join(bytes(piece) for piece, _, _ in pieces), "".join(problem for *_, problem in pieces)
 
 
@@ -197,7 +197,7 @@ def test_bytes_that_are_no_gzip_after_some_that_are_are_named() -> None:
 def test_a_large_gzip_file_is_unpacked_step_by_step(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("activemq_fleet.logs.chunks.STEP", 1000)
     whole = (LINE + b"\n\tat x\n") * 100
-    pieces = list(unpacked(memoryview(gzip.compress(whole)), compressed=True))
+    pieces = list(unpacked_pieces(memoryview(gzip.compress(whole)), compressed=True))
     assert len(pieces) > 5
     assert all(bytes(piece).startswith(LINE) for piece, _, _ in pieces)
     assert b"".join(bytes(piece) for piece, _, _ in pieces) == whole
@@ -205,8 +205,8 @@ def test_a_large_gzip_file_is_unpacked_step_by_step(monkeypatch: pytest.MonkeyPa
 
 def test_the_last_record_is_found_however_long_it_is() -> None:
     data = LINE + b"\n" + LINE + b"\n" + b"\tat x\n" * (1 << 17)
-    assert last_record(data) == len(LINE) + 1
-    assert last_record(LINE + b"\n\tat x\n") == 0
+    assert offset_of_last_record(data) == len(LINE) + 1
+    assert offset_of_last_record(LINE + b"\n\tat x\n") == 0
 
 
 # -- the order of rolled files -----------------------------------------------------------------
@@ -231,24 +231,24 @@ def names(rolls: list[Roll]) -> list[str]:
 def test_files_are_put_in_the_order_in_which_they_were_written(
     rolls: list[tuple[str, int | None]], order: list[str]
 ) -> None:
-    assert names(ordered(Roll(f"activemq.log{name}", first) for name, first in rolls)) == order
+    assert names(rolls_in_order(Roll(f"activemq.log{name}", first) for name, first in rolls)) == order
 
 
 def test_without_times_the_release_tells_in_which_direction_files_are_counted() -> None:
     rolls = [Roll(f"activemq.log{name}") for name in ("", ".1", ".2")]
-    assert names(ordered(rolls, counts_up=True)) == [".1", ".2", ""]
+    assert names(rolls_in_order(rolls, counts_up=True)) == [".1", ".2", ""]
 
 
 def test_a_file_that_is_missing_between_others_is_named() -> None:
-    rolls = ordered(Roll(f"activemq.log{name}", at) for at, name in enumerate([".4", ".2", ".1", ""]))
-    assert missing(roll.file for roll in rolls) == ["activemq.log.3 is missing"]
-    assert [adjacent(rolls, at) for at in range(4)] == [False, False, True, True]
+    rolls = rolls_in_order(Roll(f"activemq.log{name}", at) for at, name in enumerate([".4", ".2", ".1", ""]))
+    assert missing_files(roll.file for roll in rolls) == ["activemq.log.3 is missing"]
+    assert [is_direct_successor(rolls, at) for at in range(4)] == [False, False, True, True]
 
 
 @pytest.mark.parametrize("up", [True, False])
 def test_before_the_file_that_is_written_came_number_1_or_the_highest(up: bool) -> None:
-    assert adjacent([Roll("activemq.log.2", 1), Roll("activemq.log", 2)], 1, counts_up=up) is up
+    assert is_direct_successor([Roll("activemq.log.2", 1), Roll("activemq.log", 2)], 1, counts_up=up) is up
 
 
 def test_rolled_files_without_the_one_that_is_written_lack_it() -> None:
-    assert missing(["activemq.log.2", "activemq.log.1"]) == ["activemq.log is missing"]
+    assert missing_files(["activemq.log.2", "activemq.log.1"]) == ["activemq.log is missing"]
