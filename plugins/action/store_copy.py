@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -98,7 +99,8 @@ class ActionModule(ActionBase):
                         path.unlink(missing_ok=True)  # it may be what is wrong: it is fetched again
                         raise
                     offset += len(data)
-        store_copy.remove_spool(str(spool))
+        with suppress(FileNotFoundError):
+            shutil.rmtree(spool)
         return {"changed": bool(arguments["missing"])}
 
     def _module(self, arguments: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:

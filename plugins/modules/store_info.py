@@ -158,11 +158,11 @@ def gather_store_evidence(base: str, directory: str, read: bool, user: str | Non
         "obstacle": store_copy.obstacle(directory, user=user),
         "free": free,
         "runs": run_as(account_for(data, user), pure_log.read_runs, data),
-        **run_as(account_for(directory, user), _look_into, directory, read),
+        **run_as(account_for(directory, user), _read_store_evidence, directory, read),
     }
 
 
-def _look_into(directory: str, read: bool) -> dict[str, Any]:
+def _read_store_evidence(directory: str, read: bool) -> dict[str, Any]:
     """Return the existence, lock, size and messages of a store; called as the account that owns it."""
     return {
         "exists": store_files.store_mode(directory) is not None,

@@ -472,7 +472,7 @@ def test_a_broker_that_is_waited_for_is_hung_when_it_stays_silent(
         now[0] += 10
         return {"state": seen[-1], "frozen": frozen, "unit": None}, dict
 
-    monkeypatch.setattr(state, "_look_once", look_once)
+    monkeypatch.setattr(state, "_gather_now", look_once)
     clock = SimpleNamespace(monotonic=lambda: now[0], time=time.time, sleep=lambda _: None)
     monkeypatch.setattr(state, "time", clock)
     found = state.gather_broker_state(str(tmp_path), None, wait=300, wanted=("active", "stopped", "hung"))

@@ -206,7 +206,7 @@ def test_a_store_that_does_not_answer_is_not_waited_for(
     base: Layout, store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(health, "_PATIENCE", 0.3)
-    monkeypatch.setattr(health, "_look_at", lambda _store: time.sleep(600))
+    monkeypatch.setattr(health, "_read_store_evidence", lambda _store: time.sleep(600))
     began = time.monotonic()
     found = gather(base, store=str(store))
     assert found["store_access"] == f"{store} does not answer within 0.3 s"

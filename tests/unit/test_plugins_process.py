@@ -143,7 +143,7 @@ def test_a_signal_for_a_process_that_is_gone_does_not_reach_who_has_its_number(b
         before = replace(now, started=now.started - 5)
         with process.process_handle(before) as handle:
             assert not process.send_signal(handle, before, signal.SIGKILL)
-        fault_injection._send(before, None, signal.SIGKILL)
+        fault_injection._send_signal(before, None, signal.SIGKILL)
         time.sleep(0.1)
         assert process.is_same(now)
 

@@ -31,15 +31,15 @@ def inject_fault(base: str, unit: str | None, act: str, again: int) -> dict[str,
     the broker is not active any more.
     """
     layout = Layout(os.path.abspath(base))
-    process = _active(layout, unit)
+    process = _active_broker(layout, unit)
     if unit and again:
-        _come_back(unit, act, again)
+        _start_return_timer(unit, act, again)
     at = time.time()
     if unit and act == "stop":
         _systemctl("stop", unit)
     else:
-        _send(process, unit, _SIGNALS[act])
-    _see(layout, unit, process.pid, act)
+        _send_signal(process, unit, _SIGNALS[act])
+    _wait_until_frozen_or_gone(layout, unit, process.pid, act)
     return {"at": at, "pid": process.pid}
 
 
@@ -48,13 +48,13 @@ def resume_broker(base: str, unit: str | None) -> dict[str, Any]:
     process = find_broker(os.path.abspath(base), unit)
     was_frozen = process is not None and process.state == "T"
     if process is not None and was_frozen:
-        _send(process, unit, signal.SIGCONT)
+        _send_signal(process, unit, signal.SIGCONT)
     return {"at": time.time(), "changed": was_frozen}
 
 
 def cancel_return_timer(unit: str) -> None:
     """Cancel the timer with which systemd would start or resume the broker of ``unit`` after an injected fault."""
-    _systemctl("stop", f"{_timer(unit)}.timer", must=False)
+    _systemctl("stop", f"{_timer_name(unit)}.timer", must=False)
 
 
 def wait_for_start(base: str, wait: float) -> dict[str, Any]:
@@ -74,7 +74,7 @@ def wait_for_start(base: str, wait: float) -> dict[str, Any]:
         time.sleep(_POLL)
 
 
-def _active(layout: Layout, unit: str | None) -> Process:
+def _active_broker(layout: Layout, unit: str | None) -> Process:
     process = find_broker(layout.base, unit)
     if process is None:
         raise InstallError("the broker does not run: no fault was injected")
@@ -93,7 +93,7 @@ def _is_listening(layout: Layout, process: Process) -> bool:
     return bool(held_by_process.is_listening(process.pid, [listener.address for listener in listeners]))
 
 
-def _send(process: Process, unit: str | None, number: signal.Signals) -> None:
+def _send_signal(process: Process, unit: str | None, number: signal.Signals) -> None:
     """Send a signal to all processes of the unit; without one to the process, or its group if it leads one (a lab)."""
     if unit:
         _systemctl("kill", f"--signal={number.name}", unit)
@@ -105,7 +105,7 @@ def _send(process: Process, unit: str | None, number: signal.Signals) -> None:
             send_signal(handle, process, number)
 
 
-def _see(layout: Layout, unit: str | None, pid: int, act: str) -> None:
+def _wait_until_frozen_or_gone(layout: Layout, unit: str | None, pid: int, act: str) -> None:
     """Wait until the process is frozen or gone. Raises InstallError when it is neither after 90 s."""
     deadline = time.monotonic() + _PATIENCE
     while time.monotonic() < deadline:
@@ -116,14 +116,14 @@ def _see(layout: Layout, unit: str | None, pid: int, act: str) -> None:
     raise InstallError(f"process {pid} is not {'frozen' if act == 'pause' else 'gone'} after {_PATIENCE} s")
 
 
-def _timer(unit: str) -> str:
+def _timer_name(unit: str) -> str:
     return f"{unit.rpartition('.')[0] or unit}-fleet-drill"
 
 
-def _come_back(unit: str, act: str, seconds: int) -> None:
+def _start_return_timer(unit: str, act: str, seconds: int) -> None:
     then = ["kill", "--signal=SIGCONT", unit] if act == "pause" else ["start", unit]
     cancel_return_timer(unit)
-    command = ["systemd-run", "--collect", f"--unit={_timer(unit)}", f"--on-active={seconds}", "systemctl", *then]
+    command = ["systemd-run", "--collect", f"--unit={_timer_name(unit)}", f"--on-active={seconds}", "systemctl", *then]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     if done.returncode:
         raise InstallError(f"systemd-run: {done.stderr.strip()[-200:]}: no fault was injected")

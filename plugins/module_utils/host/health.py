@@ -39,7 +39,7 @@ def gather_health(layout: Layout, process: Process | None, owed: PendingRestart 
     """
     name = layout.current_name()
     current = read_version(layout.directory(name)) if name else None
-    shown = _seen_by_process(store, process) if store else {}
+    shown = _store_evidence(store, process) if store else {}
     free = {layout.base: _free(layout.base)}
     if store:
         free[store] = shown.get("free")
@@ -122,7 +122,7 @@ def _generation(process: Process, store: str) -> int | None:
         return None
 
 
-def _seen_by_process(store: str, process: Process | None) -> dict[str, Any]:
+def _store_evidence(store: str, process: Process | None) -> dict[str, Any]:
     """Return ``access``, ``marker``, ``used``, ``free``, ``in_force`` and ``generations`` of a store.
 
     All is as the broker's process sees it.
@@ -135,7 +135,7 @@ def _seen_by_process(store: str, process: Process | None) -> dict[str, Any]:
             uid, gid = (int(status_field(process.pid, name)[1]) for name in ("Uid", "Gid"))
             account = Account(uid, gid, tuple(map(int, status_field(process.pid, "Groups"))))
         try:
-            return run_as(account, _look_at, store, root, patience=_PATIENCE, in_child=True)
+            return run_as(account, _read_store_evidence, store, root, patience=_PATIENCE, in_child=True)
         finally:
             if root is not None:
                 os.close(root)
@@ -145,7 +145,7 @@ def _seen_by_process(store: str, process: Process | None) -> dict[str, Any]:
         return {"access": str(error)}
 
 
-def _look_at(store: str, root: int | None) -> dict[str, Any]:
+def _read_store_evidence(store: str, root: int | None) -> dict[str, Any]:
     """Return ``access``, ``marker``, ``used``, ``free``, ``in_force`` and ``generations`` of a store.
 
     All is as this process's account sees it.

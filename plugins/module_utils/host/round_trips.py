@@ -36,7 +36,7 @@ def watch_addresses(
 
     Return the module's result. Raises InstallError for an address or a configuration that cannot be read.
     """
-    places = {text: _place(text) for text in addresses}
+    targets = {text: _parse_address(text) for text in addresses}
     login = _login(base) if base else probe.Login()
     last: dict[str, str] = {}
     tries: list[ProbeRound] = []
@@ -44,7 +44,7 @@ def watch_addresses(
     # Do not end during a gap, whose length would then stay unknown.
     while time.monotonic() < end and not (flagged and flag and tries[-1].address and not os.path.lexists(flag)):
         before = tries[-1].address if tries else None
-        tries.append(_round(places, login, timeout, before, last))
+        tries.append(_round(targets, login, timeout, before, last))
         if flag and not flagged and tries[-1].address:
             os.close(os.open(flag, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600))
             flagged = True
@@ -52,7 +52,7 @@ def watch_addresses(
     return {**summarise_rounds(tries), "last": last}
 
 
-def _place(text: str) -> tuple[str, tuple[str, int]]:
+def _parse_address(text: str) -> tuple[str, tuple[str, int]]:
     parts = read_address(text)
     if not parts or not parts[1]:
         raise InstallError(f"{text!r} is no address such as mqtt://orders-mq01-a.example.com:1883")
@@ -69,7 +69,7 @@ def _login(base: str) -> probe.Login:
 
 
 def _round(
-    places: dict[str, tuple[str, tuple[str, int]]],
+    targets: dict[str, tuple[str, tuple[str, int]]],
     login: probe.Login,
     timeout: float,
     before: str | None,
@@ -77,8 +77,8 @@ def _round(
 ) -> ProbeRound:
     """Probe until one address answers, beginning with the address ``before`` that answered last."""
     began = time.time()
-    for text in sorted(places, key=lambda text: text != before):
-        scheme, address = places[text]
+    for text in sorted(targets, key=lambda text: text != before):
+        scheme, address = targets[text]
         answer = probe.ask(scheme, address, login, timeout)
         last[text] = answer.detail
         if answer.answered:

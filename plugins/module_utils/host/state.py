@@ -44,7 +44,7 @@ def gather_broker_state(base: str, unit: str | None, wait: float = 0, wanted: tu
     # Who waits has just started the broker: what its log said before is not about this start.
     recent = time.time() - _JUST if wait else 0
     while True:
-        result, more = _look_once(Layout(os.path.abspath(base)), unit, recent)
+        result, more = _gather_now(Layout(os.path.abspath(base)), unit, recent)
         first = first or result
         silent = (silent or time.monotonic()) if result["state"] == "hung" and not result["frozen"] else None
         is_wanted = result["state"] in wanted and (silent is None or time.monotonic() >= silent + HUNG)
@@ -80,7 +80,7 @@ def _is_hopeless(first: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
     return is_now.get("ActiveState") == "failed" or starts >= _HOPELESS
 
 
-def _look_once(layout: Layout, unit: str | None, recent: float) -> tuple[dict[str, Any], Callable[[], dict[str, Any]]]:
+def _gather_now(layout: Layout, unit: str | None, recent: float) -> tuple[dict[str, Any], Callable[[], dict[str, Any]]]:
     """Return the broker's state now, and a function that gathers the rest of the result, which takes longer."""
     process = find_broker(layout.base, unit)
     owed = pending_restart.owed_by(layout, process)

@@ -177,11 +177,11 @@ def read_store_contents(store: str) -> dict[str, Any]:
         "messages": len(items),
         "records": records,
         "whole": records == len(order) and len(items) <= LIMIT,
-        "order": _shrunk(b"".join(order)),
-        "live": _shrunk(packed[: LIMIT * _ITEM.size]),
+        "order": _compressed(b"".join(order)),
+        "live": _compressed(packed[: LIMIT * _ITEM.size]),
         "state": hashlib.sha256(packed).hexdigest(),
     }
 
 
-def _shrunk(data: bytes) -> str:
+def _compressed(data: bytes) -> str:
     return base64.b64encode(zlib.compress(data, 1)).decode()

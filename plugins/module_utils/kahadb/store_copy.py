@@ -22,7 +22,6 @@ import shutil
 import stat
 import time
 import zlib
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -164,11 +163,7 @@ def _make_staging(where: Location, prefix: str, staging: str, mode: int) -> None
 
 def read(store: str, name: str, offset: int, size: int, user: str | None = None) -> str:
     """Return the chunk of a store's file from ``offset`` on, packed. Raises InstallError when the file changed."""
-    return str(run_as(account_for(store, user), _read_packed, store, name, offset, size))
-
-
-def _read_packed(store: str, name: str, offset: int, size: int) -> str:
-    return pack(store_files.read_piece(store, name, offset, size, CHUNK))
+    return run_as(account_for(store, user), lambda: pack(store_files.read_piece(store, name, offset, size, CHUNK)))
 
 
 def pack(piece: bytes) -> str:
@@ -235,7 +230,7 @@ def finish(store: str, user: str | None = None) -> str:
         return ""
     run_as(where.owner, store_files.refuse_locked, where.store)
     run_as(where.keeper, _exchange, where.parent, where.name, plan.staging, plan.backup)
-    if plan.backup and _sums_of(where, plan.backup) != plan.before:
+    if plan.backup and _sums(run_as(where.owner, store_files.manifest, where.sibling(plan.backup))) != plan.before:
         backup = where.sibling(plan.backup)
         raise InstallError(f"{backup} is not what the store was before: its disk does not keep what it was given")
     resync_plans.remove_plan(where.store, where.owner)
@@ -291,10 +286,6 @@ def _fingerprint(where: Location, name: str) -> str:
     return found
 
 
-def _sums_of(where: Location, name: str) -> str:
-    return _sums(run_as(where.owner, store_files.manifest, where.sibling(name)))
-
-
 def _sums(files: Manifest) -> str:
     """Return a fingerprint of files with their modes."""
     return hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()
@@ -303,9 +294,3 @@ def _sums(files: Manifest) -> str:
 def spool_name(name: str) -> str:
     """Return a file name without slashes for a file of a store, unique in the controller's directory of chunks."""
     return hashlib.sha256(name.encode(errors="surrogateescape")).hexdigest()[:24]
-
-
-def remove_spool(directory: str) -> None:
-    """Remove the directory in which the controller kept a copy's chunks, if it is there."""
-    with suppress(FileNotFoundError):
-        shutil.rmtree(directory)

@@ -148,7 +148,7 @@ def write_piece(staging: str, files: Manifest, name: str, offset: int, piece: by
             file.truncate(offset + len(piece))
             file.flush()
             if offset + len(piece) == entry["size"]:
-                _accept(directory, plain, file.fileno(), entry, path)
+                _complete_file(directory, plain, file.fileno(), entry, path)
     return offset + len(piece)
 
 
@@ -226,7 +226,7 @@ def _copy_own(store: str, name: str, directory: Directory, plain: str, entry: Ma
                 new.seek(len(piece), os.SEEK_CUR)
         new.truncate(entry["size"])
         new.flush()
-        _accept(directory, plain, new.fileno(), entry, os.path.join(directory.path, plain))
+        _complete_file(directory, plain, new.fileno(), entry, os.path.join(directory.path, plain))
     return True
 
 
@@ -263,7 +263,7 @@ def _received_length(directory: Directory, part: str, size: int) -> int:
     return length
 
 
-def _accept(directory: Directory, name: str, descriptor: int, entry: Mapping[str, Any], path: str) -> None:
+def _complete_file(directory: Directory, name: str, descriptor: int, entry: Mapping[str, Any], path: str) -> None:
     """Verify a file that has arrived completely, and give it its name. Raises InstallError for a wrong sum."""
     if sha256(descriptor) != entry["sha256"]:
         directory.unlink(name + PART)

@@ -28,10 +28,10 @@ def read_marker_state(directory: str, user: str | None = None) -> dict[str, Any]
     Raises InstallError for what is no store or marker; OSError, for instance for a share whose server is away.
     """
     account = account_for(directory, user if user and is_account(user) else None)
-    return {"mounted": _mounted(directory), **run_as(account, _look_into, directory, patience=_PATIENCE)}
+    return {"mounted": _mounted(directory), **run_as(account, _read_state, directory, patience=_PATIENCE)}
 
 
-def _look_into(directory: str) -> dict[str, Any]:
+def _read_state(directory: str) -> dict[str, Any]:
     found: dict[str, Any] = {"exists": False, "used": False, "fenced": False, "marked": None}
     with suppress(FileNotFoundError), open_directory(directory) as store:
         found = {
