@@ -110,6 +110,7 @@ def test_a_frozen_node_that_thaws_beside_its_successor_hurts_nothing_and_can_tak
         found = freeze(lab, frozen, steal_lock=True, thaw_after=3)
         assert found.served_after is not None
         assert found.ended_after is not None
+        assert not found.two_masters
         lab.start(frozen)
         lab.kill(found.successor)
         assert lab.wait_active(PAIR) == frozen
