@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options.results.parent.mkdir(parents=True, exist_ok=True)
     known = {row["name"] for row in _rows(options.results)}
     waiting = [attack for attack in attacks(options) if attack.name not in known]
-    one = partial(carry_out, parent=options.directory, heap=options.heap, keep=options.keep)
+    one = partial(carry_out, parent=options.directory, heap=options.heap, stores=options.stores, keep=options.keep)
     # Processes, since Ansible reads an inventory in one thread only.
     with ProcessPoolExecutor(options.jobs, multiprocessing.get_context("spawn")) as pool:
         for attack, result in zip(waiting, pool.map(one, waiting), strict=True):
@@ -106,6 +106,9 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--forms", nargs="+", default=_possible_forms(), choices=list(FORMS))
     parser.add_argument("--times", type=int, default=len(FORMS), help="attacks on each release, the forms in turn")
     parser.add_argument("--megabytes", type=int, default=10, help="what the store holds beforehand, messages of 1 kB")
+    parser.add_argument(
+        "--stores", type=Path, help="where filled stores are kept, for attacks on more of the same size"
+    )
     parser.add_argument("--seconds", type=float, default=60, help="how long a loop of crashes goes on")
     parser.add_argument("--heap", default="256m", help="of each broker")
     parser.add_argument("--jobs", type=int, default=2, help="attacks at once")

@@ -18,10 +18,12 @@ from pathlib import Path
 from activemq_fleet.fence.old_generations import messages_behind
 from activemq_fleet.fence.replay import Replay
 from activemq_fleet.fence.shared_store import SharedStore
+from activemq_fleet.fence.store_access import directory_in_force
 from activemq_fleet.host.probe import Login
 from activemq_fleet.host.timeouts import READY
 from activemq_fleet.lab import Lab
-from scripts.attacks.clients import FILLER_QUEUE, Sender, consume, fill, sending, wait_until
+from activemq_fleet.render.service import kahadb_directory
+from scripts.attacks.clients import FILLER_QUEUE, MESSAGES_A_MEGABYTE, Sender, consume, fill, sending, wait_until
 from scripts.attacks.forms import FORMS, ON_AN_IMAGE, Target, room_of
 from scripts.attacks.store_image import StoreImage, store_image
 
@@ -93,10 +95,11 @@ class Result:
         return not (self.lost or self.filler_lost or self.problem or self.two_masters)
 
 
-def carry_out(attack: Attack, parent: Path, heap: str, *, keep: bool) -> Result:
+def carry_out(attack: Attack, parent: Path, heap: str, stores: Path | None = None, *, keep: bool) -> Result:
     """Start a pair below ``parent``, attack it under load, and count what is left in its store.
 
-    ``keep`` leaves the lab of a damaged store where it is.
+    ``keep`` leaves the lab of a damaged store where it is. ``stores`` is where filled stores are kept for later attacks
+    on one of the same release and size.
     """
     began = time.monotonic()
     result = Result()
@@ -108,7 +111,7 @@ def carry_out(attack: Attack, parent: Path, heap: str, *, keep: bool) -> Result:
                 size = 400 + 4 * attack.megabytes
                 image = stack.enter_context(store_image(directory / "image", directory / "lab/stores", size))
             lab = stack.enter_context(Lab.open(_inventory(directory, attack), directory / "lab", heap=heap))
-            _attack(lab, attack, result, image)
+            _attack(lab, attack, result, image, stores)
     except Exception as error:  # noqa: BLE001 - whatever went wrong is the result of this attack, and the next one runs
         result.problem = f"{type(error).__name__}: {error}"
         (parent / f"{attack.name.replace('/', '_')}.txt").write_text(traceback.format_exc())
@@ -118,11 +121,10 @@ def carry_out(attack: Attack, parent: Path, heap: str, *, keep: bool) -> Result:
     return result
 
 
-def _attack(lab: Lab, attack: Attack, result: Result, image: StoreImage | None) -> None:
-    lab.up(timeout=READY)
+def _attack(lab: Lab, attack: Attack, result: Result, image: StoreImage | None, stores: Path | None) -> None:
+    fillers = _fill(lab, attack, stores)
     active = lab.wait_active(_PAIR, READY)
     credentials = lab.credentials(_PAIR)
-    fillers = fill(lab.addresses(active, "stomp")[0], credentials, attack.megabytes)
     if image:
         image.sync()
     if attack.is_worn:
@@ -153,6 +155,28 @@ def _attack(lab: Lab, attack: Attack, result: Result, image: StoreImage | None) 
             lab.kill(host)
     lab.up(timeout=READY)
     _count(lab, senders, fillers, result)
+
+
+def _fill(lab: Lab, attack: Attack, stores: Path | None) -> int:
+    """Start the pair with a store that holds the messages of the attack; return their number."""
+    kept = stores / f"{attack.release}-{attack.megabytes}mb" if stores else None
+    if kept and kept.is_dir():
+        shutil.copytree(kept, lab.directory / "stores" / _PAIR)
+        lab.up(timeout=READY)
+        return attack.megabytes * MESSAGES_A_MEGABYTE
+    lab.up(timeout=READY)
+    active = lab.wait_active(_PAIR, READY)
+    fillers = fill(lab.addresses(active, "stomp")[0], lab.credentials(_PAIR), attack.megabytes)
+    if kept:
+        directory = directory_in_force(kahadb_directory(lab.fleet.broker(active)))
+        for host in (next(host for host in _HOSTS if host != active), active):
+            lab.stop(host)
+        unfinished = kept.with_name(f"{kept.name}-unfinished")
+        shutil.rmtree(unfinished, ignore_errors=True)
+        shutil.copytree(directory, unfinished, ignore=shutil.ignore_patterns("lock"))
+        unfinished.rename(kept)
+        lab.up(timeout=READY)
+    return fillers
 
 
 def _wear(lab: Lab, active: str) -> str:

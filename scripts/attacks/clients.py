@@ -17,6 +17,7 @@ from activemq_fleet.lab.stomp import Credentials, StompConnection, StompPublishe
 
 FILLER_QUEUE = "filler"
 _BODY = 1000  # bytes
+MESSAGES_A_MEGABYTE = 1_000_000 // _BODY
 _BATCH = 500  # messages of one transaction
 _STAY_PATIENCE = 30.0
 _ROAMING_ANSWER = 3.0
@@ -110,7 +111,7 @@ def text_of(queue: str, number: int) -> str:
 
 def fill(address: Address, credentials: Credentials | None, megabytes: int) -> int:
     """Send messages of 1 kB to the queue ``filler`` until they take ``megabytes``; return their number."""
-    number = megabytes * 1_000_000 // _BODY
+    number = megabytes * MESSAGES_A_MEGABYTE
     with StompConnection(address, credentials, timeout=READY) as connection:
         for first in range(0, number, _BATCH):
             bodies = (text_of(FILLER_QUEUE, each) for each in range(first, min(first + _BATCH, number)))

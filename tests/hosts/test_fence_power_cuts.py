@@ -6,6 +6,7 @@ what a power cut leaves: the kernel keeps everything that nobody has synced, for
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -61,9 +62,9 @@ def write(file: Path, content: bytes) -> None:
 
 def newest(root: Path) -> Path:
     """The journal file in the generation with the highest claim."""
-    number = max(int(claim.name) for claim in (root / "store/fence/claims").glob("[1-9]*"))
-    (generation,) = (root / "store/generations").glob(f"{number}-*")
-    return generation / "db-1.log"
+    claim = max((root / "store/fence/claims").glob("[1-9]*"), key=lambda claim: int(claim.name))
+    directory: str = json.loads(claim.read_text())["directory"]
+    return root / "store/generations" / directory / "db-1.log"
 
 
 @pytest.mark.parametrize("system", [name for name in FILE_SYSTEMS if shutil.which(f"mkfs.{name}")])
