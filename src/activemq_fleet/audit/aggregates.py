@@ -1,4 +1,4 @@
-"""Aggregate what many tasks find: samples with quantiles, the first of many things, and durations by their size."""
+"""Aggregate results of many tasks: samples with quantiles, the first of many items, and histograms of durations."""
 
 from __future__ import annotations
 
@@ -19,21 +19,23 @@ _T = TypeVar("_T")
 
 
 class Sample(NamedTuple):
-    """Sorted numbers, evenly spaced among all that were ``seen``; all of them where they are few."""
+    """A sorted sample of numbers, evenly spaced among all; ``seen`` is the number of all.
+    Few numbers are kept whole.
+    """
 
     seen: int
     values: tuple[float, ...]
 
 
 def sample_of(numbers: Sequence[float] | NDArray[np.int64]) -> Sample:
-    """Return a sample of numbers, with the smallest and the largest of them."""
+    """Return a sample of numbers, which holds the smallest and the largest of them."""
     ordered = np.sort(numbers)
     places = np.linspace(0, len(ordered) - 1, min(len(ordered), _MOST)).round().astype(np.int64)
     return Sample(len(ordered), tuple(ordered[places].tolist()))
 
 
 def quantiles(samples: Iterable[Sample], shares: Sequence[float]) -> list[float]:
-    """Return for each share, from 0 to 1, the number below which so many of all numbers are; empty without numbers."""
+    """Return the quantile for each of ``shares`` (0 to 1) over the numbers of all samples; empty without numbers."""
     weighted = sorted((value, one.seen / len(one.values)) for one in samples for value in one.values)
     total = round(sum(weight for _, weight in weighted))
     found, seen, at = [], 0.0, -1
@@ -46,7 +48,7 @@ def quantiles(samples: Iterable[Sample], shares: Sequence[float]) -> list[float]
 
 
 class Foremost(Generic[_T]):
-    """The first ``most`` by ``key`` of all things that are added, and the number of all."""
+    """A collector that keeps the first ``most`` of all added items, sorted by ``key``, and counts all."""
 
     def __init__(self, most: int, key: Callable[[_T], Any]) -> None:
         self._most, self._key = most, key
@@ -54,29 +56,29 @@ class Foremost(Generic[_T]):
         self._all = 0
 
     def add(self, *things: _T) -> None:
-        """Take things into account."""
+        """Add items to the collection."""
         self._all += len(things)
         self._found += things
         if len(self._found) > 2 * self._most:
             self._found = self.in_order()
 
     def merge(self, other: Foremost[_T]) -> None:
-        """Take the things into account that were added to another."""
+        """Add the items that another collection has kept and counted."""
         self.add(*other.in_order())
         self._all += other.left
 
     def in_order(self) -> list[_T]:
-        """Return the first of all things that were added, sorted."""
+        """Return the kept items, sorted."""
         return nsmallest(self._most, self._found, key=self._key)
 
     @property
     def left(self) -> int:
-        """The number of things that were added and are not among the first."""
+        """The number of added items that are not among the kept ones."""
         return max(0, self._all - self._most)
 
 
 class Durations:
-    """Seconds from acceptance to handling, counted by parts of a power of two of milliseconds, each with its longest.
+    """A histogram of the seconds from an event's acceptance to its handling, with eight parts for each power of two.
 
     Quantiles are exact to a part: 9 %. ``backwards``: how many are below 0, and left out of all else.
     """
@@ -86,14 +88,14 @@ class Durations:
         self._parts: dict[int, tuple[int, float]] = {}
 
     def add(self, seconds: float) -> None:
-        """Take a duration into account."""
+        """Count a duration in seconds."""
         if seconds < 0:
             self.backwards += 1
         else:
             self._count(math.floor(_PARTS * math.log2(max(seconds * 1000, 0.5))), 1, seconds)
 
     def merge(self, other: Durations) -> None:
-        """Add other durations."""
+        """Add the counts of another histogram."""
         self.backwards += other.backwards
         for part, (count, longest) in other._parts.items():
             self._count(part, count, longest)
@@ -104,14 +106,14 @@ class Durations:
 
     @property
     def counts(self) -> Counter[int]:
-        """The numbers of durations by power of two of milliseconds."""
+        """The number of durations by power of two of milliseconds: at key 10 those from 1,024 to 2,048 ms."""
         found: Counter[int] = Counter()
         for part, (count, _) in self._parts.items():
             found[part // _PARTS] += count
         return found
 
     def quantile(self, share: float) -> float | None:
-        """Return the seconds that a share of all durations, from 0 to 1, does not exceed; None without durations."""
+        """Return the seconds that a share (0 to 1) of all durations does not exceed; None without durations."""
         wanted, seen = share * sum(count for count, _ in self._parts.values()), 0
         for _, (count, longest) in sorted(self._parts.items()):
             seen += count

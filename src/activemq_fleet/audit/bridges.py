@@ -21,7 +21,7 @@ _FAILED = frozenset({"NET-START-FAIL", "NET-REMOTE-URI-ERR", "NET-REMOTE-ERR", "
 
 @dataclass(slots=True)
 class Bridge:
-    """A row of the dataset ``bridges``: one period in which a bridge was up, or a link that never came up.
+    """A row of the dataset ``bridges``: a period in which a bridge was up, or a link that never came up.
 
     ``state``: up at the end of the log, down, or failed where the link never came up. ``direction``: ``out`` where this
     host dialled. ``flaps``: the number of vain attempts before the link was up again. ``rebuilt``: whether the link was
@@ -81,7 +81,7 @@ class _Links:
 
 
 def link_name(connector: str) -> str:
-    """Return a network connector's name as the log has it: ``ms`` of
+    """Return the name of a link from a network connector's logged name: ``ms`` from
     ``DiscoveryNetworkConnector:ms:BrokerService[N1]``.
     """
     parts = connector.split(":")
@@ -93,7 +93,7 @@ def _places(uri: str) -> set[tuple[str, int]]:
 
 
 def bridges_of(seen: Iterable[LogEvidence]) -> list[Bridge]:
-    """Return the bridges in a host's evidence, in the order of its log."""
+    """Return the bridges that a host's log evidence shows, in the order of the log."""
     reader = _Reader()
     for one in seen:
         reader.take(one)

@@ -35,7 +35,7 @@ _AT_ONCE = 0.9
 
 @dataclass(slots=True)
 class ObservedRun:
-    """One run of a broker, from the choice of its store to its end.
+    """One run of a broker as its log shows it, from the choice of its store to its end.
 
     ``chosen`` is None for a run whose beginning the log does not have. ``waited``: when it began to stand by;
     ``locked``: when it got the lock; ``started``: when it became active; each None when the log does not tell.
@@ -71,23 +71,23 @@ class ObservedRun:
 
     @property
     def is_active(self) -> bool:
-        """True when the run was active at any time."""
+        """Whether the broker was active at any time during the run."""
         return self.started is not None or self.was_active_before
 
     @property
     def begin(self) -> datetime | None:
-        """The time from which the broker had its store to itself, as far as the log tells."""
+        """The time from which the broker had the store to itself, as far as the log shows; None where it does not."""
         return self.locked or self.started or self.last
 
     @property
     def end_or_last(self) -> datetime | None:
-        """The time of the run's end, or of its last record where the log has no end."""
+        """The time at which the run ended, or of its last log record where the log has no end."""
         return self.released or self.ended or self.last
 
 
 def observed_runs(seen: Iterable[LogEvidence], busy: Sequence[LoggedPeriod] = ()) -> list[ObservedRun]:
-    """Return the runs in a broker's evidence, in the order of its log; ``busy`` are the times in which it wrote
-    anything.
+    """Return the runs of a broker from its log evidence, in log order; ``busy`` are the periods in
+    which it logged anything.
     """
     reader = _Reader()
     for one in seen:
@@ -197,7 +197,7 @@ class _Reader:
 
 
 def event_of(seen: LogEvidence) -> Event:
-    """Return evidence as the event of a log record that ``logs.BrokerRun`` reads."""
+    """Return log evidence as an ``Event`` of the package ``logs``, which ``BrokerRun`` can apply."""
     record = Record(seen.sequence, seen.at, "", "", "", seen.thread)
     return Event(seen.kind, record, seen.fields)
 

@@ -1,4 +1,4 @@
-"""Conclude from the records of agents' journals what became of every event: see docs/verdicts.md.
+"""Conclude from the records of agents' journals whether each event was delivered: see docs/verdicts.md.
 
 It is done in two passes over records that come by event: the first learns what of each publisher has reached each
 subscriber (``reached_ranges``), the second judges every event by that (``outcomes_of``). Memory is that of one event,
@@ -21,7 +21,7 @@ Verdict = Literal["lost", "stuck", "indeterminate", "duplicate", "delivered"]
 
 
 class Delivery(NamedTuple):
-    """A delivery to be judged: an event and a subscriber that was to get it, or got it."""
+    """The delivery of an event to one subscriber: one that should get the event, or one that got it."""
 
     event_id: str
     subscriber: str
@@ -31,7 +31,9 @@ class Delivery(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """The verdict on an event; ``handled_by`` are the subscribers that handled the event, sorted."""
+    """The verdict on an event over all its subscribers; ``handled_by`` names the subscribers
+    that handled it, sorted.
+    """
 
     event_id: str
     topic: str | None
@@ -65,7 +67,9 @@ class _Stream:
 
 
 class Judge:
-    """Judges events by the events before and after them that reached their subscribers."""
+    """A judge of events, which compares each event with earlier and later events and barriers of
+    its publisher that came.
+    """
 
     def __init__(
         self,
@@ -100,7 +104,7 @@ class Judge:
         }
 
     def outcomes_of(self, events: Iterable[Event]) -> Iterator[tuple[Outcome | None, list[Delivery]]]:
-        """Yield the outcome of each event (None for a barrier) and its deliveries."""
+        """Yield for each event its outcome (None for a barrier) and its deliveries to subscribers."""
         for event in events:
             units = [self._by_receipt(event, one) for one in event.receipts if one.came and not one.is_barrier]
             if event.is_barrier:
@@ -223,7 +227,7 @@ def _gravity(unit: Delivery) -> tuple[int, str]:
 
 @lru_cache(1 << 14)
 def filter_matches(wanted: str, topic: str) -> bool:
-    """Return whether a filter matches a topic (MQTT 3.1.1, section 4.7)."""
+    """Return whether the MQTT topic filter ``wanted`` matches a topic (MQTT 3.1.1, section 4.7)."""
     filters, levels = wanted.split("/"), topic.split("/")
     if "#" in filters:
         filters = filters[: filters.index("#")]

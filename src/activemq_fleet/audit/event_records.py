@@ -1,4 +1,4 @@
-"""Gather the records of agents' journals by event: its copies at publishers, and its receipts at subscribers."""
+"""Group the records of agents' journals by event: what publishers wrote about it, and what subscribers wrote."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _STATES = frozenset(("accepted", "acknowledged", "unconfirmed", "expired"))
 
 @dataclass(slots=True)
 class PublishedEvent:
-    """An event as one agent publishes it, and its position among that agent's events.
+    """An event as one agent published it, with the positions of its records in the agent's journal.
 
     ``seq`` is None for an id that a caller chose. ``first`` and ``last``: the positions at which the event was
     accepted, and accepted again; ``state``: the last known one. The holes are the missing records before ``last`` and
@@ -40,13 +40,15 @@ class PublishedEvent:
 
     @property
     def is_accepted_once(self) -> bool:
-        """Whether it was accepted once: of events that were taken again the order at first receipt is not promised."""
+        """Whether the agent accepted the event only once; the order of events that it
+        accepted again is not promised.
+        """
         return self.first is not None and self.first == self.last
 
 
 @dataclass(slots=True)
 class Receipt:
-    """The records of one event in one subscriber's journal.
+    """A summary of the records of one event in one subscriber's journal.
 
     ``came``: the number of records, barriers left out. ``place``: the position of the first record. ``received_hole``:
     the number of missing records before the first receipt, None without a receipt; ``open_hole``: the same before the
@@ -68,8 +70,8 @@ class Receipt:
 
 @dataclass(slots=True)
 class Event:
-    """All records of one event. ``topic`` is the publishers' topic, or the subscribers' where no publisher's journal
-    has it.
+    """An event with its records of all agents; ``topic`` is the publishers', or the subscribers'
+    where no publisher has it.
     """
 
     event_id: str
@@ -81,7 +83,7 @@ class Event:
 
 
 def events_of(records: Iterable[OrderedRecord]) -> Iterator[Event]:
-    """Yield events with their records; records come ordered by event id, those of one event in any order."""
+    """Yield events, given their journal records ordered by event id; the records of one event may come in any order."""
     for event_id, mine in groupby(records, key=lambda record: record.event_id):
         yield _event(event_id, list(mine))
 

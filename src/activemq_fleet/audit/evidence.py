@@ -1,4 +1,4 @@
-"""The evidence from which incidents are concluded, and the incidents."""
+"""Define the evidence from which incidents are concluded, and the incidents."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SKEW = timedelta(minutes=5)
 
 @dataclass(frozen=True, slots=True)
 class LogEvidence:
-    """A record of a broker's log that matters for incidents, by the clock of ``host``.
+    """A record of a broker's log that may show an incident, timed by the clock of ``host``.
 
     ``count`` records of the same meaning came from ``at`` to ``last``: refusals come by the thousand. ``text`` is the
     beginning of message and stack trace.
@@ -36,13 +36,13 @@ class LogEvidence:
 
     @property
     def until(self) -> datetime:
-        """The time of the last of the counted records."""
+        """The time of the last log record that this evidence counts."""
         return self.last or self.at
 
 
 @dataclass(frozen=True, slots=True)
 class LoggedPeriod:
-    """A period, a minute at most, from the first to the last record that a host logged, of whatever kind."""
+    """A period of at most a minute in which a host logged anything: the times of its first and last record."""
 
     host: str
     first: datetime
@@ -51,8 +51,7 @@ class LoggedPeriod:
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLoss:
-    """The loss of an agent's or a bridge's connection to a node, and the connection that replaced it, by the witness's
-    own clock.
+    """A lost connection of an agent or a bridge, and the connection that replaced it, by the clock of who saw it.
 
     ``lost_host`` and ``back_host`` are None where only the pair is known, ``back`` where no connection followed.
     """
@@ -67,7 +66,7 @@ class ConnectionLoss:
 
 @dataclass(frozen=True, slots=True)
 class PairNode:
-    """A host of a pair, or a host without a peer. ``complete`` is False where a part of its log is missing.
+    """A node of a pair, or a host without a peer; ``complete`` is False where a part of its log is missing.
 
     ``generations`` are number and time (seconds since the epoch) of those that its guard made of a fenced store.
     """
@@ -80,14 +79,16 @@ class PairNode:
     generations: tuple[tuple[int, float], ...] = ()
 
     def generation_at(self, moment: datetime | None) -> int | None:
-        """Return the number of the generation that the host's broker wrote then; None where no guard made one."""
+        """Return the number of the fenced store's generation that the host's broker wrote at
+        ``moment``; None without one.
+        """
         before = [number for number, made in self.generations if moment is not None and made <= moment.timestamp()]
         return max(before, default=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Incident:
-    """A row of the dataset ``incidents``, without its id."""
+    """A row of the dataset ``incidents``: something that went wrong, its cause and remedy, without the row's id."""
 
     kind: IncidentKind
     host: str
@@ -113,26 +114,26 @@ class Incident:
 
     @property
     def id(self) -> str:
-        """The incident's kind, host and the time of the record that shows it, joined by slashes; other records do not
-        change it.
-        """
+        """The id of the incident: its kind, host and time of the log record that shows it, joined by slashes."""
         when = f"{self.told:%Y%m%dT%H%M%S.%f}" if self.told else "-"
         return "/".join([self.kind, self.host, when, *([self.mark] if self.mark else [])])
 
 
 def incident_of(kind: IncidentKind, node: PairNode, advised: Advice, **known: Any) -> Incident:
-    """Return an incident of a host with the remedy and the rules of ``advised``; ``known`` are its other attributes."""
+    """Return a new incident of a host; remedy and rules are those of ``advised``, other
+    attributes are given by name.
+    """
     about = {"host": node.host, "group": node.group, "pair": node.pair}
     return Incident(**{"kind": kind, **about, "remedy": advised.remedy, "rules": advised.rules, **known})
 
 
 def seconds_between(began: datetime | None, ended: datetime | None) -> float | None:
-    """Return the seconds from ``began`` to ``ended``; None where either is None or ``ended`` is earlier."""
+    """Return the seconds from ``began`` to ``ended``; None where either is None, or ``ended`` is earlier."""
     if began is None or ended is None or ended < began:
         return None
     return round((ended - began).total_seconds(), 3)
 
 
 def short_name(host: str) -> str:
-    """Return a host's name as sentences show it, without its domain."""
+    """Return a host name without its domain."""
     return host.partition(".")[0] or host

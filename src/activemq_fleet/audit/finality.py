@@ -1,4 +1,4 @@
-"""Tell which rows no later evidence is expected to change, while logs are followed.
+"""Tell which result rows are final, so that logs and journals that still grow are not expected to change them.
 
 Times are those of the evidence, never of this machine: the same files give the same answers whenever they are read.
 """
@@ -20,13 +20,15 @@ JOURNAL_RETENTION = timedelta(days=7)
 
 @dataclass(frozen=True, slots=True)
 class Horizons:
-    """Until when the evidence goes: each host's log, and all journals; None where there is none."""
+    """The time up to which the evidence goes: of each host's log, and of all journals; None
+    without a log or journal.
+    """
 
     of_logs: Mapping[str, datetime | None]
     of_journals: datetime | None
 
     def is_past(self, ended: datetime | None, hosts: Sequence[str]) -> bool:
-        """Return whether something that ended is final by the logs of the hosts that it concerns."""
+        """Return whether an incident or bridge that ended at ``ended`` is final: logs go on long enough after it."""
         if ended is None:
             return False
         own = [self.of_logs.get(host) for host in hosts]
@@ -35,5 +37,5 @@ class Horizons:
         return is_own or newest >= ended + FINAL_AFTER_FOR_FLEET
 
     def is_event_past(self, last: datetime | None) -> bool:
-        """Return whether an event is final whose last record in any journal has this time."""
+        """Return whether an event is final: journals go on for a week after ``last``, the time of its last record."""
         return last is not None and self.of_journals is not None and self.of_journals >= last + JOURNAL_RETENTION

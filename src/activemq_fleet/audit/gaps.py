@@ -1,4 +1,4 @@
-"""Tell what is missing from an audit's input, by what was read of logs and journals."""
+"""Report what is missing from an audit's input, by what was read of logs and journals."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST_GAPS = 500
 
 
 def log_gaps(logs: Sequence[LogFileSummary], names: Mapping[str, Iterable[str]]) -> list[Gap]:
-    """Return the gaps of logs: files that are cut off or missing, and records that could not be parsed.
+    """Return the gaps in log files: files that are cut off or missing, and records that could not be parsed.
 
     ``names`` are those of all log files by host. Records that could not be parsed weigh where they are many.
     """
@@ -41,12 +41,12 @@ def log_gaps(logs: Sequence[LogFileSummary], names: Mapping[str, Iterable[str]])
 
 
 def gap_order(gap: JournalGap) -> tuple[str, str, int]:
-    """Return what gaps of journals are sorted by."""
+    """Return the sort key of a journal's gap: agent, epoch and number of the first missing record."""
     return gap.agent, gap.epoch, gap.jseq
 
 
 def journal_gaps(gaps: Iterable[JournalGap], files: Iterable[JournalFileSummary]) -> list[Gap]:
-    """Return the first gaps of journals, and the first files with lines that are no records; all weigh."""
+    """Return the first gaps in journals, and the first files with unreadable lines; each makes the audit incomplete."""
     found = [
         Gap(
             one.agent,

@@ -41,9 +41,7 @@ _BEFORE = timedelta(minutes=2)
 
 
 def host_incidents(node: PairNode, seen: Sequence[LogEvidence], runs: Sequence[ObservedRun]) -> list[Incident]:
-    """Return the demotions, failing starts, store errors, refusals and duplicate bridges in a host's evidence, given in
-    any order.
-    """
+    """Return a host's demotions, failed starts, store errors, refusals and duplicate bridges as incidents."""
     ordered = sorted(seen, key=lambda one: (one.at, one.sequence))
     return [
         *_demotions(node, ordered, runs),

@@ -1,4 +1,4 @@
-"""Read the files of agents' journals: a record a line, with a problem where the line is none."""
+"""Read the files of agents' journals: one record on each line, or a problem where the line holds no record."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _RECEIVED = frozenset((*words.RECEIVING, "barrier"))
 
 
 class ParsedLine(NamedTuple):
-    """A line of a journal: its record, as far as it can be read, and what is wrong with the line.
+    """A line of a journal: its record as far as it can be read, and the problem of the line, if any.
 
     ``record`` is None where agent, epoch or number are not known, and its kind where the rest cannot be read.
     ``broker`` and ``conn`` are those that the record names, a broker and the number of a connection.
@@ -42,7 +42,7 @@ class ParsedLine(NamedTuple):
 
 
 class ConnectionRecord(NamedTuple):
-    """A record of an agent on ``host`` that its connection to ``broker`` was made (``is_up``) or lost."""
+    """A journal record of an agent on ``host``: its connection to ``broker`` was made (``is_up``) or lost."""
 
     host: str
     agent: str
@@ -55,7 +55,9 @@ class ConnectionRecord(NamedTuple):
 
 
 def journal_lines(content: memoryview) -> Iterator[tuple[int, str | None, str | None]]:
-    """Yield number, text and problem of each line of a file, unpacked; text is None behind the end of damaged gzip."""
+    """Yield (number, text, problem) of each line of a journal file, unpacked; text is None
+    where gzip data are damaged.
+    """
     number, rest = 0, b""
     problem: str | None = None
     for piece, problem in _pieces(content.cast("B")):  # noqa: B007 -- the last one's is told behind all lines
@@ -80,13 +82,13 @@ def _pieces(content: memoryview) -> Iterator[tuple[bytes, str | None]]:
 
 
 def parsed_lines(content: memoryview) -> Iterator[ParsedLine]:
-    """Yield every line of a file of a journal."""
+    """Yield each line of a journal file, parsed."""
     for number, text, problem in journal_lines(content):
         yield ParsedLine(number, None, problem) if text is None else parse_line(number, text)
 
 
 def parse_line(number: int, text: str) -> ParsedLine:
-    """Return what a line of a journal says. A line that is no record has its number, if it begins like one."""
+    """Return a journal line as a record; of a torn record only agent, epoch and number, if it begins with them."""
     try:
         found, _ = _DECODER.raw_decode(text.lstrip(" "))
     except (ValueError, RecursionError):
@@ -152,7 +154,7 @@ def _moment(value: Any) -> datetime | None:
 
 @dataclass(slots=True)
 class JournalFileSummary:
-    """What one file of a journal tells about epochs, and what is wrong with it.
+    """A summary of one file of a journal: which parts of agents' epochs it holds, and the problems of its lines.
 
     ``parts``: what it holds of each agent's epoch, and at (None, None) of nobody knows whose. ``received``: the highest
     SEQ that another agent received, by the agent and epoch in events' ids, 0 for none. ``problems``: the number of
@@ -168,7 +170,7 @@ class JournalFileSummary:
     last: datetime | None = None
 
     def add(self, line: ParsedLine) -> None:
-        """Take a line into account; lines come in their order."""
+        """Add the next line of the file to the summary."""
         record, number, problem = line.record, line.number, line.problem
         if problem is not None:
             count, first = self.problems.get(problem, (0, number))
@@ -194,14 +196,14 @@ class JournalFileSummary:
 
 
 def too_large_file(host: str, file: str) -> JournalFileSummary:
-    """Return the summary of a file that is not read: its records may be any agent's."""
+    """Return the summary of a journal file that is too large to be read, and may hold records of any agent."""
     summary = JournalFileSummary(host, file)
     summary.add(ParsedLine(1, None, words.TOO_LARGE))
     return summary
 
 
 def summarize_journal(host: str, file: str, content: memoryview) -> tuple[JournalFileSummary, list[ConnectionRecord]]:
-    """Return the summary of a file of a journal, and its records of connections that were made and lost."""
+    """Return the summary of a journal file, and its records of connections that were made or lost."""
     summary, connections = JournalFileSummary(host, file), list[ConnectionRecord]()
     for line in parsed_lines(content):
         summary.add(line)
@@ -214,7 +216,9 @@ def summarize_journal(host: str, file: str, content: memoryview) -> tuple[Journa
 
 
 def epochs_of_files(files: Sequence[JournalFileSummary]) -> tuple[dict[EpochKey, Epoch], dict[EpochKey, int]]:
-    """Return every epoch that has a journal, and what was received of each that events' ids name, 0 for nothing."""
+    """Return every epoch that has a journal, and by epoch the highest SEQ of its events that
+    any subscriber received.
+    """
     received: dict[EpochKey, int] = {}
     for file in files:
         for key, seq in file.received.items():

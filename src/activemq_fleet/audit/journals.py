@@ -1,4 +1,4 @@
-"""Put the records of agents' journals in order, each once, and find how much is missing between them."""
+"""Put the records of agents' journals in order without duplicates, and find how many are missing between them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EpochKey = tuple[str, str]
 
 
 class JournalLine(NamedTuple):
-    """A journal line with a known epoch; ``kind`` is None where the rest of the line cannot be read.
+    """A journal line of a known agent and epoch; ``kind`` is None where the rest of the line cannot be read.
 
     ``came``: the record names a broker or a connection.
     """
@@ -40,7 +40,7 @@ class JournalLine(NamedTuple):
 
 
 class EpochPart(NamedTuple):
-    """The part of an epoch's journal that one file holds; ``agent`` and ``epoch`` are None for lines without an epoch.
+    """The part of an epoch's journal in one file; ``agent`` and ``epoch`` are None for lines of an unknown epoch.
 
     ``known``: the highest jseq. ``began``: the earliest time. ``line``: the last readable line. ``torn``: the last line
     after which records of an unknown epoch may be lost.
@@ -57,7 +57,8 @@ class EpochPart(NamedTuple):
 
 
 class Epoch(NamedTuple):
-    """An epoch of an agent: ``rank`` is its number among the agent's by time, from 1; ``known`` its highest jseq.
+    """An epoch (the time of one store) of an agent: ``rank`` numbers them by time, from 1;
+    ``known`` is the highest jseq.
 
     ``is_torn``: unreadable lines follow the last record. ``received``: the highest SEQ of its events that any
     subscriber received, 0 for none.
@@ -70,7 +71,7 @@ class Epoch(NamedTuple):
 
 
 class OrderedRecord(NamedTuple):
-    """A journal record about an event, in its agent's order, duplicates removed.
+    """A journal record about an event, with its position among all records of its agent.
 
     ``place`` orders all records of an agent: epochs by time, jseq within an epoch. ``hole``: the number of the agent's
     missing records before it, so that records are missing between two others exactly when their holes differ.
@@ -90,7 +91,7 @@ class OrderedRecord(NamedTuple):
 
 
 class SubscriptionChange(NamedTuple):
-    """A filter that was granted or given up at a position in a subscriber's journal."""
+    """A topic filter that was subscribed or unsubscribed at a position in a subscriber's journal."""
 
     subscriber: str
     filter: str
@@ -99,7 +100,9 @@ class SubscriptionChange(NamedTuple):
 
 
 class JournalGap(NamedTuple):
-    """Missing records: ``jseq`` is the first, ``records`` their number, None where that cannot be known."""
+    """A gap in a journal: ``jseq`` is the number of the first missing record, ``records`` how
+    many, None where unknown.
+    """
 
     agent: str
     epoch: str
@@ -109,7 +112,7 @@ class JournalGap(NamedTuple):
 
 
 class MissingRecords(NamedTuple):
-    """The number of missing records of all epochs of an agent; a missing end of a journal counts as one."""
+    """The number of records that all journals of an agent lack; a missing end of a journal counts as one."""
 
     agent: str
     records: int
@@ -119,19 +122,19 @@ Found = OrderedRecord | SubscriptionChange | JournalGap | MissingRecords
 
 
 def is_sent_barrier(line: JournalLine) -> bool:
-    """Return whether a barrier was written by who sends it: one that came has a broker, and mostly another's id."""
+    """Return whether a record is of a barrier in its sender's own journal, not of one that was received."""
     own = line.event_id is not None and line.event_id.startswith(f"{line.agent}:")
     return line.kind == "barrier" and not line.came and own
 
 
 def id_parts(event_id: str) -> tuple[str, str, int] | None:
-    """Return AGENT, EPOCH and SEQ of an id that an agent made; None for a caller's. AGENT may hold colons."""
+    """Return (AGENT, EPOCH, SEQ) of an event id that an agent made; None for an id that a caller chose."""
     found = _ID.fullmatch(event_id)
     return (found[1], found[2], int(found[3])) if found else None
 
 
 def epochs_of(parts: Iterable[EpochPart], named: Mapping[EpochKey, int]) -> dict[EpochKey, Epoch]:
-    """Return every epoch that has a journal.
+    """Return every epoch that has a journal, given the parts of epochs in all journal files.
 
     ``named``: the highest SEQ that any subscriber received, 0 for none, by the agent and epoch in events' ids.
     """
@@ -170,20 +173,20 @@ def _torn_ends(parts: Iterable[EpochPart]) -> Iterator[tuple[EpochKey, EpochPart
 
 
 def place_of(epoch: Epoch, jseq: int) -> int:
-    """Return the position of a record among all of its agent's: epochs by time, jseq within an epoch."""
+    """Return the position of a record among all records of its agent: by time of the epoch, then by jseq."""
     return (epoch.rank << _JSEQ_BITS) + jseq
 
 
 def gaps_of_absent_journals(named: Iterable[EpochKey], epochs: Mapping[EpochKey, Epoch]) -> Iterator[JournalGap]:
-    """Yield a gap for each epoch that ids of events name and that no journal is of; a caller's id is no epoch's."""
+    """Yield a gap for each epoch that events' ids name and of which there is no journal."""
     for agent, epoch in sorted(named):
         if (agent, epoch) not in epochs and _UUID.fullmatch(epoch):
             yield JournalGap(agent, epoch, 1, None, NO_JOURNAL)
 
 
 def records_in_order(lines: Iterable[JournalLine], epochs: Mapping[EpochKey, Epoch]) -> Iterator[Found]:
-    """Yield journal lines that come by agent, rank of their epoch and jseq, with their holes; of two with one jseq the
-    first counts.
+    """Yield the ordered records, subscription changes and gaps in ``lines``, which come sorted
+    by agent, epoch and jseq.
     """
     for agent, of_agent in groupby(lines, key=lambda line: line.agent):
         missing = 0

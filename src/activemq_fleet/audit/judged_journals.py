@@ -1,4 +1,4 @@
-"""Judge the events of a few whole journals in memory; ``spark.deliveries`` does the same for journals of any size."""
+"""Judge the events of a few whole journals in memory; ``spark.deliveries`` does so for journals of any size."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from activemq_fleet.audit.reached_ranges import reached_ranges, subscribers_of
 
 
 class JudgedJournals(NamedTuple):
-    """The outcome of every event but barriers, the journals' records about events in order, and their gaps."""
+    """The result of judging journals: the outcome of every event but barriers, the records in order, and the gaps."""
 
     outcomes: list[Outcome]
     records: list[OrderedRecord]
@@ -34,7 +34,7 @@ def judge_journals(
     truncated_epochs: Collection[EpochKey] = (),
     subscribed_before_events: Collection[str] = (),
 ) -> JudgedJournals:
-    """Return what became of the events of journals, whose lines may come in any order and several times.
+    """Return the outcomes of all events in journals, whose lines may come in any order and more than once.
 
     ``truncated_epochs``: the epochs whose journals lack their end. ``subscribed_before_events``: the agents that are
     known to have subscribed to all events before the first; one of them without a journal is taken to lack records.

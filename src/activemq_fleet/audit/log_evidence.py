@@ -63,8 +63,7 @@ _LOCK = re.compile(r"could not be locked|is locked|attempt to obtain lock")
 
 
 def evidence_in(records: Iterable[LogEvidence]) -> Iterator[LogEvidence]:
-    """Return the evidence in a host's log: records of runs and links, and by the minute those of refusals, duplicate
-    bridges and store errors.
+    """Yield the evidence in a host's log: records of runs and links, and one count a minute of repeated troubles.
 
     Only records of failed starts keep their text.
     """
@@ -90,7 +89,7 @@ def _start_error(text: str) -> str:
 
 
 def sign_of(record: LogEvidence) -> LogEvidence | None:
-    """Return the kind of trouble that a record shows; None for most records."""
+    """Return a record as evidence of a refusal, a duplicate client or a store error; None for most records."""
     if record.kind in _OF_STORE:
         return _sign(record, STORE, _store_error(record.text) or _OF_STORE[record.kind], "")
     if record.kind in STARTS_FAILED:

@@ -1,4 +1,4 @@
-"""Sum up the events of each log file as they are read: what a report and its gaps need, without the events."""
+"""Summarize the events of each log file while it is read, for a report and its gaps."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _DIGITS = re.compile(r"\d+")
 
 @dataclass(slots=True)
 class LogFileSummary:
-    """Numbers of the events of one log file.
+    """A summary of the events of one log file, in numbers.
 
     ``order``: the file's position among its host's, 0 the oldest. ``rows``: events, of which ``unknown`` are of no
     known kind and ``unread`` could not be parsed, the first at line ``first_unread``. ``problems``: texts about the
@@ -38,12 +38,12 @@ class LogFileSummary:
 
     @classmethod
     def of(cls, batch: pa.RecordBatch) -> LogFileSummary:
-        """Return an empty summary of the file that a batch of events is of."""
+        """Return a new empty summary for the log file from which a batch of events comes."""
         host, file, sequence = (batch.column(name)[0].as_py() for name in ("host", "file", "sequence"))
         return cls(host, file, sequence // LINES)
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Add events of this file, with the columns of ``log_files.events_of_host``."""
+        """Add a batch of events of this file, with the columns of ``log_files.events_of_host``."""
         self.rows += batch.num_rows
         self.unknown += pc.sum(pc.equal(batch.column("kind"), "UNKNOWN")).as_py() or 0
         unread = batch.num_rows - batch.column("parsed").true_count
@@ -57,11 +57,11 @@ class LogFileSummary:
             self.times.append(sample_of(times.to_numpy()))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the summary as an object for JSON."""
+        """Return the summary as a mapping that can be written as JSON."""
         return {**asdict(self), "problems": sorted(self.problems)}
 
     @classmethod
     def from_dict(cls, known: Mapping[str, Any]) -> LogFileSummary:
-        """Return the summary of which ``to_dict`` made an object. Raises TypeError for another object."""
+        """Return the summary from a mapping of ``to_dict``. Raises TypeError for another mapping."""
         times = [Sample(seen, tuple(values)) for seen, values in known["times"]]
         return cls(**{**known, "problems": set(known["problems"]), "times": times})

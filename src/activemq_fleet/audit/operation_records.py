@@ -20,7 +20,7 @@ _LAST_YEAR = 9000
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """Work on ``host`` that ``by`` did with the playbook ``operation``, from ``began`` to ``ended``."""
+    """Planned work on ``host`` from ``began`` to ``ended``, done by ``by`` with the playbook ``operation``."""
 
     host: str
     operation: str
@@ -39,7 +39,7 @@ class _Record:
 
 
 def operations_of(host: str, content: bytes) -> tuple[tuple[Operation, ...], tuple[str, ...]]:
-    """Return a host's operations in the order of their beginnings, and a line for each entry that cannot be read."""
+    """Return the planned operations of a host, sorted by beginning, and a text for each entry that cannot be read."""
     lines = [line for line in content.splitlines() if line.strip()]
     records = [record for record in map(_record, lines) if record is not None]
     wrong = len(lines) - len(records)

@@ -1,4 +1,4 @@
-"""Find what happened to a pair: first what its nodes' logs show by themselves, then what others saw of it, too."""
+"""Conclude what happened to a pair: first from its nodes' logs, then with what bridges and agents saw."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _MOMENT = pa.timestamp("us", tz="UTC")
 
 @dataclass(slots=True)
 class PairFindings:
-    """What the logs of a pair, or of a host without a peer, show: each broker's runs, and the incidents of each node.
+    """The conclusions from the logs of a pair (or of a host without a peer): its brokers' runs, and incidents.
 
     ``bridges`` and ``spans`` are those of all nodes; ``names`` are the names that each node's broker has had.
     """
@@ -45,19 +45,21 @@ class PairFindings:
 
     @property
     def reporting_names(self) -> set[str]:
-        """The names of brokers whose own logs report refusals: what a bridge says of the same ones counts no more."""
+        """The names of brokers whose own logs report refusals; reports of bridges about the
+        same refusals are left out.
+        """
         return {name for incident in self.incidents for name in incident.names if name}
 
     @property
     def losses(self) -> Iterator[tuple[str, ConnectionLoss]]:
-        """The losses of connections that the nodes' bridges saw, each with the name of the broker that was lost."""
+        """The lost connections that the bridges of the pair's nodes saw, each with the name of the lost broker."""
         for bridge in self.bridges:
             if bridge.seen_loss and bridge.direction == "out" and bridge.peer and bridge.ended:
                 yield bridge.peer, ConnectionLoss("bridge", bridge.host, bridge.ended, back=bridge.back)
 
 
 def evidence_of(rows: Iterable[Mapping[str, Any]], file_order: Mapping[tuple[str, str], int]) -> list[LogEvidence]:
-    """Return the evidence in rows of the dataset ``events`` whose kinds matter; ``text`` is message and stack trace.
+    """Return the evidence of incidents in rows of the dataset ``events``; ``text`` is message and stack trace.
 
     ``file_order``: the position of each log file among its host's, by host and file.
     """
@@ -77,7 +79,9 @@ def evidence_of(rows: Iterable[Mapping[str, Any]], file_order: Mapping[tuple[str
 
 
 def logged_periods(hosts: pa.Array, times: pa.Array) -> list[LoggedPeriod]:
-    """Return by host and minute from when to when there are times; both arrays have an entry for each event."""
+    """Return the periods in which hosts logged, one for each host and minute; both arrays have
+    an entry for each event.
+    """
     encoded = hosts.dictionary_encode()
     names = encoded.dictionary.to_pylist()
     of_host = encoded.indices.to_numpy(zero_copy_only=False)
@@ -92,7 +96,7 @@ def logged_periods(hosts: pa.Array, times: pa.Array) -> list[LoggedPeriod]:
 
 
 def findings_of_logs(nodes: Sequence[PairNode], found: Iterable[LogEvidence | LoggedPeriod]) -> PairFindings:
-    """Return what the evidence of a pair's logs, in any order, shows of its nodes."""
+    """Return the runs, bridges and incidents of a pair's nodes, from the evidence in their logs, in any order."""
     findings = PairFindings(sorted(nodes, key=lambda node: node.host))
     seen: dict[str, list[LogEvidence]] = {}
     periods: dict[tuple[str, int], LoggedPeriod] = {}
@@ -122,7 +126,7 @@ def incidents_of_pair(
     operations: Sequence[Operation] = (),
     reporting_names: Iterable[str] = (),
 ) -> list[Incident]:
-    """Return the incidents of a pair by its own logs and by what bridges and agents, the ``witnesses``, saw of it.
+    """Return the incidents of a pair, from its own logs and from what bridges and agents (``witnesses``) saw.
 
     ``reporting_names``: the brokers of the fleet whose own logs report refusals; those that a bridge was told by one
     of them are left out.
@@ -145,7 +149,7 @@ def incidents_of_pair(
 def lost_pair(
     name: str, loss: ConnectionLoss, hosts_by_name: Mapping[str, set[str]], pair_of: Mapping[str, str]
 ) -> tuple[str, ConnectionLoss] | None:
-    """Return the pair to whose broker ``name`` a connection was lost, and the loss, with the host if that is known.
+    """Return the pair of the lost broker ``name``, and the loss with the broker's host filled in where it is known.
 
     None where brokers of several pairs, or none, have had that name. ``pair_of``: the pair, else the host, by host.
     """

@@ -46,7 +46,7 @@ def pair_incidents(
     skew: timedelta = SKEW,
     operations: Sequence[Operation] = (),
 ) -> list[Incident]:
-    """Return the take-overs (failed ones too), split brains and flapping of one pair.
+    """Return the take-overs (also failed ones), split brains and flapping of one pair as incidents.
 
     ``losses`` are those that agents and bridges saw. Take-overs during ``operations``, the planned work on the pair's
     nodes, are planned, and so is flapping that consists of planned take-overs alone.

@@ -1,4 +1,4 @@
-"""Learn which events of each publisher have reached each subscriber, as the smallest and largest of each set."""
+"""Find which events of each publisher reached each subscriber, as the smallest and largest of each set."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NOTHING = 1 << 62
 
 @dataclass(slots=True)
 class EventRange:
-    """The smallest and largest SEQ and acceptance position of a set of events, NOTHING and -1 where no event has one.
+    """The smallest and largest SEQ and acceptance position in a set of events; NOTHING and -1 for an empty set.
 
     ``is_odd``: the acceptance of one of the events is not known.
     """
@@ -36,7 +36,7 @@ class EventRange:
     is_odd: bool = False
 
     def add(self, event: PublishedEvent) -> None:
-        """Widen the range to an event as one agent publishes it."""
+        """Widen the range so that it includes an event."""
         if event.seq is not None:
             self.min_seq, self.max_seq = min(self.min_seq, event.seq), max(self.max_seq, event.seq)
         if event.first is None:
@@ -45,24 +45,24 @@ class EventRange:
             self.min_first, self.max_first = min(self.min_first, event.first), max(self.max_first, event.first)
 
     def merge(self, other: EventRange) -> None:
-        """Widen the range to that of another set of events."""
+        """Widen the range so that it includes another range."""
         self.min_seq, self.max_seq = min(self.min_seq, other.min_seq), max(self.max_seq, other.max_seq)
         self.min_first, self.max_first = min(self.min_first, other.min_first), max(self.max_first, other.max_first)
         self.is_odd |= other.is_odd
 
     def begins_before(self, event: PublishedEvent) -> bool:
-        """Return whether an event of the set is earlier than this one, by SEQ or by acceptance."""
+        """Return whether the set has an event earlier than ``event``, by SEQ or by acceptance."""
         by_seq = event.seq is not None and self.min_seq < event.seq
         return by_seq or (event.first is not None and self.min_first < event.first)
 
     def reaches(self, event: PublishedEvent) -> bool:
-        """Return whether an event of the set is this one or later, by SEQ or by acceptance."""
+        """Return whether the set has ``event`` or a later event, by SEQ or by acceptance."""
         by_seq = event.seq is not None and self.max_seq >= event.seq
         return by_seq or (event.first is not None and self.max_first >= event.first)
 
 
 class RangeKey(NamedTuple):
-    """The set of events whose extremes are kept, by publisher's epoch and subscriber.
+    """The key of a range of events: the epoch of a publisher, a subscriber, and what the received events share.
 
     ``era``: receipts between two changes of the subscriptions; ``number`` counts the changes before. ``topic``:
     receipts on a topic; ``barrier``: barriers of a prefix; there ``number`` counts the missing records before them, -1
@@ -80,9 +80,7 @@ Reach = dict[RangeKey, EventRange]
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """A subscriber's filter; ``begin`` and ``end`` are positions in his journal, ``end`` is None while the filter is
-    granted.
-    """
+    """A subscription to ``filter`` from the journal position ``begin`` to ``end``; ``end`` is None while it lasts."""
 
     filter: str
     begin: int
@@ -91,18 +89,20 @@ class Subscription:
 
 @dataclass(frozen=True, slots=True)
 class Subscriber:
-    """A subscriber's subscriptions, and the sorted positions at which any of them began or ended."""
+    """A subscriber's subscriptions, and the sorted journal positions at which any of them began or ended."""
 
     subscriptions: list[Subscription]
     changes: list[int]
 
     def era(self, place: int) -> int:
-        """Return the number of changes of the subscriptions before a position."""
+        """Return how many changes of the subscriptions come before a journal position."""
         return bisect_left(self.changes, place)
 
 
 def subscribers_of(changes: Iterable[SubscriptionChange]) -> dict[str, Subscriber]:
-    """Return all subscribers by name. A filter that is granted again continues the same durable subscription."""
+    """Return subscribers with their subscriptions, by name; a filter that is subscribed again
+    continues its subscription.
+    """
     found: dict[str, Subscriber] = {}
     in_order = sorted(changes, key=lambda one: (one.subscriber, one.filter, one.place))
     for name, of_agent in groupby(in_order, key=lambda one: one.subscriber):
@@ -125,7 +125,7 @@ def subscribers_of(changes: Iterable[SubscriptionChange]) -> dict[str, Subscribe
 def reached_ranges(
     events: Iterable[Event], subscribers: Mapping[str, Subscriber], missing: Mapping[str, int]
 ) -> Iterator[tuple[RangeKey, EventRange]]:
-    """Yield the events of each publisher's epoch that reached each subscriber, as extremes.
+    """Yield ranges of the events that reached each subscriber from each publisher's epoch, each with its key.
 
     ``missing``: the number of missing records by agent. Extremes of parts of the events add up to those of all.
     """
@@ -161,5 +161,5 @@ def _reached(
 
 @lru_cache(1 << 12)
 def proved_prefix(topic: str) -> str:
-    """The prefix that an event's topic is proved by, or that a barrier's proves: all but the last level."""
+    """Return a topic without its last level; a barrier counts for events of the topics with its prefix."""
     return _PREFIX.sub("", topic)

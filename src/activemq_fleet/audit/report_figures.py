@@ -1,4 +1,4 @@
-"""Sum up what tasks find into what a report shows: the figures of each task are few, and those of all add up.
+"""Sum up results of tasks into figures for a report: few numbers for each task, which add up to those of all.
 
 Figures have ``add``, which takes something that a task found, and ``merge``, which adds the figures of another task.
 What a report shows is a few hundred rows, whatever the fleet's size.
@@ -38,7 +38,7 @@ _ERROR = "error at"
 
 @dataclass(frozen=True, slots=True)
 class ShownHost:
-    """A broker on the report's time line."""
+    """A broker on the time line of a report, with its states over time."""
 
     host: str
     pair: str | None
@@ -47,7 +47,9 @@ class ShownHost:
 
 @dataclass(frozen=True, slots=True)
 class ShownBridge:
-    """All periods in which one link of a host was up. ``broken`` of them ended with an error."""
+    """A link of a host in a report: how often its bridge was up, and how many of these periods
+    (``broken``) ended in an error.
+    """
 
     host: str
     link: str | None
@@ -63,7 +65,7 @@ class ShownBridge:
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """A period in which a subscriber handled no event, by its own clock."""
+    """A period in which a subscriber handled no event, by the subscriber's own clock."""
 
     subscriber: str
     began: datetime
@@ -71,44 +73,46 @@ class Silence:
 
 
 def incident_gravity(incident: Incident) -> tuple[Any, ...]:
-    """Return what incidents are sorted by: the gravest kind first, then the earliest end."""
+    """Return the sort key of an incident: the gravest kind first, then the earliest end."""
     return _GRAVEST.index(incident.kind), incident.ended or _BEGINNING_OF_TIME, incident.id
 
 
 def event_gravity(outcome: Outcome) -> tuple[int, str]:
-    """Return what events are sorted by: the worst verdict first, then the id."""
+    """Return the sort key of an event's outcome: the worst verdict first, then the event id."""
     return WORST.index(outcome.verdict), outcome.event_id
 
 
 def silence_length(silence: Silence) -> tuple[float, str]:
-    """Return what silences are sorted by: the longest first, then the subscriber."""
+    """Return the sort key of a silence: the longest first, then the subscriber."""
     return -silence.seconds, silence.subscriber
 
 
 def bridge_badness(bridge: ShownBridge) -> tuple[Any, ...]:
-    """Return what links are sorted by: those that are not up first, then those that broke most often."""
+    """Return the sort key of a link: links that are down first, then links that broke most often."""
     return bridge.state == "up", -bridge.broken, -bridge.flaps, bridge.host, bridge.link or ""
 
 
 @dataclass(frozen=True, slots=True)
 class TimeRange:
-    """The time line of a report, and the length of its slices."""
+    """The period that a report shows, divided into slices of equal length."""
 
     began: datetime
     ended: datetime
 
     @property
     def step(self) -> timedelta:
-        """The length of a slice of time."""
+        """The length of one slice."""
         return max((self.ended - self.began) / BUCKETS, timedelta(milliseconds=1))
 
     def slice_of(self, moment: datetime) -> int:
-        """Return the number of the slice that has a moment."""
+        """Return the number of the slice, from 0, in which ``moment`` lies."""
         return (moment - self.began) // _MICROSECOND // (self.step // _MICROSECOND)
 
 
 def time_range(times: Iterable[Sample], others: Iterable[datetime | None]) -> TimeRange:
-    """Return from when to when there are events, by samples of their microseconds, and ``others``, as of incidents."""
+    """Return the period from the first to the last event, by samples of their times
+    (microseconds), and of ``others``.
+    """
     moments = [_BEGINNING_OF_TIME + timedelta(microseconds=int(at)) for at in quantiles(times, _EDGES)]
     moments += [at for at in others if at is not None]
     if not moments:
@@ -117,7 +121,7 @@ def time_range(times: Iterable[Sample], others: Iterable[datetime | None]) -> Ti
 
 
 class IncidentFigures:
-    """Numbers of incidents by kind and of planned ones, and the gravest of them."""
+    """The numbers of incidents by kind, the number of planned ones, and the gravest incidents."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
@@ -125,7 +129,7 @@ class IncidentFigures:
         self.gravest = Foremost[Incident](MOST_INCIDENTS, incident_gravity)
 
     def add(self, incident: Incident) -> None:
-        """Take an incident into account."""
+        """Count an incident."""
         self.counts[incident.kind] += 1
         self.planned += incident.planned
         self.gravest.add(incident)
@@ -138,7 +142,7 @@ class IncidentFigures:
 
     @property
     def shown(self) -> list[Incident]:
-        """The gravest incidents, in the order of their ends."""
+        """The gravest incidents, sorted by their ends."""
         found = self.gravest.in_order()
         return sorted(found, key=lambda one: (one.ended or one.began or _BEGINNING_OF_TIME, one.id))
 
@@ -149,7 +153,8 @@ def shown_hosts(
     spans: Iterable[Span],
     incidents: Iterable[Incident],
 ) -> tuple[list[ShownHost], int]:
-    """Return the brokers of the time line in pairs, and how many are left out; those with incidents go first.
+    """Return the brokers for the time line, with pairs together and hosts with incidents preferred,
+    and how many are left out.
 
     ``pair_of`` and ``group_of`` have the hosts with logs.
     """
@@ -168,7 +173,7 @@ def shown_hosts(
 
 
 def shown_bridges(bridges: Iterable[Bridge]) -> Iterator[ShownBridge]:
-    """Yield the links of hosts, all of whose bridges are given."""
+    """Yield one summary for each link of a host; ``bridges`` must hold all bridges of the hosts that it names."""
 
     def link_of(bridge: Bridge) -> tuple[str, str, str]:
         return bridge.host, bridge.link or "", bridge.direction
@@ -199,14 +204,14 @@ def shown_bridges(bridges: Iterable[Bridge]) -> Iterator[ShownBridge]:
 
 
 class BridgeFigures:
-    """Numbers of bridges by state, and the links that are worst off."""
+    """The numbers of bridges by state, and the links in the worst state."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
         self.links = Foremost[ShownBridge](MOST_BRIDGES, bridge_badness)
 
     def add(self, bridges: Iterable[Bridge]) -> None:
-        """Take all bridges of some hosts into account."""
+        """Count all bridges of some hosts."""
         bridges = list(bridges)
         self.counts.update(map(bridge_state, bridges))
         self.links.add(*shown_bridges(bridges))
@@ -218,13 +223,15 @@ class BridgeFigures:
 
 
 def bridge_state(bridge: Bridge) -> str:
-    """Return the state by which a bridge is counted: one that broke and was not rebuilt is ``not rebuilt``."""
+    """Return the state by which a bridge is counted: ``not rebuilt`` for one that broke for
+    good, else its own state.
+    """
     is_broken = bridge.state == "down" and bridge.rebuilt is False and (bridge.cause or "").startswith(_ERROR)
     return "not rebuilt" if is_broken else bridge.state
 
 
 def silences_of(subscriber: str, moments: Iterable[datetime]) -> list[Silence]:
-    """Return the longest times of a second and more between moments at which a subscriber handled events."""
+    """Return a subscriber's longest silences of a second or more, between the moments at which it handled events."""
     foremost = Foremost[Silence](MOST_SILENCES, silence_length)
     for before, after in pairwise(sorted(moments)):
         length = (after - before) / timedelta(seconds=1)
@@ -235,7 +242,9 @@ def silences_of(subscriber: str, moments: Iterable[datetime]) -> list[Silence]:
 
 @dataclass(frozen=True, slots=True)
 class LineCounts:
-    """A slice of time: the numbers of log lines, and of the warnings and errors among them."""
+    """The numbers of log lines, and of warnings and errors among them, in the slice of time
+    that begins at ``began``.
+    """
 
     began: datetime
     all: int
@@ -244,7 +253,7 @@ class LineCounts:
 
 
 class LineFigures:
-    """Numbers of log lines by slice of time and level."""
+    """The numbers of log lines by slice of time and level."""
 
     COLUMNS: ClassVar = ("time", "level")
     """The columns of the dataset ``events`` that ``add`` counts."""
@@ -254,7 +263,7 @@ class LineFigures:
         self._counts: Counter[tuple[int, str]] = Counter()
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Take lines into account, of which the columns COLUMNS are given; a line without a time does not count."""
+        """Count the log lines in a batch with the columns COLUMNS; lines without a time are left out."""
         began, ended, step = (
             int(one / _MICROSECOND)
             for one in (
@@ -271,12 +280,12 @@ class LineFigures:
             self._counts[row["slice"], row["level"]] += row["count_all"]
 
     def merge(self, other: LineFigures) -> None:
-        """Add the figures of other lines."""
+        """Add the numbers of other log lines."""
         self._counts += other._counts
 
     @property
     def slices(self) -> list[LineCounts]:
-        """The numbers of lines, warnings and errors by slice of time, without empty slices."""
+        """The numbers of log lines, warnings and errors in each slice of time that has any."""
         return [
             LineCounts(
                 self._range.began + number * self._range.step,
@@ -290,7 +299,7 @@ class LineFigures:
 
 @dataclass(slots=True)
 class EventSlice:
-    """The number of events that were handled in a slice of time, and how long they took."""
+    """The number of events handled in a slice of time, and how long each took from acceptance."""
 
     began: datetime
     handled: int = 0
@@ -298,7 +307,7 @@ class EventSlice:
 
 
 class EventFigures:
-    """Figures of the outcomes and deliveries of events.
+    """The figures of a report about events and their deliveries.
 
     Numbers by verdict, the worst events, by slice of time how many were handled and how long they took, and the longest
     times in which a subscriber handled nothing.
@@ -313,7 +322,7 @@ class EventFigures:
         self._slices: dict[int, EventSlice] = {}
 
     def add(self, outcome: Outcome | None, deliveries: Iterable[Delivery]) -> None:
-        """Take an event into account; ``outcome`` is None for a barrier."""
+        """Count an event with its deliveries; ``outcome`` is None for a barrier."""
         self.deliveries.update(one.verdict for one in deliveries)
         if outcome is None:
             return
@@ -342,7 +351,7 @@ class EventFigures:
 
     @property
     def took(self) -> Durations:
-        """How long events took from acceptance to handling."""
+        """The durations from acceptance to handling of all handled events."""
         found = Durations()
         for one in self._slices.values():
             found.merge(one.took)
@@ -350,13 +359,13 @@ class EventFigures:
 
     @property
     def slices(self) -> list[EventSlice]:
-        """The events that were handled by slice of time, without empty slices."""
+        """The number and the durations of handled events in each slice of time that has any."""
         return [one for _, one in sorted(self._slices.items())[: 2 * BUCKETS]]
 
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """All data of an audit's report; ``hosts_left`` is the number of hosts that are not on the time line."""
+    """All data that an audit's report shows; ``hosts_left`` is the number of hosts left out of the time line."""
 
     times: TimeRange
     incidents: IncidentFigures

@@ -20,8 +20,8 @@ _GAP_KEYS = ("host", "file", "line", "what", "weighs")
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """A part of the input that is missing. ``weighs``: the gap may hide incidents or losses; otherwise it is only
-    reported.
+    """A part of the input that is missing; ``weighs``: it may hide incidents or losses, so that
+    the audit is incomplete.
     """
 
     host: str
@@ -33,7 +33,7 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class InputSummary:
-    """The input of an audit in numbers. ``bytes``: those on disk; ``notes``: the assumptions that were made."""
+    """The input of an audit in numbers; ``bytes`` is its size on disk, ``notes`` are assumptions that were made."""
 
     root: str
     hosts: int
@@ -45,7 +45,7 @@ class InputSummary:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Numbers of events, incidents, bridges, messages and deliveries, by kind, verdict or state.
+    """The numbers in an audit's result: of events, incidents, bridges, messages and deliveries.
 
     ``unread``: log records that cannot be read; ``unknown``: log records of no known kind; ``planned``: planned
     incidents.
@@ -64,7 +64,7 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The outcome of an audit, as audit.json has it."""
+    """The result of an audit, as audit.json has it."""
 
     verdict: AuditOutcome
     read: InputSummary
@@ -74,11 +74,11 @@ class Result:
 
     @property
     def exit_code(self) -> int:
-        """The exit code of ``audit``: 0 for clean, else 1."""
+        """The exit code of the command ``audit``: 0 where the audit found nothing wrong (clean), else 1."""
         return 0 if self.verdict == "clean" else 1
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the result as audit.json has it."""
+        """Return the result as the JSON object of audit.json."""
         return {
             "schema_version": 1,
             "verdict": self.verdict,
@@ -89,8 +89,8 @@ class Result:
 
 
 def audit_outcome(gaps: Sequence[Gap], counts: Counts) -> AuditOutcome:
-    """Return the outcome of an audit: ``incomplete`` where a gap may hide something; ``clean`` where every event was
-    delivered, every bridge is up or was rebuilt and every incident was planned; else ``findings``.
+    """Return ``incomplete`` where a gap may hide something, ``clean`` where nothing was lost, broken or
+    unplanned, else ``findings``.
     """
     if any(gap.weighs for gap in gaps) or counts.messages.get("indeterminate"):
         return "incomplete"
@@ -101,7 +101,7 @@ def audit_outcome(gaps: Sequence[Gap], counts: Counts) -> AuditOutcome:
 
 
 def headline(result: Result) -> str:
-    """Return the outcome of an audit as one sentence."""
+    """Return the result of an audit as one sentence."""
     incidents = [counted(count, *incident_names(kind)) for kind, count in result.counts.incidents.items() if count]
     planned = f", {result.counts.planned:,} planned" if result.counts.planned else ""
     parts = [_losses(result.counts.messages), (", ".join(incidents) or "no incident") + planned]
@@ -110,7 +110,7 @@ def headline(result: Result) -> str:
 
 
 def incident_names(kind: str) -> tuple[str, str]:
-    """Return the name of one incident of a kind, and of many."""
+    """Return the singular and the plural of the name of a kind of incident."""
     name = kind.replace("_", " ")
     return NAMES.get(kind, (name, f"{name}s"))
 

@@ -1,4 +1,4 @@
-"""Find the state of a node over time from its runs, for the report's time line."""
+"""Find the states of a node over time from its runs, for the time line of a report."""
 
 from __future__ import annotations
 
@@ -14,9 +14,7 @@ MOST = 80
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A period in which a host was in ``state``: active, standby, starting or stopped. ``ended`` is None for an open
-    end.
-    """
+    """A period in which a host was in one ``state``: active, standby, starting or stopped; ``ended`` None: it lasts."""
 
     host: str
     state: str
@@ -25,7 +23,7 @@ class Span:
 
 
 def spans_of(runs: Sequence[ObservedRun]) -> list[Span]:
-    """Return a host's states over time, in order, without those of no duration."""
+    """Return a host's states over time, in order, from the runs of its broker."""
     found = []
     for index, term in enumerate(runs):
         following = runs[index + 1].chosen if index + 1 < len(runs) else None
@@ -39,7 +37,7 @@ def spans_of(runs: Sequence[ObservedRun]) -> list[Span]:
 
 
 def spans_until_takeovers(spans: Iterable[Span], takeovers: Sequence[datetime]) -> Iterator[Span]:
-    """Yield spans, active ones cut where another node took over: a log may lack the record of its broker's end."""
+    """Yield the spans, active ones cut at a take-over by the peer: a log may lack the end of its broker."""
     for span in spans:
         ends = [at for at in takeovers if span.began < at and (span.ended is None or at < span.ended)]
         yield replace(span, ended=min(ends)) if span.state == "active" and ends else span

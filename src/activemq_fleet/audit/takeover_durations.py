@@ -1,4 +1,4 @@
-"""Measure how long a take-over took, and name the clock that shows it."""
+"""Measure how long a take-over took, and name the source whose clock shows it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ _APART = " The clocks of {} and {} contradict each other, so how long it took is
 
 @dataclass(frozen=True, slots=True)
 class TakeoverStart:
-    """The beginning of a take-over and its source; ``note`` is a sentence to add to the cause, after a space."""
+    """The time at which a take-over began, its duration and its source; ``note`` is a sentence
+    for the incident's cause.
+    """
 
     began: datetime | None = None
     seconds: float | None = None
@@ -36,8 +38,8 @@ def takeover_start(
     skew: timedelta,
     right: Collection[str] = (),
 ) -> TakeoverStart:
-    """Return when a take-over began, by an agent's journal, else a bridge, else the log of the node that became active
-    in ``term``.
+    """Return when the take-over began after which ``term`` became active: by an agent's journal,
+    else a bridge, else a log.
 
     ``right``: the witnesses whose clocks are known to agree with the pair's.
     """
@@ -58,7 +60,9 @@ def takeover_start(
 
 
 def right_clocks(losses: Iterable[ConnectionLoss], starts: Collection[datetime]) -> frozenset[str]:
-    """Return the witnesses of whose losses at least one fits a take-over without a correction of clocks."""
+    """Return the witnesses (agents, bridges) whose clocks need no correction: a loss they saw
+    fits a take-over as it is.
+    """
     return frozenset(loss.witness for loss in losses if any(_fits(loss, started) for started in starts))
 
 

@@ -1,4 +1,4 @@
-"""Order the runs of a pair's nodes by who had the lock first, whatever the nodes' clocks show."""
+"""Sort the runs of a pair's nodes by who got the lock first, even where the nodes' clocks differ."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ Offset = Mapping[str, timedelta]
 
 
 def clock_offsets(by_host: Mapping[str, Sequence[ObservedRun]], skew: timedelta) -> Offset:
-    """Return the difference of each node's clock from the pair's; for one node, or three and more, no difference is
-    assumed.
+    """Return by host what to add to its clock so that both nodes' runs fit together; zero
+    unless there are two nodes.
     """
     hosts = sorted(by_host)
     if len(hosts) != 2:
@@ -34,14 +34,14 @@ def clock_offsets(by_host: Mapping[str, Sequence[ObservedRun]], skew: timedelta)
 
 
 def runs_in_order(by_host: Mapping[str, Sequence[ObservedRun]], offset: Offset) -> list[ObservedRun]:
-    """Return every run that became active, in the order in which they got the store."""
+    """Return the runs that became active on all nodes, in the order in which they got the store."""
     found = [(shifted_time(term.begin, offset[host]), term) for host, mine in by_host.items() for term in mine]
     known = [(at, term) for at, term in found if term.is_active and at is not None]
     return [term for _, term in sorted(known, key=lambda pair: (pair[0], pair[1].host, pair[1].place))]
 
 
 def shifted_time(moment: datetime | None, offset: timedelta) -> datetime | None:
-    """Return a moment of a node's clock by the pair's clock."""
+    """Return a time of a node's clock converted to the pair's common clock."""
     return None if moment is None else moment + offset
 
 

@@ -1,4 +1,4 @@
-"""Judge events in three passes over the records of journals, each of which gets them in another order."""
+"""Judge events in three passes over journal records: first sorted by agent, then twice sorted by event."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 class PlacedLine(NamedTuple):
-    """A line of a journal, and its ``place`` among all lines of its agent."""
+    """A journal line, and its position (``place``) among all lines of its agent."""
 
     agent: str
     place: int
@@ -30,7 +30,7 @@ class PlacedLine(NamedTuple):
 
 
 def placed_lines(host: str, file: str, content: memoryview, epochs: Mapping[EpochKey, Epoch]) -> Iterator[PlacedLine]:
-    """Yield the lines of a file that are records, without those that were written after its epochs were looked at."""
+    """Yield the records of a journal file with their positions, without records later than ``epochs`` knows."""
     for number, line, *_ in parsed_lines(content):
         about = line and epochs.get((line.agent, line.epoch))
         if line and about and line.jseq <= about.known:
@@ -38,7 +38,7 @@ def placed_lines(host: str, file: str, content: memoryview, epochs: Mapping[Epoc
 
 
 def findings_in_order(lines: Iterable[PlacedLine], epochs: Mapping[EpochKey, Epoch]) -> Iterator[Found | Silence]:
-    """Yield what journals say, and the longest silences of each subscriber; lines come by agent and place."""
+    """Yield the ordered records, gaps and longest silences of agents, given lines sorted by agent and position."""
     for agent, mine in groupby(lines, key=lambda one: one.agent):
         handled = array("q")
         for one in records_in_order(_one_of_each_place(mine), epochs):
@@ -69,7 +69,7 @@ def _add_moment(moments: array[int], at: int) -> None:
 
 
 def merged_reach(parts: Iterable[Reach]) -> Reach:
-    """Return which events reached each subscriber, by what is known of some of the events each."""
+    """Return the ranges of events that reached each subscriber, merged from ranges of parts of the events."""
     reach: Reach = {}
     for part in parts:
         for key, extremes in part.items():
@@ -78,7 +78,7 @@ def merged_reach(parts: Iterable[Reach]) -> Reach:
 
 
 class JudgedEvent(NamedTuple):
-    """An event's outcome, None for a barrier; its deliveries; and whether no later evidence is expected."""
+    """The outcome of an event (None for a barrier), its deliveries, and whether both are final."""
 
     outcome: Outcome | None
     deliveries: list[Delivery]
@@ -88,7 +88,9 @@ class JudgedEvent(NamedTuple):
 def judged_events(
     records: Iterable[OrderedRecord], judge: Judge, figures: EventFigures, horizons: Horizons | None
 ) -> Iterator[JudgedEvent]:
-    """Yield every event, and add it to ``figures``; records come by event. Without ``horizons`` all are final."""
+    """Yield the judgement of every event and count it in ``figures``; records come by event. No
+    ``horizons``: all are final.
+    """
     last: dict[str, datetime] = {}
 
     def watched() -> Iterator[OrderedRecord]:

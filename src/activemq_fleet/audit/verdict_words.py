@@ -1,4 +1,4 @@
-"""Name the kinds of journal records, the verdicts, their reasons, and what is wrong with lines of journals."""
+"""Define the words for kinds of journal records, verdicts and their reasons, and problems of journal lines."""
 
 from __future__ import annotations
 

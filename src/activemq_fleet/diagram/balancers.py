@@ -18,7 +18,7 @@ _MOST_WIDTH = 340.0
 
 
 class BalancerBoxes:
-    """The boxes of a group's balancers, stacked, above a frame around the group's pairs.
+    """The boxes of a group's load balancers, stacked above a frame around the group's pairs.
 
     ``extra`` is the height (pixels) that boxes and frame need above the group's content, which begins ``PAD`` below the
     top of the frame; ``foot`` is the height below; ``width`` is the width of the boxes.
@@ -31,7 +31,9 @@ class BalancerBoxes:
         self.width = min(_MOST_WIDTH, max(map(_natural_width, views))) + _INDENT if views else 0.0
 
     def draw(self, canvas: Canvas, width: float, height: float) -> None:
-        """Draw boxes and frame from (0, 0); ``height`` is that of the group's content, ``width`` that of the frame."""
+        """Draw the balancers' boxes and the frame from (0, 0), for group content ``height`` pixels high
+        and a frame ``width`` wide.
+        """
         if not self._views:
             return
         top = self.extra - PAD
@@ -58,7 +60,7 @@ def _draw_box(canvas: Canvas, view: BalancerView, y: float, width: float) -> Non
 
 
 def draw_idle(canvas: Canvas, hosts: Sequence[str], x: float, y: float, width: float) -> float:
-    """Draw the boxes of balancers without a virtual address in rows; return the height of all rows."""
+    """Draw boxes for balancers without a virtual address in rows; return the height of all rows in pixels."""
     left, top = x, y
     for host in hosts:
         view = BalancerView(host, "", "no address", (), 0, masters_only=False)

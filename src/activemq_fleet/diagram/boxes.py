@@ -22,7 +22,7 @@ _Answer = TypeVar("_Answer")
 
 
 class GroupBox:
-    """The box of one group, measured when it is created.
+    """The drawing of one group as a box with a heading and the cards of its pairs, measured when it is created.
 
     ``width`` and ``height`` are in pixels; both may grow before the box is drawn. ``known`` are facts that the picture
     states elsewhere, which the heading leaves out.
@@ -60,11 +60,12 @@ class GroupBox:
 
     @property
     def strokes(self) -> list[Stroke]:
-        """All lines that are drawn inside the box, those within cards included."""
+        """All connection lines that are drawn inside the box, lines within the cards of pairs included."""
         inner = [] if self.small else [pair for pair in self.view.pairs if pair.inner_edges]
         return [*self.inside.strokes, *(Stroke((), *inner_line(pair)) for pair in inner)]
 
     def draw(self, canvas: Canvas, x: float, y: float) -> None:
+        """Draw the group with its upper left corner at (x, y), in pixels."""
         with canvas.group(f"group {self.name}", at=(x, y)):
             canvas.rect(0, 0, self.width, self.height, "group-box", 12)
             canvas.text(_PAD, 28, shorten(self.name, "group-name", self.width - 2 * _PAD), "group-name ink")
@@ -82,23 +83,28 @@ class GroupBox:
 def common(
     view: GroupView, question: Callable[[BrokerView], _Answer], asked: Callable[[BrokerView], bool] = lambda node: True
 ) -> _Answer | None:
-    """Return what ``question`` answers for all brokers of a group that ``asked`` selects; None where answers differ."""
+    """Return the result of ``question`` for the brokers of a group for which ``asked`` is true; None
+    where the results differ.
+    """
     answers = [question(node) for pair in view.pairs for node in pair.nodes if asked(node)]
     return answers[0] if answers and all(answer == answers[0] for answer in answers) else None
 
 
 def domain_of(node: BrokerView) -> str:
+    """Return the DNS domain of a broker's host name."""
     return node.broker.identity.domain
 
 
 def usual_release(view: GroupView) -> str:
-    """Return the release that most brokers of a group run; of equally frequent releases, the newer."""
+    """Return the release that most brokers of a group run, as text; of equally frequent releases, the newer."""
     found = Counter(node.broker.release for pair in view.pairs for node in pair.nodes)
     return max(found, key=lambda release: (found[release], release.version)).text
 
 
 def heading_facts(view: GroupView, *, small: bool) -> list[str]:
-    """Return facts about a group for its heading: pairs, releases, profiles, shape; with small cards also the ports."""
+    """Return short texts for a group's heading: number of pairs, releases, profiles, shape; with
+    small cards also the ports.
+    """
     brokers = [node.broker for pair in view.pairs for node in pair.nodes]
     releases = {broker.release.text: broker.release.version for broker in brokers}
     kinds = dict.fromkeys(broker.profile.plural for broker in brokers)
@@ -119,7 +125,7 @@ def heading_facts(view: GroupView, *, small: bool) -> list[str]:
 
 
 def shared_facts(views: Sequence[GroupView]) -> list[str]:
-    """Return the facts that the headings of all groups share with small cards, so that the picture states each once."""
+    """Return the heading texts that all groups have in common, which the picture then states only once."""
     if len(views) < 2:
         return []
     each = [heading_facts(view, small=True) for view in views]
@@ -128,7 +134,9 @@ def shared_facts(views: Sequence[GroupView]) -> list[str]:
 
 
 def shape_text(view: GroupView) -> str:
-    """Return the shape of the network inside a group in a few words; "" where nothing has to be said."""
+    """Return the shape of the network inside a group in a few words, such as ``full mesh``;
+    empty where it is obvious.
+    """
     if view.multicast is not None:
         return "multicast network"
     if view.shape.name == "none":

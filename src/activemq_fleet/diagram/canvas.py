@@ -1,4 +1,4 @@
-"""Write SVG: a handful of elements, each on a line, with every text escaped."""
+"""Write SVG elements, one on each line, with every text escaped."""
 
 from __future__ import annotations
 
@@ -11,18 +11,21 @@ Point = tuple[float, float]
 
 
 def number(value: float) -> str:
-    """Return a number with at most one decimal, so that the same picture has the same bytes on every machine."""
+    """Return a number as text with at most one decimal, so that the same picture has the
+    same bytes on every machine.
+    """
     text = f"{value:.1f}".removesuffix(".0")
     return "0" if text == "-0" else text
 
 
 class Canvas:
-    """Collects the elements of an SVG; ``css`` is one or more classes of ``style``, lengths are pixels."""
+    """A collector of SVG elements; ``css`` is one or more classes of the style sheet, lengths are in pixels."""
 
     def __init__(self) -> None:
         self._lines: list[str] = []
 
     def rect(self, x: float, y: float, width: float, height: float, css: str, radius: float = 0) -> None:
+        """Add a rectangle with its upper left corner at (x, y) and corners rounded by ``radius``."""
         rounded = f' rx="{number(radius)}"' if radius else ""
         self._lines.append(
             f'<rect class="{css}" x="{number(x)}" y="{number(y)}" '
@@ -35,9 +38,11 @@ class Canvas:
         self._lines.append(f'<text class="{css}" x="{number(x)}" y="{number(y)}"{where}>{escape_html(content)}</text>')
 
     def path(self, d: str, css: str) -> None:
+        """Add a path; ``d`` is SVG path data."""
         self._lines.append(f'<path class="{css}" d="{d}"/>')
 
     def circle(self, x: float, y: float, radius: float, css: str) -> None:
+        """Add a circle around (x, y)."""
         self._lines.append(f'<circle class="{css}" cx="{number(x)}" cy="{number(y)}" r="{number(radius)}"/>')
 
     @contextmanager

@@ -12,7 +12,8 @@ _MOST_NAMED = 3
 
 
 def caption(connection: Connection, sizes: Mapping[str, int], *, whole: bool = False) -> list[str]:
-    """Return the caption of the line between two groups, in lines: pairs, number of links, destinations they carry.
+    """Return the lines of text beside a connection of two groups: how many pairs, number of links,
+    destinations they carry.
 
     ``sizes`` are the groups' numbers of pairs; between groups of one pair each no pairs are named. The kind of a single
     link shows in its line, and is written only with ``whole``.
@@ -31,7 +32,7 @@ def caption(connection: Connection, sizes: Mapping[str, int], *, whole: bool = F
 
 
 def describe(connection: Connection, sizes: Mapping[str, int]) -> str:
-    """Return a connection between groups in one line, for a list."""
+    """Return one line of text about a connection between two groups, for a list below the picture."""
     backward = connection.flow == "backward"
     source, target = (connection.b, connection.a) if backward else (connection.a, connection.b)
     return f"{source} {_arrow(connection)} {target} ({', '.join(caption(connection, sizes, whole=True))})"

@@ -28,12 +28,12 @@ _INNER_ROOM = 34.0
 
 
 def ports_of(node: BrokerView) -> list[str]:
-    """Return a broker's ports as ``openwire 61616`` and so on, in the order of its connectors."""
+    """Return a broker's ports as texts such as ``openwire 61616``, in the order of its connectors."""
     return [f"{name} {port}" for name, port in node.broker.ports.items()]
 
 
 class FullCard:
-    """A pair's card with all details.
+    """The drawing of a pair as a card with all details.
 
     ``domain`` is the domain that the group's heading names: an address that only repeats it is left out.
     """
@@ -65,6 +65,7 @@ class FullCard:
         return min(max(LEAST_WIDTH, *needed), MOST_WIDTH)
 
     def draw(self, canvas: Canvas, x: float, y: float) -> None:
+        """Draw the card with its upper left corner at (x, y), in pixels."""
         with canvas.group(f"pair {self.pair.name}", at=(x, y)):
             self._draw_agents(canvas)
             canvas.rect(0, 0, self.width, self.height, "card", 9)
@@ -135,7 +136,7 @@ class FullCard:
 
 
 class SmallCard:
-    """A pair's card of four lines at most, for large fleets.
+    """The drawing of a pair as a card of four lines at most, for large fleets.
 
     ``usual`` is the release that the group's heading names; only another release is written on the card.
     """
@@ -150,6 +151,7 @@ class SmallCard:
 
     @staticmethod
     def natural_width(pair: PairView, usual: str) -> float:
+        """Return the width in pixels, within limits, at which the texts of a pair's small card fit."""
         corner = badge_width(f"{len(pair.agents)}") + 18 if pair.agents else 0
         needed = [width_of(pair.name, "pair-small") + 18 + corner]
         for node in pair.nodes:
@@ -161,6 +163,7 @@ class SmallCard:
         return min(max(LEAST_SMALL, *needed), MOST_WIDTH)
 
     def draw(self, canvas: Canvas, x: float, y: float) -> None:
+        """Draw the card with its upper left corner at (x, y), in pixels."""
         with canvas.group(f"pair {self.pair.name}", at=(x, y)):
             canvas.rect(0, 0, self.width, self.height, "card", 7)
             room = self.width - 18 - self._draw_corner(canvas)
@@ -234,7 +237,9 @@ def _store_text(pair: PairView) -> list[tuple[str, str]]:
 
 
 def inner_line(pair: PairView) -> tuple[str, Flow, str]:
-    """Return (kind, flow, tooltip) of the links that the nodes of a pair have to each other."""
+    """Return (kind, flow, tooltip) of the line between the two nodes of a pair, for the links that
+    they have to each other.
+    """
     first = pair.inner_edges[0].link
     flow: Flow = "duplex" if first.duplex else "each way"
     if len(pair.inner_edges) == 1 and not first.duplex:

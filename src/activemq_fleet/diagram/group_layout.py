@@ -18,7 +18,7 @@ _PAPER = Sheet(math.sqrt(2), 240)
 
 
 def place_groups(boxes: Sequence[GroupBox], between: Sequence[Connection]) -> Placement:
-    """Return the placement of groups and the connections between them that is the most readable on a sheet of paper.
+    """Return the positions of group boxes and of the lines between them that are the most readable on a sheet of paper.
 
     More connections than ``MOST_DRAWN`` are not drawn, unless they all lead to one group.
     """
@@ -37,5 +37,5 @@ def place_groups(boxes: Sequence[GroupBox], between: Sequence[Connection]) -> Pl
 
 
 def are_listed(between: Sequence[Connection]) -> bool:
-    """Return whether connections between groups are too many to draw, so that the picture lists them as text."""
+    """Return whether there are too many connections between groups to draw, so that they are listed as text instead."""
     return len(between) > MOST_DRAWN and hub_of(between) is None

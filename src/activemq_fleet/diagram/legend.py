@@ -41,14 +41,16 @@ _AGENTS_MANY = "How many agents are at home at a pair. They try its preferred ma
 
 @dataclass(frozen=True, slots=True)
 class LegendEntry:
-    """A legend entry: ``draw`` draws a sample of up to 36 × 20 pixels around (18, 10), ``text`` explains it."""
+    """A legend entry: the function ``draw`` draws a sample of up to 36 × 20 pixels around (18,
+    10), ``text`` explains it.
+    """
 
     draw: Callable[[Canvas], None]
     text: str
 
 
 def draw_findings(canvas: Canvas, scene: Scene, x: float, y: float, width: float) -> float:
-    """Draw the fleet's findings as text, worst first; return the height used, 0 without findings."""
+    """Draw the fleet's findings as text, worst first; return the height in pixels, 0 without findings."""
     if not scene.findings:
         return 0.0
     top = y
@@ -82,7 +84,7 @@ def _hosts_of(group: GroupedFinding) -> str:
 
 
 def draw_legend(canvas: Canvas, signs: Sequence[LegendEntry], x: float, y: float, width: float) -> float:
-    """Draw the legend in columns; return the height used."""
+    """Draw the legend in columns; return its height in pixels."""
     if not signs:
         return 0.0
     canvas.text(x, y + 13, "What you are looking at", "heading ink")
@@ -107,7 +109,8 @@ def draw_legend(canvas: Canvas, signs: Sequence[LegendEntry], x: float, y: float
 
 
 def signs_of(scene: Scene, strokes: Sequence[Stroke], frames: AbstractSet[str], *, small: bool) -> list[LegendEntry]:
-    """Return the legend's entries in reading order: pairs, nodes, stores, links, agents, findings.
+    """Return the legend entries for the symbols that the picture uses, in reading order: pairs, nodes, stores,
+    links, agents, findings.
 
     ``frames`` are the kinds of links that a frame around a full mesh stands for.
     """

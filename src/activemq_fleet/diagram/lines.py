@@ -17,7 +17,7 @@ APART = 4.0
 
 @dataclass(frozen=True, slots=True)
 class Stroke:
-    """A connection's line along ``points`` (right angles only), from its end ``a`` to its end ``b``."""
+    """The drawn line of a connection: ``points`` joined at right angles, from its end ``a`` to its end ``b``."""
 
     points: tuple[Point, ...]
     kind: str
@@ -26,12 +26,12 @@ class Stroke:
 
     @classmethod
     def of(cls, connection: Connection, points: tuple[Point, ...]) -> Stroke:
-        """Return the line of a connection through points, from the connection's ``a`` to its ``b``."""
+        """Return the line that draws a connection through ``points``, from its end ``a`` to its end ``b``."""
         return cls(points, connection.kind, connection.flow, connection.tooltip)
 
 
 def draw_stroke(canvas: Canvas, stroke: Stroke) -> None:
-    """Draw a connection as a line, or as two side by side where a link runs each way."""
+    """Draw a connection's line, doubled where one-way links run in both directions."""
     with canvas.group(stroke.title):
         if stroke.flow == "each way":
             _draw(canvas, parallel_line(stroke.points, APART), stroke.kind, ends=(False, True))
@@ -50,7 +50,7 @@ def _draw(canvas: Canvas, points: Sequence[Point], kind: str, ends: tuple[bool, 
 
 
 def parallel_line(points: Sequence[Point], distance: float) -> list[Point]:
-    """Return the points of a parallel line, ``distance`` pixels to the right, for lines side by side."""
+    """Return the points of a line parallel to ``points``, ``distance`` pixels to the right of it."""
     shifts = []
     for (x1, y1), (x2, y2) in pairwise(points):
         length = max(abs(x2 - x1), abs(y2 - y1)) or 1.0
@@ -64,7 +64,7 @@ def parallel_line(points: Sequence[Point], distance: float) -> list[Point]:
 
 
 def rounded(points: Sequence[Point]) -> str:
-    """Return SVG path data through the points, each corner rounded as far as its neighbours leave room."""
+    """Return SVG path data of a line through ``points`` whose corners are rounded as far as there is room."""
     parts = [f"M{_at(points[0])}"]
     for before, here, after in zip(points, points[1:], points[2:], strict=False):
         radius = min(CORNER, _length(before, here) / 2, _length(here, after) / 2)

@@ -34,7 +34,9 @@ def to_mermaid(fleet: Fleet) -> str:
 
 
 def label(*lines: str) -> str:
-    """Return a quoted Mermaid label; characters that Mermaid or HTML might interpret become character codes."""
+    """Return texts as one quoted Mermaid label; characters that Mermaid or HTML might
+    interpret become character codes.
+    """
     return '"' + "<br/>".join("".join(_coded(character) for character in line) for line in lines) + '"'
 
 

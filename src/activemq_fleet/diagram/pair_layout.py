@@ -23,7 +23,9 @@ _SHEET = Sheet(2.0)
 
 
 class Bus:
-    """The bar by which the pairs of a multicast group find each other, with the discovery URI; sizes in pixels."""
+    """The drawn bar that joins the pairs of a group with multicast discovery, captioned with
+    its URI; sizes in pixels.
+    """
 
     name = ""
     height, hanging = _BUS, 0.0
@@ -33,13 +35,16 @@ class Bus:
         self.width = width
 
     def draw(self, canvas: Canvas, x: float, y: float) -> None:
+        """Draw the bar with its upper left corner at (x, y), in pixels."""
         canvas.rect(x, y, self.width, self.height, "cloud", self.height / 2)
         text = shorten(self.caption, "label", self.width - 30)
         canvas.text(x + self.width / 2, y + self.height / 2 + 4, text, "label ink", "middle")
 
 
 class Frame:
-    """The frame that stands for a full mesh in place of n² lines, with a caption; ``kind`` is that of its links."""
+    """The drawn frame with a caption that stands for a full mesh of pairs in place of n² lines;
+    ``kind`` is that of the links.
+    """
 
     name = ""
     hanging = 0.0
@@ -51,13 +56,16 @@ class Frame:
         self.height = height
 
     def draw(self, canvas: Canvas, x: float, y: float) -> None:
+        """Draw the frame with its upper left corner at (x, y), in pixels."""
         canvas.rect(x, y + 8, self.width, self.height - 8, f"line line-{self.kind}", 12)
         canvas.rect(x + 20, y, width_of(self.caption, "label") + 16, 16, "group-box-fill")
         canvas.text(x + 28, y + 12, self.caption, "label ink")
 
 
 def place_pairs(view: GroupView, cards: Sequence[Box], *, small: bool) -> Placement:
-    """Return the placement of a group's pairs; ``cards`` are in the order of the group's pairs."""
+    """Return the positions of a group's pairs and their lines; ``cards`` are the pairs' cards,
+    in the order of the pairs.
+    """
     by_name = {card.name: card for card in cards}
     ordered = [by_name[name] for name in view.shape.order]
     shape = view.shape.name

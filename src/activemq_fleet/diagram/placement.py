@@ -16,7 +16,7 @@ _MOST_COLUMNS = 24
 
 
 class Box(Protocol):
-    """A box that is placed: the card of a pair, or the box of a group, with the least size that it needs, in pixels.
+    """Anything that is drawn as a box of a known size in pixels: the card of a pair, or the box of a group.
 
     ``hanging`` is the height of what hangs below it. Its placement sets its size before it is drawn.
     """
@@ -39,21 +39,24 @@ class Area(NamedTuple):
 
     @property
     def right(self) -> float:
+        """The horizontal position of the right edge, in pixels."""
         return self.x + self.width
 
     @property
     def bottom(self) -> float:
+        """The vertical position of the lower edge, in pixels."""
         return self.y + self.height
 
 
 @dataclass(slots=True)
 class Label:
-    """A caption of one or more lines above a point, on a background of its own; ``at`` is the middle of its first."""
+    """A caption of one or more lines on a background of its own; ``at`` is the middle of its first line, in pixels."""
 
     at: Point
     lines: list[str]
 
     def draw(self, canvas: Canvas) -> None:
+        """Draw the caption and its background."""
         x, y = self.at
         for row, line in enumerate(self.lines):
             width = width_of(line, "label") + 8
@@ -63,7 +66,7 @@ class Label:
 
 @dataclass(slots=True)
 class Placement:
-    """Boxes with their areas, lines and captions, from (0, 0), in pixels.
+    """Boxes, lines and captions with their positions in pixels, counted from the upper left corner (0, 0).
 
     ``notes`` are links that are written below as text, where lines could not be followed.
     """
@@ -81,6 +84,7 @@ class Placement:
         return {box.name: area for box, area in self.boxes}
 
     def draw(self, canvas: Canvas) -> None:
+        """Draw all boxes, lines and captions."""
         for stroke in self.strokes:
             draw_stroke(canvas, stroke)
         for box, area in self.boxes:
@@ -98,7 +102,7 @@ def place_in_grid(
     before_row: Mapping[int, float] | None = None,
     least_widths: Mapping[str, float] | None = None,
 ) -> Placement:
-    """Return boxes placed row by row, those of a row equally high.
+    """Return boxes placed row by row in a grid of ``columns``; the boxes of a row become equally high.
 
     ``gap`` is the room (pixels) between columns and between rows. ``before_column`` and ``before_row`` are additional
     room before a column or row of this number, the number of rows standing for the room below all. ``least_widths`` are
@@ -122,18 +126,24 @@ def place_in_grid(
 
 
 def column_counts(boxes: int) -> list[int]:
-    """Return the numbers of columns that are worth trying for a number of boxes, ascending: one for each row count."""
+    """Return the numbers of columns worth trying for a grid of ``boxes`` boxes, ascending: one for each
+    possible number of rows.
+    """
     counts = {-(-boxes // rows) for rows in range(1, boxes + 1)}
     return sorted(count for count in counts if count <= _MOST_COLUMNS)
 
 
 class Sheet(NamedTuple):
-    """A sheet of paper: how many times it is as wide as high, and how many pixels of its height show other things."""
+    """A sheet of paper: its width divided by its height, and how many pixels of the height the
+    heading and legend take.
+    """
 
     aspect: float
     besides: float = 0.0
 
 
 def most_readable(placements: Iterable[Placement], sheet: Sheet) -> Placement:
-    """Return the placement that is largest when it is scaled to fit a sheet; of equally large ones the first."""
+    """Return the placement that stays largest when it is scaled to fit a sheet; of equally
+    large placements, the first.
+    """
     return min(placements, key=lambda one: max(one.width / sheet.aspect, one.height + sheet.besides))

@@ -30,7 +30,9 @@ Captions = Callable[[Connection], list[str]]
 def place_in_rows(
     boxes: Sequence[Box], connections: Sequence[Connection], columns: int, captions: Captions = lambda _: []
 ) -> Placement:
-    """Return boxes in rows of ``columns`` and a line for each connection; ``captions`` returns a line's caption."""
+    """Return boxes placed in rows of ``columns``, with a line for each connection; the function
+    ``captions`` gives a line's caption.
+    """
     return _Rows(boxes, connections, columns, captions).placement
 
 

@@ -26,7 +26,7 @@ SEVERITIES = ("error", "warning", "info")
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """One link between two pairs, or within one pair, counted once though both nodes carry it."""
+    """One link between two pairs, or within one pair, counted once though both nodes of a pair configure it."""
 
     source: str
     target: str
@@ -36,12 +36,15 @@ class Edge:
 
     @property
     def is_within_pair(self) -> bool:
+        """Whether the link joins the two nodes of one pair."""
         return self.source == self.target
 
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """All edges of one kind between two pairs or two groups, ``a`` before ``b`` in the picture."""
+    """All links of one kind between two pairs or two groups, drawn as one line; ``a`` stands
+    before ``b`` in the picture.
+    """
 
     a: str
     b: str
@@ -51,20 +54,22 @@ class Connection:
 
     @property
     def count(self) -> int:
+        """The number of links."""
         return len(self.edges)
 
     def flow_from(self, name: str) -> Flow:
-        """Return the flow as seen from the end ``name``: forward where messages leave it."""
+        """Return the direction of messages as seen from the end ``name``: ``forward`` where messages leave it."""
         mirrored: dict[Flow, Flow] = {"forward": "backward", "backward": "forward"}
         return self.flow if name == self.a else mirrored.get(self.flow, self.flow)
 
     @property
     def arrow(self) -> str:
+        """The arrow character for the direction of messages, from ``a`` to ``b``."""
         return {"forward": "→", "backward": "←", "duplex": "↔", "each way": "⇄"}[self.flow]
 
     @property
     def tooltip(self) -> str:
-        """Every link by name, with its TTL and the destinations it carries; at most 20 are listed."""
+        """The tooltip text of the connection: each link's name, TTL and destinations; at most 20 links are listed."""
         return "\n".join(_described(edge) for edge in self.edges[:20]) + (
             f"\nand {self.count - 20} more" if self.count > 20 else ""
         )
@@ -72,27 +77,29 @@ class Connection:
 
 @dataclass(frozen=True, slots=True)
 class BrokerView:
-    """A broker and the findings it is marked with, worst first."""
+    """A broker in the picture, and the findings that the picture marks it with, worst first."""
 
     broker: Broker
     findings: tuple[Finding, ...]
 
     @property
     def label(self) -> str:
+        """The host label of the broker, without its domain."""
         return self.broker.identity.host
 
     @property
     def is_master(self) -> bool:
+        """Whether the broker is the preferred master of its pair."""
         return self.broker.role == "master"
 
     @property
     def role(self) -> str:
-        """The broker's preferred role, or "" where its profile has no peer."""
+        """The preferred role of the broker, ``master`` or ``slave``; empty where its profile has no peer."""
         return self.broker.role if self.broker.profile.has_peer else ""
 
     @property
     def severity(self) -> str | None:
-        """The severity of the worst finding; "waived" where all are waived, None without findings."""
+        """The severity of the broker's worst finding; ``waived`` where all are waived, None without findings."""
         if not self.findings:
             return None
         return "waived" if self.findings[0].waived is not None else self.findings[0].severity
@@ -100,7 +107,7 @@ class BrokerView:
 
 @dataclass(frozen=True, slots=True)
 class PairView:
-    """A pair with its nodes, preferred master first, the agents at home there, and the links between its nodes."""
+    """A pair in the picture: its nodes (preferred master first), its agents, and the links between its nodes."""
 
     name: str
     nodes: tuple[BrokerView, ...]
@@ -109,14 +116,17 @@ class PairView:
 
     @property
     def releases(self) -> tuple[str, ...]:
+        """The different releases that the nodes run, as texts."""
         return tuple(dict.fromkeys(node.broker.release.text for node in self.nodes))
 
     @property
     def profile(self) -> Profile:
+        """The profile of the pair: how its nodes stand in for each other."""
         return self.nodes[0].broker.profile
 
     @property
     def lacks_a_node(self) -> bool:
+        """Whether the inventory has only one of the two nodes that the profile needs."""
         return len(self.nodes) == 1 and self.profile.has_peer
 
 
@@ -133,11 +143,12 @@ class BalancerView:
 
     @property
     def served(self) -> str:
-        """The address and its ports, as in ``192.0.2.10 · openwire 61616``."""
+        """The virtual address and its ports as text, such as ``192.0.2.10 · openwire 61616``."""
         return " · ".join((self.address, *self.ports))
 
     @property
     def tooltip(self) -> str:
+        """The tooltip text of the balancer: its host, virtual address, ports and group."""
         to = "preferred masters" if self.masters_only else "pairs"
         ports = f" ({', '.join(self.ports)})" if self.ports else ""
         return f"load balancer {self.host}: {self.address}{ports} for the {to} of group {self.group}"
@@ -145,7 +156,7 @@ class BalancerView:
 
 @dataclass(frozen=True, slots=True)
 class GroupView:
-    """A group, the connections between its pairs, and the shape that they make.
+    """A group in the picture: its pairs, the connections between them, and the shape that the connections make.
 
     ``multicast`` is the link by which its brokers find each other, None without multicast; ``balancers`` hold the
     group's virtual address, the one that normally has it first.
@@ -161,7 +172,7 @@ class GroupView:
 
 @dataclass(frozen=True, slots=True)
 class GroupedFinding:
-    """A finding and all hosts that have it; ``everywhere`` is True where these are all brokers of a larger fleet.
+    """A finding with all hosts that have it; ``everywhere``: every broker of a fleet of more than two brokers has it.
 
     ``marked`` says whether the picture marks each of the hosts; it does not where every broker of a fleet of more than
     two has a finding of the rule.
@@ -175,7 +186,8 @@ class GroupedFinding:
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """Everything that a picture of the fleet shows.
+    """Everything that a picture of a fleet shows: groups with their pairs, connections between
+    groups, findings, balancers.
 
     ``between`` are connections of groups; ``findings`` are all findings, worst first, and ``grouped_findings`` the same
     with each message once. ``balancers`` are the hosts of all load balancers, ``idle_balancers`` the hosts that hold no
@@ -191,6 +203,7 @@ class Scene:
 
     @property
     def pairs(self) -> tuple[PairView, ...]:
+        """The pairs of all groups."""
         return tuple(pair for group in self.groups for pair in group.pairs)
 
 

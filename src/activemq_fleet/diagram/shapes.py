@@ -1,4 +1,6 @@
-"""Find the shape that links make, which decides how a group is laid out, and the order of groups."""
+"""Find the shape (hub, ring, chain, mesh) of the links in a group, by which its picture is laid out,
+and the order of groups.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +14,17 @@ ShapeName = Literal["none", "chain", "ring", "hub", "mesh", "other"]
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The shape of a group's network; ``order`` are the pairs as laid out: along a chain or ring, or the hub first."""
+    """The shape of a group's network, such as ``hub`` or ``ring``; ``order`` names the pairs along a chain
+    or ring, or the hub first.
+    """
 
     name: ShapeName
     order: tuple[str, ...]
 
 
 def shape_of(pairs: Sequence[str], links: Mapping[tuple[str, str], bool], wanted: str) -> Shape:
-    """Return the shape of a graph of pairs; ``links`` maps (source, target) to whether the link is duplex.
+    """Return the shape of the network that ``links`` make of pairs; ``links`` maps (source, target) to
+    whether a link is duplex.
 
     ``wanted`` is ``activemq_topology``; it only decides whether three pairs in a row are a chain or a hub.
     """
@@ -64,7 +69,9 @@ def _path(pairs: Sequence[str], beside: Mapping[str, set[str]]) -> tuple[str, ..
 
 
 def downstream(names: Sequence[str], links: Iterable[tuple[str, str]]) -> list[str]:
-    """Return the names ordered so that links point forward where possible; names in a cycle keep their order."""
+    """Return the names sorted so that links lead from earlier to later names where possible; names in
+    a cycle keep their order.
+    """
     into: dict[str, set[str]] = defaultdict(set)
     for source, target in links:
         into[target].add(source)

@@ -28,7 +28,7 @@ _ABOVE, _TRUNK, _DROP, _BESIDE_LINE = 12.0, 36.0, 22.0, 20.0
 
 
 def hub_of(connections: Sequence[Connection]) -> str | None:
-    """Return the name of the box that all connections join to different boxes.
+    """Return the name of the group or pair at which all connections meet, when each leads to a different box.
 
     Returns None unless there are at least five, of one kind and direction.
     """
@@ -49,7 +49,8 @@ def place_star(
     sheet: Sheet,
     captions: Mapping[str, list[str]] | None = None,
 ) -> Placement:
-    """Return the box named ``hub`` beside rows of the others; every connection joins it to one of them.
+    """Return the placement of a hub and its spokes: the box named ``hub`` beside rows of the other
+    boxes, each joined to it.
 
     ``gap`` is the room (pixels) between columns and rows; their number is chosen for ``sheet``. ``captions``
     are the captions of lines, by the name of the other box.

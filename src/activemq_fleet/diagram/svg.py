@@ -130,7 +130,7 @@ def _draw_between(canvas: Canvas, scene: Scene, y: float, width: float) -> float
 
 
 def describe_fleet(scene: Scene) -> str:
-    """Return the picture in words, for people who do not see it; pairs are named where they are few."""
+    """Return the content of the picture in words, for people who do not see it; pairs are named where they are few."""
     sentences = [", ".join(_summary(scene)) + "."]
     few = len(scene.pairs) <= MOST_FULL
     for group in scene.groups:

@@ -16,13 +16,13 @@ _MOST_SAID = 10
 
 
 def draw_star(canvas: Canvas, x: float, y: float, *, filled: bool) -> None:
-    """Draw a star of twelve pixels around a point, filled for the preferred master."""
+    """Draw a star of twelve pixels with its middle at (x, y); ``filled`` marks the preferred master."""
     first, *others = (f"{number(x + dx)} {number(y + dy)}" for dx, dy in _STAR)
     canvas.path(f"M{first}L{'L'.join(others)}Z", "star" if filled else "star-open")
 
 
 def draw_cylinder(canvas: Canvas, x: float, y: float, width: float, height: float) -> None:
-    """Draw a store as a cylinder, with its upper left corner at (x, y)."""
+    """Draw a cylinder, the symbol of a store, with its upper left corner at (x, y)."""
     half, flat = number(width / 2), 3.6
     lid = f"M{number(x)} {number(y + flat)}"
     side = number(height - 2 * flat)
@@ -33,24 +33,27 @@ def draw_cylinder(canvas: Canvas, x: float, y: float, width: float, height: floa
 
 
 def badge_of(findings: Sequence[Finding]) -> str:
-    """Return the worst finding's rule and the number of further findings, as in ``T006 +2``."""
+    """Return a broker's badge text: the rule of its worst finding and the number of its other
+    findings, as in ``T006 +2``.
+    """
     more = len(findings) - 1
     return findings[0].rule + (f" +{more}" if more else "")
 
 
 def badge_width(text: str) -> float:
+    """Return the width of a badge with this text in pixels."""
     return width_of(text, "badge") + 12
 
 
 def draw_badge(canvas: Canvas, right: float, middle: float, text: str, severity: str) -> None:
-    """Draw a badge whose right end is at ``right``; ``severity`` is a finding's severity or ``waived``."""
+    """Draw a badge whose right end is at ``right``, coloured by ``severity``: a finding's severity or ``waived``."""
     width = badge_width(text)
     canvas.rect(right - width, middle - 8, width, 16, f"badge-{severity}", 8)
     canvas.text(right - width / 2, middle + 3.6, text, "badge on-badge", "middle")
 
 
 def badge_words(findings: Sequence[Finding]) -> str:
-    """Return findings in words, a line each, for a tooltip; at most ten."""
+    """Return the tooltip text of a badge: a line for each finding, at most ten."""
     shown = findings[:_MOST_SAID]
     lines = [f"{f.severity if f.waived is None else 'waived'} {f.rule}: {f.message}" for f in shown]
     return "\n".join([*lines, f"and {len(findings) - _MOST_SAID} more"] if len(findings) > _MOST_SAID else lines)

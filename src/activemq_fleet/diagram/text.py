@@ -35,7 +35,7 @@ _WIDE_FROM = "\u2e80"
 
 
 def width_of(text: str, font: str) -> float:
-    """Return the width of a text in pixels, in a font of ``style.FONTS``, as DejaVu Sans."""
+    """Return the width of a text in pixels, in a font named in ``style.FONTS``."""
     chosen = FONTS[font]
     if chosen.mono:
         hundredths = sum(100 if character >= _WIDE_FROM else _MONO_WIDTH for character in text)
@@ -46,7 +46,7 @@ def width_of(text: str, font: str) -> float:
 
 
 def shorten(text: str, font: str, width: float) -> str:
-    """Return the text, or its beginning with an ellipsis, so that it fits into ``width`` pixels."""
+    """Return the text cut to ``width`` pixels: the whole text where it fits, else its beginning and an ellipsis."""
     if width_of(text, font) <= width:
         return text
     fits = bisect_right(range(len(text)), width, key=lambda length: width_of(text[:length] + "…", font))
@@ -54,7 +54,9 @@ def shorten(text: str, font: str, width: float) -> str:
 
 
 def shorten_name(name: str, font: str, width: float) -> str:
-    """Return the name, or its beginning and end with an ellipsis between; the end tells brokers of a group apart."""
+    """Return the name cut to ``width`` pixels with an ellipsis in its middle: names of one
+    group differ at their end.
+    """
     if width_of(name, font) <= width:
         return name
     end = name[-_NAME_END:]
@@ -63,7 +65,7 @@ def shorten_name(name: str, font: str, width: float) -> str:
 
 
 def wrap(words: Iterable[str], font: str, width: float, separator: str = " ") -> list[str]:
-    """Return lines of words that fit into ``width`` pixels; a word too long for a line is shortened."""
+    """Return words joined to lines that fit into ``width`` pixels; a word too long for a line is shortened."""
     lines: list[str] = []
     for word in words:
         longer = f"{lines[-1]}{separator}{word}" if lines else word
@@ -75,6 +77,6 @@ def wrap(words: Iterable[str], font: str, width: float, separator: str = " ") ->
 
 
 def listed(items: Iterable[str]) -> str:
-    """Return the items joined as ``a``, ``a and b`` or ``a, b and c``."""
+    """Return the items joined as a phrase: ``a``, ``a and b`` or ``a, b and c``."""
     names = list(items)
     return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else "".join(names)

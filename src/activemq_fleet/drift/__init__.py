@@ -1,1 +1,1 @@
-"""``drift``: what was planned for every host, against what ``collect`` found on it."""
+"""Compare what was planned for every host with what ``collect`` found on it (the command ``drift``)."""

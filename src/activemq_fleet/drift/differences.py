@@ -1,4 +1,4 @@
-"""Show the difference between a planned and a found file, as far as it fits into a row."""
+"""Write the difference between a planned and a found file, as far as it fits into a row."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 
 
 def unified_diff_text(path: str, planned: str | None, found: str | None) -> str:
-    """Return a unified diff from planned to found, both masked. Lines that do not fit are counted."""
+    """Return a unified diff from the planned to the found text, both masked; lines that do not fit are only counted."""
     old, new = _lines(planned), _lines(found)
     if max(len(old), len(new)) > _LONGEST:
         return f"{len(old)} lines planned, {len(new)} found: too long to be compared line by line\n"

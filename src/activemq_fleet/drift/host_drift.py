@@ -20,7 +20,7 @@ _MOST_HOSTS = 1000
 
 @dataclass(frozen=True, slots=True)
 class HostDrift:
-    """Numbers of a host's files by status (changed, added, removed, same), and of the differing ones by cause."""
+    """The numbers of a host's files by status (changed, added, removed, same) and, where they differ, by cause."""
 
     host: str
     changed: int
@@ -33,13 +33,14 @@ class HostDrift:
 
     @property
     def different(self) -> int:
-        """The number of files that are not as planned: changed, added or removed."""
+        """The number of the host's files that are not as planned: changed, added or removed."""
         return self.changed + self.added + self.removed
 
 
 @dataclass(frozen=True, slots=True)
 class DriftResult:
-    """The outcome of a comparison: ``hosts`` with differences, most files first, and the number of ``same_hosts``.
+    """The result of comparing all hosts: ``hosts`` with differences, most files first, and the
+    number of ``same_hosts``.
 
     ``not_collected`` are hosts that are planned only, ``not_planned`` those that are collected only, the first 1,000
     by name; ``not_collected_hosts`` and ``not_planned_hosts`` are their numbers.
@@ -54,16 +55,18 @@ class DriftResult:
 
     @property
     def differs(self) -> bool:
-        """True when any host differs, was not collected or is not planned."""
+        """Whether any host differs, was not collected or is not planned."""
         return bool(self.hosts or self.not_collected_hosts or self.not_planned_hosts)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the object that drift.json and ``--format json`` hold: all fields, and ``verdict``."""
+        """Return the JSON object of drift.json and of ``--format json``: all fields, and ``verdict``."""
         return {"verdict": "differences" if self.differs else "same", **asdict(self)}
 
 
 class ComparedHost(NamedTuple):
-    """A host and the side that it is on; ``drift`` are the numbers of its files where it is on both."""
+    """A compared host: ``side`` says whether it is planned, found or both; ``drift`` has its
+    numbers where it is both.
+    """
 
     host: str
     side: Side
@@ -71,7 +74,7 @@ class ComparedHost(NamedTuple):
 
 
 def side_of(records: Sequence[FileRecord]) -> Side | None:
-    """Return whether a host is planned, was collected, or both; None for files of a host that is neither."""
+    """Return whether a host is ``planned``, was ``found`` by collect, or ``both``; None where neither is so."""
     is_collected = any(record.collected for record in records)
     if any(record.planned is not None for record in records):
         return "both" if is_collected else "planned"
@@ -79,7 +82,7 @@ def side_of(records: Sequence[FileRecord]) -> Side | None:
 
 
 def drift_of_host(records: Sequence[FileRecord]) -> Iterator[Row]:
-    """Yield the rows of the dataset ``drift`` for one host from the records of its files, by path."""
+    """Yield the rows of the dataset ``drift`` for one host, sorted by path, from the records of its files."""
     was_installed = any(record.manifest is not None for record in records)
     for path, parts in groupby(sorted(records, key=attrgetter("path")), key=attrgetter("path")):
         known = _together(parts)
@@ -89,13 +92,13 @@ def drift_of_host(records: Sequence[FileRecord]) -> Iterator[Row]:
 
 
 def host_drift(host: str, rows: Sequence[Row]) -> HostDrift:
-    """Return the numbers of a host's rows of the dataset ``drift``."""
+    """Return the numbers of a host's files by status and cause, counted in its rows of the dataset ``drift``."""
     counts = Counter(row["status"] for row in rows) + Counter(row["cause"] for row in rows)
     return HostDrift(host, **{one.name: counts[one.name] for one in fields(HostDrift)[1:]})
 
 
 def drift_result(hosts: Iterable[ComparedHost]) -> DriftResult:
-    """Return the outcome of the comparison of all hosts, which may come in any order."""
+    """Return the result of comparing all hosts, which may come in any order."""
     in_order = sorted(hosts, key=attrgetter("host"))
     both = [one.drift for one in in_order if one.drift is not None]
     planned, found = ([one.host for one in in_order if one.side == side] for side in ("planned", "found"))

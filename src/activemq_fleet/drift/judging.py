@@ -1,4 +1,4 @@
-"""Conclude how a file differs from its plan, and whether by hand or because the plan is newer."""
+"""Conclude how a file differs from its plan, and whether by hand or because the plan is newer than the deployment."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Cause = Literal["by_hand", "out_of_date", "unknown"]
 
 
 def file_status(file: FileRecord, *, installed: bool) -> tuple[Status, Cause | None]:
-    """Return the status and the cause of a file, of which ``file`` has all that is known.
+    """Return the status of a file (added, removed, changed, same) and the cause of a difference (None for ``same``).
 
     ``installed``: the host has a manifest. ``by_hand``: the file differs from the manifest. ``out_of_date``: it is as
     deployed, and was planned otherwise since.

@@ -1,4 +1,4 @@
-"""Read planned and collected files into what each tells of a host's files. No Spark here.
+"""Read planned and collected files into records of what each tells about a file of a host.
 
 Planned: ``hosts/HOST/PATH``, as ``render`` writes. Found: ``HOST/configuration/PATH``, as ``collect``
 lays it down, with ``.fleet-manifest.json`` and ``.fleet-found.json`` beside, and ``HOST/host.json``.
@@ -20,7 +20,8 @@ FOUND = ".fleet-found.json"
 
 
 class FileRecord(NamedTuple):
-    """A part of what is known of one file of a host; the parts of a file have the same host and path.
+    """Partial knowledge about one file of a host, from the plan or from ``collect``; parts with equal
+    host and path are joined.
 
     ``planned``, ``found`` and ``manifest`` are sha256 of masked texts: as planned, as collected, as deployed. ``told``
     and ``why`` are what ``collect`` noted: the file's status against the manifest, and why it brought no content.
@@ -40,7 +41,9 @@ class FileRecord(NamedTuple):
 
 
 def planned_file(host: str, path: str, content: str | None, sha256: str | None) -> FileRecord:
-    """Return the record of a planned file. Without its content (``plan --without-content``) only its hash counts."""
+    """Return the record of a planned file; without its content (``plan --without-content``)
+    only its hash is compared.
+    """
     if content is None:
         return FileRecord(host, path, planned=sha256)
     text = masking.mask(path, content)
@@ -48,13 +51,14 @@ def planned_file(host: str, path: str, content: str | None, sha256: str | None) 
 
 
 def rendered_file(path: str, content: bytes) -> FileRecord:
-    """Return the record of a file that ``render`` wrote to ``HOST/PATH`` below ``hosts``."""
+    """Return the record of a file that ``render`` wrote; ``path`` is ``HOST/PATH``."""
     host, _, name = path.partition("/")
     return planned_file(host, name, content.decode(errors="backslashreplace"), None)
 
 
 def collected_file(path: str, content: bytes) -> Iterator[FileRecord]:
-    """Yield the record of a file that ``collect`` wrote to ``HOST/PATH``; of its notes one for each file they name.
+    """Yield the record of a file that ``collect`` wrote to ``HOST/PATH``; for its manifests, a
+    record for each listed file.
 
     Raises InputError naming the host for notes of ``collect`` that cannot be read.
     """

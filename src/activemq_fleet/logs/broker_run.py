@@ -1,4 +1,4 @@
-"""Follow a broker's state through its log: its phase, the ports it opened, the bridges that are up."""
+"""Track a broker's state through its log: its phase, the ports it opened, the bridges that are up."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class BridgeUp:
 
 
 class BrokerRun:
-    """Follows one run of a broker's process through its log, and holds the broker's state after the last record.
+    """The state of one run of a broker's process, as far as its log has been applied.
 
     Everything comes from the log of the run alone, in the log's order. A broker that lost its lock and starts again
     within its process (5.9 and later) begins anew in phase "starting".
@@ -65,7 +65,8 @@ class BrokerRun:
 
     @property
     def half_links(self) -> tuple[str, ...]:
-        """The names of remote brokers' duplex links whose passive end came up here without the remote broker's id.
+        """The names of other brokers' duplex links that came up here without the other broker's
+        id, and carry nothing back.
 
         Such links carry nothing back, while the remote broker counts them as up for good. Measured on 5.5.1: the
         passive end is logged as ``LINK@null``, the first message to the remote broker ends it with a
@@ -76,11 +77,11 @@ class BrokerRun:
 
     @property
     def bridges(self) -> tuple[BridgeUp, ...]:
-        """The bridges that were established and have not been stopped since, oldest first."""
+        """The bridges that are established and have not stopped since, oldest first."""
         return tuple(self._bridges.values())
 
     def read(self, records: Iterable[Record]) -> BrokerRun:
-        """Apply the next records of the log, in order; return this object."""
+        """Apply the next records of the log, in order, and return this object."""
         for record in records:
             event = classify(record, REACTIONS)
             if event is not None:
@@ -88,7 +89,7 @@ class BrokerRun:
         return self
 
     def apply(self, event: Event) -> None:
-        """Apply the next record, already classified; kinds that do not affect the state are passed over."""
+        """Apply the next log event; kinds of events that do not affect the state are ignored."""
         react = REACTIONS.get(event.kind)
         if react is not None:
             react(self, event)
@@ -219,7 +220,7 @@ REACTIONS: dict[str, Callable[[BrokerRun, Event], None]] = {
 
 
 def last_error(records: Iterable[Record]) -> str:
-    """Return the last error of a log (without errors, the last warning) with its root cause, in one line.
+    """Return one line about the last error of a log (without errors, the last warning), with its root cause.
 
     Returns "" where the log holds neither.
     """

@@ -1,4 +1,4 @@
-"""Cut the bytes of a log into pieces that end where records do."""
+"""Cut the bytes of a log into pieces that end where log records end."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Piece = tuple[memoryview, bool, str]
 
 
 def unpacked_pieces(chunk: memoryview, *, compressed: bool) -> Iterator[Piece]:
-    """Yield a file in pieces of whole records: as it is, or unpacked as far as it can be."""
+    """Yield the content of a log file in pieces of whole records, unpacked from gzip as far as it is intact."""
     if not compressed:
         if len(chunk):
             yield chunk, True, ""
@@ -36,7 +36,8 @@ def unpacked_pieces(chunk: memoryview, *, compressed: bool) -> Iterator[Piece]:
 
 
 def inflated_pieces(chunk: memoryview) -> Iterator[tuple[bytes, bool, str]]:
-    """Yield the bytes of a gzip file's members in pieces: the piece, whether it is the last, and what is wrong with it.
+    """Yield (bytes, is last, problem) of a gzip file, unpacked piece by piece; ``problem`` says
+    where the data are damaged.
 
     Bytes that belong to no member are left out.
     """
@@ -61,7 +62,7 @@ def inflated_pieces(chunk: memoryview) -> Iterator[tuple[bytes, bool, str]]:
 
 
 def offset_of_last_record(data: bytes | memoryview) -> int:
-    """Return the offset of the last record; 0 where there is none, or only one."""
+    """Return the offset at which the last record begins; 0 where there is at most one record."""
     begins, _ = begin_of(data)
     end = len(data)
     for back in (1 << 14, 1 << 18, 1 << 22, end):
@@ -76,7 +77,7 @@ def offset_of_last_record(data: bytes | memoryview) -> int:
 
 
 def pieces_of_lines(batches: Iterable[pa.RecordBatch], size: int | None) -> Iterator[Piece]:
-    """Yield a file whose lines come as record batches of one binary column, in pieces of whole records.
+    """Yield pieces of whole records of a log file, whose lines come as record batches of one binary column.
 
     Lines come without their ends. ``size`` is that of the file in bytes, None where it is not known: by it a last line
     without an end is told from one with an end.

@@ -1,4 +1,4 @@
-"""Classify log messages quickly: of nearly 200 expressions only the few that can match are tried.
+"""Classify log messages quickly: of nearly 200 regular expressions, only the few that can match are tried.
 
 A message's kind is the first, in the order of ``kinds.json``, whose releases fit and whose expression is found in the
 message. Each expression has characters that a message must contain, and most have a fixed beginning: the first four
@@ -42,7 +42,7 @@ class _Try:
 
 
 class Classifier:
-    """Finds the kind of messages that a broker of a release wrote; release None tries the kinds of all releases."""
+    """A classifier of log messages by kind, for the kinds that ``release`` writes; None: the kinds of all releases."""
 
     def __init__(self, release: str | None = None) -> None:
         fitting = [kind(id_) for id_ in kinds()]
@@ -70,7 +70,7 @@ class Classifier:
             self._begun[key] = sorted(both, key=lambda trial: trial.code)
 
     def find(self, message: str) -> Found:
-        """Return the code of a message's kind (an index into ``KINDS``) and its named fields; results are cached."""
+        """Return the code of a message's kind (an index into ``KINDS``) and the values named in the message; cached."""
         found = self._remembered.get(message)
         if found is None:
             found = self._search(message)
@@ -92,7 +92,7 @@ class Classifier:
 
 @lru_cache(maxsize=128)
 def classifier(release: str | None) -> Classifier:
-    """Return the classifier of a release, cached in the process."""
+    """Return the classifier for a release; one object is kept for each release."""
     return Classifier(release)
 
 
@@ -104,7 +104,7 @@ def _known(release: str | None) -> Release | None:
 
 
 def is_written_by_release(entry: Kind, release: Release) -> bool:
-    """Return whether a release writes messages of a kind, at any level; remarks in brackets do not count."""
+    """Return whether brokers of a release write messages of the kind ``entry``, at any level."""
     said = re.sub(r"\([^()]*(?:\([^()]*\)[^()]*)*\)", "", entry.releases)
     ranges = [match for match in _RANGE.finditer(said) if "." in match["first"]]
     if not ranges:
@@ -122,7 +122,7 @@ def _span(found: re.Match[str]) -> str:
 
 
 def literal_texts(pattern: str) -> tuple[str, str]:
-    """Return the text a regex's matches begin with, and the longest literal text they contain; either may be ""."""
+    """Return (literal prefix, longest literal) of the texts that a regular expression matches; either may be empty."""
     runs, run, depth, prefix = [""], "", 0, None
     signs = _SIGN.findall(pattern)
     if _has_alternatives(signs):

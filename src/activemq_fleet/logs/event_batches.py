@@ -1,4 +1,4 @@
-"""Read log bytes into columns of events, whole chunks at once, by the grammar of ``grammar.py``.
+"""Read log bytes into columns of events, a whole chunk at a time, by the grammar of ``grammar.py``.
 
 Spark's workers, the stream and plain processes all use this. What numpy finds in one pass over a chunk (line ends,
 dates, separators) gives the bounds of every field of nearly all records; the few records of another shape are read one
@@ -56,14 +56,14 @@ _TIME, _MESSAGE, _LOGGER, _THREAD, _STACK = range(0, _PARTS, 2)
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The origin of a log: ``release`` of its broker (None: any), and ``zone``, the time zone of its host."""
+    """The origin of a log: its broker's ``release`` (None: any), and ``zone``, the time zone of the host."""
 
     release: str | None = None
     zone: str = "UTC"
 
 
 class Scanner:
-    """Reads one log, chunk after chunk, into record batches; each chunk begins and ends at a line.
+    """A reader of one log, which turns chunk after chunk into record batches of events.
 
     ``line`` is the number of the next line. A record ends at the latest with its chunk: a caller cuts a log where
     records begin, or passes the rest of the record as ``after``.
@@ -98,7 +98,7 @@ class Scanner:
 
 
 def begin_of(chunk: bytes | memoryview) -> tuple[re.Pattern[bytes], bool]:
-    """Return the expression that finds the beginning of a chunk's records, and whether the layout is the console's.
+    """Return the regular expression that finds the beginning of a record, and whether the log has the console's layout.
 
     The layout is the console's only where no line has a date: within a log file such lines are text that was logged.
     """
@@ -107,7 +107,9 @@ def begin_of(chunk: bytes | memoryview) -> tuple[re.Pattern[bytes], bool]:
 
 
 def bytes_before_first_record(chunk: bytes | memoryview) -> int:
-    """Return the number of bytes before the first record, which belong to an earlier file; all without a record."""
+    """Return the number of bytes before the first record; they continue an earlier file. All bytes
+    where there is no record.
+    """
     found = begin_of(chunk)[0].search(chunk)
     return len(chunk) if found is None else found.start()
 

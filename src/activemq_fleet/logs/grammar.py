@@ -33,7 +33,7 @@ _TIME = len("2026-03-01 10:00:00,123")
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """The fields of one record as text; ``whole`` is False for a record that is cut off or of another layout."""
+    """The fields of one record as text; ``whole`` is False for a record that is cut off or has an unknown layout."""
 
     time: str
     level: str
@@ -45,7 +45,7 @@ class Parts:
 
 
 def read(text: str) -> Parts:
-    """Return the fields of one record, given as text from its date to the next record, lines ending in a newline.
+    """Return the fields of one record, given its text from its date to the next record.
 
     The message ends with the first line that ends in logger and thread; what follows is the stack trace.
     """
@@ -62,7 +62,7 @@ def read(text: str) -> Parts:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One record of a broker's log.
+    """One record of a broker's log, with its time, level, message and stack trace.
 
     ``line`` is the number of its first line, from 1. ``time`` is the local time of the broker's host, without a zone,
     because the log holds none. ``stack`` is the text up to the next record, usually a stack trace. ``logger`` and
@@ -79,7 +79,7 @@ class Record:
 
 
 class Parser:
-    """Reads a log that may still be growing.
+    """A parser of a log that may still be growing.
 
     With ``stacks`` (the default) a record is returned when the next record begins, or at ``close``. Without, a record
     is returned as soon as its first part is complete, and its stack trace is dropped, for callers that watch a live
@@ -94,17 +94,17 @@ class Parser:
         self._lines: list[str] = []
 
     def feed(self, text: str) -> list[Record]:
-        """Take the next piece of text, cut anywhere, and return the records that it completes."""
+        """Parse the next piece of text, which may end anywhere, and return the records that it completes."""
         lines = (self._rest + text).split("\n")
         self._rest = lines.pop()
         return self.feed_lines(lines)
 
     def feed_lines(self, lines: Iterable[str]) -> list[Record]:
-        """Take whole lines, with or without their line ends, and return the records that they complete."""
+        """Parse the next lines, with or without line ends, and return the records that they complete."""
         return [record for line in lines for record in self._take(line.removesuffix("\n").removesuffix("\r"))]
 
     def close(self) -> list[Record]:
-        """Return the records left at the end of the text."""
+        """Return the records that the end of the log completes."""
         done = self.feed_lines([self._rest]) if self._rest else []
         self._rest = ""
         return [*done, *self._finish()]

@@ -31,7 +31,7 @@ NEVER_OF_CLIENTS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of log message; ``releases`` is text, as in ``INFO 5.3.0-5.8.0; ERROR 5.9.0+``.
+    """A kind of log message; ``releases`` says who writes it, as in ``INFO 5.3.0-5.8.0; ERROR 5.9.0+``.
 
     ``classes`` are the simple names of the classes that write it; empty where they are not known.
     """
@@ -42,7 +42,9 @@ class Kind:
     classes: frozenset[str] = frozenset()
 
     def is_written_by(self, logger: str, thread: str) -> bool:
-        """Return whether the logger's class writes the kind on such a thread; True where the layout names neither."""
+        """Return whether a logger's class may write messages of the kind on this thread;
+        True where both are unknown.
+        """
         if logger and self.classes and logger.rpartition(".")[2] not in self.classes:
             return False
         return self.id not in NEVER_OF_CLIENTS or CLIENT_THREAD.match(thread) is None
@@ -50,7 +52,7 @@ class Kind:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A record of a known kind, with the values that its message names; absent values are left out."""
+    """A log record of a known kind, with the values that its message names; absent values are left out."""
 
     kind: str
     record: Record
@@ -64,19 +66,19 @@ def _entries() -> dict[str, dict[str, Any]]:
 
 
 def kinds() -> tuple[str, ...]:
-    """Return the ids of all kinds, in the order in which they are tried."""
+    """Return the ids of all kinds of log messages, in the order in which they are tried."""
     return tuple(_entries())
 
 
 @cache
 def kind(id_: str) -> Kind:
-    """Return the kind of an id, compiled on first use. Raises KeyError for an unknown id."""
+    """Return the kind of log message with an id, compiled on first use. Raises KeyError for an unknown id."""
     entry = _entries()[id_]
     return Kind(id_, re.compile(entry["regex"]), entry["releases"], frozenset(entry.get("classes", ())))
 
 
 def classify(record: Record, among: Iterable[str] | None = None) -> Event | None:
-    """Return the event of a record: the first kind, among ``among`` or all, that its message matches.
+    """Return a log record as an event: of the first kind (in ``among``, or of all) that its message matches.
 
     Returns None where no kind matches, or where the record's class or thread does not write the first match.
     """

@@ -31,7 +31,7 @@ _PADDING = bytes(_HEAD)
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The bounds of the records in a chunk, as arrays with an entry for each record.
+    """The bounds of the log records in a chunk of bytes, as arrays with an entry for each record.
 
     ``edges`` holds ten offsets a record: begin and end of time, message, logger, thread and stack. ``lines`` is the
     line, from 0, at which each record begins; ``bare`` is True where logger and thread are absent, ``timeless`` where
@@ -53,7 +53,9 @@ class Bounds:
 
 
 def file_bounds(text: bytes) -> Bounds:
-    """Return the bounds of records in a log file; text before the first record counts as an unreadable record."""
+    """Return the bounds of the records in a log file's text; text before the first record counts
+    as an unreadable record.
+    """
     padded = np.frombuffer(text + _PADDING, np.uint8)
     ends = np.flatnonzero(padded[: len(text)] == _NEWLINE)
     begins = _line_begins(ends, len(text))
@@ -95,7 +97,7 @@ def file_bounds(text: bytes) -> Bounds:
 
 
 def console_bounds(text: bytes) -> Bounds:
-    """Return the bounds of records in the console's layout: level and message in a line, then the stack trace."""
+    """Return the bounds of the records in console output: level and message in a line, then the stack trace."""
     padded = np.frombuffer(text + _PADDING, np.uint8)
     ends = np.flatnonzero(padded[: len(text)] == _NEWLINE)
     begins = _line_begins(ends, len(text))

@@ -1,4 +1,4 @@
-"""Read the files of a host's log into events: record batches with a row an event."""
+"""Read the files of a host's log into events: record batches with one row for each event."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CUT_OFF = "the file is cut off: its last line has no end"
 
 @dataclass(frozen=True, slots=True)
 class LogFile:
-    """A file of a host's log. ``place`` is None where it follows from the beginnings of all files of the host."""
+    """A file of a host's log; ``place`` (its position among the host's files) is None where it is to be computed."""
 
     host: str
     file: str
@@ -31,7 +31,7 @@ class LogFile:
 
 
 def events_of_host(files: Sequence[tuple[LogFile, memoryview]]) -> Iterator[pa.RecordBatch]:
-    """Yield the events of files of one host, which are there with their contents, file by file.
+    """Yield the events in log files of one host as record batches, file by file, given the files with their contents.
 
     Files without a place have to be all files of the host. The columns are those of ``event_batches.SCHEMA``, before
     them ``host``, ``file`` and ``release``, and ``sequence``: the order of a host's events, over all its files.
@@ -45,7 +45,7 @@ def events_of_host(files: Sequence[tuple[LogFile, memoryview]]) -> Iterator[pa.R
 
 
 def events_of_file(log: LogFile, pieces: Iterable[Piece]) -> Iterator[pa.RecordBatch]:
-    """Yield the events of a file that comes in pieces of whole records; the columns are those of ``events_of_host``."""
+    """Yield the events of a log file, given in pieces of whole records, with the columns of ``events_of_host``."""
     place = log.place or Place()
     scanner = Scanner(log.source)
     skip = place.skip

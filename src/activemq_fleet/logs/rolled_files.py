@@ -1,4 +1,4 @@
-"""Put the files that a log was rolled into in order, and find what is missing between them."""
+"""Put the files of a rolled log in order, and find which are missing between them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BEGINNING = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
-    """The beginning of a file: the bytes before its first record, and the date of that record, None without one."""
+    """The beginning of a log file: the bytes before its first record, and the date of the record (None without one)."""
 
     head: bytes
     first: str | None
@@ -32,7 +32,7 @@ class Beginning:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a file stands among its host's: ``order`` from 0, the oldest.
+    """The position of a file among the log files of its host: ``order`` counts from 0, the oldest.
 
     ``skip``: bytes at its beginning that belong to the file before. ``after``: bytes of the next file that belong to
     the last record of this one.
@@ -45,34 +45,36 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Roll:
-    """One file of a host's log. ``first`` is the second of its first record, None where none has a time."""
+    """One file of a host's log; ``first`` is the time of its first record in seconds, None where no record has one."""
 
     file: str
     first: int | None = None
 
     @property
     def number(self) -> int | None:
-        """The number that the logger gave it; None for the file that is written and for other names."""
+        """The number in the file's name; None for the file that is being written and for other names."""
         match = _NAME.fullmatch(self.file)
         suffix = match["suffix"] if match else None
         return int(suffix) if suffix is not None and re.fullmatch(r"[0-9]{1,4}", suffix) else None
 
     @property
     def current(self) -> bool:
-        """Whether it is the file that the broker writes."""
+        """Whether it is the file that the broker is writing, ``activemq.log``."""
         match = _NAME.fullmatch(self.file)
         return match is not None and match["suffix"] is None
 
 
 def beginning_of(part: memoryview, *, compressed: bool) -> Beginning:
-    """Return the beginning of a file of which ``part`` are the first BEGINNING bytes, or all."""
+    """Return the beginning of a log file, given its first BEGINNING bytes (or all) in ``part``."""
     data = b"".join(bytes(piece) for piece, _, _ in unpacked_pieces(part, compressed=compressed))
     head = bytes_before_first_record(data)
     return Beginning(data[:head], data[head : head + 23].decode(errors="replace") if head < len(data) else None)
 
 
 def places_of(beginnings: Mapping[str, Beginning], source: Source) -> dict[str, Place]:
-    """Return the place of each of a host's logs by name; ``source`` is the broker's release and the host's zone."""
+    """Return the position of each log file of a host, by file name; ``source`` has the
+    broker's release and time zone.
+    """
     rolls = [Roll(file, _second(beginning.first, source.zone)) for file, beginning in beginnings.items()]
     counts_up = _counts_up(source.release)
     order = rolls_in_order(rolls, counts_up=counts_up)
@@ -88,7 +90,7 @@ def places_of(beginnings: Mapping[str, Beginning], source: Source) -> dict[str, 
 
 
 def rolls_in_order(rolls: Iterable[Roll], *, counts_up: bool = False) -> list[Roll]:
-    """Return the files, the oldest first.
+    """Return the files of a host's log, the oldest first.
 
     log4j 1 gives the newest of the rolled files the number 1, log4j 2 the oldest: their first records tell
     which. Where those say neither, as after an upgrade that changed the logger, time alone counts.
@@ -108,7 +110,9 @@ def rolls_in_order(rolls: Iterable[Roll], *, counts_up: bool = False) -> list[Ro
 
 
 def is_direct_successor(rolls: Sequence[Roll], at: int, *, counts_up: bool = False) -> bool:
-    """Return whether no file is missing before the one at this index, as far as names tell; ``rolls`` oldest first."""
+    """Return whether the file at index ``at`` directly follows the one before it, as far as their
+    names tell; oldest first.
+    """
     if not at:
         return False
     one, other = rolls[at - 1], rolls[at]
@@ -120,7 +124,7 @@ def is_direct_successor(rolls: Sequence[Roll], at: int, *, counts_up: bool = Fal
 
 
 def missing_files(files: Iterable[str]) -> list[str]:
-    """Return in words what is missing between files of these names; loggers number them from 1 on without a gap."""
+    """Return a text for each log file that is missing among these names; loggers number files from 1 without a gap."""
     rolls = [Roll(file) for file in files]
     numbers = {roll.number for roll in rolls if roll.number is not None}
     found = [

@@ -33,7 +33,9 @@ def _offsets(name: str, quarter: int) -> tuple[float, float]:
 
 
 def zone_of(name: str) -> ZoneInfo | timezone:
-    """Return the time zone called ``Europe/Berlin``, ``UTC`` or ``+02:00``. Raises InputError for an unknown name."""
+    """Return the time zone of a name such as ``Europe/Berlin``, ``UTC`` or ``+02:00``. Raises
+    InputError for an unknown one.
+    """
     if name[:1] in "+-" and name[1:].replace(":", "").isdigit():
         digits = name[1:].replace(":", "").ljust(4, "0")
         delta = timedelta(hours=int(digits[:2]), minutes=int(digits[2:4]))
@@ -46,7 +48,7 @@ def zone_of(name: str) -> ZoneInfo | timezone:
 
 
 class Clock:
-    """Converts the local times of one log, read piece after piece in order, to UTC.
+    """A converter from the local times of one log to UTC; the log must be converted piece after piece, in order.
 
     The hour that an autumn night has twice is resolved by order: times count as the second hour from where the log
     steps back, and as the first where it does not.
@@ -58,7 +60,7 @@ class Clock:
         self._late = False
 
     def utc(self, seconds: Seconds) -> Seconds:
-        """Return seconds of local time since 1970 as seconds of UTC."""
+        """Return times (seconds since 1970) converted from local time to UTC."""
         if self._zone.upper() in _UTC or not len(seconds):
             return seconds
         quarters, which = np.unique(seconds // _QUARTER, return_inverse=True)

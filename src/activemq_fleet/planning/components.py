@@ -31,7 +31,7 @@ LinkEntry = tuple[LinkSettings, str, int]
 
 @dataclass
 class FleetOutsideComponent:
-    """What a component's own hosts do not show: its links, shared stores, findings about unknown ends of links.
+    """Facts that a component's own hosts do not show: its links, shared stores, and links to unknown groups or pairs.
 
     ``stores`` has the unit that uses a store first, by store.
     """
@@ -43,7 +43,7 @@ class FleetOutsideComponent:
 
 @dataclass(frozen=True)
 class Division:
-    """The components of a fleet, each with a name, and the facts that all of them need.
+    """The division of a fleet into components, with the facts about the whole fleet that each component needs.
 
     ``component_of`` has the component by ``component_key``, for all hosts with a role; ``rest_by_component`` has only
     components that need to know more than their hosts show. ``brokers`` is their number, ``pattern`` the naming
@@ -62,20 +62,22 @@ class Division:
 
 
 def component_key(facts: HostFacts) -> str | None:
-    """Return the key of a host in ``Division.component_of``, ``group NAME`` or ``host NAME``; None without a role."""
+    """Return the key of a host in ``Division.component_of``: ``group NAME`` or ``host NAME``; None
+    for a host without a role.
+    """
     if facts.group is not None:
         return f"group {facts.group}"
     return f"host {facts.host}" if facts.has_role else None
 
 
 def common_pattern(facts: Sequence[HostFacts]) -> str | None:
-    """Return the naming pattern that some hosts set and others do not, to be used for all; None otherwise."""
+    """Return the naming pattern for all hosts where only some set one; None where all or none set a pattern."""
     patterns = {one.pattern for one in facts}
     return _pattern(facts) if None in patterns and len(patterns) > 1 else None
 
 
 def divide_into_components(facts: Sequence[HostFacts], today: date) -> Division:
-    """Return the components of a fleet. ``today`` is the date by which waivers expire.
+    """Return the division of a fleet into components; ``today`` is the date by which waivers expire.
 
     Raises FleetError for wrong variables of any host, and for a fleet without brokers.
     """
@@ -115,7 +117,7 @@ def divide_into_components(facts: Sequence[HostFacts], today: date) -> Division:
 
 
 def refuse_problems(facts: Iterable[HostFacts]) -> None:
-    """Raise FleetError for the problems in ``facts``; the same problem of many hosts is one line."""
+    """Raise FleetError for the problems that ``facts`` hold; the same problem of many hosts becomes one line."""
     hosts_of: dict[tuple[int, str], list[str]] = defaultdict(list)
     for one in facts:
         for problem in one.problems:

@@ -1,4 +1,4 @@
-"""Compute the rows of one component with the core that ``check`` and ``render`` use."""
+"""Compute the dataset rows of one component with the functions that ``check`` and ``render`` use."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Row = dict[str, Any]
 
 
 class ComponentHost(NamedTuple):
-    """A host of a component, with its roles and its variables as JSON in ``text``; None for a host without variables.
+    """A host of a component: its roles, and its variables as JSON in ``text`` (None for a host without variables).
 
     ``position`` is that in its inventory group. ``by_hand``: listed as a broker, under a name that does not match.
     """
@@ -50,7 +50,7 @@ class ComponentHost(NamedTuple):
 
 @dataclass(frozen=True)
 class PlanContext:
-    """Input that all components share: the fleet's division, and XSDs by release, compressed with zlib.
+    """The input that all components share: the division of the fleet, and the compressed XSD of each release.
 
     ``content``: whether rows of files have their content. ``largest``: the number of brokers above which a component
     is only listed. ``earlier``: fingerprints by component of an earlier output; equal ones are not computed again.
@@ -63,13 +63,13 @@ class PlanContext:
     earlier: Mapping[str, str] = field(default_factory=dict)
 
     def schema_of(self, release: Release) -> Schema:
-        """Return the compiled XSD of a release that a broker of the fleet has."""
+        """Return the compiled XML schema of a release; a broker of the fleet must have this release."""
         return _compiled(self.schemas[release.text])
 
 
 @dataclass
 class ComponentRows:
-    """The rows of a component by dataset, under the names in DATASETS.
+    """The computed rows of one component, by dataset name.
 
     ``unchanged``: there are no rows, those of the earlier output hold. ``blocking`` is the number of findings without
     a waiver, ``withheld`` that of brokers without files. ``error`` is the message of an error in the variables.
@@ -83,20 +83,20 @@ class ComponentRows:
     error: str | None = None
 
     def add_findings(self, findings: Iterable[Finding]) -> None:
-        """Add rows of findings, in the order given, and count those that block."""
+        """Add rows of findings in the given order, and count blocking ones (errors without a waiver)."""
         for finding in findings:
             self.rows["findings"].append(finding.to_dict())
             self.blocking += finding.blocks
 
     def add_brokers(self, brokers: Iterable[Broker]) -> None:
-        """Add rows of brokers and of their links, with the columns of fleet.json."""
+        """Add a row for each broker and each of its links, with the columns that fleet.json has."""
         for broker in brokers:
             row = broker.to_dict()
             self.rows["links"] += [{"host": broker.host, **link} for link in row.pop("links")]
             self.rows["brokers"].append(row)
 
     def add_files(self, host: str | None, tree: Mapping[str, bytes], *, content: bool) -> None:
-        """Add a row for each file, by path; ``host`` is None for the files of a group's clients."""
+        """Add a row for each file of ``tree``; ``host`` is None for the files of a group's clients."""
         self.rows["files"] += [
             {
                 "host": host,
@@ -109,7 +109,9 @@ class ComponentRows:
 
 
 def compute_component(component: str, hosts: Sequence[ComponentHost], context: PlanContext) -> ComponentRows:
-    """Return the rows of a component, or its error. ``hosts`` are all of its hosts, sorted by name."""
+    """Return the dataset rows of one component, or the error in its variables; ``hosts`` are all
+    its hosts, sorted by name.
+    """
     computed = ComponentRows(component)
     mark = fingerprint(component, hosts, context)
     if context.earlier.get(component) == mark:
@@ -132,7 +134,9 @@ def compute_component(component: str, hosts: Sequence[ComponentHost], context: P
 
 
 def fingerprint(component: str, hosts: Iterable[ComponentHost], context: PlanContext) -> str:
-    """Return a hash of all input of a component: variables, links, waivers, XSDs, options, package version."""
+    """Return a hash of all input from which a component is computed, such as variables, links,
+    waivers, package version.
+    """
     hashed, division = hashlib.sha256(), context.division
     releases, asks_for_groups = set(), False
     for host in hosts:

@@ -1,4 +1,4 @@
-"""Extract from one host's name and variables what concerns other hosts, and the problems of these variables."""
+"""Extract the facts about one host that concern other hosts, and the problems of its variables."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MULTICAST = "group:"  # prefix of a multicast group among the names of hosts
 
 
 class ProblemKind(IntEnum):
-    """Kinds of mistakes in the order of reporting: a kind is reported when the fleet has none of those before it."""
+    """The kinds of mistakes in an inventory, in reporting order: only the first kind that a fleet has is reported."""
 
     INPUT = 1
     SETTINGS = 2
@@ -36,7 +36,7 @@ class ProblemKind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class HostFacts:
-    """What a fleet's division needs of one host: its roles, names and addresses, and what its variables have wrong.
+    """Facts about one host by which a fleet is divided: its roles, names and addresses, and problems of its variables.
 
     ``position`` is its position in its inventory group and ``pattern`` the naming pattern that its variables set. The
     rest is there for hosts with a role: ``address`` if the variables set one, ``dialled`` names of other hosts or
@@ -70,7 +70,9 @@ class HostFacts:
 
     @property
     def has_role(self) -> bool:
-        """True for a broker (by name or by hand), an agent, a balancer, and a name that nearly matches the pattern."""
+        """Whether the host is a broker, an agent or a load balancer, or has a name that nearly
+        matches the naming pattern.
+        """
         return self.broker or self.agent or self.balancer or self.by_hand or self.nearly
 
 
@@ -88,7 +90,7 @@ class _Variables:
 
 
 def host_facts(record: Record, position: int, pattern: str | None) -> tuple[HostFacts, str | None]:
-    """Return the facts of a host and, if it has a role, its variables as JSON.
+    """Return the facts about a host and, where it has a role, its variables as JSON.
 
     ``pattern`` is the naming pattern of the inventory, None while that is unknown. Raises InputError for a pattern
     that is no regular expression.
@@ -155,7 +157,9 @@ def _facts_of_variables(identity: Identity | None, found: _Variables) -> dict[st
 
 @lru_cache(maxsize=1024)
 def parsed_variables(text: str) -> _Variables:
-    """Return settings, release and problems of variables in JSON; hosts with equal text share the cached result."""
+    """Return settings, release and problems of variables given as JSON text; cached, so hosts with
+    equal text share a result.
+    """
     try:
         settings = read_settings(_ANY_HOST, variables_from_json(text))
     except SettingsError as error:

@@ -1,4 +1,4 @@
-"""Find the line number of a wrong record in JSON lines that has no host by which an error could name it.
+"""Name the line of a wrong record in JSON lines, for errors that cannot name a host.
 
 Spark reads lines in any order and does not count them, so the driver searches the file once there is such an error.
 """
@@ -15,7 +15,8 @@ from activemq_fleet.planning.records import ERRORS_WITHOUT_HOST, read_record
 
 
 def with_line_number(lines: Path | None, error: InputError) -> InputError:
-    """Return an error that begins with one of ERRORS_WITHOUT_HOST with file and line instead; any other as it is.
+    """Return an error with file and line of the first wrong record in place of one that names
+    no host; others unchanged.
 
     ``lines`` is the path of the JSON lines, None where they are not on this machine.
     """

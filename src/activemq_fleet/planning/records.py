@@ -34,7 +34,7 @@ _MOST_SHOWN = 80
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A host, its variables whose names begin with ``activemq_``, and its inventory groups."""
+    """One host as the job reads it: its ``activemq_*`` variables and its inventory groups."""
 
     host: str
     variables: Mapping[str, Any]
@@ -42,7 +42,7 @@ class Record:
 
 
 def read_record(text: str, *, cells: bool = False) -> Record:
-    """Return the host in a line of JSON lines, or in a row of a table as JSON, where ``cells`` is true.
+    """Return the host of one record: of a line of JSON lines, or with ``cells`` of a table's row given as JSON.
 
     A list or mapping in a cell is JSON itself. Raises InputError that names the host, if it has one.
     """
@@ -70,7 +70,7 @@ def read_record(text: str, *, cells: bool = False) -> Record:
 
 
 def read_listed_host(host: str, text: str, groups: Iterable[str]) -> Record:
-    """Return a host of ``ansible-inventory --list``, whose variables are JSON in ``text``.
+    """Return a host of ``ansible-inventory --list``, given its name, its variables as JSON in ``text`` and its groups.
 
     Raises InputError for a value that is still a template.
     """
@@ -130,7 +130,7 @@ def printable_text(text: str) -> str:
 
 
 def activemq_variables(variables: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the variables of this collection; values that Ansible marks as vaulted become ``EncryptedValue``."""
+    """Return the ``activemq_*`` variables; values that Ansible marks as vaulted become ``EncryptedValue``."""
     return {
         name: _value(value)
         for name, value in variables.items()
@@ -146,7 +146,7 @@ def variables_to_json(variables: Mapping[str, Any]) -> str:
 
 
 def variables_from_json(text: str) -> dict[str, Any]:
-    """Return the variables in the JSON of ``variables_to_json``."""
+    """Return the variables that ``variables_to_json`` wrote as JSON."""
     found: dict[str, Any] = json.loads(text)
     return {name: _value(value) for name, value in found.items()} if _MARKED in text else found
 

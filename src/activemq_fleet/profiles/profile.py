@@ -1,4 +1,4 @@
-"""The class of profiles; the rest of the library asks a profile for capabilities and texts, never for its name."""
+"""Define profiles (values of ``activemq_ha``), which say what two nodes of a pair can do together."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from activemq_fleet.releases import Release
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseRequirement:
-    """A condition that a release must meet, and the finding where it does not; ``message`` may hold ``{release}``."""
+    """A condition that a broker's release must meet, and the finding that is reported where it does not."""
 
     is_met_by: Callable[[Release], bool]
     rule: str
@@ -55,10 +55,10 @@ class Profile:
 
     @property
     def shares_store(self) -> bool:
-        """True where both nodes use one store: the node that has its lock or lease is active, the other waits."""
+        """Whether both nodes use one store, where the node with the lock or lease is active and the other waits."""
         return self.shares_store_directory or self.has_database_lease
 
     @property
     def has_peer(self) -> bool:
-        """True where the nodes of a pair stand in for each other; otherwise each node serves alone."""
+        """Whether the nodes of a pair stand in for each other; with profile ``none`` each node serves alone."""
         return self.shares_store or self.replicates

@@ -35,7 +35,7 @@ _PUBLIC = ("systemd/", "jndi.properties")
 
 
 def render(broker: Broker, *, reveal: bool = False) -> dict[str, bytes]:
-    """Return every file of a broker's host, by path in its tree, sorted.
+    """Return every file of a broker's host as bytes, by relative path, sorted.
 
     Secrets are ``@variable@`` unless ``reveal``. Raises SettingsError for fragments or extra files
     that cannot be used, or for a secret that is to be revealed and cannot be opened.
@@ -59,22 +59,24 @@ def render(broker: Broker, *, reveal: bool = False) -> dict[str, bytes]:
 
 
 def render_agent(agent: Agent, *, reveal: bool = False) -> dict[str, bytes]:
-    """Return every file of an agent's host, by path in its tree, sorted; secrets are hidden unless ``reveal``."""
+    """Return every file of an agent's host as bytes, by relative path, sorted; secrets are hidden unless ``reveal``."""
     return dict(sorted(agent_files(agent, Secrets(agent.host, reveal)).items()))
 
 
 def render_balancer(balancer: Balancer, *, reveal: bool = False) -> dict[str, bytes]:
-    """Return every file of a balancer's host, by path in its tree, sorted; secrets are hidden unless ``reveal``."""
+    """Return every file of a load balancer's host, by relative path, sorted; secrets are hidden unless ``reveal``."""
     return dict(sorted(balancer_files(balancer, Secrets(balancer.host, reveal)).items()))
 
 
 def render_clients(fleet: Fleet) -> dict[str, bytes]:
-    """Return ``clients/GROUP/jndi.properties`` of every group, by path."""
+    """Return the file ``clients/GROUP/jndi.properties`` (addresses for Java clients) of every group, by path."""
     return clients_of(fleet)
 
 
 def render_hosts(fleet: Fleet, *, reveal: bool = False) -> dict[str, dict[str, bytes]]:
-    """Return the files of every host, by host and path; a host with a broker and an agent has the files of both."""
+    """Return the files of every host, by host and relative path; a host that is broker and
+    agent has the files of both.
+    """
     shared: dict[bytes, bytes] = {}  # more than half of what a host holds is the same on others
 
     def once(tree: dict[str, bytes]) -> dict[str, bytes]:
@@ -98,7 +100,7 @@ def render_fleet(fleet: Fleet) -> dict[str, bytes]:
 
 
 def mode_of(path: str) -> int:
-    """Return the mode a file is deployed with: 0644 for units and files that clients beside an agent read, else 0640.
+    """Return the file mode of a deployed file: 0644 for units and files that local clients read, else 0640.
 
     A password can come into any other file by a variable: an option of Java, a fragment, an attribute, a URL.
     """

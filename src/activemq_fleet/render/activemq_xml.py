@@ -50,7 +50,9 @@ _CLOCK_DIFFERENCE = 1000  # ms by which a node's clock may differ from the datab
 
 
 def activemq_xml(broker: Broker) -> bytes:
-    """Return ``conf/activemq.xml`` of a broker; passwords are references to properties in credentials.properties."""
+    """Return the file ``conf/activemq.xml`` of a broker; passwords are placeholders that
+    credentials.properties fills.
+    """
     document = render_template("broker/activemq.xml.j2", **_context(broker))
     return merge_fragments(document, broker) if broker.settings.xml_fragments else document
 
@@ -91,7 +93,9 @@ def _context(broker: Broker) -> dict[str, Any]:
 
 
 def memory_limit(heap: str) -> str:
-    """Return the default memoryLimit, 70 % of the heap; a broker lowers any larger limit to 70 % at its start."""
+    """Return the default memoryLimit as text: 70 % of the heap, to which a broker lowers any
+    larger limit at its start.
+    """
     return f"{max(1, int(int(heap[:-1]) * _UNITS[heap[-1].lower()] * _HEAP_SHARE))} mb"
 
 
@@ -139,7 +143,7 @@ def _attributes(broker: Broker) -> Attributes:
 
 
 def may_have_durable_subscribers(broker: Broker) -> bool:
-    """Return whether agents may subscribe at the broker, so that its durable topics need a cursor without a cache.
+    """Return whether agents may subscribe at the broker; durable topics then need a cursor without a cache.
 
     With a cache a broker sends some events twice to durable subscribers: those that come while it starts, before their
     subscriber does: 7 and 9 of 30 starts of 5.18.3 and 6.3.1, none of 40 without the cache. What that costs is little:

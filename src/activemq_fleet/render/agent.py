@@ -20,7 +20,9 @@ _HOMES = ("/home/", "/root/", "/run/user/")
 
 
 def agent_files(agent: Agent, secrets: Secrets) -> dict[str, bytes]:
-    """Return the files of an agent's host by path; ``mb.urls`` lists its home pair, preferred master first."""
+    """Return the files of an agent's host by path; ``mb.urls`` lists the brokers of its home
+    pair, preferred master first.
+    """
     return {
         CONFIGURATION: _configuration(agent),
         PASSWORD: (secrets.show("activemq_agent_password", agent.settings.agent_password) + "\n").encode(),
@@ -90,7 +92,9 @@ def jndi_properties(group: str, agent: Agent) -> bytes:
 
 
 def client_files(group: Group) -> dict[str, bytes]:
-    """Return the files for Java clients of a group, by path: every broker that they can dial, masters first."""
+    """Return the files for a group's Java clients, by path; they list every broker that can
+    be dialled, masters first.
+    """
     brokers = sorted(group.brokers, key=lambda b: (b.role != "master", b.host))
     dialled = [uris.dial((b.address, b.openwire.port), b.openwire.scheme) for b in brokers if b.openwire]
     if not dialled:

@@ -37,7 +37,7 @@ class _Front(NamedTuple):
 
 
 def balancer_files(balancer: Balancer, secrets: Secrets) -> dict[str, bytes]:
-    """Return the files of a balancer's host by path; the login of its health checks is in haproxy.cfg only."""
+    """Return the files of a balancer's host by path; only haproxy.cfg has the password of the health checks."""
     config = balancer.settings.vip_config
     files = {
         HAPROXY: _haproxy(balancer, secrets),

@@ -26,14 +26,16 @@ _OUR_GREETING = "0000000e" + _GREETING + "0000000100"
 
 
 class Step(NamedTuple):
-    """One line of a HAProxy check: the ``tcp-check`` keyword (with the pattern's kind), and the bytes or pattern."""
+    """One line of a HAProxy check: ``what`` is the ``tcp-check`` keyword, ``value`` the bytes to
+    send or pattern to expect.
+    """
 
     what: str
     value: str
 
 
 def steps_of(balancer: Balancer, front: VirtualPort, secrets: Secrets) -> tuple[Step, ...]:
-    """Return the bytes that a health check sends and expects, in order.
+    """Return what a health check of HAProxy sends to a broker and expects from it, in order.
 
     Bytes that hold a password are ``@activemq_vip_password@`` unless revealed.
     """
@@ -54,7 +56,9 @@ def steps_of(balancer: Balancer, front: VirtualPort, secrets: Secrets) -> tuple[
 
 
 def sends_password(balancer: Balancer, front: VirtualPort) -> bool:
-    """Return whether a check may send its password: without TLS, as clients do, or by TLS to a verified broker."""
+    """Return whether a health check may send its password: over a port without TLS, or with
+    TLS to a verified broker.
+    """
     return not front.tls or balancer.settings.vip_broker_ca is not None
 
 
@@ -75,7 +79,9 @@ def _client_id(balancer: Balancer, front: VirtualPort) -> str:
 
 
 def mqtt_connect(client_id: str, username: str | None, password: str | None) -> bytes:
-    """Return a CONNECT packet of MQTT 3.1, which every release takes; the client id may have 23 letters at most."""
+    """Return a CONNECT packet of MQTT 3.1, which every release accepts; ``client_id`` may
+    have 23 characters at most.
+    """
     flags = _CLEAN_SESSION | (_WITH_LOGIN if username else 0)
     body = _text("MQIsdp") + struct.pack(">BBH", 3, flags, _KEEP_ALIVE) + _text(client_id)
     if username is not None and password is not None:
@@ -89,7 +95,7 @@ def _text(text: str) -> bytes:
 
 
 def remaining_length(number: int) -> bytes:
-    """Return a number in MQTT's encoding of the remaining length: seven bits a byte, the lowest first."""
+    """Return a number encoded as MQTT's remaining length: seven bits in each byte, the lowest first."""
     out = bytearray()
     while True:
         number, low = divmod(number, 128)

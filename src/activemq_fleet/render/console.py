@@ -1,4 +1,4 @@
-"""The files of the web console: where it listens, who may log in.
+"""Render the files of the web console: the address where it listens, and the accounts that may log in.
 
 One set of beans a family of Jetty. The console's webapps ``admin`` and, where the release has it,
 ``api`` (Jolokia) are served, nothing else: no demo, no file server, no page without a login.
@@ -76,7 +76,7 @@ class _Login(NamedTuple):
 
 
 def files(broker: Broker, secrets: Secrets) -> dict[str, bytes]:
-    """Return the web console's files by path; none with ``activemq_console: false``.
+    """Return the configuration files of the web console by path; empty with ``activemq_console: false``.
 
     ``conf/jetty.xml`` to 6.2, ``conf/jetty-spring.xml``, ``conf/jetty-spring.properties`` and
     ``conf/jetty/jetty-security.xml`` from 6.3; with them the accounts, ``conf/jetty-realm.properties``
@@ -107,7 +107,7 @@ def files(broker: Broker, secrets: Secrets) -> dict[str, bytes]:
 
 
 def own_account(broker: Broker) -> Account | None:
-    """Return the account with which the web console itself sends and browses: the first of ``admins``, or None.
+    """Return the account with which the web console logs in to the broker: the first user of group ``admins``, or None.
 
     The webapp reads it as ``activemq.username`` and ``activemq.password`` from
     credentials.properties, and answers 503 where one of them is missing (measured on 5.18.3;

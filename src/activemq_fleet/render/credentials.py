@@ -14,7 +14,9 @@ PATH = "conf/credentials.properties"
 
 
 def credentials(broker: Broker, secrets: Secrets) -> bytes:
-    """Return credentials.properties of a broker: all passwords that activemq.xml refers to, and the console's login."""
+    """Return the file credentials.properties of a broker: the passwords that activemq.xml refers to,
+    and the console's login.
+    """
     settings = broker.settings
     entries: dict[str, tuple[str, SecretStr | EncryptedValue | None]] = {}
     if settings.network_password is not None:

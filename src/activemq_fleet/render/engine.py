@@ -1,4 +1,4 @@
-"""The one Jinja environment: compiled once, strict, with an escaper for each kind of file.
+"""Set up the one Jinja environment: templates compiled once, undefined names an error, an escaper for each file format.
 
 Templates hold loops and no logic; everything is decided before they are called. A value goes
 through the escaper of its file's syntax, so that no value can end a line, an attribute or a
@@ -30,13 +30,15 @@ _HAPROXY_SPECIAL = re.compile(r"[\\ #\"'\t]")
 
 
 def xml(value: object) -> str:
-    """Return a value escaped for XML text and double-quoted attributes; line ends survive as references."""
+    """Return a value as text escaped for XML text and double-quoted attributes; line ends
+    become character references.
+    """
     text = str(value)
     return escape(text, _XML_ATTRIBUTE) if _XML_SPECIAL.search(text) else text
 
 
 def comment(value: object) -> str:
-    """Return a text for use inside an XML comment, where two hyphens may not meet."""
+    """Return a text for an XML comment: two hyphens in a row, which XML forbids there, are separated by a space."""
     text = str(value)
     return re.sub("-(?=-)", "- ", text) if "--" in text else text
 
@@ -85,7 +87,7 @@ def systemd(value: object) -> str:
 
 
 def haproxy(value: object) -> str:
-    """Return a text escaped as one word of haproxy.cfg; outside of quotes nothing but the backslash escapes."""
+    """Return a text as one word of haproxy.cfg, with spaces and special characters escaped by backslashes."""
     text = str(value)
     return text if _PLAIN_WORD.fullmatch(text) else _HAPROXY_SPECIAL.sub(r"\\\g<0>", text)
 
@@ -102,7 +104,7 @@ _ESCAPERS: dict[str, Callable[[object], str]] = {
 
 
 def template_directory() -> Path:
-    """Return the directory of the templates: the package's own link or copy of ``templates/``."""
+    """Return the directory with the templates of this package."""
     return Path(str(files("activemq_fleet") / "templates"))
 
 
@@ -130,5 +132,7 @@ def _template(name: str) -> Template:
 
 
 def render_template(name: str, **context: Any) -> bytes:
-    """Return the output of ``templates/NAME`` for a context, as UTF-8 bytes. An undefined name is a bug and raises."""
+    """Return what the template ``templates/NAME`` renders from the given variables, as UTF-8 bytes;
+    an undefined name raises.
+    """
     return _template(name).render(context).encode()

@@ -32,12 +32,12 @@ _HOLDS_ONE = frozenset({"ioExceptionHandler", "locker", "persistenceAdapter"})
 
 
 def parser() -> etree.XMLParser:
-    """Return an XML parser that resolves no entities and opens no file or connection."""
+    """Return an XML parser that resolves no entities and opens no file or network connection."""
     return etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False)
 
 
 def merge_fragments(document: bytes, broker: Broker) -> bytes:
-    """Return the document with each of ``activemq_xml_fragments`` merged below its parent element.
+    """Return the activemq.xml ``document`` with each of ``activemq_xml_fragments`` merged below its parent element.
 
     The schema alternates: below a bean (``broker``, ``kahaDB``) stand its properties
     (``plugins``, ``locker``), below a property beans. A property goes to its alphabetical place,

@@ -12,7 +12,7 @@ _text = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def fleet_json(fleet: Fleet, files: Mapping[str, bytes]) -> bytes:
-    """Return fleet.json: ``{brokers, findings, waivers, files: {path: sha256}}``; secrets are hashed as ``@variable@``.
+    """Return the content of fleet.json: brokers, findings, waivers, and the SHA-256 of each file with secrets hidden.
 
     The list ``balancers`` is included where the inventory has any.
     """

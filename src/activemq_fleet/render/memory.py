@@ -25,7 +25,7 @@ _HAPROXY_BASE, _HAPROXY_SESSION = 512 * _MEBIBYTE, 128 << 10
 
 
 def broker_memory(settings: Settings) -> str:
-    """Return ``MemoryMax`` of a broker's unit: ``activemq_unit_memory_max``, else computed from its heap.
+    """Return ``MemoryMax`` for a broker's systemd unit: ``activemq_unit_memory_max``, else computed from the heap.
 
     Heap, direct buffers (as much again, unless an option says otherwise: HotSpot's default), a quarter of the heap for
     the collector's own tables, and what a JVM has beside them.
@@ -38,17 +38,19 @@ def broker_memory(settings: Settings) -> str:
 
 
 def watchdog_memory() -> str:
-    """Return ``MemoryMax`` of a watchdog: a Python program, and the JDK's tool when it dumps a broker's threads."""
+    """Return ``MemoryMax`` for a watchdog's systemd unit: enough for Python, and for the JDK's
+    thread dump of a broker.
+    """
     return _WATCHDOG
 
 
 def haproxy_memory(connections: int) -> str:
-    """Return ``MemoryMax`` of HAProxy for a number of simultaneous clients."""
+    """Return ``MemoryMax`` for HAProxy's systemd unit with a number of simultaneous client connections."""
     return _text(_HAPROXY_BASE + connections * _HAPROXY_SESSION)
 
 
 def keepalived_memory() -> str:
-    """Return ``MemoryMax`` of keepalived, which holds a few addresses."""
+    """Return ``MemoryMax`` for keepalived's systemd unit."""
     return _KEEPALIVED
 
 

@@ -16,7 +16,7 @@ from activemq_fleet.settings.encrypted import EncryptedValue
 
 @dataclass(frozen=True, slots=True)
 class Secrets:
-    """Gives the secrets of one host to its rendered files: their values, or ``@variable@`` unless ``reveal``.
+    """A source of one host's secrets for its rendered files: their values with ``reveal``, else ``@variable@``.
 
     Errors name ``host``.
     """
@@ -25,7 +25,7 @@ class Secrets:
     reveal: bool = False
 
     def show(self, variable: str, value: SecretStr | EncryptedValue | None) -> str:
-        """Return the text for a secret in a file: ``@variable@``, or its value when ``reveal`` is set.
+        """Return the text that stands for a secret in a file: its value when ``reveal`` is set, else ``@variable@``.
 
         Raises SettingsError when the value is to be deployed and cannot be opened or is absent.
         """

@@ -1,4 +1,4 @@
-"""How a broker runs on its host: directories, environment file, logging, systemd unit.
+"""Render how a broker runs on its host: directories, environment file, logging, systemd units.
 
 The unit starts java itself, not ``bin/activemq``: no fork, no pid file, the same line for an
 archive and for jars, and systemd sees the broker's own exit code.
@@ -68,7 +68,7 @@ _PLAIN_WORD = re.compile(r"[A-Za-z0-9_./=:@+,-]+")
 
 @dataclass(frozen=True, slots=True)
 class Paths:
-    """A broker's directories on its host, absolute.
+    """The absolute paths of a broker's directories on its host.
 
     ``home`` is the release itself and not the link to it: an earlier configuration that is put
     back starts with its own jars, and a new release changes nothing below a broker that runs.
@@ -84,7 +84,7 @@ class Paths:
 
 
 def paths(broker: Broker) -> Paths:
-    """Return the broker's directories; two instances on one machine share only ``home``."""
+    """Return the paths of a broker's directories; two brokers on one machine share only ``home``."""
     settings = broker.settings
     base = f"{settings.base.rstrip('/')}/{settings.instance}"
     current = f"{base}/current"
@@ -97,24 +97,28 @@ def paths(broker: Broker) -> Paths:
 
 
 def environment_path(broker: Broker) -> str:
-    """Return the environment file's path in the tree: ``etc/default/INSTANCE``, ``bin/env`` or ``bin/setenv``."""
+    """Return the relative path of the broker's environment file: ``etc/default/INSTANCE``,
+    ``bin/env`` or ``bin/setenv``.
+    """
     name = broker.release.environment_file
     return f"{name}/{broker.settings.instance}" if name == "etc/default" else name
 
 
 def unit_path(broker: Broker) -> str:
-    """Return the path of the broker's unit in the tree, ``systemd/INSTANCE.service``."""
+    """Return the relative path of the broker's systemd unit, ``systemd/INSTANCE.service``."""
     return f"systemd/{broker.settings.instance}.service"
 
 
 def watchdog_path(broker: Broker) -> str | None:
-    """Return the path of the watchdog's unit in the tree, or None with ``activemq_watchdog: off``."""
+    """Return the relative path of the watchdog's systemd unit, or None with ``activemq_watchdog: off``."""
     off = broker.settings.watchdog == "off"
     return None if off else f"systemd/{broker.settings.instance}-watchdog.service"
 
 
 def files(broker: Broker) -> dict[str, bytes]:
-    """Return the environment file, log configuration and units of a broker, by path in the tree; no secrets."""
+    """Return the environment file, log configuration and systemd units of a broker, by relative
+    path; none holds a secret.
+    """
     watchdog = watchdog_path(broker)
     return {
         **{f"conf/{name}": _log_configuration(name) for name in _log_files(broker).values()},
@@ -131,24 +135,28 @@ def _log_configuration(name: str) -> bytes:
 
 
 def packages(broker: Broker) -> tuple[str, ...]:
-    """Return what apt installs for ``activemq_install: package``: the exact release, and what its connectors need."""
+    """Return the package specifications that apt installs for ``activemq_install: package``;
+    empty for other installs.
+    """
     needs = ("libmqtt-client-java",) if _has_mqtt(broker) else ()
     # 5.17.2+dfsg-2, never 5.17.20
     return (f"activemq={broker.release.text}[-+]*", *needs) if broker.settings.install == "package" else ()
 
 
 def fence_directory(broker: Broker) -> str:
-    """Return the directory on the host's own disk where the broker's guard keeps its gate and its link to the store."""
+    """Return the path of the directory on the host's own disk in which the broker's guard keeps its files."""
     return f"{paths(broker).data}/fence"
 
 
 def kahadb_directory(broker: Broker) -> str:
-    """Return the directory of activemq.xml: the store itself, or behind a guard the link that the guard moves."""
+    """Return the path of the store in activemq.xml: the store itself, or with a guard the symbolic
+    link that the guard sets.
+    """
     return f"{fence_directory(broker)}/store" if broker.has_guard else broker.store_directory
 
 
 def guard_command(broker: Broker) -> tuple[str, ...]:
-    """Return the words before java's on the unit's command line: those of the guard, or none."""
+    """Return the words that start the guard, put before java on the unit's command line; empty without a guard."""
     if not broker.has_guard:
         return ()
     program = f"{_PROGRAMS}/{broker.settings.instance}-guard"
@@ -157,18 +165,18 @@ def guard_command(broker: Broker) -> tuple[str, ...]:
 
 
 def java(broker: Broker) -> str:
-    """Return the path of the java to run: of ``activemq_java_home``, else the system's."""
+    """Return the path of the java program: below ``activemq_java_home`` where it is set, else ``/usr/bin/java``."""
     home = broker.settings.java_home
     return f"{home}/bin/java" if home else "/usr/bin/java"
 
 
 def java_options(broker: Broker) -> tuple[str, ...]:
-    """Return the content of ``ACTIVEMQ_OPTS``: heap, what the release needs, then ``activemq_java_options``."""
+    """Return the options in ``ACTIVEMQ_OPTS``: heap, options of the release, then ``activemq_java_options``."""
     return (f"-Xmx{broker.settings.heap}", *_release_options(broker), *broker.settings.java_options)
 
 
 def arguments(broker: Broker) -> tuple[str, ...]:
-    """Return the arguments of java after its options: directories, class path, main class, configuration.
+    """Return the arguments of java that follow its options: directories, class path, main class, configuration.
 
     Measured under systemd 252 with the whole unit: 5.18.3 (distribution: take-over, a lost lock, a
     full store) and a pure pair of 5.5.1 (jars); by hand also 6.3.1 (jars).
@@ -235,7 +243,7 @@ def _environment_file(broker: Broker) -> bytes:
 
 
 def environment(broker: Broker) -> dict[str, str]:
-    """Return the variables of the environment file, with which the unit and the lab start the broker."""
+    """Return the environment variables with which the broker is started, as the environment file has them."""
     where, home = paths(broker), broker.settings.java_home
     return ({"JAVA_HOME": home, "JAVACMD": java(broker)} if home else {}) | {
         "ACTIVEMQ_HOME": where.home,
@@ -337,7 +345,7 @@ def _key_files(broker: Broker) -> tuple[str, ...]:
 
 
 def commands_before_start(broker: Broker) -> tuple[tuple[str, ...], ...]:
-    """Return the commands (words) that must succeed before java starts; each prints in one line what to do.
+    """Return the commands (lists of words) that must succeed before java starts; one that fails prints what to do.
 
     The words after a script are its ``$0``, ``$1`` … and never code.
     """

@@ -1,4 +1,4 @@
-"""Draw the reports of audits and drills: each one HTML page without external resources. Pure.
+"""Draw the reports of audits and drills as HTML pages without external resources.
 
 The pages are light, dark or on paper. All text is escaped, since log lines and host names may be hostile.
 """

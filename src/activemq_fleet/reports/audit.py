@@ -1,4 +1,4 @@
-"""Write the report of an audit.
+"""Write the HTML report of an audit.
 
 A chart is a function that draws figures of ``audit.report_figures``, and its place in SECTIONS.
 """
@@ -26,7 +26,7 @@ _WITHOUT_ACTIVE = frozenset({"takeover", "demotion", "failed_takeover"})  # inci
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A section of charts; one without anything to draw is left out. ``note`` is a sentence or more below ``title``.
+    """A section of charts in a report, with a title and a ``note`` of a sentence or more; left out without charts.
 
     ``charts`` return None where there is nothing to draw. ``legend``: pairs of a bar's CSS class and its meaning.
     """
@@ -65,7 +65,7 @@ def _chart_over_time(title: str, picture: Picture) -> Chart:
 
 
 def timeline_chart(picture: Picture) -> Chart | None:
-    """Return the states of hosts, pair by pair, with the incidents' numbers; below them the lines of all logs."""
+    """Return a chart of the states of hosts over time, with the incidents' numbers, and of the lines of all logs."""
     if not picture.hosts:
         return None
     chart = _chart_over_time("Time line of the fleet", picture)
@@ -127,7 +127,7 @@ def _with_axis(chart: Chart) -> Chart:
 
 
 def flow_chart(picture: Picture) -> Chart | None:
-    """Return how many events were handled in each slice of time, and how long they took, in powers of ten."""
+    """Return a chart of how many events were handled in each slice of time, and how long each took (logarithmic)."""
     slices = picture.events.slices
     if not slices:
         return None
@@ -172,7 +172,7 @@ def _power_of_ten(seconds: float | None) -> float:
 
 
 def latency_chart(picture: Picture) -> Chart | None:
-    """Return how many events took how long, by powers of two of milliseconds."""
+    """Return a chart of how many events took how long, by powers of two of milliseconds."""
     if not picture.events.slices:
         return None
     chart, counts = Chart("How long events took", 0, 1), picture.events.took.counts
@@ -199,7 +199,9 @@ def _power_of_two(power: int) -> str:
 
 
 def silences_chart(picture: Picture) -> Chart | None:
-    """Return the longest times without an event handled, a row for each subscriber, with lines at take-overs."""
+    """Return a chart of the longest times without a handled event, one row for each subscriber,
+    with lines at take-overs.
+    """
     silences = picture.events.silences.in_order() if picture.events.messages else []
     if not silences:
         return None

@@ -15,7 +15,7 @@ _DIGIT = 3.6  # half the width of a digit of a mark's number
 
 
 class Shape(NamedTuple):
-    """An SVG element; ``tooltip`` and ``text`` are plain text."""
+    """An SVG element with its attributes; ``tooltip`` and ``text`` are plain text."""
 
     tag: str
     attributes: dict[str, str | float]
@@ -24,7 +24,7 @@ class Shape(NamedTuple):
 
 
 class Chart:
-    """A chart over a horizontal scale of seconds, which grows downwards row by row.
+    """A chart that is drawn row by row downwards, over a horizontal scale of seconds.
 
     ``height`` is where the next row begins; ``title`` describes the chart to screen readers.
     """
@@ -36,7 +36,7 @@ class Chart:
         self._free = 0.0  # where the number of the last mark ends
 
     def position_of(self, at: float) -> float:
-        """Return the horizontal position of a time; a time beyond the scale has the position of the scale's end."""
+        """Return the horizontal position of a time in pixels; times beyond the scale are drawn at its end."""
         share = (min(max(at, self.began), self.ended) - self.began) / (self.ended - self.began)
         return self.left + share * (self.right - self.left)
 
@@ -58,26 +58,30 @@ class Chart:
         self.add_shape("text", kind, text=text, x=x, y=y, **{"text-anchor": anchor})
 
     def add_name(self, y: float, name: str, note: str = "", kind: str = "host") -> None:
-        """Add a name to the left of the scale, cut where it is long, and a note below the name."""
+        """Add the name of a row to the left of the scale, shortened where it is long, and a note below the name."""
         cut = name if len(name) <= _NAME or note else f"{name[: _NAME - 1]}…"
         self.add_shape("text", kind, name if cut != name else "", cut, x=self.left - 10, y=y, **{"text-anchor": "end"})
         if note:
             self.add_text(self.left - 10, y + 14, note, anchor="end")
 
     def add_bar(self, kind: str, began: float, ended: float, tooltip: str = "", height: float = 12) -> None:
-        """Add a stretch of time to the row that begins at ``height``, wide enough to be seen however short it is."""
+        """Add a bar from ``began`` to ``ended`` to the current row, at least one pixel wide;
+        ``height`` is in pixels.
+        """
         x = self.position_of(began)
         self.add_rectangle(kind, x, self.height, max(1.0, self.position_of(ended) - x), height, tooltip)
 
     def begin_pair(self, name: str) -> float:
-        """Add the name of a pair above the rows of its hosts; return where the pair begins, for ``mark``."""
+        """Add the name of a pair above the rows of its hosts; return the vertical position of
+        the name, for ``add_mark``.
+        """
         self.add_name(self.height + 12, name, kind="pair")
         self._free = 0.0
         self.height += 18
         return self.height - 18
 
     def add_mark(self, kind: str, at: float, number: str, tooltip: str, top: float, shaded_until: float = 0) -> None:
-        """Add a line through a pair's rows, and its number where that has room; marks come in order of time.
+        """Add a vertical line at the time ``at`` through a pair's rows, and its number where there is room.
 
         Classes are ``KIND-line`` and ``KIND-number``. The rows are shaded until ``shaded_until``.
         """
@@ -90,7 +94,7 @@ class Chart:
             self._free = x + half
 
     def add_axis(self, ticks: Iterable[tuple[float, str]], caption: str) -> Chart:
-        """Add grid lines behind all shapes, and below them the labels of the ticks and a caption; return the chart."""
+        """Add grid lines, labels below them and a caption, all behind the other shapes; return the chart."""
         shapes, self.shapes = self.shapes, []
         for at, label in ticks:
             x = self.position_of(at)
@@ -103,5 +107,7 @@ class Chart:
 
 
 def tick_step(length: float, most: int) -> int:
-    """Return seconds between the ticks of an axis so that there are at most ``most`` steps; days beyond a day."""
+    """Return the seconds between two ticks of an axis, so that there are at most ``most`` steps;
+    whole days for long axes.
+    """
     return next((step for step in _STEPS if length / step <= most), 86400 * math.ceil(length / 86400 / most))

@@ -1,4 +1,4 @@
-"""Write the report of a drill."""
+"""Write the HTML report of a drill."""
 
 from __future__ import annotations
 
@@ -47,7 +47,9 @@ def _longest_and_median(values: list[float]) -> tuple[float | None, float | None
 
 
 def timeline_chart(result: DrillResult) -> Chart:
-    """Return the states of hosts, pair by pair, with the faults' numbers, and below each pair how events flowed."""
+    """Return a chart of the states of hosts over time, with the faults' numbers, and below each
+    pair when events flowed.
+    """
     chart = Chart("Time line of the fleet", result.began, result.ended)
     hosts = [list(spans) for _, spans in groupby(result.spans, key=lambda span: span.host)]
     for account in result.accounts:
@@ -86,7 +88,7 @@ def _flow_and_faults(chart: Chart, faults: Sequence[Fault], top: float) -> None:
 
 
 def duration_chart(faults: Sequence[Fault]) -> Chart:
-    """Return a dot for each fault on a scale of seconds, a row for each measure, with median and longest."""
+    """Return a chart with a dot for the seconds of each fault, one row for each measure, with median and longest."""
     measures = (
         ("until the other node was started", "by the brokers' logs", "takeover"),
         ("no event handled", "by the subscribers' journals", "silence"),

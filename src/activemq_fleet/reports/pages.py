@@ -13,22 +13,22 @@ from activemq_fleet.printable import counted, printable
 
 
 def render_page(template: str, **values: Any) -> str:
-    """Return the page that a template makes of the values."""
+    """Return the HTML page that a template of this package renders from the given values."""
     return _ENVIRONMENT.get_template(template).render(values)
 
 
 def seconds_text(value: float | None) -> str:
-    """Return a duration in seconds as text; a dash where the duration is None."""
+    """Return a number of seconds as text; a dash where it is None."""
     return "–" if value is None else f"{value:.1f} s"
 
 
 def time_text(at: datetime | float, form: str = "%d %b %H:%M:%S") -> str:
-    """Return a time in UTC as text; ``at`` may be seconds since the epoch."""
+    """Return a time in UTC as text; ``at`` may be a datetime or seconds since the epoch."""
     return (at if isinstance(at, datetime) else datetime.fromtimestamp(at, UTC)).astimezone(UTC).strftime(form)
 
 
 def duration_text(value: float | None) -> str:
-    """Return a duration in seconds in the unit that suits it; a dash where it is None."""
+    """Return a number of seconds as text in the unit that suits it (ms, s, min); a dash where it is None."""
     if value is None:
         return "–"
     if value < 0.9995:

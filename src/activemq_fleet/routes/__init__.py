@@ -12,7 +12,7 @@ __all__ = ["Answer", "Hop", "Outcome", "Routes", "routes_of"]
 
 
 def routes_of(fleet: Fleet, documents: Mapping[str, bytes] | None = None, *, as_planned: bool = False) -> Routes:
-    """Return the routes of a fleet, without the links that their far end refuses.
+    """Return the routes of messages in a fleet, without links that the broker at the far end refuses.
 
     ``as_planned``: with refused links, for a caller that reports refusals by itself.
 

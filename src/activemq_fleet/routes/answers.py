@@ -1,4 +1,4 @@
-"""Who reaches whom in a fleet, in each state of its brokers.
+"""Answer whether messages from one broker reach consumers at another, with all brokers up or one down.
 
 The question is about one consumer: is a message sent at X, while a consumer waits at Y and at no
 other broker, delivered there? ``reaches`` says that every choice the brokers ordinarily have on the
@@ -33,7 +33,9 @@ Outcome = Literal["reaches", "may strand", "does not reach"]
 
 @dataclass(frozen=True, slots=True)
 class Hop:
-    """One bridge of a route; ``link`` is the networkConnector of ``host``, and ``back`` means against its direction."""
+    """One bridge on a route: ``link`` names the networkConnector of ``host``; ``back``: messages
+    go against its direction.
+    """
 
     source: str
     target: str
@@ -44,7 +46,9 @@ class Hop:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Whether messages reach a consumer, the reason in a sentence, and the shortest route (empty without one)."""
+    """The answer whether messages reach a consumer, the reason in a sentence, and the shortest route
+    (empty without a route).
+    """
 
     outcome: Outcome
     why: str
@@ -52,13 +56,15 @@ class Answer:
 
     @property
     def arrives(self) -> bool:
-        """True where messages arrive whatever the brokers ordinarily choose on the route."""
+        """Whether messages arrive whatever next brokers the brokers on the route ordinarily choose."""
         return self.outcome == "reaches"
 
 
 @dataclass(frozen=True)
 class NetworkState:
-    """The bridges of one network while the broker ``down`` is dead (None: all are up), with the units as numbers."""
+    """The bridges of one network of brokers while the broker ``down`` is dead (None: all are up), as a
+    graph of numbered pairs.
+    """
 
     down: str | None
     names: tuple[str, ...]
@@ -67,11 +73,12 @@ class NetworkState:
 
     @cached_property
     def places(self) -> dict[str, int]:
+        """The number of each pair (or single broker) of the network in ``shape``, by name."""
         return {name: number for number, name in enumerate(self.names)}
 
 
 class Routes:
-    """The routes of messages between all brokers of a fleet; made by :func:`activemq_fleet.routes.routes_of`."""
+    """The routes of messages between all brokers of a fleet, with all brokers up or with one down."""
 
     def __init__(
         self, fleet: Fleet, written: Mapping[str, tuple[NetworkConnector, ...]], *, as_planned: bool = False
@@ -149,7 +156,8 @@ class Routes:
         return self.reaches(source, target, down=down).path
 
     def stranded_by(self, host: str) -> tuple[tuple[str, str], ...]:
-        """Return the (source, target) units whose messages arrive with all brokers up and not while ``host`` is down.
+        """Return (source, target) names of pairs between which messages arrive with all brokers up, and
+        not while ``host`` is down.
 
         Without those that begin or end at ``host`` itself: what a broker without a stand-in holds
         waits for it, and its consumers are gone with it.
@@ -158,7 +166,9 @@ class Routes:
         return tuple((names[source], names[target]) for _, source, target in self.stranded_pairs(host))
 
     def stranded_pairs(self, host: str) -> Iterator[tuple[bool, int, int]]:
-        """Yield (had another route, source, target) of the pairs of ``stranded_by``, as numbers of the network."""
+        """Yield (had another route, source, target) for each route that the death of ``host`` cuts,
+        as numbers in the network.
+        """
         broker = self.fleet.broker(host)
         own = self.network.units[broker.unit]
         names = self._component[own.name]
@@ -175,12 +185,14 @@ class Routes:
                 yield bool(doubtful >> target & 1), source, target
 
     def idle_links(self) -> tuple[tuple[str, str], ...]:
-        """Return (host, link) of each networkConnector over which no message can ever go, with all brokers up."""
+        """Return (host, link name) of each networkConnector over which no message can ever go, with all brokers up."""
         found = [*self.network.links_within_pairs(), *self._unused()]
         return tuple(dict.fromkeys((host, connector.name) for host, connector in found))
 
     def findings(self) -> tuple[Finding, ...]:
-        """Return the findings R001 to R004 of the whole fleet."""
+        """Return the findings of the rules R001 to R004 (unreachable brokers and useless
+        bridges) of the whole fleet.
+        """
         from activemq_fleet.routes.findings import findings_of  # it asks this class
 
         return tuple(findings_of(self))
@@ -188,7 +200,9 @@ class Routes:
     # -- what the questions need -------------------------------------------------------------
 
     def unit(self, name: str) -> Unit:
-        """Return the unit with a name, or the unit of the broker with that name."""
+        """Return the pair (or broker without a peer) of this name, or the one that the broker
+        of this name belongs to.
+        """
         pair = self.fleet.pairs.get(name)
         if pair and len(pair.brokers) == 1:
             name = pair.brokers[0].host
@@ -204,7 +218,9 @@ class Routes:
         return self.fleet.broker(name).host
 
     def state(self, names: tuple[str, ...], down: str | None = None, destination: str | None = None) -> NetworkState:
-        """Return the bridges of one network while ``down`` is dead; cached."""
+        """Return the bridges of the network of pairs ``names`` while the broker ``down`` is
+        dead; the result is cached.
+        """
         if down is not None and not self.changes(down, names):
             down = None
         key = names, down, destination
@@ -213,7 +229,7 @@ class Routes:
         return self._states[key]
 
     def changes(self, down: str, names: tuple[str, ...]) -> bool:
-        """Return whether the death of a broker changes any bridge of a network."""
+        """Return whether the death of the broker ``down`` changes any bridge of the network of pairs ``names``."""
         own = self.network.units[self.fleet.broker(down).unit]
         return own.first.host == down and own.name not in self.network.steady and self._component[own.name] is names
 

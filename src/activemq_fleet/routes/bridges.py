@@ -1,4 +1,4 @@
-"""Resolve a fleet's links to the bridges between units, in each state of its brokers.
+"""Resolve a fleet's links to the bridges between pairs, with all brokers up or one down.
 
 A unit is what the network sees as one broker: a pair, or with ``activemq_ha: none`` a single
 broker. While no broker is down the preferred master of a pair is active. When it dies, the other node takes
@@ -24,7 +24,7 @@ Way = Literal["one", "each", "multicast"]
 
 
 class NetworkConnector(NamedTuple):
-    """A networkConnector: what it dials, how far it lets travel.
+    """A networkConnector of a broker: the addresses that it dials, and the TTLs and destinations of its bridges.
 
     ``way``: a bridge to ``one`` of the addresses that answers (masterslave:, failover:), to
     ``each``, or to everyone who announces himself at ``multicast``, (endpoint, group).
@@ -50,7 +50,7 @@ class NetworkConnector(NamedTuple):
 
 
 def network_connector_of(link: Link) -> NetworkConnector:
-    """Return the networkConnector of a link of the fleet's model; networkTTL counts for demand and messages alike."""
+    """Return the networkConnector of a link; a networkTTL becomes both its consumerTTL and its messageTTL."""
     consumer, message = (
         (link.network_ttl, link.network_ttl)
         if link.network_ttl is not None
@@ -85,7 +85,7 @@ def multicast_of(uri: str) -> tuple[str, str]:
 
 
 class Bridge(NamedTuple):
-    """One direction of a link that is up: messages go from ``source`` to ``target``, both units.
+    """One direction of a bridge that is up: messages go from the pair ``source`` to the pair ``target``.
 
     ``host`` is the broker that carries the connector. ``back``: the way that a duplex connector opens for
     its peer, with the same limits.
@@ -99,7 +99,9 @@ class Bridge(NamedTuple):
 
 
 class Refused(NamedTuple):
-    """A networkConnector of ``host`` (``connector``) whose connection the broker ``peer`` refuses."""
+    """A networkConnector that cannot come up: ``connector`` of ``host``, whose connection the
+    broker ``peer`` refuses.
+    """
 
     host: str
     unit: str
@@ -109,7 +111,7 @@ class Refused(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        """The name of the link and why it cannot come up, in a sentence."""
+        """A sentence with the name of the link and the reason why it cannot come up."""
         return f"link {self.connector.name} cannot come up: {self.refusal.sentence(self.host, self.peer.host)}"
 
 
@@ -117,7 +119,7 @@ _Met = tuple[tuple[Broker, Refusal | None], ...]
 
 
 class Network:
-    """The networkConnectors of all brokers, and the brokers that each connects to.
+    """The networkConnectors of all brokers of a fleet, and the brokers to which each connects.
 
     ``written`` are the connectors of a broker read from its document, in place of its links. A connector that its peer
     refuses (``dialling``) connects to nobody and is in ``refused``; with ``as_planned`` it connects all the same.
@@ -190,7 +192,9 @@ class Network:
                 yield closed, Refusal("closed", port)
 
     def connectors(self, host: str) -> tuple[tuple[NetworkConnector, tuple[Broker, ...]], ...]:
-        """Return the connectors of a broker that lead to other units, each with the brokers that it finds."""
+        """Return the networkConnectors of a broker that lead to other pairs, each with the
+        brokers that it can connect to.
+        """
         return self._connectors[host]
 
     def _find_steady(self) -> None:
@@ -214,7 +218,9 @@ class Network:
 
     @cached_property
     def components(self) -> list[tuple[str, ...]]:
-        """The sets of units that connectors join in any state, each in the order of the units."""
+        """The connected components of the network: tuples of names of pairs that bridges can join,
+        directly or through others.
+        """
         joined = {
             unit.name: {
                 peer.unit for broker in unit.brokers for _, found in self._connectors[broker.host] for peer in found
@@ -224,7 +230,7 @@ class Network:
         return components_of(joined)
 
     def bridges(self, names: Iterable[str], down: str | None = None) -> list[Bridge]:
-        """Return all bridges that start from connectors of some units, while the broker ``down`` is dead."""
+        """Return all bridges that the pairs ``names`` open, while the broker ``down`` is dead."""
         return [bridge for name in names for bridge in self._bridges_of(self.units[name], down)]
 
     def _bridges_of(self, unit: Unit, down: str | None) -> Iterator[Bridge]:
@@ -245,7 +251,7 @@ class Network:
                     break
 
     def links_within_pairs(self) -> list[tuple[str, NetworkConnector]]:
-        """Return (host, connector) of connectors that lead only to the other node of their own pair."""
+        """Return (host, connector) of each networkConnector that leads only to the broker's own peer."""
         return [
             (unit.first.host, connector)
             for unit in self.units.values()
@@ -254,11 +260,13 @@ class Network:
 
 
 def is_served(unit: Unit, broker: Broker, down: str | None) -> bool:
-    """Return whether a broker of the unit takes connections: it is active while the broker ``down`` is dead."""
+    """Return whether ``broker`` accepts connections for its pair: it is the pair's active
+    broker while ``down`` is dead.
+    """
     return broker.host != down and unit.active(down) is broker
 
 
 def takes_clients(unit: Unit, down: str | None) -> bool:
-    """Return whether consumers and producers can be connected to the unit while the broker ``down`` is dead."""
+    """Return whether consumers and producers can connect to a pair while the broker ``down`` is dead."""
     active = unit.active(down)
     return active is not None and bool(active.connectors)

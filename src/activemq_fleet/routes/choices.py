@@ -1,4 +1,4 @@
-"""Where a broker has a choice: may a message take a way that ends before it arrives?
+"""Find out whether a broker may forward a message to another broker from which it cannot reach its consumer.
 
 A queue gives each message to one of the subscriptions that may have it: the one with the highest
 priority that is not full, in turn among equals (source: Queue.doActualDispatch). Bridges'
@@ -34,7 +34,8 @@ class _State(NamedTuple):
 
 
 def choice_outcome(shape: BridgeGraph, source: int, target: int, *, patience: int = _MOST_STATES) -> ChoiceOutcome:
-    """Return what the brokers' choices between ``source`` and ``target`` can do to a message that can arrive.
+    """Return whether a message from ``source`` can get stuck before ``target`` when brokers
+    choose among several bridges.
 
     ``patience``: how many states of a message to examine before the answer is ``unknown``.
     """

@@ -12,7 +12,7 @@ KINDS = ("queue", "topic")
 
 
 def read_destination(text: str) -> str:
-    """Return a destination in full: ``orders`` or ``queue://orders`` is ``queue://orders``.
+    """Return a destination in the form ``queue://NAME`` or ``topic://NAME``; a name alone is a queue.
 
     Raises InputError for anything but one queue or topic.
     """
@@ -60,7 +60,9 @@ def carries(bridge: Bridge, destination: str, release: Release) -> bool:
 
 
 def is_static(bridge: Bridge, destination: str | None) -> bool:
-    """Return whether a bridge subscribes to a destination (without one: to every queue) without demand."""
+    """Return whether a bridge subscribes to a destination even without a consumer;
+    ``destination`` None: to every queue.
+    """
     connector = bridge.connector
     if bridge.back or not connector.static:
         return False

@@ -1,4 +1,4 @@
-"""The networkConnectors that ``activemq_xml_fragments`` bring or change: read from the rendered document."""
+"""Read the networkConnectors that ``activemq_xml_fragments`` bring or change from rendered activemq.xml."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ _KINDS = ("queue", "topic")
 
 
 def connectors_of_documents(fleet: Fleet, documents: Mapping[str, bytes]) -> dict[str, tuple[NetworkConnector, ...]]:
-    """Return, by inventory name, all networkConnectors of the brokers whose XML fragments concern networkConnectors.
+    """Return all networkConnectors, by inventory name, of the brokers whose XML fragments bring or
+    change networkConnectors.
 
     Raises InputError for such a document that is no XML, or of a host that is no broker.
     """
@@ -29,7 +30,7 @@ def connectors_of_documents(fleet: Fleet, documents: Mapping[str, bytes]) -> dic
 
 
 def is_touched(broker: Broker) -> bool:
-    """Return whether a broker's ``activemq_xml_fragments`` concern networkConnectors."""
+    """Return whether a broker's ``activemq_xml_fragments`` bring or change networkConnectors."""
     fragments = broker.settings.xml_fragments
     return any(_CONNECTOR in fragment.xml or _CONNECTOR in fragment.parent for fragment in fragments)
 

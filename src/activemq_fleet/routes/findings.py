@@ -1,4 +1,4 @@
-"""R001 to R004: what the routes of a fleet say about it.
+"""Report the rules R001 to R004: brokers that messages do not reach, and bridges that carry nothing.
 
 Severities. A route that is missing or that a death cuts is a warning and no error: every broker
 works, and messages wait instead of being lost. A way that only an overloaded bridge opens is in
@@ -37,7 +37,7 @@ _PATIENCE = 500
 
 
 def findings_of(routes: Routes) -> Iterator[Finding]:
-    """Yield all findings R001 to R004 of a fleet's routes."""
+    """Yield the findings R001 to R004: brokers that messages do not reach, and bridges that carry nothing."""
     yield from _within_pairs(routes)
     for names in routes.network.components:
         if len(names) > 1:

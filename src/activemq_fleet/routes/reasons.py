@@ -1,4 +1,4 @@
-"""Write the reasons of answers about routes in sentences."""
+"""Write in sentences why messages reach a consumer or not."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def closed(unit: Unit, down: str | None) -> str:
-    """Return the sentence why no client can be connected to a unit."""
+    """Return a sentence that says why no client can be connected to a pair while the broker ``down`` is dead."""
     active = unit.active(down)
     if active is None:
         return f"{unit.name} is down, and with it its consumers"
@@ -23,14 +23,14 @@ def closed(unit: Unit, down: str | None) -> str:
 
 
 def apart(source: str, target: str) -> str:
-    """Return the sentence that no bridges lead from one unit to another."""
+    """Return a sentence that says that no bridges lead from ``source`` to ``target``."""
     return f"no bridges lead from {source} to {target}"
 
 
 def arrives(
     source: Unit, target: Unit, way: Sequence[Bridge], found: ChoiceOutcome, down: str | None, destination: str | None
 ) -> str:
-    """Return the sentence how messages go, and what may keep them on the way."""
+    """Return a sentence that names the bridges on a message's route, and what may keep messages on the way."""
     links = ", ".join(f"{b.connector.name}{' backwards' if b.back else ''}" for b in way)
     text = f"messages go from {source.name} to {target.name} over {counted(len(way), 'bridge')} ({links})"
     active = source.active(down)
@@ -59,7 +59,7 @@ def _limits(bridge: Bridge) -> str:
 
 
 def missed(state: NetworkState, whole: NetworkState, source: int, target: int, destination: str | None) -> str:
-    """Return the sentence why no message arrives; empty where no bridges lead to the target.
+    """Return a sentence that says why no message arrives at ``target``; empty where no bridges lead there.
 
     ``whole`` has the bridges that do not carry ``destination``, too.
     """

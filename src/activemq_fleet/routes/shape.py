@@ -1,4 +1,4 @@
-"""Demand and messages on one network of brokers, as numbers: who can reach whom.
+"""Compute who can reach whom on one network of brokers, with brokers as numbers.
 
 What the brokers do (read in 5.5.1, 5.18.3 and 6.3.1; AMQ-4607 is where 5.9 differs):
 
@@ -31,7 +31,7 @@ UNLIMITED = 1 << 20
 
 
 class Edge(NamedTuple):
-    """One direction of a bridge, from broker ``source`` to broker ``target``, with its limits.
+    """One direction of a bridge, from the broker number ``source`` to the broker number ``target``, with its TTLs.
 
     ``near``: the nearer of two consumers is served first (decreaseNetworkConsumerPriority).
     ``always``: it subscribes without demand (staticallyIncludedDestinations).
@@ -47,7 +47,8 @@ class Edge(NamedTuple):
 
 @dataclass(frozen=True)
 class BridgeGraph:
-    """A network with numbers in place of names.
+    """A network of brokers as a graph of bridges; brokers are numbers from 0, and a set of brokers
+    is an int with their bits.
 
     ``replays``: brokers that send a message back where it came from when no consumer is left
     (replayWhenNoConsumers). ``merges``: brokers whose bridges merge all demand from one peer into
@@ -61,17 +62,18 @@ class BridgeGraph:
 
     @cached_property
     def everyone(self) -> int:
+        """The set of all brokers, as bits."""
         return (1 << self.size) - 1
 
     @cached_property
     def demand(self) -> tuple[int, ...]:
-        """For each edge, the set of brokers for whose consumers its bridge subscribes."""
+        """For each bridge, the set of brokers (as bits) for whose consumers the bridge subscribes."""
         ways = _outward(self)
         return tuple(_aims(self, edge, ways) for edge in self.edges)
 
     @cached_property
     def fixed(self) -> int:
-        """The set of brokers with a static subscription, which they announce whether or not there is a consumer."""
+        """The set of brokers (as bits) with a static subscription, which they announce even without a consumer."""
         found = 0
         for edge in self.edges:
             if edge.always:
@@ -80,7 +82,9 @@ class BridgeGraph:
 
     @cached_property
     def onward(self) -> tuple[tuple[tuple[int, int, int], ...], ...]:
-        """For each broker, the bridges with demand: (target, messageTTL, set of the consumers' brokers)."""
+        """For each broker, its outgoing bridges with demand: (target broker, messageTTL, brokers
+        of the consumers as bits).
+        """
         found: list[list[tuple[int, int, int]]] = [[] for _ in range(self.size)]
         for edge, mask in zip(self.edges, self.demand, strict=True):
             if mask and edge.message_ttl > 0:
@@ -89,7 +93,9 @@ class BridgeGraph:
 
     @cached_property
     def forks(self) -> tuple[int, ...]:
-        """For each broker, the set of brokers for whose consumers it subscribes at two peers or more."""
+        """For each broker, the set of brokers (as bits) for whose consumers it could forward
+        messages to two peers or more.
+        """
         found = []
         for bridges in self.onward:
             by_target: dict[int, int] = {}
@@ -104,19 +110,19 @@ class BridgeGraph:
 
     @cached_property
     def spread(self) -> tuple[MessageReach, ...]:
-        """For each broker, where its messages can go."""
+        """For each broker, which other brokers its messages can reach."""
         return tuple(_spread(self, source) for source in range(self.size))
 
     @cached_property
     def leaving(self) -> tuple[tuple[int, ...], ...]:
-        """For each broker, the numbers of its outgoing bridges, with and without demand."""
+        """For each broker, the indices in ``edges`` of its outgoing bridges, with and without demand."""
         found: list[list[int]] = [[] for _ in range(self.size)]
         for number, edge in enumerate(self.edges):
             found[edge.source].append(number)
         return tuple(map(tuple, found))
 
     def shortest_route(self, source: int, target: int, *, within_limits: bool = True) -> list[int]:
-        """Return the numbers of the bridges of the shortest route; empty where there is none.
+        """Return the indices in ``edges`` of the bridges on the shortest route; empty where there is no route.
 
         ``within_limits``: only over bridges with demand from ``target``, and a messageTTL that lets messages pass.
         """
@@ -139,14 +145,16 @@ class BridgeGraph:
 
     @cached_property
     def inward(self) -> tuple[tuple[tuple[int, int], ...], ...]:
-        """For each broker, (source, consumerTTL) of the bridges that lead to it."""
+        """For each broker, (source broker, consumerTTL) of each bridge that leads to it."""
         found: list[list[tuple[int, int]]] = [[] for _ in range(self.size)]
         for edge in self.edges:
             found[edge.target].append((edge.source, edge.consumer_ttl))
         return tuple(map(tuple, found))
 
     def demand_from(self, consumer: int, avoided: int = -1) -> dict[int, int]:
-        """Return the fewest bridges that demand from ``consumer`` passes to each broker, not passing ``avoided``."""
+        """Return by broker the least number of bridges over which demand of consumers at ``consumer`` gets there,
+        not passing ``avoided``.
+        """
         found = {consumer: 0}
         frontier = [consumer]
         hops = 0
@@ -165,19 +173,23 @@ class BridgeGraph:
 
     @cached_property
     def longest_limit(self) -> int:
-        """The largest messageTTL that is not unlimited; longer paths need not be told apart."""
+        """The largest limited messageTTL of all bridges, 0 without any; beyond it the length of a
+        route no longer matters.
+        """
         return max((edge.message_ttl for edge in self.edges if edge.message_ttl < UNLIMITED), default=0)
 
     @cached_property
     def ample(self) -> bool:
-        """No message stops where demand came through: every messageTTL is as large as any way of demand."""
+        """Whether every messageTTL is as large as the longest route of demand, so that no message stops
+        where demand came through.
+        """
         longest = min(max((edge.consumer_ttl for edge in self.edges), default=0), max(self.size - 1, 1))
         return all(edge.message_ttl >= longest and edge.near and not edge.always for edge in self.edges)
 
 
 @dataclass(frozen=True, slots=True)
 class MessageReach:
-    """Where messages sent at one broker can go; ``arrives`` is the set of brokers whose consumers they can reach.
+    """The brokers that messages sent at one broker can reach: ``arrives`` is the set of them, as bits.
 
     ``forked``: the consumers on the way to whom some broker has a choice. ``through`` maps a
     broker to those whose messages the shortest ways lead over it.
@@ -189,7 +201,7 @@ class MessageReach:
 
 
 def bits(mask: int) -> Iterator[int]:
-    """Yield the brokers of a set of bits, lowest first."""
+    """Yield the positions of the bits that are set in ``mask``, lowest first: the numbers of the brokers in a set."""
     while mask:
         low = mask & -mask
         yield low.bit_length() - 1

@@ -65,7 +65,9 @@ def names_one_version(package: str) -> bool:
 
 
 class AgentSettings(BaseModel):
-    """The variables ``activemq_agent_*`` of a host in ``activemq_agents``, for its failover agent."""
+    """The ``activemq_agent_*`` variables of a host in ``activemq_agents``, validated:
+    settings of its failover agent.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
 

@@ -28,7 +28,9 @@ VirtualIp = Annotated[fields.Text, AfterValidator(_check_vip)]
 
 
 class BalancerSettings(BaseModel):
-    """The variables ``activemq_vip*`` of a host: a group's virtual address, and how a load balancer serves it."""
+    """The ``activemq_vip*`` variables of a host, validated: a group's virtual address, and how a
+    load balancer serves it.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
 

@@ -15,5 +15,5 @@ _DEFAULT_CREDENTIALS = frozenset({
 
 
 def is_default_credential(username: str, password: str) -> bool:
-    """Return whether a user name and password are ones that releases ship, such as admin/admin or system/manager."""
+    """Return whether releases ship this user name with this password, such as admin/admin or system/manager."""
     return (username, password) in _DEFAULT_CREDENTIALS

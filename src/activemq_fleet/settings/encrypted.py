@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class EncryptedValue:
-    """Stands for a vaulted value whose vault password is not known.
+    """A placeholder for a vaulted value that was not decrypted, because its vault password is not known.
 
     Two are equal when their ciphertexts are equal; the ciphertext is never shown.
     """

@@ -1,4 +1,4 @@
-"""Types of the values of variables: each validates its value, and its error says what to do.
+"""Define the types of variables' values: each validates a value and raises an error that says what to do.
 
 Nothing from a variable may reach a file as anything but text. Spring resolves ``${…}`` and
 evaluates ``#{…}`` in every attribute of the broker's XML, Jinja ``{{…}}``: a value that holds one
@@ -28,7 +28,7 @@ _LOADED = re.compile(r"\b(?:vm|xbean|broker|properties|peer):", re.IGNORECASE)
 
 
 def check_text(text: str) -> str:
-    """Return the text unchanged; raise ValueError for control characters or what Spring or Jinja would evaluate."""
+    """Return the text unchanged; raise ValueError where it has control characters or expressions of Spring or Jinja."""
     if _CONTROL.search(text):
         raise ValueError("has a control character: remove it")
     for mark in _EVALUATED:
@@ -62,6 +62,7 @@ def _check_directories(text: str) -> str:
 
 
 def check_path(text: str) -> str:
+    """Return an absolute path without a slash at its end; raise ValueError for ``..`` and for special characters."""
     _check_filled(text)
     if not text.startswith("/") or ".." in text.split("/"):
         raise ValueError("must be an absolute path without '..'")
@@ -77,7 +78,7 @@ def _check_port(text: str) -> str:
 
 
 def matching(regex: str, what: str) -> AfterValidator:
-    """Return a pydantic validator for text that must wholly match a regular expression and pass :func:`check_text`.
+    """Return a pydantic validator for text that must match a regular expression as a whole and pass :func:`check_text`.
 
     ``what`` is the error that the user reads when the text does not match.
     """
@@ -114,7 +115,7 @@ def _no_float(value: Any) -> Any:
 
 
 def by_release(check: Callable[[str], str]) -> PlainValidator:
-    """Return a validator for one text that holds for every release, or a mapping from releases to texts.
+    """Return a pydantic validator for one text for all releases, or a mapping from releases to texts.
 
     ``check`` validates each text.
     """
@@ -148,7 +149,7 @@ def _check_release(key: Any) -> str:
 
 
 def check_sha512(text: str) -> str:
-    """Return the text when it is the hexadecimal SHA-512 of a file; raise ValueError otherwise."""
+    """Return the text when it is a hexadecimal SHA-512; raise ValueError otherwise."""
     if not re.fullmatch("[0-9a-fA-F]{128}", text):
         raise ValueError("must be 128 hexadecimal digits")
     return text
@@ -258,7 +259,7 @@ MqttFilter = Annotated[
 
 
 def check_relative(path: str) -> str:
-    """Return the path when it stays inside a broker's configuration tree; raise ValueError otherwise."""
+    """Return a relative path when it stays inside the broker's configuration directory; raise ValueError otherwise."""
     if path.startswith("/") or any(part in ("", ".", "..") for part in path.split("/")):
         raise ValueError("must be a path inside the broker's configuration, such as conf/extra.xml")
     if path.startswith(".fleet-"):

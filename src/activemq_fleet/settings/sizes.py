@@ -1,4 +1,4 @@
-"""Sizes as ActiveMQ writes them: ``20 gb``, ``64mb``, ``1024``."""
+"""Read sizes in the notation of ActiveMQ: ``20 gb``, ``64mb``, ``1024``."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ _FACTORS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
 def size_of(text: str) -> int | None:
-    """Return the number of bytes, or None when the text is not a size."""
+    """Return the number of bytes that a size such as ``64mb`` stands for, or None when the text is not a size."""
     match = _SIZE.fullmatch(text)
     return int(match[1]) * _FACTORS[match[2].lower()] if match else None

@@ -43,7 +43,7 @@ def audit(
     inventory_hosts: Mapping[str, Host] | None = None,
     skew: timedelta = SKEW,
 ) -> Result:
-    """Audit logs and journals below ``logs``, write datasets, audit.json and report.html to ``out``, return the result.
+    """Audit the logs and journals below ``logs``, write the datasets and the report to ``out``, and return the result.
 
     ``logs`` is a directory as the playbook collect writes it; ``out`` is replaced in one step, or stays as it was.
     ``inventory_hosts`` stand in for hosts without host.json; a broker of it of which nothing was collected makes the
@@ -62,7 +62,7 @@ def audit(
 
 
 def read_audit_json(spark: SparkSession, out: str) -> dict[str, Any]:
-    """Return the object in audit.json below ``out``, an audit's output. Raises InputError when there is none."""
+    """Return the content of audit.json below ``out``, the output of an audit. Raises InputError when there is none."""
     found: dict[str, Any] = json.loads(read_text(spark, out, "audit.json"))
     return found
 
@@ -74,7 +74,7 @@ def read_logs(
     cache: EventCache | None = None,
     fingerprints: Mapping[str, str] = {},
 ) -> list[LogFileSummary]:
-    """Parse all logs of ``inputs``, write the dataset ``events`` to ``output``, and return a summary of each file.
+    """Read all logs of ``inputs``, write the dataset ``events`` to ``output``, and return a summary of each log file.
 
     ``cache`` holds events of an earlier run, which are reused for hosts whose fingerprint in ``fingerprints`` (by host)
     is unchanged.
@@ -113,7 +113,7 @@ def write_audit(
     skew: timedelta,
     is_growing: bool,
 ) -> Result:
-    """Write every dataset but ``events``, audit.json and report.html, and return the audit's result.
+    """Write every dataset but ``events``, audit.json and report.html to ``output``, and return the audit's result.
 
     Does not commit ``output``. ``logs`` are what ``read_logs`` returned, ``absent`` the gaps that are known already
     (hosts without files), ``skew`` is by how much hosts' clocks may differ. ``is_growing``: rows are final only where
@@ -192,7 +192,7 @@ def _lines(output: Output, times: TimeRange) -> LineFigures:
 
 
 def shuffle_settings(spark: SparkSession, inputs: Inputs) -> dict[str, str]:
-    """Return settings that fit the number of shuffle partitions to the input: 4, and one more for each 16 MiB.
+    """Return Spark settings with a number of shuffle partitions that fits the input: 4, and one more for each 16 MiB.
 
     Empty when ``spark.sql.shuffle.partitions`` is set already. Spark does not coalesce partitions of cached data.
     With at most 16 MiB on local Spark there is one partition, and adaptive execution, which makes a job of each stage,

@@ -1,4 +1,4 @@
-"""Write and read the datasets of a job, ``OUT/NAME/*.parquet``; OUT appears whole or not at all.
+"""Write and read the datasets of a Spark job, ``OUT/NAME/*.parquet``; OUT appears whole or not at all.
 
 On this machine's file system OUT is written as ``OUT.staged`` and renamed in one step. Anywhere else (``s3a://…``)
 nothing can be renamed: new files come first, and ``manifest.json``, which lists the files that count, comes last.
@@ -59,7 +59,7 @@ def _by_size(name: str) -> dict[str, str]:
 
 
 class Output:
-    """A job's result while it is written, used in a ``with`` block. Until ``commit`` the output path is unchanged."""
+    """A job's output directory, written in a ``with`` block; the output path is unchanged until ``commit``."""
 
     def __init__(self, spark: SparkSession, path: str, kind: str = "audit") -> None:
         """Prepare to write to ``path``, any that Hadoop writes.
@@ -90,7 +90,7 @@ class Output:
         self._target.discard()
 
     def write(self, name: str, frame: DataFrame, *, ordered: bool = False) -> int:
-        """Append the rows of ``frame`` to the dataset ``name``, and return its number of rows.
+        """Append the rows of ``frame`` to the dataset ``name``, and return the dataset's number of rows.
 
         Columns of the dataset's schema are selected by name and cast; others are dropped. ``ordered`` means that each
         partition is sorted and as large as a file should be: then nothing is shuffled or sorted.
@@ -115,7 +115,7 @@ class Output:
         ordered: bool = False,
         files: int | None = None,
     ) -> tuple[list[Any], DataFrame]:
-        """Run a task on a frame, write the rows of ``datasets`` that it yields, and return its other results.
+        """Run a task on a frame, write the dataset rows that it yields, and return the other objects that it yields.
 
         ``run`` is the frame's ``mapInArrow``. Returned are the objects for the driver, and with ``keep`` a frame of
         OBJECTS with those for the next stage, which is kept until the output is closed. Where Spark runs on this
@@ -146,7 +146,7 @@ class Output:
         return others, frame.where("key IS NOT NULL").select(*OBJECTS.names)
 
     def keep(self, frame: DataFrame) -> DataFrame:
-        """Persist a frame until the output is closed, and return it."""
+        """Persist a frame until the output is closed, and return the frame."""
         self._kept.append(frame.persist())
         return frame
 
@@ -159,19 +159,23 @@ class Output:
             self.write(name, self._spark.createDataFrame([], SCHEMAS[name]))
 
     def add_parts(self, name: str, directory: Path, parts: Sequence[WrittenPart]) -> None:
-        """Add files in ``directory`` to a dataset that tasks have written, as hard links."""
+        """Add existing Parquet files in ``directory`` to the dataset ``name``, as hard links,
+        beside those that tasks wrote.
+        """
         for part in parts:
             os.link(directory / part.file, self.staged_directory / name / part.file)
         self._record_parts(self.staged_directory, name, [*self.parts[name], *parts])
 
     @property
     def tasks_write(self) -> bool:
-        """Whether tasks write datasets themselves: Spark runs on this machine, and the output is a directory of it."""
+        """Whether tasks write dataset files themselves: Spark runs on this machine, and the
+        output is a directory of it.
+        """
         return self._workers_directory() is not None
 
     @property
     def staged_directory(self) -> Path:
-        """The directory in which an output on this machine is written."""
+        """The directory in which an output on this machine is written until ``commit``."""
         assert isinstance(self._target, LocalTarget)  # noqa: S101 -- for the type alone
         return self._target.staged
 
@@ -201,11 +205,11 @@ class Output:
 
     @property
     def rows(self) -> Mapping[str, int]:
-        """The numbers of rows that were written, by dataset."""
+        """The number of rows written to each dataset, by its name."""
         return self._rows
 
     def read_written(self, name: str) -> DataFrame:
-        """Return a dataset as this run has written it, read from its files."""
+        """Return a dataset as this job has written it, read from its files."""
         return self._spark.read.schema(SCHEMAS[name]).parquet(*map(escaped_uri_of, self._target.written_files(name)))
 
     def write_text(self, name: str, text: str) -> None:
@@ -213,12 +217,12 @@ class Output:
         self._target.write_text(name, text)
 
     def commit(self) -> None:
-        """Replace what is at the output path by what was written, in one step, with manifest.json."""
+        """Replace the earlier content of the output path by what was written, with manifest.json, in one step."""
         self._target.commit(manifest_of(self._kind, __version__, SCHEMA_VERSION, self._rows))
 
 
 def read(spark: SparkSession, out: str, name: str) -> DataFrame:
-    """Return a dataset of the committed result at ``out``. Raises InputError when there is none of that name."""
+    """Return the dataset ``name`` of a committed output. Raises InputError when it has no such dataset."""
     reader = spark.read.schema(SCHEMAS[name])
     found = local_path(out)
     if found is not None:
@@ -229,14 +233,14 @@ def read(spark: SparkSession, out: str, name: str) -> DataFrame:
 
 
 def read_text(spark: SparkSession, out: str, name: str) -> str:
-    """Return the text of a file beside the datasets of the committed result at ``out``, such as ``audit.json``."""
+    """Return the text of a file beside the datasets of a committed output, such as ``audit.json``."""
     found = local_path(out)
     paths = listed_files(spark, uri_of(out), name) if found is None else [uri_of(found / name)]
     return "".join(str(row["value"]) for row in spark.read.text(paths, wholetext=True).collect())
 
 
 def select_columns(name: str, frame: DataFrame, *more: str) -> DataFrame:
-    """Return the columns of a dataset in the order of its schema, cast, then the columns ``more`` of ``frame``.
+    """Return a frame with the columns of a dataset's schema, cast and in its order, then the columns ``more``.
 
     The columns' metadata has SCHEMA_VERSION, which Spark writes into Parquet footers.
     """

@@ -1,4 +1,4 @@
-"""Judge the delivery of every event on Spark, which sorts journal records for the functions of ``audit``."""
+"""Judge the delivery of every event: Spark sorts the journal records, functions of the package ``audit`` judge."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ReadJournals:
-    """The journals of a fleet: ``contents`` has path and content of each file, ``files`` a summary.
+    """The journals of a fleet as they were read: ``contents`` has path and content of each file, ``files`` a summary.
 
     ``connections`` are OBJECTS with lists of ConnectionRecord by pair. Both frames are None without journals.
     """
@@ -54,17 +54,17 @@ class ReadJournals:
 
     @property
     def first(self) -> datetime | None:
-        """The earliest time of a record; None without one."""
+        """The earliest time of a journal record; None without a record."""
         return min((one.first for one in self.files if one.first is not None), default=None)
 
     @property
     def last(self) -> datetime | None:
-        """The latest time of a record; None without one."""
+        """The latest time of a journal record; None without a record."""
         return max((one.last for one in self.files if one.last is not None), default=None)
 
 
 def read_journals(spark: SparkSession, output: Output, inputs: Inputs) -> ReadJournals:
-    """Return what the files of journals hold. A file above LARGEST_JOURNAL_FILE is not read, which its summary says."""
+    """Return the contents and summaries of all journal files; a file above LARGEST_JOURNAL_FILE has only a summary."""
     journals = inputs.of_kind("journal")
     large = [too_large_file(file.host, file.file) for file in journals if file.size > LARGEST_JOURNAL_FILE]
     paths = [file.path for file in journals if file.size <= LARGEST_JOURNAL_FILE]
@@ -79,7 +79,8 @@ def read_journals(spark: SparkSession, output: Output, inputs: Inputs) -> ReadJo
 def judge_deliveries(
     output: Output, journals: ReadJournals, times: TimeRange, horizons: Horizons | None
 ) -> tuple[EventFigures, list[JournalGap]]:
-    """Write the datasets ``deliveries`` and ``messages``; return the figures of all events, and the journals' gaps.
+    """Write the datasets ``deliveries`` and ``messages``; return the figures of all events, and
+    the gaps of the journals.
 
     ``times`` is the report's time line; ``horizons``: until when the evidence goes, None where all rows are final.
     """

@@ -36,7 +36,8 @@ _SMALL_FILES = {"spark.sql.files.openCostInBytes": str(32 << 10), "spark.sql.fil
 
 
 def drift(spark: SparkSession, planned: str, found: str, out: str) -> DriftResult:
-    """Write the dataset ``drift`` and drift.json to ``out``, and return the outcome.
+    """Compare planned with collected files, write the dataset ``drift`` and drift.json to
+    ``out``, and return the result.
 
     ``planned`` is the output of ``plan`` or ``render``, ``found`` that of the playbook collect. Raises InputError for a
     path that holds neither.

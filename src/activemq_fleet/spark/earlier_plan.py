@@ -1,4 +1,4 @@
-"""Reuse components of an earlier output of ``plan`` whose fingerprint is unchanged."""
+"""Reuse those components of an earlier output of ``plan`` whose fingerprint is unchanged."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 
 def earlier_output_of(spark: SparkSession, out: str, since: str | None) -> str | None:
-    """Return the path of the earlier output to reuse: ``since``, else ``out`` if it holds a plan, else None.
+    """Return the path of the earlier output of ``plan`` to reuse: ``since``, else ``out`` if it
+    holds a plan, else None.
 
     Raises InputError for a ``since`` that is no plan.
     """
@@ -39,12 +40,12 @@ class EarlierPlan:
         self._components = read(spark, since, "components")
 
     def fingerprints(self) -> dict[str, str]:
-        """Return the fingerprint of every component, by its name."""
+        """Return the fingerprint of every component of the earlier plan, by the component's name."""
         found = self._components.select("component", "fingerprint").distinct().toArrow()
         return dict(zip(found["component"].to_pylist(), found["fingerprint"].to_pylist(), strict=True))
 
     def add_reused_rows(self, output: Output, unchanged: Sequence[str]) -> None:
-        """Complete ``output``, which has the rows of all other components: those of ``unchanged``, and ``changes``.
+        """Add the earlier rows of the components ``unchanged`` to ``output``, and write the dataset ``changes``.
 
         ``changes`` has host, path and op (``added``, ``removed``, ``changed``) of files that differ from the earlier
         output.
@@ -69,7 +70,7 @@ class EarlierPlan:
         )
 
     def blocking_and_withheld(self, out: str) -> tuple[int, int]:
-        """Return the numbers of blocking findings and of brokers without files in the committed output ``out``."""
+        """Return the number of blocking findings and that of brokers without files, in the committed output ``out``."""
         blocking = read(self._spark, out, "findings").where("severity = 'error' and waived is null").count()
         if not blocking:
             return 0, 0

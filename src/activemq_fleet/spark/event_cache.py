@@ -19,9 +19,7 @@ from activemq_fleet.spark.task_results import WrittenPart
 
 
 class FileFingerprint(NamedTuple):
-    """By what an unchanged file is recognized: ``size`` is in bytes, ``changed`` the time of the last change of content
-    or attributes (ctime) in nanoseconds.
-    """
+    """The inode, size (bytes) and ctime (nanoseconds) of a file, by which an unchanged file is recognized."""
 
     inode: int
     size: int
@@ -29,7 +27,7 @@ class FileFingerprint(NamedTuple):
 
 
 def file_fingerprints(root: Path) -> dict[str, FileFingerprint]:
-    """Return the fingerprint of every file below ``root`` by its relative path, without files that vanish meanwhile.
+    """Return the fingerprint of every file below ``root``, by relative path.
 
     Raises InputError for a link that leads out of ``root``, and for what is no regular file.
     """
@@ -47,7 +45,7 @@ def file_fingerprints(root: Path) -> dict[str, FileFingerprint]:
 
 
 def has_replaced_files(before: Mapping[str, FileFingerprint], after: Mapping[str, FileFingerprint]) -> bool:
-    """Return whether any file of ``before`` is absent from ``after``, has another inode there, or is shorter."""
+    """Return whether any file of ``before`` is absent from ``after``, is another file there, or has become shorter."""
     return any(
         path not in after or after[path].inode != mark.inode or after[path].size < mark.size
         for path, mark in before.items()
@@ -55,13 +53,15 @@ def has_replaced_files(before: Mapping[str, FileFingerprint], after: Mapping[str
 
 
 def host_fingerprint(host: Host, marks: Mapping[str, FileFingerprint]) -> str:
-    """Return a hash of what a host's events follow from: logs, release, time zone, this package's version."""
+    """Return a hash of all that determines a host's events: its log files, release, time zone,
+    and this package's version.
+    """
     logs = sorted((path, *mark) for path, mark in marks.items() if path.startswith(f"{host.host}/activemq.log"))
     return hashlib.sha256(repr((__version__, host.release, host.timezone, logs)).encode()).hexdigest()
 
 
 class CachedHost(NamedTuple):
-    """The events of a host: Parquet files, and summaries of the log files that they are of."""
+    """The cached events of a host: names of Parquet files, and summaries of the log files from which they were read."""
 
     fingerprint: str
     parts: list[WrittenPart]
@@ -69,7 +69,7 @@ class CachedHost(NamedTuple):
 
 
 class EventCache:
-    """Parquet files with the events of hosts in ``directory``, and ledger.json there, which lists the files by host.
+    """A directory with Parquet files of hosts' events, and ledger.json, which lists the files by host.
 
     Files that the ledger does not list are ignored: a killed run left them.
     """
@@ -88,7 +88,7 @@ class EventCache:
             self._hosts.clear()  # what cannot be read, such as an earlier program's ledger, is made again
 
     def known_hosts(self, fingerprints: Mapping[str, str]) -> dict[str, CachedHost]:
-        """Return the hosts whose events are cached, of those whose fingerprints are given."""
+        """Return the cached hosts that still have the fingerprints given by host name."""
         return {host: one for host, one in self._hosts.items() if fingerprints.get(host) == one.fingerprint}
 
     def replace(
@@ -98,7 +98,9 @@ class EventCache:
         written: Path,
         fingerprints: Mapping[str, str],
     ) -> None:
-        """Cache the hosts of ``fingerprints`` alone, by hard links to their Parquet files in ``written``."""
+        """Replace the cache's content by the events of the hosts in ``fingerprints``, as
+        hard links to Parquet files.
+        """
         self._hosts = {host: CachedHost(fingerprint, [], []) for host, fingerprint in fingerprints.items()}
         for part in parts:
             self._hosts[part.part].parts.append(part)

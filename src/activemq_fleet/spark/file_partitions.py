@@ -19,14 +19,17 @@ _UNPACKED = 12
 
 @dataclass(frozen=True, slots=True)
 class FilePartitions:
-    """Log files by partition: ``files`` of each, and ``whole_hosts``, the hosts all of whose files are in one."""
+    """The division of log files into Spark partitions; ``whole_hosts`` are hosts whose files
+    are all in one partition.
+    """
 
     files: list[list[InputFile]]
     whole_hosts: frozenset[str]
 
 
 def partition_files(files: Sequence[InputFile], whole: Callable[[InputFile], bool], at_once: int = 1) -> FilePartitions:
-    """Return the partitions of those files for which ``whole`` is true; ``files`` are sorted by host and name.
+    """Return the division of the files for which ``whole`` is true into partitions; ``files`` are
+    sorted by host and name.
 
     The files of a host with at most PARTITION_BYTES are in one partition. A host some of whose files are not ``whole``
     is none of ``whole_hosts``. ``at_once``: see ``partition_indexes``.
@@ -55,7 +58,7 @@ def _unpacked(file: InputFile) -> int:
 
 
 def partition_indexes(sizes: Sequence[int], at_once: int = 1) -> list[int]:
-    """Return for each size, in bytes, the index of its partition, from 0: neighbours together, all about as large.
+    """Return the partition number, from 0, for each size in bytes: neighbours together, partitions of about equal size.
 
     A partition is a task, and in the end a file of the dataset: it has 128 MB of logs while that gives no more than 64
     partitions, and 2 GB at most, which become some 150 MB of Parquet. ``at_once`` is the number of tasks that run

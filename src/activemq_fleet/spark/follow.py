@@ -1,4 +1,4 @@
-"""Audit logs and journals that grow, again after every change: ``audit --follow``."""
+"""Audit growing logs and journals again after every change: ``audit --follow``."""
 
 from __future__ import annotations
 
@@ -50,7 +50,8 @@ def follow(
     skew: timedelta = SKEW,
     every: float = 1.0,
 ) -> None:
-    """Audit ``logs`` into ``out`` whenever files change, until none has changed for ``until_idle`` seconds.
+    """Run the audit of ``logs`` into ``out`` after every change of its files, until none changes
+    for ``until_idle`` seconds.
 
     With ``until_idle`` None it never returns. ``every`` is the seconds between two looks at the files;
     ``inventory_hosts`` and ``skew`` are as for ``audit``. ``out`` always holds the whole result of one audit; events

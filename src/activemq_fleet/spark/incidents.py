@@ -1,4 +1,4 @@
-"""Find bridges and incidents on Spark: first by the logs of each pair, then with what others saw of it."""
+"""Find bridges and incidents with Spark: first by the logs of each pair, then with what other hosts saw."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class _PairSummary:
 
 @dataclass(slots=True)
 class FoundIncidents:
-    """Figures of all incidents and bridges, and the states of all hosts over time."""
+    """The figures of all incidents and bridges that were found, and the states of all hosts over time."""
 
     incidents: IncidentFigures = field(default_factory=IncidentFigures)
     bridges: BridgeFigures = field(default_factory=BridgeFigures)
@@ -83,7 +83,7 @@ def find_incidents(
     skew: timedelta,
     horizons: Horizons | None,
 ) -> FoundIncidents:
-    """Write the datasets ``bridges`` and ``incidents``, and return what there is. ``events`` has to be written.
+    """Write the datasets ``bridges`` and ``incidents``, and return their figures; ``events`` must be written before.
 
     ``logs``: the summaries of all log files; ``connections``: OBJECTS with agents' ConnectionRecords by pair; ``skew``:
     by how much hosts' clocks may differ; ``horizons``: until when the evidence goes, None where all rows are final.

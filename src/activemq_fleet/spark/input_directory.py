@@ -1,4 +1,4 @@
-"""Refuse input directories with links that lead out of them, FIFOs, sockets and devices.
+"""Refuse input directories with links that lead outside, FIFOs, sockets or devices.
 
 A job reads with the rights of who starts it. A link in its input could lead to any file of theirs, and what that
 holds into a dataset or a report; a FIFO would never end.
@@ -23,7 +23,7 @@ _SPECIAL = (
 
 
 def refuse_outside_links(path: str) -> None:
-    """Raise InputError for a link, FIFO, socket or device below an input directory that a job must not open.
+    """Raise InputError where the input directory holds a link that leads outside, a FIFO, a socket or a device.
 
     Links to what lies in the directory itself are followed, but not two links to directories one below the other,
     which could go round. Does nothing for a path of another file system. Raises InputError that names the first

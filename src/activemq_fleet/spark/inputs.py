@@ -1,4 +1,4 @@
-"""List the files that the playbook collect wrote, and the hosts that they are of.
+"""List the files that the playbook ``collect`` wrote, and the hosts from which they come.
 
 ``DIR/HOST/activemq.log*``, ``DIR/HOST/agent/*.jsonl*``, ``DIR/HOST/host.json``, ``DIR/HOST/operations.jsonl``. Listed
 and read through Spark, so that DIR may be any path that Hadoop reads. A file of no bytes is not listed.
@@ -35,7 +35,7 @@ _TASKS_FROM, _NEVER = "spark.sql.sources.parallelPartitionDiscovery.threshold", 
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """A host by its host.json, else by the inventory, else by its name alone.
+    """A host whose logs are audited, described by its host.json, else by the inventory, else by its name alone.
 
     ``timezone`` is that of its logs' times, UTC where it is not known; ``release`` that of its broker. ``generations``
     are number and time of those that its guard made of a fenced store. ``problems`` are lines that say what had to be
@@ -55,7 +55,8 @@ class Host:
 
 @dataclass(frozen=True, slots=True)
 class InputFile:
-    """One file: ``path`` is its URI, ``file`` its path below the host's directory, ``size`` its bytes on disk.
+    """One collected file: ``path`` is its URI, ``file`` its path below the host's directory,
+    ``size`` its bytes on disk.
 
     ``compressed``: whether its name ends with .gz.
     """
@@ -70,7 +71,7 @@ class InputFile:
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """The input of an audit below the URI ``root``: files sorted by host and name, and hosts by name.
+    """The input files of an audit below the URI ``root``, sorted by host and name, and their hosts by name.
 
     ``problems`` are lines about files and hosts that a user should know of.
     """
@@ -81,12 +82,12 @@ class Inputs:
     problems: tuple[str, ...]
 
     def of_kind(self, kind: FileKind) -> tuple[InputFile, ...]:
-        """Return the files of one kind, sorted by host and name."""
+        """Return the input files of one kind, sorted by host and name."""
         return tuple(file for file in self.files if file.kind == kind)
 
 
 def list_inputs(spark: SparkSession, logs: str, inventory_hosts: Mapping[str, Host] | None = None) -> Inputs:
-    """Return the files below ``logs`` and their hosts. Runs one small Spark job.
+    """Return the collected files below ``logs`` and their hosts; runs one small Spark job.
 
     ``inventory_hosts`` stand in for hosts without host.json. Raises InputError when there is neither a log nor a
     journal, when ``logs`` is the directory of one host, and for a link that leads out of it.
@@ -109,7 +110,7 @@ def inputs_of(
     contents: Mapping[tuple[str, str], bytes],
     inventory_hosts: Mapping[str, Host] | None,
 ) -> Inputs:
-    """Return the inputs that consist of ``files``, and their hosts.
+    """Return the inputs of an audit, given the list of files and the contents of their hosts' host.json.
 
     ``contents`` are those of host.json and operations.jsonl by host and file name; ``inventory_hosts`` stand in for
     hosts without host.json.
@@ -127,7 +128,9 @@ def inputs_of(
 
 
 def with_inventory_hosts(inputs: Inputs, inventory_hosts: Mapping[str, Host] | None) -> tuple[Inputs, list[Gap]]:
-    """Return the inputs with the hosts that only the inventory has, and a gap for each host without log and journal."""
+    """Return the inputs with hosts added that only the inventory has, and a gap for each host
+    without log and journal.
+    """
     known = dict(inputs.hosts)
     absent = {name: host for name, host in sorted((inventory_hosts or {}).items()) if name not in known}
     there = {file.host for file in inputs.files if file.kind in ("log", "journal")}
@@ -137,7 +140,7 @@ def with_inventory_hosts(inputs: Inputs, inventory_hosts: Mapping[str, Host] | N
 
 
 def input_summary(inputs: Inputs) -> InputSummary:
-    """Return the numbers of hosts, logs and journals that an audit reads, and their size in bytes as stored."""
+    """Return the numbers of hosts, logs and journals that an audit reads, and their size on disk in bytes."""
     logs, journals = inputs.of_kind("log"), inputs.of_kind("journal")
     hosts = {file.host for file in inputs.files}
     size = sum(file.size for file in (*logs, *journals))
@@ -145,7 +148,7 @@ def input_summary(inputs: Inputs) -> InputSummary:
 
 
 def read_binary_files(spark: SparkSession, paths: Sequence[str], **options: str) -> DataFrame:
-    """Return a row a file: path, modificationTime, length, content. ``options`` are those of Spark's binaryFile."""
+    """Return a DataFrame with one row for each file: path, modificationTime, length, content."""
     # Spark gives each directory a task of its own where there are more than a few; here that takes longer.
     here = all(local_path(path) is not None for path in paths)
     with temporary_settings(spark, {_TASKS_FROM: _NEVER} if here else {}):
@@ -180,7 +183,7 @@ def _listed(spark: SparkSession, root: str, said: str) -> tuple[list[InputFile],
 
 
 def file_kind(file: str) -> FileKind:
-    """Return the kind of a file by its path below the host's directory, such as ``agent/journal.jsonl``."""
+    """Return the kind of a collected file by its path below the host's directory, such as ``agent/journal.jsonl``."""
     if re.fullmatch(r"activemq\.log[^/]*", file):
         return "log"
     if re.fullmatch(r"agent/[^/]+\.jsonl[^/]*", file):

@@ -1,4 +1,4 @@
-"""Read the logs of a fleet on Spark: logs -> the dataset ``events``."""
+"""Read the logs of a fleet with Spark as rows of the dataset ``events``."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def scan_logs(
     through: Callable[[Batches], Batches],
     schema: StructType | str,
 ) -> DataFrame:
-    """Return what ``through`` makes of the events of each partition, in the worker that reads them, in ``schema``.
+    """Return a DataFrame of what the function ``through`` yields for the events of each partition, in ``schema``.
 
     Events have the columns ``EVENTS_SCHEMA``, in the order of host, file and line. A file is one row for Spark, and a
     task reads several; one above 32 MB is read as lines, by a task of its own: with the settings ``ONE_PARTITION``.
@@ -68,7 +68,7 @@ def scan_logs(
 
 
 def is_whole(file: InputFile) -> bool:
-    """Return whether the file is read as one row."""
+    """Return whether Spark reads a log file as one row, because it is small enough, and not line by line."""
     return file.size <= (_WHOLE_PACKED if file.compressed else _WHOLE)
 
 

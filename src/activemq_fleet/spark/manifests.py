@@ -22,7 +22,7 @@ _MADE_BY = "activemq-fleet"
 
 
 def manifest_of(kind: str, version: str, schema_version: int, rows: Mapping[str, int]) -> dict[str, Any]:
-    """Return the entries of every manifest: who made it, ``version``, ``kind`` of result, rows by dataset."""
+    """Return the entries that every manifest.json has: program, ``version``, ``kind`` of output, rows by dataset."""
     return {
         "made_by": _MADE_BY,
         "version": version,
@@ -38,7 +38,7 @@ def json_text(data: Mapping[str, Any]) -> str:
 
 
 def check_manifest(out: str, kind: str, text: str) -> dict[str, Any]:
-    """Return the manifest in ``text``. Raises InputError for one of another program or another kind of result."""
+    """Return the parsed manifest. Raises InputError where another program or another job (not ``kind``) wrote it."""
     try:
         found = json.loads(text)
     except ValueError:
@@ -51,7 +51,7 @@ def check_manifest(out: str, kind: str, text: str) -> dict[str, Any]:
 
 
 class HadoopTarget:
-    """An output path that only Spark can write, in an object store or HDFS: files of earlier runs stay there."""
+    """An output path in an object store or HDFS, where files of earlier runs stay and only the manifest is replaced."""
 
     def __init__(self, spark: SparkSession, out: str) -> None:
         self.out = out
@@ -62,7 +62,7 @@ class HadoopTarget:
         self._texts: dict[str, str] = {}
 
     def check_replaceable(self, kind: str) -> None:
-        """Raise InputError unless OUT is absent, empty, or an earlier result of this kind."""
+        """Raise InputError unless the output path is absent, empty, or an earlier result of the job ``kind``."""
         found = _list(self._spark, self.out)
         if not found:
             return
@@ -72,7 +72,7 @@ class HadoopTarget:
         self._earlier = check_manifest(self.out, kind, text)
 
     def prepare(self) -> None:
-        """Do nothing: there is no directory to make."""
+        """Do nothing: an object store has no directory to make."""
 
     def dataset_path(self, name: str) -> str:
         """Return the URI of a dataset's directory, which may hold files of earlier runs."""
@@ -83,7 +83,7 @@ class HadoopTarget:
         return path
 
     def check_rows(self, name: str, rows: int) -> None:
-        """Do nothing: every executor wrote to the same store."""
+        """Do nothing: all executors wrote to the same store, so that no rows can be missing."""
 
     def written_files(self, name: str) -> list[str]:
         """Return the Parquet files of a dataset that this run wrote, without those of earlier runs."""
@@ -91,11 +91,11 @@ class HadoopTarget:
         return sorted(path for path in new if path.endswith(".parquet"))
 
     def write_text(self, name: str, text: str) -> None:
-        """Keep a text until ``commit``, which writes it as ``NAME/part-….txt``."""
+        """Remember a text, which ``commit`` writes as ``NAME/part-….txt``."""
         self._texts[name] = text
 
     def commit(self, manifest: Mapping[str, Any]) -> None:
-        """Write the texts, and last the manifest, which lists the files of this run by dataset."""
+        """Write the remembered texts, and last the manifest, which lists the files of this run by dataset."""
         files = {
             name: sorted(set(_list(self._spark, f"{self.out}/{name}")) - self._before[name]) for name in self._names
         }
@@ -111,7 +111,9 @@ class HadoopTarget:
 
 
 def listed_files(spark: SparkSession, out: str, name: str) -> list[str]:
-    """Return the files of a dataset in the newest manifest of ``out``. Raises InputError when there are none."""
+    """Return the files of the dataset ``name`` that the newest manifest of ``out`` lists.
+    Raises InputError without any.
+    """
     text = _newest(spark, out)
     if text is None:
         raise InputError(f"{out}: holds no {MANIFEST}: it was not written by activemq-fleet, or not to its end")

@@ -1,4 +1,4 @@
-"""Options of a Spark session: ``--master``, ``--remote``, ``--conf``, ``--archives`` and ``--progress``."""
+"""Define the options of a Spark session: ``--master``, ``--remote``, ``--conf``, ``--archives`` and ``--progress``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class SessionOptions:
-    """Where Spark runs: ``master`` is a cluster's URL, ``remote`` a Spark Connect server's; local when both are None.
+    """The options of a Spark session: ``master`` is a cluster's URL, ``remote`` a Spark Connect
+    server's; else it is local.
 
     ``conf`` are Spark's settings and win over ours. ``archives`` are ``PATH#NAME``, unpacked on
     executors; one that ``activemq-fleet pack`` made brings the Python that they run.

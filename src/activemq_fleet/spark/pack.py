@@ -43,7 +43,8 @@ _COMPRESSION = 1  # of gzip: the time of making and of unpacking counts, not a t
 
 @dataclass(frozen=True, slots=True)
 class PackedEnvironment:
-    """An archive that was written: its distributions, and its size in ``megabytes`` (10**6 bytes).
+    """A Python environment that was written as an archive: its distributions, and its size in
+    ``megabytes`` (10**6 bytes).
 
     ``python`` is the path of the interpreter that executors must have.
     """
@@ -55,7 +56,8 @@ class PackedEnvironment:
 
 
 def pack(output: Path, python_prefix: str | None = None) -> PackedEnvironment:
-    """Write the archive ``output``, a .tar.gz that Spark unpacks on executors, and return what is in it.
+    """Write this package and its dependencies to the .tar.gz ``output``, which Spark unpacks on
+    executors; return its content.
 
     ``python_prefix`` is where executors have their Python, such as ``/usr``; None where it is as on this machine.
     The file appears whole or not at all. Raises InputError for another suffix, for a prefix that is not absolute, and

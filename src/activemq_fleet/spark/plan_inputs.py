@@ -39,7 +39,8 @@ _ROWS = pa.schema(
 
 @dataclass(frozen=True)
 class HostRecords:
-    """The hosts of a fleet: ``frame`` has a row a host, whose column ``text`` holds its variables as JSON.
+    """The hosts of a fleet as ``plan`` reads them: ``frame`` has a row for each host, with its
+    variables as JSON in ``text``.
 
     ``form`` says what ``text`` holds: ``line`` a line of JSON lines, ``table`` a row of CSV or Parquet, ``listed``
     variables of ``ansible-inventory --list``, ``given`` templated variables of an inventory.

@@ -1,4 +1,4 @@
-"""The Spark job ``plan``: divide hosts into components, compute each with the package ``planning``, write datasets."""
+"""Run the job ``plan`` on Spark: divide hosts into components, compute each, and write the datasets."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _BROKERS_A_TASK, _BROKERS_A_FILE = 1000, 20_000
 
 @dataclass(frozen=True)
 class PlanOptions:
-    """Options of ``plan``.
+    """The options of the job ``plan``.
 
     ``content``: whether the dataset ``files`` has the files' content. ``largest``: the number of brokers above which a
     component is listed and not computed. ``since``: the path of an earlier output whose unchanged components are
@@ -60,7 +60,9 @@ class PlanOptions:
 
 @dataclass(frozen=True)
 class PlanResult:
-    """``rows`` written by dataset; ``blocking``: findings without a waiver; ``withheld``: brokers without files."""
+    """The result of ``plan``: ``rows`` by dataset, ``blocking`` findings without a waiver,
+    ``withheld`` brokers without files.
+    """
 
     rows: dict[str, int]
     blocking: int

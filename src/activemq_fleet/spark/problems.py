@@ -1,4 +1,4 @@
-"""Translate errors of Spark to one line that says what is wrong and what to do."""
+"""Translate errors of Spark into one line that says what is wrong and what to do."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from activemq_fleet.spark.scratch import ScratchDirectory
 
 
 class SparkProblem(FleetError):
-    """Spark could not be started, or a job of it failed."""
+    """An error: Spark could not be started, or a job of it failed."""
 
 
 PACK = "make an environment with `activemq-fleet pack -o env.tar.gz` and add --archives env.tar.gz#environment"
@@ -80,7 +80,7 @@ _KNOWN: tuple[tuple[str, Line], ...] = (
 
 @contextmanager
 def translate_spark_errors(scratch: ScratchDirectory) -> Iterator[None]:
-    """Raise SparkProblem in place of errors that Spark raises in the block; other exceptions pass."""
+    """Raise SparkProblem in place of any error that Spark raises in the block; other exceptions pass through."""
     try:
         yield
     except Exception as error:
@@ -100,12 +100,14 @@ def _is_sparks(error: Exception) -> bool:
 
 
 def error_text(error: Exception) -> str:
-    """Return the message of an exception of Spark with Java's stack trace and causes below it."""
+    """Return the message of a Spark exception, with the Java stack trace and causes below it."""
     return f"{error}\n{getattr(error, 'java_exception', '') or ''}"
 
 
 def error_message(text: str) -> str:
-    """Return one line for the text of an error: for a known problem what to do, else the innermost cause."""
+    """Return one line that explains the error ``text``: what to do where the problem is known,
+    else its innermost cause.
+    """
     for pattern, line in _KNOWN:
         match = re.search(pattern, text, re.MULTILINE)
         if match:

@@ -26,7 +26,7 @@ _CLEAR = "\r\x1b[K"
 
 @dataclass(frozen=True, slots=True)
 class TaskCounts:
-    """Numbers of tasks in the active stages: ``done``, ``running`` and ``all``."""
+    """The numbers of tasks in Spark's active stages: ``done``, ``running`` and ``all``."""
 
     done: int = 0
     running: int = 0
@@ -35,7 +35,7 @@ class TaskCounts:
 
 @dataclass
 class Progress:
-    """Writes progress to ``stream`` if ``enabled``; on a terminal one line is overwritten.
+    """A writer of a job's progress to ``stream``, silent unless ``enabled``; on a terminal it overwrites one line.
 
     Once no task has started for 30 s it says so, even where it is not enabled. ``clock`` returns seconds.
     """
@@ -51,7 +51,7 @@ class Progress:
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Show a phase for the length of the block; its seconds are written at the end, unless it failed."""
+        """Show the phase ``name`` while the block runs, and write its seconds at the end unless the block failed."""
         began = self.clock()
         self._phase = printable(name), began
         self.update(TaskCounts())
@@ -66,7 +66,7 @@ class Progress:
                     self._write(clear + told)
 
     def update(self, tasks: TaskCounts) -> None:
-        """Write the current phase, its seconds and the tasks done."""
+        """Write the current phase, its seconds, and the number of tasks done."""
         with self._lock:
             self._complain(tasks)
             if self.enabled and self.is_terminal and self._phase:
@@ -98,14 +98,14 @@ _current: Progress | None = None
 
 @contextmanager
 def phase(name: str) -> Iterator[None]:
-    """Show the phase ``name`` for the length of the block; outside ``show_progress`` do nothing."""
+    """Show the phase ``name`` while the block runs; do nothing outside of ``show_progress``."""
     with _current.phase(name) if _current else nullcontext():
         yield
 
 
 @contextmanager
 def show_progress(spark: SparkSession, *, remote: bool, enabled: bool | None) -> Iterator[None]:
-    """Show phases and tasks of the session on stderr during the block; ``enabled`` None: only on a terminal.
+    """Show phases and tasks of a session on stderr while the block runs; ``enabled`` None: only on a terminal.
 
     ``remote``: the session is one of Spark Connect.
     """

@@ -1,4 +1,4 @@
-"""The schema of every dataset, for Spark and for Arrow, and the columns that its files are sorted by."""
+"""Define the schema of every dataset, for Spark and Arrow, and the columns by which its files are sorted."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ SCHEMAS: Mapping[str, StructType] = MappingProxyType({name: _schema(columns) for
 
 
 def arrow_schema_of(name: str) -> pa.Schema:
-    """Return the Arrow schema of a dataset by its name; its metadata holds Spark's schema with SCHEMA_VERSION."""
+    """Return the Arrow schema of the dataset ``name``; its metadata holds Spark's schema with SCHEMA_VERSION."""
     with_metadata = StructType(
         [StructField(field.name, field.dataType, metadata=dict(COLUMN_METADATA)) for field in SCHEMAS[name]]
     )

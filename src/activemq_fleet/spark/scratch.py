@@ -1,4 +1,4 @@
-"""A directory for a Spark session's temporary files, removed at its end; after a kill, by the next session."""
+"""Make a directory for a Spark session's temporary files, which the session's end removes, or else the next session."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _LOG = "spark.log"
 
 @dataclass(frozen=True, slots=True)
 class ScratchDirectory:
-    """The directory ``path`` of one session's temporary files, among them Spark's log."""
+    """A directory of one Spark session's temporary files, among them Spark's log."""
 
     path: Path
 
     @property
     def spark_log(self) -> str:
-        """The text that Spark has logged so far; empty when there is none."""
+        """The text that Spark has logged so far; empty without a log."""
         try:
             return (self.path / _LOG).read_text(errors="replace")
         except OSError:
@@ -33,7 +33,8 @@ class ScratchDirectory:
 
     @contextmanager
     def output_to_log(self, *, enabled: bool) -> Iterator[None]:
-        """Redirect file descriptors 1 and 2 to Spark's log in the block, also for processes started there.
+        """Redirect stdout and stderr (file descriptors 1 and 2) to Spark's log while the block runs,
+        also for child processes.
 
         The JVM and the Python workers inherit them; no setting of Spark silences Java itself.
         """
@@ -59,7 +60,7 @@ class ScratchDirectory:
 
 @contextmanager
 def scratch_directory() -> Iterator[ScratchDirectory]:
-    """Yield a new directory below the system's temporary one, removed at the end; remove those of killed sessions."""
+    """Yield a new temporary directory and remove it at the block's end; also remove those that killed sessions left."""
     parent = Path(tempfile.gettempdir())
     _remove_abandoned(parent)
     path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))

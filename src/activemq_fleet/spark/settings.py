@@ -1,4 +1,4 @@
-"""Settings of Spark for a job; those of ``--conf`` win."""
+"""Choose the settings of Spark for a job; settings of ``--conf`` override them."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ _SQL = {
 
 
 def is_local(master: str | None) -> bool:
-    """Return whether the master URL is a local one, such as ``local[*]``: all runs on this machine."""
+    """Return whether a master URL is local, such as ``local[*]``, so that all tasks run on this machine."""
     return master is not None and master.startswith("local")
 
 
 def cores_of(master: str) -> int:
-    """Return the number of tasks that a local master runs at once: 2 for ``local[2]``, all cores for ``local[*]``.
+    """Return how many tasks a local master runs at once: 2 for ``local[2]``, all cores for ``local[*]``.
 
     1 for any other master.
     """
@@ -59,7 +59,9 @@ def cores_of(master: str) -> int:
 
 
 def master_of(options: SessionOptions) -> str | None:
-    """Return the master of the options, else ``local[*]``; None under spark-submit, which sets it itself."""
+    """Return the master URL of the options, else ``local[*]``; None under spark-submit,
+    which sets the master itself.
+    """
     said = options.master or options.conf.get("spark.master")
     if said or "PYSPARK_GATEWAY_PORT" in os.environ:
         return said
@@ -67,23 +69,23 @@ def master_of(options: SessionOptions) -> str | None:
 
 
 def remote_settings(options: SessionOptions) -> dict[str, str]:
-    """Return the settings for a session of Spark Connect."""
+    """Return the settings with which a session of Spark Connect is created."""
     packed = {"spark.sql.execution.pyspark.python": packed_python(options)} if options.archives else {}
     return {**_SQL, **packed, **options.conf}
 
 
 def archives_of(options: SessionOptions) -> list[str]:
-    """Return the archives as ``PATH#NAME``; NAME is ``environment`` where an option has none."""
+    """Return the archives of the options as ``PATH#NAME``; NAME is ``environment`` for an archive without a name."""
     return [one if "#" in one else f"{one}#environment" for one in options.archives]
 
 
 def packed_python(options: SessionOptions) -> str:
-    """Return the interpreter's path in the first archive, relative to an executor's working directory."""
+    """Return the path of the Python interpreter in the first archive, relative to an executor's working directory."""
     return f"{archives_of(options)[0].rpartition('#')[2]}/bin/python"
 
 
 def settings_of(options: SessionOptions, master: str | None, scratch: Path) -> dict[str, str]:
-    """Return the settings with which this process starts Spark; temporary files go below ``scratch``."""
+    """Return the settings with which this process starts Spark; temporary files go below the directory ``scratch``."""
     java = [f"-Dlog4j2.configurationFile={_LOG4J.as_uri()}", f"-Djava.io.tmpdir={scratch}"]
     if is_local(master):
         java += [_QUICK, _METASPACE]
@@ -113,7 +115,7 @@ def settings_of(options: SessionOptions, master: str | None, scratch: Path) -> d
 
 @contextmanager
 def temporary_settings(spark: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
-    """Set settings of the session for the length of the block; jobs that run after it do not have them."""
+    """Apply settings to the session while the block runs, and restore the earlier ones at its end."""
     before = {key: spark.conf.get(key, None) for key in wanted}
     try:
         for key, value in wanted.items():

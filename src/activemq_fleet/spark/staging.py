@@ -19,7 +19,7 @@ PERSISTENT_ENTRIES = (".follow",)
 
 
 class LocalTarget:
-    """A local output directory, written as ``OUT.staged``, which is locked: one run writes at a time."""
+    """A local output directory, which is written as ``OUT.staged`` first; a lock admits one run at a time."""
 
     def __init__(self, out: Path) -> None:
         if out.is_symlink() and not out.exists():
@@ -29,7 +29,7 @@ class LocalTarget:
         self._lock = -1
 
     def check_replaceable(self, kind: str) -> None:
-        """Raise InputError unless OUT is absent, empty, or an earlier result of this kind."""
+        """Raise InputError unless the output path is absent, empty, or an earlier result of the job ``kind``."""
         finish_replacement(self.out)
         if not self.out.exists():
             return
@@ -48,7 +48,7 @@ class LocalTarget:
             )
 
     def prepare(self) -> None:
-        """Make an empty ``OUT.staged``. Raises InputError when another run has it."""
+        """Make an empty directory ``OUT.staged`` and lock it. Raises InputError when another run has locked it."""
         self.staged.mkdir(parents=True, exist_ok=True)
         lock = os.open(self.staged, os.O_RDONLY | os.O_DIRECTORY)
         try:
@@ -65,7 +65,9 @@ class LocalTarget:
         return f"file://{self.staged / name}"
 
     def check_rows(self, name: str, rows: int) -> None:
-        """Raise SparkProblem unless the files here have all rows: executors elsewhere write to their own disks."""
+        """Raise SparkProblem unless the dataset's local files have all rows; executors elsewhere
+        write to their own disks.
+        """
         import pyarrow.parquet as pq
 
         directory = self.staged / name
@@ -79,7 +81,7 @@ class LocalTarget:
             path.unlink()
 
     def written_files(self, name: str) -> list[str]:
-        """Return the directory that this run wrote a dataset to, as a list of one path."""
+        """Return the path of the directory to which this run wrote a dataset, as a list of one."""
         return [str(self.staged / name)]
 
     def write_text(self, name: str, text: str) -> None:
@@ -87,7 +89,9 @@ class LocalTarget:
         (self.staged / name).write_text(text, encoding="utf-8")
 
     def commit(self, manifest: Mapping[str, Any]) -> None:
-        """Write the manifest, exchange ``OUT.staged`` with OUT in one step, and remove the earlier result."""
+        """Write the manifest, exchange ``OUT.staged`` with the output path in one step, and
+        remove the earlier result.
+        """
         contents = sorted(path.name for path in self.staged.iterdir())
         self.write_text(MANIFEST, json_text({**manifest, "contents": contents}))
         swap(self.staged, self.out)
@@ -95,7 +99,7 @@ class LocalTarget:
         self.discard()
 
     def discard(self) -> None:
-        """Remove ``OUT.staged`` and its lock; OUT stays as it is. Does nothing when called again."""
+        """Remove ``OUT.staged`` and its lock; the output path stays as it is. Does nothing when called again."""
         if self._lock < 0:
             return
         shutil.rmtree(self.staged, ignore_errors=True)
@@ -104,12 +108,12 @@ class LocalTarget:
 
 
 def staging_directory_of(out: Path) -> Path:
-    """Return the directory beside ``out`` in which its next result is written."""
+    """Return the path of the directory ``OUT.staged``, in which the next result of ``out`` is written."""
     return out.with_name(f"{out.name}.staged")
 
 
 def finish_replacement(out: Path) -> None:
-    """Finish a replacement of OUT that a kill interrupted: move PERSISTENT_ENTRIES back from ``OUT.staged``."""
+    """Finish a replacement of ``out`` that a kill interrupted: move PERSISTENT_ENTRIES back from ``OUT.staged``."""
     for name in PERSISTENT_ENTRIES:
         old = staging_directory_of(out) / name
         if old.exists() and out.is_dir() and not (out / name).exists():

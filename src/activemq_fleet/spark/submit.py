@@ -1,4 +1,4 @@
-"""The script for ``spark-submit``: the commands that run on Spark, with their options.
+"""Run ``plan``, ``drift`` or ``audit`` as the script of ``spark-submit``.
 
     spark-submit --master yarn --archives env.tar.gz#environment \\
         --conf spark.pyspark.python=./environment/bin/python SUBMIT.py audit --logs s3a://… -o s3a://…
@@ -17,7 +17,9 @@ COMMANDS = ("plan", "drift", "audit")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run ``plan``, ``drift`` or ``audit`` and return the exit code; without a command print this file's path."""
+    """Run ``plan``, ``drift`` or ``audit`` and return the exit code; without a command, print
+    the path of this script.
+    """
     from activemq_fleet.cli.main import main as run
 
     words = list(sys.argv[1:] if arguments is None else arguments)

@@ -1,4 +1,4 @@
-"""Carry what tasks find: rows of datasets, objects for the driver, and objects for the tasks of the next stage.
+"""Carry the results of Spark tasks: rows of datasets, objects for the driver, and objects for tasks of the next stage.
 
 A task is a Python function over Arrow batches that yields ``DatasetRows``, ``Keyed`` and any other objects, which go to
 the driver. Objects travel as rows of OBJECTS, pickled; only workers of this session write and read them.
@@ -39,7 +39,9 @@ _WITHOUT_DICTIONARY = frozenset({"line", "end_line", "time", "raw_time", "parsed
 
 @dataclass(frozen=True, slots=True)
 class DatasetRows:
-    """A row of a dataset as a mapping, or a batch of rows; rows of another ``part`` go into another file."""
+    """One row (a mapping) or a batch of rows that a task adds to a dataset; each ``part``
+    goes into a file of its own.
+    """
 
     dataset: str
     rows: pa.RecordBatch | Mapping[str, Any]
@@ -47,7 +49,7 @@ class DatasetRows:
 
 
 class Keyed(NamedTuple):
-    """An object for the task of the next stage that gets all objects of ``key``, by their ``place``."""
+    """An object for the next stage, in which one task gets all objects of the same ``key``, sorted by ``place``."""
 
     key: str
     value: Any
@@ -64,12 +66,14 @@ class WrittenPart(NamedTuple):
 
 
 def as_objects(task: Task) -> Callable[[Batches], Batches]:
-    """Return a function whose batches have what a task yields, as rows of OBJECTS."""
+    """Return a function for ``mapInArrow`` that runs ``task`` and yields its results as
+    batches of the schema OBJECTS.
+    """
     return lambda batches: to_objects(task(batches))
 
 
 def to_objects(results: Iterable[Any]) -> Batches:
-    """Yield objects as batches of OBJECTS."""
+    """Yield Python objects, pickled, as batches of the schema OBJECTS."""
     results = iter(results)
     while some := list(islice(results, _ROWS_AT_ONCE)):
         rows = [(one.key, one.place, one.value) if isinstance(one, Keyed) else (None, None, one) for one in some]
@@ -81,14 +85,16 @@ def to_objects(results: Iterable[Any]) -> Batches:
 
 
 def from_objects(batches: Iterable[pa.RecordBatch]) -> Iterator[Keyed]:
-    """Yield the objects of batches of OBJECTS in their order."""
+    """Yield the Python objects in batches of the schema OBJECTS, in their order."""
     for batch in batches:
         for key, data in zip(batch.column("key"), batch.column("data"), strict=True):
             yield Keyed(key.as_py(), pickle.loads(data.as_buffer()))  # noqa: S301 -- written by to_objects
 
 
 def by_key(objects: DataFrame, partitions: int | None = None) -> DataFrame:
-    """Return a frame of OBJECTS with those of a key in one partition, sorted by key and place."""
+    """Return a frame of pickled objects repartitioned so that one partition has all of a key,
+    sorted by key and place.
+    """
     numbered = objects.repartition("key") if partitions is None else objects.repartition(partitions, "key")
     return numbered.sortWithinPartitions("key", "place")
 
@@ -96,7 +102,7 @@ def by_key(objects: DataFrame, partitions: int | None = None) -> DataFrame:
 def written_by_worker(
     task: Task, directory: Path, schemas: Mapping[str, pa.Schema], order: Mapping[str, Sequence[str]]
 ) -> Task:
-    """Return a task that writes the datasets' rows to ``directory/DATASET`` and yields a WrittenPart for each file.
+    """Return a task that writes dataset rows to files in ``directory/DATASET``, and yields a WrittenPart for each file.
 
     ``order`` has the columns that each row group is sorted by; without them rows stay in the order of the task.
     """
@@ -125,7 +131,9 @@ def written_by_worker(
 
 
 def as_columns(task: Task, schemas: Mapping[str, pa.Schema]) -> Callable[[Batches], Batches]:
-    """Return a function whose batches have OBJECTS and a struct column for each dataset, for Spark to write."""
+    """Return a function for ``mapInArrow`` that runs ``task`` and yields objects, and
+    dataset rows as struct columns.
+    """
     fields = [*OBJECTS, *(pa.field(name, pa.struct(list(schema))) for name, schema in schemas.items())]
     whole = pa.schema(fields)
 
@@ -161,7 +169,7 @@ def _batches(results: Iterator[Any], schemas: Mapping[str, pa.Schema]) -> Iterat
 
 
 def record_batch(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.RecordBatch:
-    """Return rows as a batch; lone surrogates in texts, which Arrow does not take, become ``\\udXXX``."""
+    """Return rows as an Arrow record batch; lone surrogates in texts, which Arrow refuses, become ``\\udXXX``."""
     try:
         return pa.RecordBatch.from_pylist(rows, schema)
     except UnicodeEncodeError:
@@ -227,5 +235,5 @@ class _Part:
 
 
 def write_empty_part(directory: Path, dataset: str, schema: pa.Schema) -> None:
-    """Write a Parquet file without rows to ``directory/DATASET``."""
+    """Write a Parquet file without rows to the directory of a dataset."""
     _Part(directory, dataset, schema, (), "").close()

@@ -17,7 +17,7 @@ _NEEDED = ("activemq_fleet", "activemq_fleet.spark", "lxml", "jinja2", "pydantic
 
 
 def check_workers(spark: SparkSession) -> None:
-    """Raise SparkProblem when some executor's Python lacks the package, or has another version of it."""
+    """Raise SparkProblem when an executor's Python lacks this package, or has another version of it."""
     frame = spark.range(0, _TASKS, numPartitions=_TASKS).mapInArrow(_probe(_NEEDED), _SCHEMA)
     for row in frame.collect():
         if row["missing"]:

@@ -27,7 +27,9 @@ _SWAPPED = str.maketrans("/+#.*>", ".*>/+#")
 
 
 def own_group(username: str) -> str:
-    """Return the user group of one agent's account, the only one that may send the agent's canaries and barriers."""
+    """Return the name of the user group that only one agent's account is in; only this group may send the
+    agent's canaries and barriers.
+    """
     return f"activemq-agent-{username}"
 
 
@@ -37,7 +39,8 @@ def agent_name(agent: Agent) -> str:
 
 
 def accounts_of(broker: Broker, agents: Sequence[Agent], balancers: Sequence[Balancer] = ()) -> tuple[Account, ...]:
-    """Return the accounts of a broker: network, ``activemq_users``, agents and balancers of its group, in that order.
+    """Return the accounts that a broker accepts: for network bridges, of ``activemq_users``, and of its group's
+    agents and balancers, in that order.
 
     A name that occurs twice is one account with the user groups of both and the first password.
     """
@@ -93,7 +96,8 @@ class _Rights:
 def permissions_of(
     broker: Broker, accounts: Sequence[Account], agents: Sequence[Agent], carried: Iterable[str]
 ) -> tuple[Permission, ...]:
-    """Return the entries of a broker's authorization plugin, none where ``activemq_acl`` is empty.
+    """Return the entries of a broker's authorization plugin (which user group may use which destination), none
+    where ``activemq_acl`` is empty.
 
     ``carried`` are the destinations (``queue://NAME``) of the links that begin or end at the broker.
     """

@@ -15,7 +15,8 @@ from activemq_fleet.topology.model import Agent, Broker, Group, KnownGroups, Pai
 
 
 def home_pair(host: str, pairs: Sequence[str]) -> str:
-    """Return the home pair of an agent without ``activemq_agent_pair``: always the same for the same host and pairs.
+    """Return the name of the pair that an agent without ``activemq_agent_pair`` uses, by a hash of host and pair
+    names: equal input, equal pair.
 
     Highest random weight: when a pair is added, only the agents that move to the new pair move.
     """
@@ -25,7 +26,9 @@ def home_pair(host: str, pairs: Sequence[str]) -> str:
 def place_agent(
     host: str, settings: Settings, groups: Mapping[str, Group], every: KnownGroups
 ) -> tuple[Agent | None, list[Finding]]:
-    """Return an agent connected to its home pair, or None when no pair can serve it, and the findings (T010, T015)."""
+    """Return the agent of a host, connected to its home pair (None when no pair can serve it), and the
+    findings about it (T010, T015).
+    """
     problem = _group_problem(settings, groups, every)
     if problem:
         return None, [error("T010", host, *problem)]

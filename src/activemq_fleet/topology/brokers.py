@@ -30,7 +30,7 @@ _ASKS_FOR_CERTIFICATE = "transport.needClientAuth"
 
 @dataclass(frozen=True)
 class Member:
-    """A host whose name matches the naming pattern, with its settings and release."""
+    """A host whose name matches the naming pattern, with its identity (group, pair, node), settings and release."""
 
     identity: Identity
     settings: Settings
@@ -38,6 +38,7 @@ class Member:
 
     @property
     def host(self) -> str:
+        """The inventory name of the host."""
         return self.identity.name
 
     @cached_property
@@ -47,7 +48,7 @@ class Member:
 
 
 def build_broker(member: Member, peer: Member | None = None) -> tuple[Broker, list[Finding]]:
-    """Return the broker of a host, and the findings that the host alone shows (T005, T011, T013).
+    """Return the broker of a host, and the findings that this host's settings alone show (T005, T011, T013).
 
     ``peer`` is the other node of the pair. Links, accounts and permissions are added later.
     """
@@ -84,7 +85,9 @@ def _peer_address(member: Member, peer: Member) -> Address | None:
 
 
 def discovery_of(settings: Settings, release: Release) -> Literal["masterslave", "failover", "static", "multicast"]:
-    """Return how a broker's bridges find other brokers: ``activemq_discovery``, else by its profile and release."""
+    """Return how a broker's bridges find other brokers: the value of ``activemq_discovery``, or a
+    default by profile and release.
+    """
     by_release: Literal["masterslave", "failover"] = "masterslave" if release.has_masterslave_discovery else "failover"
     return settings.discovery or settings.profile.default_discovery or by_release
 
@@ -192,7 +195,9 @@ def _unknown_scheme(member: Member, position: int, connector: ConnectorSettings)
 
 
 def store_directory(member: Member) -> str:
-    """Return the directory of a broker's store: ``activemq_store_directory``, else what its profile and pair imply."""
+    """Return the path of a broker's store: ``activemq_store_directory`` where it is set, else a default
+    from its profile and pair.
+    """
     settings = member.settings
     if settings.store_directory:
         return settings.store_directory

@@ -49,7 +49,8 @@ def build_fleet(
     today: date | None = None,
     rest: WholeInventory | None = None,
 ) -> Fleet:
-    """Return the fleet of an inventory: ``hosts`` maps names to variables, ``groups`` maps names of groups to hosts.
+    """Return the fleet of an inventory, given ``hosts`` (variables by host name) and ``groups`` (host
+    names by inventory group).
 
     ``naming_pattern`` is that of the inventory plugin's file; ``activemq_naming_pattern`` of the
     hosts is used without it. ``today`` decides whether a waiver has expired. With ``rest`` the hosts

@@ -1,4 +1,4 @@
-"""Plan the links between units and compute how many bridges a message may pass (TTL).
+"""Plan the links between pairs (or brokers without a peer) and compute how many bridges a message may pass (TTL).
 
 A unit is what the network sees as one broker: a pair, or with ``activemq_ha: none`` a single
 broker. Plans are made between units and then given to each broker of the source unit, so that
@@ -26,7 +26,9 @@ _FILTER_FOR_OLD = ",".join(["ActiveMQ.Advisory.Consumer.>"] * 2)
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A planned link from unit ``source`` to unit ``target``; ``meshed``: True for links of a group's mesh."""
+    """A planned link from the pair ``source`` to the pair ``target`` (or a broker without a peer); ``meshed``: it
+    is part of a group's mesh.
+    """
 
     source: str
     target: str
@@ -39,7 +41,7 @@ class Plan:
 
 
 def units_of(brokers: Iterable[Broker]) -> dict[str, Unit]:
-    """Return the units by name, sorted by group and number."""
+    """Return the pairs, and the brokers without a peer, as ends of links: by name, sorted by group and number."""
     members: dict[str, list[Broker]] = defaultdict(list)
     for broker in brokers:
         members[broker.unit].append(broker)
@@ -53,7 +55,8 @@ def _number(broker: Broker) -> tuple[int, str]:
 
 
 def plan_group(units: Sequence[Unit]) -> list[Plan]:
-    """Return the links inside one group, by ``activemq_topology`` of its first broker.
+    """Return the planned links between the pairs of one group, as ``activemq_topology`` of the
+    group's first broker says.
 
     ``mesh``: a one-way link from each unit to each other. ``hub``: each other unit opens one duplex link to the
     first. ``ring`` and ``chain``: each unit opens one duplex link to the next.
@@ -73,7 +76,9 @@ def plan_group(units: Sequence[Unit]) -> list[Plan]:
 
 
 def plan_between(link: LinkSettings, sources: Sequence[Unit], targets: Sequence[Unit]) -> list[Plan]:
-    """Return the links of one entry of ``activemq_links``: from each source unit to each target unit."""
+    """Return the planned links of one entry of ``activemq_links``: one from each source (a pair or
+    single broker) to each target.
+    """
     pairs = [(a, b) for a in sources for b in targets if a is not b]
     plans = []
     for a, b in pairs:
@@ -90,7 +95,7 @@ def _plan(a: Unit, b: Unit, *, duplex: bool, meshed: bool = False) -> Plan:
 
 @dataclass(frozen=True)
 class Network:
-    """All planned links of a fleet, and the graph that they and the multicast groups make.
+    """The planned links of a fleet, and the graph that they and the groups with multicast discovery make.
 
     ``plans`` are by source unit, ``multicast_groups`` maps a group that uses multicast discovery to its units, and
     ``components`` are the sets of units that bridges join, directly or through others. By unit, ``longest`` is the
@@ -107,7 +112,9 @@ class Network:
 
     @classmethod
     def of(cls, units: Mapping[str, Unit], plans: Sequence[Plan]) -> Network:
-        """Return the network of all units and planned links, with the components and the longest path of each."""
+        """Return the network that planned links make of pairs and single brokers, with its connected components
+        and their longest paths.
+        """
         multicast: dict[str, list[Unit]] = defaultdict(list)
         for unit in units.values():
             broker = unit.brokers[0]
@@ -134,7 +141,7 @@ class Network:
         return cls(units, by_source, multicast, [[units[name] for name in one] for one in components], longest, mesh)
 
     def planned(self, broker: Broker) -> tuple[Link, ...]:
-        """Return the planned links of a broker's unit; links to a unit that no bridge can dial are left out."""
+        """Return the planned links that a broker's pair opens, without links to pairs that no bridge can dial."""
         targets = ((plan, self.units[plan.target]) for plan in self.plans.get(broker.unit, ()))
         return tuple(
             _planned_link(broker, plan, target, self, duplex=plan.duplex and not broker.is_replication_slave)
@@ -144,7 +151,7 @@ class Network:
 
 
 def connected_components(edges: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Return for every name in an edge the least name of its connected component."""
+    """Return, for every name in ``edges``, the alphabetically first name of its connected component."""
     parent: dict[str, str] = {}
 
     def root(name: str) -> str:
@@ -161,7 +168,8 @@ def connected_components(edges: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 
 def components_of(onward: Mapping[str, Iterable[str]]) -> list[tuple[str, ...]]:
-    """Return the sets of units that links join, in either direction, each in the order of ``onward``.
+    """Return the connected components of a network of pairs and single brokers, whichever way its links
+    run, as tuples of names.
 
     ``onward`` maps each unit to those that its links lead to.
     """
@@ -173,7 +181,7 @@ def components_of(onward: Mapping[str, Iterable[str]]) -> list[tuple[str, ...]]:
 
 
 def hops_from(start: str, onward: Mapping[str, set[str]]) -> dict[str, int]:
-    """Return the number of bridges to each unit that can be reached from ``start``, breadth first."""
+    """Return, for each name that can be reached from ``start``, the least number of bridges on the way to it."""
     hops, frontier = {start: 0}, {start}
     while frontier and len(hops) < len(onward):
         distance = hops[next(iter(frontier))] + 1
@@ -183,7 +191,9 @@ def hops_from(start: str, onward: Mapping[str, set[str]]) -> dict[str, int]:
 
 
 def links_of(broker: Broker, network: Network) -> tuple[Link, ...]:
-    """Return every link of one broker, in the order in which they are rendered: multicast, planned, within the pair."""
+    """Return every link of one broker in the order of its activemq.xml: multicast, planned links,
+    and the link to its peer.
+    """
     return tuple(_links(broker, network))
 
 

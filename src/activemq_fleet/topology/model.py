@@ -42,17 +42,20 @@ class Connector:
 
     @property
     def tls(self) -> bool:
+        """Whether clients of the connector use TLS."""
         return is_encrypted(self.scheme)
 
     def asks_for_certificate(self, release: Release) -> bool:
-        """Return whether clients without a certificate are refused; in some releases TLS over NIO never does so."""
+        """Return whether the connector refuses clients that show no certificate; in some releases TLS
+        over NIO never refuses them.
+        """
         asked = any(self.options.get(option) == "true" for option in _CLIENT_AUTH)
         return asked and self.tls and (release.has_nio_client_auth or "nio" not in self.scheme)
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """One networkConnector of a broker.
+    """One networkConnector of a broker: what it dials, and which messages it lets through.
 
     ``target`` is a pair, the first label of a broker's host name (``activemq_ha: none``), or for multicast the group.
     ``addresses`` are those that it dials, preferred master first, and empty for multicast.
@@ -143,10 +146,12 @@ class Broker:
 
     @property
     def group(self) -> str:
+        """The name of the broker's group."""
         return self.identity.group
 
     @property
     def pair(self) -> str:
+        """The name of the broker's pair."""
         return self.identity.pair
 
     @property
@@ -161,27 +166,35 @@ class Broker:
 
     @property
     def is_replication_slave(self) -> bool:
-        """True for the slave of a ``pure`` pair, which opens no connector, not even once it is promoted."""
+        """Whether the broker is the slave of a ``pure`` pair, which opens no connector, not
+        even once it is promoted.
+        """
         return self.profile.replicates and self.role == "slave"
 
     @property
     def shared_directory(self) -> str | None:
-        """The directory of the store that both nodes of the pair use; None where they share none, or a database."""
+        """The path of the store directory that both nodes of the pair use; None where they share no
+        directory (none, or a database).
+        """
         return self.store_directory if self.profile.shares_store_directory else None
 
     @property
     def has_guard(self) -> bool:
-        """True where a guard starts the broker (``activemq_fence: guard`` or ``command``)."""
+        """Whether a guard process starts the broker, so that a stale node cannot write (``activemq_fence:
+        guard`` or ``command``).
+        """
         return self.settings.fence != "none" and self.profile.shares_store_directory
 
     @property
     def calls_fence_command(self) -> bool:
-        """True where a take-over calls ``activemq_fence_command`` (``activemq_fence: command``)."""
+        """Whether a take-over calls ``activemq_fence_command`` (``activemq_fence: command``)."""
         return self.settings.fence == "command" and self.profile.shares_store_directory
 
     @property
     def unit(self) -> str:
-        """The name by which the network sees the broker: its pair, or without a peer its own host label."""
+        """The name that stands for the broker in the network: its pair's, or for a broker without a
+        peer its own host label.
+        """
         return self.identity.pair if self.profile.has_peer else self.identity.host
 
     @property
@@ -215,7 +228,7 @@ def dialling_order(brokers: Iterable[Broker]) -> tuple[Broker, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """The two brokers that stand in for each other; a single broker without a peer in the inventory."""
+    """The two brokers that stand in for each other, or one broker whose peer is not in the inventory."""
 
     name: str
     group: str
@@ -223,11 +236,14 @@ class Pair:
 
     @property
     def preferred_master(self) -> Broker:
+        """The broker of the pair that host names choose as master; the first broker where they choose none."""
         return next((b for b in self.brokers if b.role == "master"), self.brokers[0])
 
     @property
     def profile(self) -> Profile:
-        """The profile of the preferred master: how the nodes of the pair stand in for each other."""
+        """The profile (value of ``activemq_ha``) of the preferred master: how the nodes of the pair
+        stand in for each other.
+        """
         return self.preferred_master.profile
 
     @property
@@ -238,7 +254,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Unit:
-    """A pair, or a broker without a peer, as one node of the network and an end of links.
+    """A pair, or a broker without a peer, as one end of links in the network of brokers.
 
     ``brokers`` are in the order of dialling, preferred master first.
     """
@@ -249,16 +265,18 @@ class Unit:
 
     @cached_property
     def addresses(self) -> tuple[Address, ...]:
-        """The OpenWire listeners that bridges can dial, one a broker; a pure slave, which opens no port, has none."""
+        """The OpenWire addresses that bridges can dial, one for each broker that opens such a port."""
         return tuple((b.address, b.openwire.port) for b in self.brokers if b.openwire)
 
     @property
     def first(self) -> Broker:
-        """The broker that is active while none is down."""
+        """The broker that is active while all brokers of the pair are up: the preferred master."""
         return self.brokers[0]
 
     def active(self, down: str | None) -> Broker | None:
-        """Return the broker that is active while the broker ``down`` is dead, or None."""
+        """Return the broker of the pair that is active while the broker ``down`` is dead; None
+        where no broker is left.
+        """
         if self.brokers[0].host != down:
             return self.brokers[0]
         return self.brokers[1] if len(self.brokers) > 1 else None
@@ -273,12 +291,13 @@ class Group:
 
     @property
     def brokers(self) -> tuple[Broker, ...]:
+        """The brokers of all pairs of the group."""
         return tuple(broker for pair in self.pairs for broker in pair.brokers)
 
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """A host in ``activemq_agents`` with the addresses of its home pair.
+    """A failover agent's host (in ``activemq_agents``), with the addresses of the two brokers of its home pair.
 
     ``urls`` are the MQTT listeners, preferred master first; ``java_urls`` are the OpenWire listeners for Java clients.
     """
@@ -357,7 +376,7 @@ class VirtualAddress:
 
 @dataclass(frozen=True, slots=True)
 class Balancer:
-    """A host in ``activemq_loadbalancers`` and the virtual addresses of the groups that it balances."""
+    """A host in ``activemq_loadbalancers``, and the virtual addresses that it holds for groups."""
 
     host: str
     settings: Settings
@@ -381,26 +400,26 @@ class Balancer:
 
 
 class KnownGroups(NamedTuple):
-    """The groups of the whole inventory: the first names in order, and the number of all groups."""
+    """The names of the first groups of an inventory, for lists in findings, and the number of all groups."""
 
     first: tuple[str, ...]
     number: int
 
     @classmethod
     def of(cls, names: Sequence[str]) -> KnownGroups:
-        """Return the known groups for the names of all groups, in order."""
+        """Return the shortened list of groups, given the names of all groups in order."""
         return cls(tuple(names[:MOST_LISTED]), len(names))
 
     @property
     def text(self) -> str:
-        """The first names, comma-separated, with "and N more" where there are more, as findings list them."""
+        """The listed group names, comma-separated, with "and N more" where there are more groups."""
         more = f" and {self.number - len(self.first)} more" if self.number > len(self.first) else ""
         return f"{', '.join(self.first)}{more}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WholeInventory:
-    """What a part of an inventory must know about the whole, so that its fleet equals that part of the whole fleet.
+    """Facts about a whole inventory for building the fleet of one part, so that it equals this part of the whole fleet.
 
     A part has whole groups, and every group that a link, an agent or an address joins to one of its groups. ``groups``
     are those of the whole inventory. ``links`` are the entries of ``activemq_links`` that concern the part, each with
@@ -418,7 +437,8 @@ class WholeInventory:
 
 @dataclass(frozen=True)
 class Fleet:
-    """The model of a whole inventory; ``brokers`` are sorted by inventory name.
+    """The model of a whole inventory: brokers, groups, agents, balancers and findings; ``brokers`` are
+    sorted by inventory name.
 
     ``warnings`` are texts about releases and expired waivers. ``rest`` is set when the fleet is a part of a larger one.
     """

@@ -71,7 +71,7 @@ _CREDENTIALS: tuple[tuple[str, _Question, str], ...] = (
 
 
 def unmatched(names: Iterable[str], pattern: str) -> Iterator[Finding]:
-    """T001: a host in ``activemq_brokers`` whose name does not match the naming pattern."""
+    """Yield T001 for each given host of ``activemq_brokers``, whose name does not match the naming pattern."""
     for name in names:
         yield error(
             "T001",
@@ -83,7 +83,9 @@ def unmatched(names: Iterable[str], pattern: str) -> Iterator[Finding]:
 
 
 def nearly_matched(names: Iterable[str], pattern: str) -> Iterator[Finding]:
-    """T017: a host with -mq and digits in its name that does not match the pattern and has no other part in a fleet."""
+    """Yield the warning T017 for each given host, which looks like a broker (-mq and digits) and does not
+    match the naming pattern.
+    """
     for name in names:
         yield Finding(
             rule="T017",
@@ -97,7 +99,7 @@ def nearly_matched(names: Iterable[str], pattern: str) -> Iterator[Finding]:
 
 
 def identities(brokers: Sequence[Broker]) -> Iterator[Finding]:
-    """T003: two hosts that are the same node of the same pair."""
+    """Yield T003 for hosts that are the same node of the same pair."""
     seen: dict[tuple[str, str], list[str]] = defaultdict(list)
     for broker in brokers:
         seen[broker.pair, broker.identity.node].append(broker.host)
@@ -169,7 +171,7 @@ def _lonely(pair: str, broker: Broker) -> Finding:
 
 
 def groups(members: Mapping[str, Sequence[Broker]]) -> Iterator[Finding]:
-    """T009: brokers of one group whose settings for discovery, topology or environment differ."""
+    """Yield T009 for brokers of one group whose settings for discovery, topology or environment differ."""
     for group, brokers in members.items():
         yield from _unequal(brokers, _GROUP_EQUAL, f"group {group}")
         if discovery_of(brokers[0].settings, brokers[0].release) == "multicast":
@@ -177,7 +179,7 @@ def groups(members: Mapping[str, Sequence[Broker]]) -> Iterator[Finding]:
 
 
 def ports(brokers: Sequence[Broker]) -> Iterator[Finding]:
-    """T006: two brokers with one port on one address, or one broker with a port twice."""
+    """Yield T006 for two brokers with one port on one address, and for a broker that uses a port twice."""
     owners: dict[tuple[str, int], tuple[str, str]] = {}
     for broker in brokers:
         for name, port in broker.ports.items():
@@ -195,7 +197,7 @@ def ports(brokers: Sequence[Broker]) -> Iterator[Finding]:
 
 
 def instances(brokers: Sequence[Broker]) -> Iterator[Finding]:
-    """T009: two brokers on one machine with the same directories and systemd unit."""
+    """Yield T009 for two brokers on one machine with the same directories and systemd unit."""
     owners: dict[tuple[str, str, str], Broker] = {}
     for broker in brokers:
         if broker.settings.service == "none":
@@ -213,7 +215,9 @@ def instances(brokers: Sequence[Broker]) -> Iterator[Finding]:
 
 
 def networks(network: Network) -> Iterator[Finding]:
-    """Yield the findings about what links need on both ends: credentials and a listener (T008, T009, T014)."""
+    """Yield the findings about what both ends of links need: credentials and an OpenWire
+    listener (T008, T009, T014).
+    """
     for plan in (plan for plans in network.plans.values() for plan in plans):
         yield from _undialled(plan.name, network.units[plan.target])
     for units in network.components:
@@ -263,7 +267,7 @@ def _credentials(broker: Broker) -> Iterator[Finding]:
 
 
 def doubled_names(broker: Broker) -> Iterator[Finding]:
-    """T012: connectors and links of one broker with the same name.
+    """Yield T012 for connectors and links of one broker that have the same name.
 
     Each name is that of a bean in one file; the broker does not start with two of one name.
     Measured on 5.5.1 and 6.3.1: ``Bean name 'openwire' is already used``.
@@ -305,7 +309,7 @@ def _unequal(
 
 
 def agent_passwords(agents: Sequence[Agent]) -> Iterator[Finding]:
-    """T009: two agents of one group with the same user name and different passwords."""
+    """Yield T009 for two agents of one group with the same user name and different passwords."""
     known: dict[tuple[str, str], Agent] = {}
     for agent in agents:
         name = agent.settings.agent_username
@@ -323,7 +327,7 @@ def agent_passwords(agents: Sequence[Agent]) -> Iterator[Finding]:
 
 
 def shared_agent_accounts(agents: Sequence[Agent]) -> Iterator[Finding]:
-    """T029: agents of one group that log in with the same account."""
+    """Yield the warning T029 for agents of one group that log in with the same account."""
     known: dict[tuple[str, str], Agent] = {}
     for agent in agents:
         name = agent.settings.agent_username
@@ -341,7 +345,7 @@ def shared_agent_accounts(agents: Sequence[Agent]) -> Iterator[Finding]:
 
 
 def brokers_without_accounts(broker: Broker) -> Iterator[Finding]:
-    """T016: a broker that demands a login and has no account."""
+    """Yield the warning T016 for a broker that demands a login and has no account."""
     if not broker.accounts and not broker.links and not broker.networked:  # else T008 has said so
         yield Finding(
             rule="T016",
@@ -354,7 +358,9 @@ def brokers_without_accounts(broker: Broker) -> Iterator[Finding]:
 
 
 def account_passwords(broker: Broker, agents: Iterable[Agent], balancers: Iterable[Balancer] = ()) -> Iterator[Finding]:
-    """T009: one user name with two passwords, set in two places; the broker would know only the first."""
+    """Yield T009 for one user name to which two variables give different passwords; the broker
+    would know only the first.
+    """
     kept = {account.name: account for account in broker.accounts}
     users = [
         (user.name, user.password, broker.host, f"activemq_users[{position}].password")
