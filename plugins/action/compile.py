@@ -62,7 +62,7 @@ class ActionModule(ActionBase):
         )
         documents = {host: files["conf/activemq.xml"].content for host, files in brokers.items()}
         load_schema = library("artifacts").load_schema
-        fleet = validation.checked(fleet, documents, load_schema, for_site=True)
+        fleet = validation.check_fleet(fleet, documents, load_schema, for_site=True)
         refused = [one for one in fleet.findings if installs and library("site_refusals").is_refused(one)]
         if fleet.blocking or refused:
             raise AnsibleActionFail(_list([finding.to_line() for finding in (*fleet.blocking, *refused)]))

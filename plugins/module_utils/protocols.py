@@ -18,7 +18,7 @@ _OF_SCHEMES = {
 
 @dataclass(frozen=True)
 class Protocol:
-    """A protocol of connectors.
+    """A protocol that connectors of a broker speak, such as mqtt, with its usual port.
 
     ``port``: in the activemq.xml that ships with ActiveMQ; ``clients``: who connects, in words.
     ``supports_round_trip``: a probe can send a message over it and receive the same message back.

@@ -12,7 +12,7 @@ SHOWN = 300
 
 
 def root_cause(lines: Iterable[str]) -> str:
-    """Return the deepest ``Caused by:`` of the last exception in lines of stack traces; empty if there is none.
+    """Return the deepest ``Caused by:`` of the last exception in a Java stack trace's lines; "" if there is none.
 
     A cause above the deepest one that repeats its message and says more (which address is in use) is returned instead.
     """

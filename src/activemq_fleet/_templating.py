@@ -64,7 +64,7 @@ class _Engine(TemplateEngine):  # type: ignore[misc]  # Ansible carries no types
 
 
 class Templates:
-    """Evaluates the variables of one host after another."""
+    """An evaluator of Jinja templates in the variables of one host after another."""
 
     def __init__(self, loader: Any) -> None:
         self._encrypted = _EncryptedValues()
@@ -73,12 +73,12 @@ class Templates:
         self._constants: dict[int, tuple[Any, Any]] = {}
 
     def of_host(self, variables: dict[str, Any]) -> Templates:
-        """Return the same object, now evaluating templates with the variables of another host."""
+        """Switch the evaluator to another host's variables and return the evaluator."""
         self._engine.available_variables = variables
         return self
 
     def value(self, raw: Any) -> Any:
-        """Return a variable's value in plain Python types. Raises AnsibleError for a template that fails."""
+        """Return a templated variable's value in plain Python types. Raises AnsibleError for a template that fails."""
         kind = type(raw)
         if kind in _PLAIN and (kind is not str or not is_possibly_template(raw)):
             return raw

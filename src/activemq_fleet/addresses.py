@@ -13,7 +13,7 @@ Address = tuple[str, int]
 
 
 def check_host(text: str) -> str:
-    """Return the host name or IP address if Java and all others can dial it; IPv6 is returned without brackets.
+    """Return a host name or IP address that all clients, Java too, can dial, an IPv6 address without brackets.
 
     Raises ValueError with the reason. Stricter than DNS where java.net.URI is: it finds no
     host in a name with an underscore, or in one whose last label begins with a digit
@@ -41,7 +41,7 @@ def check_host(text: str) -> str:
 
 
 def join(host: str, port: int) -> str:
-    """Return ``host:port``, with brackets around an IPv6 address."""
+    """Return ``host:port`` as text, with brackets around an IPv6 address."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
@@ -60,13 +60,13 @@ def parse(text: str) -> Address:
 
 
 def parse_listening(text: str) -> Address:
-    """Return (host, port) to listen on; a port alone means 127.0.0.1. Raises ValueError with the reason."""
+    """Return the (host, port) that a listener's text names; a port alone means 127.0.0.1. Raises ValueError."""
     port = text.strip().removeprefix(":")
     return parse(f"127.0.0.1:{port}" if port.isdecimal() else text)
 
 
 def parse_url(text: str) -> tuple[Address, bool]:
-    """Return the address and whether it uses TLS, of ``host:port`` or ``ssl://host:port`` (TLS).
+    """Return the address that ``host:port`` or ``ssl://host:port`` names, and whether TLS is used.
 
     Raises ValueError with the reason.
     """
@@ -81,5 +81,5 @@ def parse_url(text: str) -> tuple[Address, bool]:
 
 
 def format_list(addresses: Iterable[Address], *, tls: bool = False) -> str:
-    """Return addresses as a comma-separated list as ``mb.urls`` takes it: ``h:1883,h:1883``, or ``ssl://h:8883``."""
+    """Return addresses as agent.conf lists them in ``mb.urls``: ``h:1883,h:1883``, or ``ssl://h:8883``."""
     return ",".join(f"{'ssl://' if tls else ''}{join(host, port)}" for host, port in addresses)

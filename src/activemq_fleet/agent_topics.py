@@ -19,7 +19,7 @@ LARGEST_BARRIER = 512
 
 
 def level_of(agent: str) -> str:
-    """Return an agent's name as one topic level: all but letters, digits, ``_`` and ``-`` become ``_``.
+    """Return an agent's name as an MQTT topic level: all but letters, digits, ``_`` and ``-`` become ``_``.
 
     Some releases swap dots and slashes.
     """
@@ -27,7 +27,7 @@ def level_of(agent: str) -> str:
 
 
 def canary_topic(prefix: str, agent: str) -> str:
-    """Return ``PREFIX/__canary__/AGENT``, on which an agent sends to itself; agents drop whatever comes on such topics.
+    """Return ``PREFIX/__canary__/AGENT``, the MQTT topic on which an agent sends test messages to itself.
 
     An empty prefix gives ``__canary__/AGENT``.
     """
@@ -35,7 +35,7 @@ def canary_topic(prefix: str, agent: str) -> str:
 
 
 def concrete_topic(topic_filter: str, agent: str) -> str | None:
-    """Return a canary topic that a filter with wildcards matches (``a/#`` -> ``a/__canary__/AGENT``), or None.
+    """Return a canary topic that an MQTT filter with wildcards matches (``a/#``: ``a/__canary__/AGENT``), or None.
 
     ActiveMQ writes a durable subscription to the store of each topic that the filter matches. Where there is no such
     topic yet, the broker that takes over knows nothing of the subscription, and what is published before the subscriber
@@ -48,28 +48,28 @@ def concrete_topic(topic_filter: str, agent: str) -> str | None:
 
 
 def is_canary(topic: str) -> bool:
-    """Return whether a topic is the canary topic of any agent; no topic of events has the level ``__canary__``."""
+    """Return whether an MQTT topic is an agent's canary topic; no topic of events has the level ``__canary__``."""
     return CANARY in topic and f"/{CANARY}/" in f"/{topic}/"
 
 
 def barrier_topic(prefix: str, agent: str) -> str:
-    """Return ``PREFIX/__barrier__/AGENT``; a message there means that all of the agent's earlier events were sent."""
+    """Return ``PREFIX/__barrier__/AGENT``: a message on this topic says that all earlier events were sent."""
     return f"{prefix}/{BARRIER}/{level_of(agent)}"
 
 
 def is_barrier(topic: str) -> bool:
-    """Return whether a topic is ``PREFIX/__barrier__/AGENT``, or the older form ``PREFIX/__barrier__``."""
+    """Return whether an MQTT topic is ``PREFIX/__barrier__/AGENT``, or the older form ``PREFIX/__barrier__``."""
     rooted = f"/{topic}"
     return rooted.endswith(f"/{BARRIER}") or rooted.rpartition("/")[0].endswith(f"/{BARRIER}")
 
 
 def is_barrier_of(topic: str, agent: str) -> bool:
-    """Return whether an agent sends its barriers on a topic; True also for the older form, which names no agent."""
+    """Return whether an agent sends barriers on a topic; True also for the older form, which names no agent."""
     return topic.endswith((f"/{BARRIER}", f"/{BARRIER}/{level_of(agent)}"))
 
 
 def prefix_of(topic: str) -> str:
-    """Return the prefix of an event's topic: all but its last level, or a topic of one level as a whole.
+    """Return the prefix of an event's MQTT topic: all but its last level, or a topic of one level as a whole.
 
     Canaries and barriers prove events by prefix; a barrier has the prefix of the events that it follows.
     """

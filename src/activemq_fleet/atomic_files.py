@@ -18,7 +18,7 @@ _AT_FDCWD = -100  # linux/fcntl.h
 
 
 def write_tree(directory: Path, files: Mapping[str, bytes], *, check_target: Callable[[Path], None]) -> None:
-    """Make ``directory`` hold exactly ``files`` (relative path -> content), in one step.
+    """Make a directory hold exactly the given files (relative path -> content), in one atomic step.
 
     A new tree is written beside the directory and then swapped with it, so that no reader sees a half
     of it and an interruption leaves the earlier tree. ``check_target`` raises an error for a directory that may not be
@@ -37,7 +37,7 @@ def write_tree(directory: Path, files: Mapping[str, bytes], *, check_target: Cal
 
 
 def paths_in(directory: Path, *, below: bool = False) -> list[Path]:
-    """Return the paths in a directory, with ``below`` at any depth; none for a directory that does not exist.
+    """Return the paths in a directory, with ``below`` at any depth; empty for a directory that does not exist.
 
     Raises InputError for a file, and for a link to nothing.
     """
@@ -49,7 +49,7 @@ def paths_in(directory: Path, *, below: bool = False) -> list[Path]:
 
 
 def write_file(path: Path, content: bytes) -> None:
-    """Make ``path`` hold ``content``, in one step. Raises OSError when it cannot be written."""
+    """Make a file hold ``content``, in one atomic step. Raises OSError when it cannot be written."""
     target = path.resolve()
     with _named_in_errors(target):
         descriptor, staged = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
@@ -84,7 +84,7 @@ def _fill(root: Path, files: Mapping[str, bytes]) -> None:
 
 
 def swap(staged: Path, target: Path) -> None:
-    """Put ``staged`` at ``target``; what was at ``target`` is at ``staged`` afterwards."""
+    """Move a file or directory to ``target``; what was at ``target`` is at ``staged`` afterwards."""
     try:
         os.rename(staged, target)  # on an absent or an empty directory
     except OSError as error:

@@ -45,7 +45,7 @@ class DeployedFile:
 
 
 def files_of(node: Broker | Agent | Balancer) -> dict[str, DeployedFile]:
-    """Return every file of a broker, an agent or a balancer, by path in its tree, with its secrets.
+    """Return the files to deploy for a broker, an agent or a balancer, by path, secrets in clear text.
 
     Raises SettingsError for a secret that is not set or cannot be opened.
     """
@@ -70,7 +70,7 @@ def _deployed(path: str, content: bytes, shown: bytes, hidden: bool) -> Deployed
 
 
 def broker_facts(broker: Broker) -> dict[str, Any]:
-    """Return what a playbook must know of a broker, with all defaults applied; nothing secret."""
+    """Return the facts about a broker that a playbook needs, with all defaults applied and without secrets."""
     settings, where = broker.settings, paths(broker)
     return {
         "release": broker.release.text,
@@ -138,7 +138,7 @@ def _watched(broker: Broker) -> str | None:
 
 
 def agent_facts(agent: Agent) -> dict[str, Any]:
-    """Return what a playbook must know of an agent, with all defaults applied; nothing secret."""
+    """Return the facts about an agent that a playbook needs, with all defaults applied and without secrets."""
     settings = agent.settings
     return {
         "group": agent.group,
@@ -160,7 +160,7 @@ def agent_facts(agent: Agent) -> dict[str, Any]:
 
 
 def balancer_facts(balancer: Balancer) -> dict[str, Any]:
-    """Return what a playbook must know of a balancer, with all defaults applied; nothing secret."""
+    """Return the facts about a load balancer that a playbook needs, with defaults applied, without secrets."""
     settings = balancer.settings
     return {
         "config": settings.vip_config,

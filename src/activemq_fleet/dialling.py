@@ -26,14 +26,14 @@ _TRUST_OPTION, _KEY_OPTION = "-Djavax.net.ssl.trustStore=", "-Djavax.net.ssl.key
 
 
 class Dialler(NamedTuple):
-    """What the dialling side has: authorities of its own to verify the listener by, and a client certificate."""
+    """The TLS means of a connection's dialling side: a trust store of its own, a client certificate, or neither."""
 
     has_authority: bool
     has_certificate: bool
 
 
 class Listener(NamedTuple):
-    """A connector and the broker it belongs to."""
+    """A transport connector and the broker it belongs to."""
 
     broker: Broker
     connector: Connector
@@ -41,7 +41,7 @@ class Listener(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a listener refuses a connection; ``name`` is the connector's, empty for a closed port."""
+    """The reason why a listener refuses a connection; ``name`` is the connector's name, "" for a closed port."""
 
     kind: Kind
     port: int
@@ -50,11 +50,11 @@ class Refusal:
 
     @property
     def is_certain(self) -> bool:
-        """False where a public authority may have signed the listener's certificate, and the connection may succeed."""
+        """Whether the connection surely fails; False where a public authority may have signed the certificate."""
         return self.kind != "authority"
 
     def sentence(self, dialler: str, acceptor: str) -> str:
-        """Return the refusal in words, with the names of both ends."""
+        """Return the reason of a refused connection as a sentence that names the two hosts."""
         where = f"{self.name} of {acceptor} (port {self.port})"
         asked = f"user {self.user}, whom {acceptor} does not know" if self.user else "no userName"
         return {
@@ -71,7 +71,7 @@ class Refusal:
 def refusal_of(
     dialler: Dialler, listener: Listener, *, tls: bool, protocol: str = "openwire", user: str | None = None
 ) -> Refusal | None:
-    """Return the first reason for which ``listener`` refuses ``dialler``, or None where it accepts the connection.
+    """Return the first reason for which a listener refuses a connection, or None where it accepts.
 
     ``tls``: it is dialled with TLS. ``user`` is the name it logs in with, empty for none, and None where names and
     passwords of both ends are compared elsewhere (T008, T009, T015).
@@ -105,7 +105,7 @@ def _knows(broker: Broker, user: str) -> bool:
 
 
 def dialler_of_broker(broker: Broker) -> Dialler:
-    """Return what a broker's links have for TLS: from ``activemq_tls``, its Java options or its XML fragments."""
+    """Return whether a broker's links have a trust store and a TLS client certificate, by the inventory."""
     settings = broker.settings
     if settings.tls or any("sslContext" in fragment.xml for fragment in settings.xml_fragments):
         return Dialler(has_authority=True, has_certificate=True)
@@ -117,12 +117,12 @@ def dialler_of_broker(broker: Broker) -> Dialler:
 
 
 def dialler_of_agent(agent: Agent) -> Dialler:
-    """Return what an agent has for TLS: ``activemq_agent_tls_ca`` and ``activemq_agent_tls_certificate``."""
+    """Return whether an agent has a TLS authority of its own and a client certificate, by the inventory."""
     return Dialler(agent.settings.agent_tls_ca is not None, agent.settings.agent_tls_certificate is not None)
 
 
 class Listeners:
-    """The connectors of brokers by host and port.
+    """A lookup of the connectors of brokers by host and port.
 
     A host is known by address and inventory name, and by its first label unless hosts of the fleet share that: then
     the label names none of them. Brokers of one address share its ports.
@@ -145,14 +145,14 @@ class Listeners:
                     if connector.name != "replication":
                         self._at.setdefault((name, connector.port), Listener(broker, connector))
 
-    def at(self, host: str, port: int) -> Listener | None:
+    def listener_at(self, host: str, port: int) -> Listener | None:
         """Return the connector that listens at a host and port, or None where no broker of the fleet does."""
         return self._at.get((host.lower(), port))
 
-    def closed(self, host: str, port: int) -> Broker | None:
-        """Return the first broker of a host where nothing listens at a port; None where a listener is possible."""
+    def broker_not_listening(self, host: str, port: int) -> Broker | None:
+        """Return the first broker of a host where no connector listens at a port; None where one may listen."""
         brokers = self._named.get(host.lower(), [])
-        if not brokers or self.at(host, port) or any(_may_listen(broker, port) for broker in brokers):
+        if not brokers or self.listener_at(host, port) or any(_may_listen(broker, port) for broker in brokers):
             return None
         return brokers[0]
 

@@ -10,7 +10,7 @@ from activemq_fleet.protocols import PROTOCOLS
 
 
 def endpoints(items: Any, connector: str) -> tuple[Address, ...]:
-    """Return the addresses of one connector, in the order given.
+    """Return the (host, port) of one connector of each given broker, in the order given.
 
     ``items`` is a list, or one text with commas. An item is ``host`` (with the usual port of the
     connector), ``host:port``, or a mapping with ``address`` and ``ports`` by connector's name, as

@@ -34,7 +34,7 @@ class SettingsError(InputError):
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """The problems, one line each."""
+        """The mistakes in the variables, one line each."""
         return self.lines
 
 
@@ -57,11 +57,11 @@ class LabError(FleetError):
 
 
 class LinksDownError(LabError):
-    """Links of a lab that should be up are down; each of ``lines`` names one link."""
+    """An error for network links of a lab that are down; each of ``lines`` names one link."""
 
 
 def shorten_list(names: Sequence[str], number: int | None = None, *, most: int = 3) -> str:
-    """Return names as text, ``a, b, c and 4 more`` where there are more than ``most``.
+    """Return names as text, such as ``a, b, c and 4 more`` where there are more than ``most``.
 
     ``number`` is how many names there are where ``names`` holds only the first of them.
     """

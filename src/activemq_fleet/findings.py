@@ -31,16 +31,16 @@ class Finding:
 
     @property
     def blocks(self) -> bool:
-        """True for an error that no waiver covers: it stops ``render`` and fails ``check``."""
+        """Whether the finding is an error that no waiver covers, so that it stops ``render`` and fails ``check``."""
         return self.severity == "error" and self.waived is None
 
     def to_line(self) -> str:
-        """Return the finding in one line: rule, host, message, fix, and the reason of a waiver."""
+        """Return the finding as one line of text: rule, host, message, fix, and the reason of a waiver."""
         waived = f" (waived: {self.waived})" if self.waived else ""
         return f"{self.rule} {self.host}: {self.message}: {self.fix}{waived}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the finding as in JSON output and in the dataset ``findings``."""
+        """Return the finding as a dictionary, as in JSON output and in the dataset ``findings``."""
         return {name: getattr(self, name) for name in _COLUMNS}
 
 

@@ -24,7 +24,7 @@ _REQUIREMENT = re.compile(
 
 
 def refusals_of(fleet: Fleet) -> Iterator[Finding]:
-    """Yield a warning (T030) for each reason why ``site`` refuses hosts, once for the hosts of a group."""
+    """Yield a warning (T030) for each reason why playbook ``site`` refuses hosts, once for a whole group."""
     hosts_by_refusal: dict[tuple[str, str, str], list[str]] = {}
     for broker in fleet.brokers:
         for message, fix in _of_broker(broker):
@@ -38,7 +38,7 @@ def refusals_of(fleet: Fleet) -> Iterator[Finding]:
 
 
 def missing_files_of(fleet: Fleet) -> Iterator[Finding]:
-    """Yield a warning (T031) for each archive that is not on the machine, which need not be the Ansible controller."""
+    """Yield a warning (T031) for each archive that is not on this machine, which need not be the controller."""
     missing: dict[tuple[str, str], list[str]] = {}
     for broker in fleet.brokers:
         archive = broker.settings.archive_of_release()
@@ -65,7 +65,7 @@ def _others(hosts: list[str]) -> str:
 
 
 def is_refused(finding: Finding) -> bool:
-    """Return whether a finding is a refusal of ``site`` (T030) that no waiver covers."""
+    """Return whether a finding says that playbook ``site`` refuses hosts (T030), and no waiver covers it."""
     return finding.rule == RULE and finding.waived is None
 
 

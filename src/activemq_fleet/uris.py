@@ -40,7 +40,7 @@ def is_openwire(scheme: str) -> bool:
 
 
 def bridge(addresses: Sequence[Address], release: Release, kind: str | None = None, *, scheme: str = "tcp") -> str:
-    """Return the URI of a link to one broker or to a pair, preferred master first.
+    """Return the URI of a networkConnector to one broker or to a pair, preferred master first.
 
     ``kind`` is masterslave (from 5.6; the default there), failover or static. A failover
     transport must give up after one round, else it reconnects beneath the bridge, which keeps
@@ -71,7 +71,7 @@ def bridge(addresses: Sequence[Address], release: Release, kind: str | None = No
 
 
 def multicast(endpoint: str, group: str, interface: str | None = None) -> str:
-    """Return a discovery URI such as ``multicast://224.1.2.3:6255?group=orders``, for links and for discoveryUri.
+    """Return a URI for multicast discovery, such as ``multicast://224.1.2.3:6255?group=orders``.
 
     With an interface both ``networkInterface`` and ``joinNetworkInterface`` are set: on a machine
     with only a loopback interface a broker does not start without them (measured on 6.3.1).
@@ -91,7 +91,7 @@ def replication(address: Address) -> str:
 
 
 def failover(addresses: Iterable[Address], options: Mapping[str, object] | None = None, *, scheme: str = "tcp") -> str:
-    """Return a Java client's list of brokers, ``failover:(tcp://a:61616,tcp://b:61616)?initialReconnectDelay=100&…``.
+    """Return a Java client's URI for brokers: ``failover:(tcp://a:61616,tcp://b:61616)?initialReconnectDelay=100``.
 
     By default ``initialReconnectDelay`` is 100 and ``maxReconnectDelay`` 2000 ms; ``options`` of the failover transport
     replace both.
@@ -100,7 +100,7 @@ def failover(addresses: Iterable[Address], options: Mapping[str, object] | None 
 
 
 def failover_among(dialled: Sequence[str], options: Mapping[str, object] | None = None) -> str:
-    """Return the failover URI of brokers of which some listen with TLS; ``dialled`` are results of :func:`dial`."""
+    """Return the failover URI of brokers of which some listen with TLS, from the URI of each."""
     if not dialled:
         raise InputError("a failover URI needs at least one address")
     texts = {name: str(value) for name, value in (options or _CLIENT_DELAYS).items()}

@@ -29,7 +29,7 @@ _Made = TypeVar("_Made")
 _EVERY_RULE = Selection()
 
 
-def checked(
+def check_fleet(
     fleet: Fleet,
     documents: Mapping[str, bytes],
     schema_of: Callable[[Release], Schema] | None,
@@ -52,7 +52,7 @@ def checked(
     found = [*by_schema, *_unfenced(fleet, documents), *fleet_findings(fleet, documents, selection), *by_routes]
     found += refusals_of(fleet) if for_site else ()
     found += missing_files_of(fleet) if files_here else ()
-    found = [finding for finding in (*fleet.findings, *without_echoes(found)) if selection.takes(finding.rule)]
+    found = [finding for finding in (*fleet.findings, *without_echoes(found)) if selection.includes(finding.rule)]
     waivers = [WaiverSettings.model_validate(waiver) for waiver in fleet.waivers]
     return replace(
         fleet, findings=tuple(waive((f if f.waived is None else replace(f, waived=None) for f in found), waivers))
@@ -60,7 +60,7 @@ def checked(
 
 
 def make_for_each(nodes: Iterable[_Node], make: Callable[[_Node], _Made]) -> list[_Made]:
-    """Return ``make(node)`` for every node, in order. Raises one SettingsError with the problems of all nodes."""
+    """Return ``make(node)`` of every node, in order. Raises one SettingsError with the problems of all nodes."""
     made: list[_Made] = []
     problems: list[str] = []
     for node in nodes:
@@ -78,7 +78,7 @@ def preflight_findings(
     looks: Mapping[str, Mapping[str, Any]],
     waivers: Sequence[Mapping[str, Any]] = (),
 ) -> list[Finding]:
-    """Return the findings of the rules about hosts for the machines that were examined, with waivers applied.
+    """Return the findings of the lint rules about machines, from what was gathered there, waivers applied.
 
     ``brokers`` are ``deployment.broker_facts`` by inventory name, ``looks`` the evidence of each host.
     """

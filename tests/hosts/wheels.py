@@ -6,7 +6,7 @@ import hashlib
 import shutil
 from pathlib import Path
 
-from activemq_fleet.artifacts._cache import land, log_progress
+from activemq_fleet.artifacts._cache import ensure_cached, log_progress
 from scripts import wheelhouse
 
 
@@ -14,6 +14,6 @@ def make(directory: Path) -> Path:
     """Make what ``make package`` makes, of requirements that were fetched once and kept in the library's cache."""
     pinned = wheelhouse.ROOT / "requirements/agent.txt"
     name = f"wheels/{hashlib.sha256(pinned.read_bytes()).hexdigest()[:12]}"
-    shutil.copytree(land(name, wheelhouse.download_requirements, progress=log_progress), directory)
+    shutil.copytree(ensure_cached(name, wheelhouse.download_requirements, progress=log_progress), directory)
     wheelhouse.build_agent(directory)
     return directory

@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 from activemq_fleet.artifacts import _maven, jars_for, java
-from activemq_fleet.artifacts._cache import land, log_progress
+from activemq_fleet.artifacts._cache import ensure_cached, log_progress
 from activemq_fleet.releases import Release
 
 _SOURCES = Path(__file__).with_name("java")
@@ -20,7 +20,7 @@ def compiler() -> Path:
         part.mkdir()
         _maven.copy(f"org.eclipse.jdt:ecj:{_VERSION}", part)
 
-    return land(f"java/ecj-{_VERSION}", make, progress=log_progress) / f"ecj-{_VERSION}.jar"
+    return ensure_cached(f"java/ecj-{_VERSION}", make, progress=log_progress) / f"ecj-{_VERSION}.jar"
 
 
 def compiled(name: str, release: Release, directory: Path) -> list[str]:

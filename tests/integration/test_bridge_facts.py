@@ -35,8 +35,8 @@ FIRST_PORT = 10_000
 
 def cases() -> list[tuple[str, str, str]]:
     newest = Release.of("6.3.1")
-    transports = transport_options.dialled("ssl", newest) | transport_options.dialled("nio+ssl", newest)
-    names = {"tcp": transports, "ssl": transports, "failover": transport_options.failover(newest)}
+    transports = transport_options.dialled_options("ssl", newest) | transport_options.dialled_options("nio+ssl", newest)
+    names = {"tcp": transports, "ssl": transports, "failover": transport_options.failover_options(newest)}
     return [
         (form, option, value)
         for form, known in names.items()

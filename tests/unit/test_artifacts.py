@@ -26,7 +26,7 @@ from activemq_fleet.artifacts import (
     load_schema,
     schema_for,
 )
-from activemq_fleet.artifacts._maven import telling_line
+from activemq_fleet.artifacts._maven import cause_line
 from activemq_fleet.cli.main import main
 from activemq_fleet.errors import ArtifactError, SchemaUnavailable
 from activemq_fleet.releases import Release
@@ -346,8 +346,8 @@ def test_a_cache_that_cannot_be_written_names_the_variable(monkeypatch: pytest.M
         ("", "Maven: it said nothing"),
     ],
 )
-def test_of_a_failed_run_the_telling_line_is_shown(output: str, line: str) -> None:
-    assert telling_line(output) == line
+def test_of_a_failed_run_the_cause_line_is_shown(output: str, line: str) -> None:
+    assert cause_line(output) == line
 
 
 def test_progress_goes_to_the_log_unless_it_is_asked_for(repository: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from activemq_fleet.render import ACTIVEMQ_XML, render
-from activemq_fleet.validation import checked
+from activemq_fleet.validation import check_fleet
 from tests.unit.fleets import fleet
 
 
@@ -13,7 +13,7 @@ def refusals(fence: str, xml: str) -> list[str]:
     fragments = [{"parent": "broker/persistenceAdapter", "xml": xml}] if xml else []
     made = fleet("orders-mq01", ha="shared-file", fence=fence, xml_fragments=fragments)
     documents = {broker.host: render(broker)[ACTIVEMQ_XML] for broker in made.brokers}
-    found = checked(made, documents, None)
+    found = check_fleet(made, documents, None)
     return [f"{finding.host}: {finding.message}" for finding in found.findings if finding.rule == "T032"]
 
 

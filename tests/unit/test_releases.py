@@ -14,8 +14,8 @@ from activemq_fleet.releases._spans import Span, parse_version
 MEASURED = ["5.5.1", "5.6.0", "5.7.0", "5.8.0", "5.11.4", "5.15.16", "5.16.7", "5.17.6", "5.18.3", "6.2.7", "6.3.1"]
 
 
-def holds(span: str, release: str) -> bool:
-    return Span.parse(span).holds(parse_version(release))
+def includes(span: str, release: str) -> bool:
+    return Span.parse(span).includes(parse_version(release))
 
 
 def test_a_known_patch_is_itself_and_warns_of_nothing() -> None:
@@ -94,7 +94,7 @@ def test_all_114_tags_are_known() -> None:
     ],
 )
 def test_a_span_knows_which_branches_carry_a_change(span: str, inside: list[str], outside: list[str]) -> None:
-    assert [release for release in [*inside, *outside] if holds(span, release)] == inside
+    assert [release for release in [*inside, *outside] if includes(span, release)] == inside
 
 
 def test_pure_master_slave_ends_with_5_7() -> None:

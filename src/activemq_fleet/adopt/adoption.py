@@ -41,7 +41,7 @@ Findings = Callable[[Fleet], Iterable[Finding]]
 
 @dataclass(frozen=True)
 class Adopted:
-    """The result of an adoption: the inventory, and what the operator has to look at.
+    """The inventory made from existing activemq.xml files, and what the operator has to look at.
 
     ``files`` are the inventory's files by path, ``differences`` the deviations of the rendered documents from the
     originals, ``notes`` remarks for the operator. ``secrets`` maps each file below ``.secrets`` of the inventory to a

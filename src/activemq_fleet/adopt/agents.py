@@ -95,7 +95,7 @@ def _home(file: AgentFile, listeners: Listeners) -> Broker | None:
     """Return the broker at the first address that an agent dials, or None."""
     first = file.entries.get("mb.urls", "").partition(",")[0].strip().rpartition("//")[2]
     try:
-        listener = listeners.at(*parse(first))
+        listener = listeners.listener_at(*parse(first))
     except ValueError:
         return None
     return listener.broker if listener else None

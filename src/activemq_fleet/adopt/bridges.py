@@ -22,7 +22,7 @@ _ANYWHERE = ("0.0.0.0", "::", "127.0.0.1", "localhost", "::1")  # noqa: S104 -- 
 
 @dataclass(frozen=True, slots=True)
 class Bridge:
-    """One networkConnector that dials brokers.
+    """A networkConnector element of an existing activemq.xml that dials brokers.
 
     ``addresses`` are the (host, port) pairs in the order of its URI; ``ttl`` is 1 where the element sets none;
     ``include`` and ``exclude`` are destination patterns as ``activemq_links`` writes them.
@@ -39,17 +39,17 @@ class Bridge:
 
     @property
     def traffic_key(self) -> tuple[object, ...]:
-        """A value that is equal for bridges which carry the same messages equally far."""
+        """A value that is equal for bridges which carry messages of the same destinations equally far."""
         return self.ttl, self.include, self.exclude
 
 
 def network_connectors(document: Document) -> list[XmlElement]:
-    """Return every networkConnector element of a document."""
+    """Return every networkConnector element of an activemq.xml."""
     return document.broker.find_all("networkConnectors/networkConnector")
 
 
 def replaceable_bridges(document: Document) -> Iterator[Bridge]:
-    """Yield the network connectors that a link can replace: of a supported form, with a name unique in the document."""
+    """Yield the networkConnectors that ``activemq_links`` can express and whose name is unique in the file."""
     names = Counter(node.get("name") for node in network_connectors(document))
     for node in network_connectors(document):
         bridge = _bridge(node)
@@ -184,7 +184,7 @@ def _by_name(documents: Iterable[Document]) -> dict[str, str]:
 
 
 class BrokersByAddress:
-    """Finds the broker that is dialled at an address, in a proposed fleet."""
+    """A lookup of the broker that is dialled at an address, in a proposed fleet."""
 
     def __init__(self, fleet: Fleet, documents: Sequence[Document]) -> None:
         self._names = _by_name(documents)

@@ -29,7 +29,7 @@ _LIMITS = {
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """One transportConnector that an entry of ``activemq_connectors`` can express."""
+    """A transportConnector that an entry of ``activemq_connectors`` can express."""
 
     name: str
     scheme: str
@@ -46,7 +46,7 @@ class Listener:
 
 
 def propose_brokers(proposal: Proposal) -> None:
-    """Propose limits, console and connectors of every broker, which need no other broker's file."""
+    """Propose variables for limits, console and connectors, which need no other broker's activemq.xml."""
     for document in proposal.documents:
         _propose_limits(proposal, document)
         if not any(is_console(node) for node in document.root.children):
@@ -112,7 +112,7 @@ def _listeners(proposal: Proposal, document: Document) -> Iterator[Listener]:
 
 
 def transport_connectors(document: Document) -> list[XmlElement]:
-    """Return every transportConnector element of a document."""
+    """Return every transportConnector element of an activemq.xml."""
     return document.broker.find_all("transportConnectors/transportConnector")
 
 
@@ -160,7 +160,7 @@ def _propose_offset(proposal: Proposal, found: Mapping[str, Sequence[Listener]])
 
 
 def accounts_of(document: Document) -> list[XmlElement]:
-    """Return every authenticationUser element of a document."""
+    """Return every authenticationUser element of an activemq.xml."""
     return document.broker.find_all("plugins/simpleAuthenticationPlugin/users/authenticationUser")
 
 
@@ -170,7 +170,7 @@ def groups_of(node: XmlElement, attribute: str = "groups") -> list[str]:
 
 
 def propose_users(proposal: Proposal) -> None:
-    """Propose ``activemq_users`` from the accounts of the files, without the network user, which is rendered anyway."""
+    """Propose ``activemq_users`` from the accounts in activemq.xml files, without the network user."""
     agents: dict[str, None] = {}
     known = _known_agents(proposal)
     for document in proposal.documents:

@@ -34,7 +34,7 @@ secrets: "{{ inventory_dir }}/.secrets"
 
 
 def write_inventory(proposal: Proposal, fleet: Fleet) -> dict[str, bytes]:
-    """Return the inventory's files, content by path: hosts.yml, group_vars, host_vars, the inventory plugin's file."""
+    """Return an inventory's files, content by path: hosts.yml, group_vars, host_vars, the inventory plugin's file."""
     levels = _levels(_by_name(proposal.variables, fleet), fleet)
     for path, variables in _spread(proposal.agents, [{AGENTS: list(proposal.agents)}]).items():
         levels.setdefault(path, {}).update(variables)
@@ -55,7 +55,7 @@ def write_inventory(proposal: Proposal, fleet: Fleet) -> dict[str, bytes]:
 
 
 def is_unchanged(files: Mapping[str, bytes]) -> bool:
-    """Return whether a directory's files are those that ``write_inventory`` wrote, with no edit since."""
+    """Return whether an inventory's files are as ``write_inventory`` made them, without any edit since."""
     others = {path: content for path, content in files.items() if path != _PLUGIN}
     return f"# {_SEAL}{_digest(others)}\n" in files.get(_PLUGIN, b"").decode(errors="replace")
 

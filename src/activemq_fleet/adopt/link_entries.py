@@ -13,7 +13,7 @@ from activemq_fleet.topology import Broker, Fleet
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AdoptedLink:
-    """One adopted link between two units (a pair, or a broker without a peer).
+    """A link of existing activemq.xml files from a pair, or a broker without a peer, to another.
 
     ``source`` and ``target`` are names of units; ``hosts`` are all brokers of the source, each of which carries the
     link as ``bridge``.
@@ -31,13 +31,13 @@ class AdoptedLink:
 
     @property
     def settings_key(self) -> tuple[object, ...]:
-        """A value that is equal for links which one entry of ``activemq_links`` can make."""
+        """A value that is equal for links which a single entry of ``activemq_links`` can express together."""
         return self.own_name, self.bridge.duplex, self.bridge.traffic_key
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LinkEntry:
-    """One entry of ``activemq_links``, and the links that it makes, which have equal settings."""
+    """An entry of ``activemq_links`` with the links of equal settings that it makes."""
 
     source: str
     target: str
@@ -60,7 +60,7 @@ class LinkEntry:
 
 
 def link_entries_for(links: Sequence[AdoptedLink], fleet: Fleet) -> tuple[list[LinkEntry], list[AdoptedLink]]:
-    """Return entries of ``activemq_links``, those of groups before those of pairs, and the links no entry can make."""
+    """Return entries of ``activemq_links``, entries of groups first, and the links that no entry can make."""
     members = _members(fleet)
     home = {broker.unit: broker for broker in fleet.brokers}
     by_settings: dict[Any, dict[tuple[str, str], AdoptedLink]] = defaultdict(dict)

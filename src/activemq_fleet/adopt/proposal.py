@@ -22,7 +22,7 @@ Variables = dict[str, Any]
 
 @dataclass
 class Proposal:
-    """The variables that an adoption proposes, by host, without the prefix ``activemq_``.
+    """The variables that ``adopt`` proposes for existing brokers, by host, without the prefix ``activemq_``.
 
     ``replaced_elements`` are ids of XML elements that a variable replaces although it renders another element, so that
     no XML fragment may restore them.
@@ -39,7 +39,7 @@ class Proposal:
 
     @classmethod
     def from_documents(cls, documents: Sequence[Document], naming: Naming) -> Proposal:
-        """Return a proposal that holds nothing but the release of every host."""
+        """Return a proposal of variables that holds nothing but the release of every host."""
         return cls(tuple(documents), naming, {d.host: {"release": d.release.text} for d in documents})
 
     def __getitem__(self, host: str) -> Variables:
@@ -78,7 +78,7 @@ class Proposal:
         return build_fleet(hosts, {AGENTS: list(self.agents)}, naming_pattern=self.naming.pattern)
 
     def note(self, hosts: Iterable[str], text: str) -> None:
-        """Add a note for the operator about the given hosts, unless the same note exists."""
+        """Add a note for the operator about the given hosts, unless the same note exists already."""
         line = f"{shorten_list(sorted(hosts))}: {text}"
         if line not in self.notes:
             self.notes.append(line)

@@ -64,14 +64,14 @@ class TemplatedXml:
 
 @dataclass
 class Secrets:
-    """Gives every secret of a fleet its label: a label of its own for each value that a name has."""
+    """The passwords found in existing files by label: each different value of a name has a label of its own."""
 
     _labels: dict[tuple[str, str], str] = field(default_factory=dict)
     used: dict[str, str] = field(default_factory=dict)
     """A description of each label's password."""
 
     def secret_for(self, name: str, value: str, what: str) -> Secret:
-        """Return the secret for the password ``value`` of ``name``; ``what`` describes its use to the operator."""
+        """Return a reference to password ``value``, with a label made of ``name``; ``what`` describes its use."""
         key = name, "" if _NOT_CLEAR.fullmatch(value) else value
         label = self._labels.get(key)
         if label is None:
@@ -100,12 +100,12 @@ def holds_secret(name: str, value: str) -> bool:
 
 
 def with_masked_passwords(node: XmlElement) -> XmlElement:
-    """Return the element with ``***`` in place of every password in clear text."""
+    """Return an XML element with ``***`` in place of every password in clear text."""
     return _replaced(node, lambda _node, _name, _value: MASK)
 
 
 def with_secret_labels(node: XmlElement, secrets: Secrets) -> XmlElement:
-    """Return the element with a marked secret label in place of every password in clear text."""
+    """Return an XML element with a marked label in place of every password in clear text."""
 
     def label(element: XmlElement, name: str, value: str) -> str:
         owner = element.get("username") or element.get("userName") or element.get("id")
@@ -154,7 +154,7 @@ def _in_text(text: str, node: XmlElement, by: Callable[[XmlElement, str, str], s
 
 
 def build_value(value: Any) -> Any:
-    """Return a variable's value as the fleet model takes it, with a stand-in text for each secret."""
+    """Return a variable's value as the fleet model accepts it, with a stand-in text for each secret."""
     if isinstance(value, Secret):
         return f"secret-{value.label}"
     if isinstance(value, TemplatedXml):

@@ -31,7 +31,7 @@ _PRIVATE = re.compile("[\ue000\ue001]")
 
 @dataclass(frozen=True)
 class Document:
-    """One activemq.xml and the host it belongs to; ``broker`` is the ``<broker>`` element inside ``root``."""
+    """An existing activemq.xml and the host it belongs to; ``broker`` is the element ``<broker>`` in ``root``."""
 
     host: str
     identity: Identity
@@ -46,7 +46,7 @@ class Document:
 
 
 def read_sources(arguments: Sequence[str], releases: Sequence[str], naming: Naming) -> list[Document]:
-    """Return the documents of the arguments (``HOST=FILE``, files and directories), sorted by host.
+    """Return the activemq.xml files that ``HOST=FILE``, file and directory arguments name, sorted by host.
 
     ``releases`` are ``X`` (for all hosts) or ``HOST=X``; a host without one has the release that the comment of a file
     rendered by activemq.fleet names. Raises InputError or ReleaseError, naming file or host.
@@ -123,7 +123,7 @@ def _releases(arguments: Sequence[str], hosts: Mapping[str, Path]) -> dict[str, 
 
 
 def read_addresses(arguments: Sequence[str], documents: Sequence[Document]) -> dict[str, str]:
-    """Return the address by host from ``HOST=ADDRESS`` arguments.
+    """Return the address of each host, by host, from ``HOST=ADDRESS`` arguments.
 
     Raises InputError for a host without a file and for an invalid address.
     """

@@ -63,17 +63,17 @@ class XmlElement:
 
     @property
     def is_chain(self) -> bool:
-        """Whether the order of the element's children has a meaning."""
+        """Whether the order of the XML element's children has a meaning."""
         return self.name in _CHAINS if self.is_core else self.tag != f"{{{BEANS}}}beans"
 
     @cached_property
     def normalized_text(self) -> str:
-        """The element's own text, with any white space as a single space."""
+        """The XML element's own text, each run of white space replaced by a single space."""
         return " ".join(" ".join([self.text, *(child.tail for child in self.children)]).split())
 
     @cached_property
     def comparison_key(self) -> tuple[Any, ...]:
-        """A value that is equal for elements that mean the same."""
+        """A value that is equal for XML elements that mean the same."""
         children = [child.comparison_key for child in self.children]
         return (
             self.tag,
@@ -100,7 +100,7 @@ class XmlElement:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One place where a rendered document deviates from its original.
+    """A place where a rendered activemq.xml deviates from its original.
 
     ``original`` and ``rendered`` are the values on either side, None where the element or attribute is absent; elements
     include all their content, and secrets are ``***``. ``path`` is the path of schema findings, with an identifying

@@ -11,7 +11,7 @@ from importlib.resources import as_file, files
 from pathlib import Path, PurePosixPath
 
 from activemq_fleet.artifacts import _maven
-from activemq_fleet.artifacts._cache import Progress, cache_directory, land, log_progress
+from activemq_fleet.artifacts._cache import Progress, cache_directory, ensure_cached, log_progress
 from activemq_fleet.errors import ArtifactError
 from activemq_fleet.releases import Release
 
@@ -41,7 +41,7 @@ def jars_for(release: Release, *, progress: Progress = log_progress) -> Path:
     # A set that an older list made lacks jars, and may be in use: another list, another directory.
     version = hashlib.sha256(listed.read_bytes()).hexdigest()[:8]
     try:
-        return land(f"jars/{release}-{version}", make, progress=progress)
+        return ensure_cached(f"jars/{release}-{version}", make, progress=progress)
     except ArtifactError as error:
         raise ArtifactError(f"the jars of {release} cannot be had: {error}") from None
 
@@ -71,7 +71,7 @@ def distribution_for(release: Release, *, progress: Progress = log_progress) -> 
             shutil.rmtree(download, ignore_errors=True)
 
     try:
-        return land(name, make, progress=progress)
+        return ensure_cached(name, make, progress=progress)
     except ArtifactError as error:
         message = f"the distribution of {release} cannot be had: {error}"
         with contextlib.suppress(OSError):  # without a cache to write to it is asked for each time
@@ -89,7 +89,7 @@ def postgresql_driver(*, progress: Progress = log_progress) -> Path:
         progress("fetching the JDBC driver of PostgreSQL …")
         _maven.copy(_POSTGRESQL_DRIVER, part)
 
-    directory = land(f"drivers/{_POSTGRESQL_DRIVER.replace(':', '-')}", make, progress=progress)
+    directory = ensure_cached(f"drivers/{_POSTGRESQL_DRIVER.replace(':', '-')}", make, progress=progress)
     return next(directory.glob("*.jar"))
 
 

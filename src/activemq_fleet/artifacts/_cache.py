@@ -29,13 +29,13 @@ def log_progress(line: str) -> None:
 
 
 def cache_directory() -> Path:
-    """Return the cache directory: ``$ACTIVEMQ_FLEET_CACHE``, else ``activemq-fleet`` in the user's cache directory."""
+    """Return the directory for downloads: ``$ACTIVEMQ_FLEET_CACHE``, else one in the user's cache directory."""
     chosen = os.environ.get(CACHE_VARIABLE)
     return Path(chosen).expanduser().absolute() if chosen else user_cache_path("activemq-fleet")
 
 
-def land(name: str, make: Callable[[Path], None], *, progress: Progress, again: bool = False) -> Path:
-    """Return the cache's file or directory ``name``, created by ``make(path)`` where it does not exist.
+def ensure_cached(name: str, make: Callable[[Path], None], *, progress: Progress, again: bool = False) -> Path:
+    """Return a file or directory of the download cache, created by ``make(path)`` where it does not exist.
 
     ``make`` writes to a temporary path that is then renamed, under a lock for ``name``; with ``again`` an existing
     entry is replaced. Raises ArtifactError when the cache cannot be written.

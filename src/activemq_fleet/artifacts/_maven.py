@@ -27,7 +27,7 @@ class MissingArtifactError(ArtifactError):
 
 
 def copy(coordinate: str, directory: Path) -> Path:
-    """Copy one artifact, without its dependencies, into a directory and return the file's path.
+    """Copy one Maven artifact, without its dependencies, into a directory and return the file's path.
 
     ``coordinate`` is ``GROUP:ARTIFACT:VERSION[:PACKAGING[:CLASSIFIER]]``. Raises ArtifactError with the line of Maven's
     output that names the cause.
@@ -40,7 +40,7 @@ def copy(coordinate: str, directory: Path) -> Path:
 
 
 def copy_dependencies(pom: Path, properties: Mapping[str, str], profiles: Sequence[str], directory: Path) -> None:
-    """Copy a POM's runtime dependencies into a directory.
+    """Copy the runtime dependencies of a Maven POM into a directory.
 
     Raises ArtifactError with the line of Maven's output that names the cause.
     """
@@ -71,12 +71,12 @@ def _maven(goal: str, properties: Mapping[str, str], arguments: Sequence[str] = 
     except subprocess.TimeoutExpired:
         raise ArtifactError(f"Maven did not end within {_SECONDS} s") from None
     if run.returncode != 0:
-        line = telling_line(run.stdout)
+        line = cause_line(run.stdout)
         raise (MissingArtifactError if "Could not find artifact" in line else ArtifactError)(line)
 
 
-def telling_line(output: str) -> str:
-    """Return the line of a failed Maven run that names the cause, without Maven's prefix and suffix."""
+def cause_line(output: str) -> str:
+    """Return the line of a failed Maven run's output that names the cause, without Maven's prefix and suffix."""
     lines = [line.strip() for line in _TERMINAL_CODE.sub("", output).splitlines() if line.strip()]
     errors = [line.removeprefix("[ERROR] ") for line in lines if line.startswith("[ERROR] ")]
     line = next((line for line in errors if _CAUSE.search(line)), (errors or lines or ["it said nothing"])[0])

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO
 
 from activemq_fleet.artifacts import _maven
-from activemq_fleet.artifacts._cache import Progress, cache_directory, land, log_progress
+from activemq_fleet.artifacts._cache import Progress, cache_directory, ensure_cached, log_progress
 from activemq_fleet.errors import ArtifactError, SchemaUnavailable
 from activemq_fleet.releases import Release
 from activemq_fleet.schema import Schema
@@ -28,7 +28,7 @@ _failures: dict[Path, str] = {}
 
 
 def schema_for(release: Release, *, progress: Progress = log_progress) -> bytes:
-    """Return the XSD of exactly this release, fetched once.
+    """Return the bytes of the ``activemq.xsd`` of exactly this release, fetched once.
 
     Raises SchemaUnavailable, which names the command to run, when Maven cannot deliver the jar.
     """
@@ -47,7 +47,7 @@ def _load(path: Path, _changed: int) -> Schema:
 
 
 def cached_schemas() -> list[Release]:
-    """Return the releases whose schema is in the cache."""
+    """Return the releases whose ``activemq.xsd`` is in the download cache."""
     found = (cache_directory() / "schemas").glob("*.xsd")
     return [Release.of(path.stem) for path in found if re.fullmatch(r"\d+\.\d+\.\d+", path.stem)]
 
@@ -62,7 +62,7 @@ def fetch_schema(release: Release, source: Path | None = None, *, progress: Prog
     if source is None:
         return _cached(release, progress)
     xsd = _xsd_in(source, release)
-    return land(_name(release), lambda part: _write(part, xsd), progress=progress, again=True)
+    return ensure_cached(_name(release), lambda part: _write(part, xsd), progress=progress, again=True)
 
 
 def _name(release: Release) -> str:
@@ -85,7 +85,7 @@ def _cached(release: Release, progress: Progress) -> Path:
             raise SchemaUnavailable(_failures[target]) from None
         _write(part, xsd)
 
-    return land(_name(release), make, progress=progress)
+    return ensure_cached(_name(release), make, progress=progress)
 
 
 def _write(part: Path, xsd: bytes) -> None:

@@ -105,11 +105,11 @@ def _findings(fleet: Fleet) -> Iterable[Finding]:
     from activemq_fleet.cli.findings import schema_of
     from activemq_fleet.lint import fleet_findings
     from activemq_fleet.render.activemq_xml import activemq_xml
-    from activemq_fleet.validation import checked
+    from activemq_fleet.validation import check_fleet
 
     documents = {broker.host: activemq_xml(broker) for broker in fleet.brokers}
     try:
-        return checked(fleet, documents, schema_of).findings
+        return check_fleet(fleet, documents, schema_of).findings
     except (SchemaUnavailable, ArtifactError) as error:
         warn(f"not compared with the schema: {error}")
         return (*fleet.findings, *fleet_findings(fleet, documents))

@@ -18,7 +18,7 @@ Fingerprint = tuple[str, str, str, str]
 
 
 def write_baseline(path: Path, findings: Iterable[Finding]) -> int:
-    """Write the findings that are not waived to a baseline, without line numbers, and return their number."""
+    """Write the findings that are not waived to a baseline file, without line numbers; return their number."""
     known = sorted(_fingerprint(finding) for finding in findings if finding.waived is None)
     entries = [dict(zip(("rule", "host", "file", "message"), one, strict=True)) for one in known]
     content = {"version": _VERSION, "findings": entries}
@@ -27,7 +27,7 @@ def write_baseline(path: Path, findings: Iterable[Finding]) -> int:
 
 
 def read_baseline(path: Path) -> Counter[Fingerprint]:
-    """Return how often each finding is in a baseline. Raises InputError for a file that is not a baseline."""
+    """Return how often each finding is in a baseline file. Raises InputError for a file that is no baseline."""
     try:
         content = json.loads(path.read_bytes())
         if content["version"] != _VERSION:
@@ -40,7 +40,7 @@ def read_baseline(path: Path) -> Counter[Fingerprint]:
 
 
 def with_baseline_waived(findings: Iterable[Finding], known: Counter[Fingerprint]) -> tuple[Finding, ...]:
-    """Return the findings, those of the baseline waived; occurrences beyond the baseline's number are new."""
+    """Return the findings, waived where the baseline ``known`` lists them, each as often as it is listed there."""
     left = known.copy()
     marked = []
     for finding in findings:

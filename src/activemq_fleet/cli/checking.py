@@ -32,7 +32,7 @@ _TOPOLOGY = (*(f"T{number:03}" for number in range(1, 32)), *(f"R{number:03}" fo
 
 
 def selection_of(select: Sequence[str], ignore: Sequence[str]) -> Selection:
-    """Return the selection of rules by ``--select`` and ``--ignore``. Raises InputError for an unknown rule."""
+    """Return the selection of lint rules by ``--select`` and ``--ignore``. Raises InputError for an unknown rule."""
     if not select and not ignore:
         return Selection()
     stopping = tuple(one.id for one in rules() if one.refuses)
@@ -43,7 +43,7 @@ def selection_of(select: Sequence[str], ignore: Sequence[str]) -> Selection:
 def report_on_files(
     paths: Sequence[Path], release: str | None, selection: Selection, release_from: Path | None = None
 ) -> Report:
-    """Return the report of file and release rules on each file; a file that cannot be read becomes a finding.
+    """Return a check's report on the given files by lint rules; a file that cannot be read becomes a finding.
 
     Raises InputError where no file can be read.
     """
@@ -73,14 +73,14 @@ def report_on_files(
 
 
 def report_on_fleet(inventory: InventoryOptions, selection: Selection) -> Report:
-    """Return the report on a fleet: topology, schema, lint rules and routes. Raises FleetError for unreadable input."""
-    from activemq_fleet.validation import checked, make_for_each
+    """Return the report on an inventory's fleet: topology, schema, lint rules and routes. Raises FleetError."""
+    from activemq_fleet.validation import check_fleet, make_for_each
 
     fleet = inventory.load_fleet()
     print_warnings(fleet)
     made = make_for_each(fleet.brokers, _document)
     documents = {broker.host: document for broker, document in zip(fleet.brokers, made, strict=True)}
-    return Report.of(checked(fleet, documents, schema_of, selection, for_site=True, files_here=True))
+    return Report.of(check_fleet(fleet, documents, schema_of, selection, for_site=True, files_here=True))
 
 
 def _document(broker: Broker) -> bytes:
@@ -112,7 +112,7 @@ def print_report(report: Report, form: str, baseline: Path | None, write_to: Pat
 
 
 def report_on_error(error: FleetError, subject: str) -> Report:
-    """Return the report of unusable input, a finding for each problem; ``subject`` names what was to be checked."""
+    """Return a check's report on unusable input, a finding for each problem; ``subject`` names the input."""
     findings = []
     for problem in error.lines:
         hosts, colon, text = problem.partition(": ")

@@ -23,7 +23,7 @@ Rules = Sequence[tuple[str, str]]
 
 
 def broker_files_below(paths: Iterable[Path]) -> list[Path]:
-    """Return the given files, and of a directory every file below it that looks like an activemq.xml.
+    """Return the given files, and from each given directory every file that looks like an activemq.xml.
 
     Raises InputError for a directory without such a file, with more than 2,000, or with more than 256 MiB of them.
     """
@@ -83,7 +83,7 @@ def read_release_rules(path: Path) -> Rules:
 
 
 def releases_of_files(paths: Sequence[Path], release: str | None, rules: Rules) -> dict[Path, str]:
-    """Return the release of each file: of the first matching rule, else ``release``, else of the jars around the file.
+    """Return each file's release: by the first matching rule, else ``release``, else by the jars around the file.
 
     Raises InputError that names the files whose release is unknown.
     """

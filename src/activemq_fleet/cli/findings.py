@@ -54,9 +54,9 @@ def routes_in(fleet: Fleet) -> Routes:
 def with_lint_findings(fleet: Fleet) -> Fleet:
     """Return the fleet with all findings except schema findings, for which schemas would have to be fetched."""
     from activemq_fleet.render.activemq_xml import activemq_xml
-    from activemq_fleet.validation import checked
+    from activemq_fleet.validation import check_fleet
 
-    return checked(fleet, {broker.host: activemq_xml(broker) for broker in fleet.brokers}, None)
+    return check_fleet(fleet, {broker.host: activemq_xml(broker) for broker in fleet.brokers}, None)
 
 
 def print_findings(fleet: Fleet) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def require_packages(who: str, *names: str) -> None:
-    """Raise InputError unless all packages are installed; ``who`` begins the sentence: "the lab needs"."""
+    """Raise InputError unless all Python packages are installed; ``who`` begins its message: "the lab needs"."""
     missing = [name for name in names if importlib.util.find_spec(name) is None]
     if missing:
         raise InputError(f"{who} {' and '.join(missing)}: pip install 'activemq-fleet[lab]'")
@@ -47,7 +47,7 @@ lab_options = options_as_argument(
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Turn SIGTERM into KeyboardInterrupt within the context, so that started processes are stopped."""
+    """Turn SIGTERM into KeyboardInterrupt inside a ``with`` block, so that started processes are stopped."""
 
     def interrupt(_number: int, _frame: object) -> None:
         raise KeyboardInterrupt

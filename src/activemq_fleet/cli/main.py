@@ -43,7 +43,7 @@ class LazyGroup(click.Group):
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name=PROGRAM)
 def group() -> None:
-    """From host names to running, proven ActiveMQ Classic brokers.
+    """Turn host names into highly available ActiveMQ Classic brokers, deploy them, and test their failover.
 
     Exit codes: 0 fine; 1 error findings, or a run that failed; 2 wrong usage or unreadable input.
     """

@@ -21,7 +21,7 @@ Decorator = Callable[[Command], Command]
 
 
 def options_as_argument(parameter: str, make: Callable[..., object], *options: Decorator) -> Decorator:
-    """Return a decorator that adds options to a command, which gets ``make(**values)`` as the argument ``parameter``.
+    """Return a decorator that adds options to a command, which gets ``make(**values)`` as argument ``parameter``.
 
     Each parameter of ``make`` is the name of one of the options::
 
@@ -46,13 +46,13 @@ def options_as_argument(parameter: str, make: Callable[..., object], *options: D
 
 
 def format_option(*formats: str, help: str | None = None) -> Decorator:
-    """Return the option ``--format``, whose value a command gets as ``form``; the default is ``text``."""
+    """Return the command-line option ``--format``, whose value a command gets as ``form``; default ``text``."""
     choice = click.Choice(formats or ("text", "json"))
     return click.option("--format", "form", type=choice, default="text", show_default=True, help=help)
 
 
 def output_option(metavar: str, help: str, type: click.Path | None = None) -> Decorator:
-    """Return the required option ``-o``, whose value a command gets as ``output``: text, or a value of ``type``."""
+    """Return the required command-line option ``-o``, whose value a command gets as ``output``."""
     return click.option("-o", "--output", metavar=metavar, required=True, type=type, help=help)
 
 

@@ -32,7 +32,7 @@ def command(inventory: InventoryOptions, output: Path) -> int:
     from activemq_fleet.cli.findings import print_findings, print_warnings, schema_of
     from activemq_fleet.diagram import to_svg
     from activemq_fleet.render import ACTIVEMQ_XML, render_fleet
-    from activemq_fleet.validation import checked as checked_fleet
+    from activemq_fleet.validation import check_fleet
 
     check_directory(output)
     fleet = inventory.load_fleet()
@@ -42,7 +42,7 @@ def command(inventory: InventoryOptions, output: Path) -> int:
         return 1
     files = render_fleet(fleet)
     documents = {broker.host: files[f"hosts/{broker.host}/{ACTIVEMQ_XML}"] for broker in fleet.brokers}
-    checked = checked_fleet(fleet, documents, schema_of)
+    checked = check_fleet(fleet, documents, schema_of)
     if checked.blocking:
         print_findings(checked)
         return 1

@@ -22,7 +22,7 @@ _store = click.argument("directory", metavar="STORE", type=click.Path(exists=Tru
 
 
 class ReplayError(FleetError):
-    """Messages could not be sent to a pair."""
+    """An error for messages that could not be sent again to a pair of brokers."""
 
     exit_code = 1
 

@@ -15,7 +15,7 @@ MOST_AGENTS = 12
 
 
 def accounts_section(fleet: Fleet, broker: Broker) -> Section:
-    """Return the section on a broker's accounts: names and groups, never passwords, and the groups' rights."""
+    """Return the page's section on a broker's accounts: names and groups, never passwords, and groups' rights."""
     accounts = [_account(account) for account in broker.accounts] or [Entry("none", "nobody can log in")]
     rights = [_permission(permission) for permission in broker.permissions]
     if not rights:
@@ -48,7 +48,7 @@ def _permission(permission: Permission) -> Entry:
 
 
 def clients_section(fleet: Fleet, broker: Broker) -> Section:
-    """Return the section on what clients of the broker's pair have to dial."""
+    """Return the page's section on the addresses that clients of the broker's pair have to dial."""
     unit = _unit(fleet, broker)
     jndi = Entry("jndi", f"clients/{broker.group}/jndi.properties lists every broker of the group", why="render")
     return Section("clients", f"What clients of {unit.name} dial", (_java(unit), _mqtt(unit), jndi), stacked=True)
@@ -86,12 +86,12 @@ def mb_urls(unit: Pair) -> str:
 
 
 def agents_of_pair(fleet: Fleet, broker: Broker) -> Sequence[Agent]:
-    """Return the agents whose home pair is the broker's pair."""
+    """Return the failover agents whose home pair is the broker's pair."""
     return [agent for agent in fleet.agents if agent.pair == broker.pair]
 
 
 def agents_and_balancers_section(fleet: Fleet, broker: Broker) -> Section | None:
-    """Return the section on a broker's agents and the fleet's balancers; None where neither exist."""
+    """Return the page's section on a broker's agents and the fleet's balancers; None where there are none."""
     entries = []
     agents = agents_of_pair(fleet, broker)
     for agent in agents[:MOST_AGENTS]:

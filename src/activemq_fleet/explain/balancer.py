@@ -7,7 +7,7 @@ from activemq_fleet.topology import Balancer, Broker, Fleet, VirtualAddress
 
 
 def balancer_sections(fleet: Fleet, balancer: Balancer) -> list[Section]:
-    """Return a balancer's section: its virtual addresses, and the brokers that take clients, group by group."""
+    """Return a load balancer's page: virtual addresses, and the brokers that take clients, group by group."""
     settings = balancer.settings
     entries = [
         Entry(

@@ -38,7 +38,7 @@ _AFTER_LINKS = _OF_A_BROKER.index(incoming_links_section) + 1
 
 
 def explanation_of(fleet: Fleet, name: str, routes: Routes | None = None) -> Explanation:
-    """Return the explanation of a host, named by inventory name or by a first label that only one host has.
+    """Return the explanation of a host, given its inventory name or a first label that only this host has.
 
     With ``routes`` the page also shows which pairs the broker's messages reach. Raises InputError for an unknown name,
     and suggests the nearest.
@@ -77,7 +77,7 @@ def _broker_title(broker: Broker) -> str:
 
 
 def inventory_name_of(fleet: Fleet, name: str) -> str:
-    """Return the inventory name of a host, given that name or a first label that only one host has.
+    """Return a host's inventory name, given this name or a first label that only this host has.
 
     Raises InputError for any other name, and suggests the nearest.
     """

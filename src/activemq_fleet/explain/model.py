@@ -14,7 +14,7 @@ Origin = Literal["inventory", "default"]
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One statement about a host.
+    """A statement about a host in its explanation, with the reason and the variable that decides the value.
 
     ``why`` is its reason in a few words; ``details`` are further lines, such as a URI. ``variable`` is the variable
     that decides the value; ``origin`` says whether the inventory or a default sets the variable. ``data`` holds the
@@ -38,7 +38,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A titled list of entries on a host's page.
+    """A titled list of statements in the explanation of a host.
 
     ``name`` is for programs and never changes, ``title`` is for people; ``intro`` precedes the entries. ``stacked``
     entries have their label on a line of its own, for long names and URIs.
@@ -77,7 +77,7 @@ class Explanation:
 
 
 def variable_entry(settings: Settings, name: str, label: str, text: str, **more: Any) -> Entry:
-    """Return an entry whose value variable ``activemq_NAME`` decides, with the variable's origin."""
+    """Return a statement about a value that variable ``activemq_NAME`` decides, with the variable's origin."""
     origin: Origin = "inventory" if name in settings.model_fields_set else "default"
     return Entry(label, text, variable=PREFIX + name, origin=origin, **more)
 

@@ -132,7 +132,7 @@ _INSTALLED = {
 
 
 def file_entry(path: str, below: str, use: str, variable: str = "") -> Entry:
-    """Return the entry of one deployed file: path, mode and use; ``below`` is the directory on the host."""
+    """Return the statement on one deployed file: path, mode and use; ``below`` is the directory on the host."""
     mode = f"{mode_of(path):04o}"
     data = {"path": path, "mode": mode, "on_host": f"{below}/{path}"}
     return Entry(path, f"{mode} {use}", variable=variable, origin="inventory" if variable else None, data=data)

@@ -19,7 +19,7 @@ _MOST_NAMED = 20
 def explain_route(
     fleet: Fleet, routes: Routes, source: str, target: str, destination: str | None = None
 ) -> Explanation:
-    """Return the page of a route: its bridges, the route back, and each single failure that interrupts it.
+    """Return the explanation of a message's route: bridges, the way back, and the broker failures that cut it.
 
     ``source`` and ``target`` are inventory names or first labels of brokers, or of agents, which stand for their home
     pairs. ``destination`` is a queue, or ``topic://NAME``. Raises InputError for an unknown name.

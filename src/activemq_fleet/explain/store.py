@@ -25,7 +25,7 @@ def rendered_xml(broker: Broker) -> etree._Element:
 
 
 def lock_settings_of(broker: Broker) -> dict[str, int | str]:
-    """Return ``acquire`` and ``keepalive`` (ms) and the lease's ``holder``, as far as activemq.xml sets them."""
+    """Return the store lock's ``acquire`` and ``keepalive`` (ms) and the lease's ``holder``, where set."""
     store = rendered_xml(broker).find(".//c:persistenceAdapter/*", _CORE)
     found: dict[str, int | str] = {}
     if store is None:

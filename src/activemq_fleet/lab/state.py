@@ -22,7 +22,7 @@ from activemq_fleet.releases import Release
 from activemq_fleet.render.activemq_xml import activemq_xml
 from activemq_fleet.render.service import STORE_MARKER
 from activemq_fleet.topology import Broker, Fleet, build_fleet
-from activemq_fleet.validation import checked
+from activemq_fleet.validation import check_fleet
 
 _FORMAT = 1
 _JAVA = 17  # the oldest on which every release was run; 9 brought -Djdk.net.hosts.file
@@ -122,7 +122,7 @@ def _refuse_findings(fleet: Fleet) -> None:
 def _tell_findings(fleet: Fleet, progress: Progress) -> None:
     """Report findings that stop ``render`` and ``site``; in a lab they may be the very thing to be tried."""
     documents = {broker.host: activemq_xml(broker) for broker in fleet.brokers}
-    for finding in checked(fleet, documents, None).blocking:
+    for finding in check_fleet(fleet, documents, None).blocking:
         progress(f"warning: {finding.to_line()}")
 
 

@@ -181,7 +181,7 @@ def static_for_both_nodes_of_a_pair(link: Element) -> Iterator[Problem]:
         if pair := _pair(link, plain):
             first, second = pair
             message = f"static: dials {first.host} and {second.host}, two nodes of one pair, each for itself"
-            ours = link.document.prescribes(link)
+            ours = link.document.is_from_inventory(link)
             fix = "leave activemq_discovery to its default" if ours else ""
             severity: Severity | None = None if ours or _surely_one(first.host) else "info"
             yield link.problem(message, "uri", found.text, fix=fix, severity=severity)
@@ -189,7 +189,7 @@ def static_for_both_nodes_of_a_pair(link: Element) -> Iterator[Problem]:
 
 def _pair(link: Element, parts: list[Uri]) -> tuple[Uri, Uri] | None:
     broker = link.document.broker
-    if broker is not None and link.document.prescribes(link):
+    if broker is not None and link.document.is_from_inventory(link):
         # A link of the fleet's leads to one pair whatever its nodes are called; their names are not looked at.
         ours = next(one for one in broker.links if one.name == link.get("name"))
         return (parts[0], parts[1]) if len(ours.addresses) > 1 and len(parts) > 1 else None
@@ -297,12 +297,12 @@ def connectors_without_names(broker: Element) -> Iterator[Problem]:
     jmx = broker.flag("useJmx", default=True)
     if jmx:
         for link in nameless[1:]:
-            first = nameless[0].place()[0]
+            first = nameless[0].position()[0]
             message = f"has no name, like the one of line {first}: both are NC, and the broker does not start"
             yield link.problem(message)
     elif jmx is False:
         for link, rival in _evicted([link for link in nameless if link.flag("duplex", default=False)]):
-            line = rival.place()[0]
+            line = rival.position()[0]
             message = f"has no name, like the one of line {line} to the same peer: they throw each other out"
             yield link.problem(message, severity="warning")
 

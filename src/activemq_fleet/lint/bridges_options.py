@@ -15,7 +15,7 @@ _FORMATS = re.compile(r"wireFormat\.(?:default|stomp|amqp|mqtt)\.")
 
 
 def from_option(node: Element, attribute: str, uri: Uri, option: str) -> str:
-    """Return the attribute's value from an option of the given URI to the end, to locate a problem by.
+    """Return the part of a URI attribute's value from one of its options to the end, to locate a problem there.
 
     The whole rest, because the same option may stand in an earlier URI of the value too.
     """
@@ -94,12 +94,14 @@ def option_that_is_ignored(document: Document) -> Iterator[Problem]:
     """
     release = document.release
     for node, attribute, uri in _dialled(document):
-        names = known.agent(uri.scheme, release)
+        names = known.discovery_agent_options(uri.scheme, release)
         for option in uri.options:
             if names is not None and not option.startswith("discovered.") and not _fine(option, names):
                 yield _problem(node, attribute, uri, option, f"{uri.scheme}: ignores {option}", names)
-            elif option.startswith("socket.") and not _fine(option[7:], known.socket(release)):
-                yield _problem(node, attribute, uri, option, f"{uri.scheme}: ignores {option}", known.socket(release))
+            elif option.startswith("socket.") and not _fine(option[7:], known.socket_options(release)):
+                yield _problem(
+                    node, attribute, uri, option, f"{uri.scheme}: ignores {option}", known.socket_options(release)
+                )
     for connector in document.connectors:
         uri = connector.uri()
         for option in uri.options:
@@ -118,16 +120,16 @@ def _dialled(document: Document) -> Iterator[tuple[Element, str, Uri]]:
 
 def _refused(uri: Uri, option: str, release: Release) -> frozenset[str] | None:
     """Return the known options where a dialled URI has an unknown option that stops the connection, otherwise None."""
-    transports = known.dialled("ssl", release) | known.dialled("nio+ssl", release)
+    transports = known.dialled_options("ssl", release) | known.dialled_options("nio+ssl", release)
     if uri.scheme == "failover":
-        prefix, names = "nested." if release.within("5.9.0") else "", known.failover(release)
-    elif known.agent(uri.scheme, release) is not None:
+        prefix, names = "nested." if release.within("5.9.0") else "", known.failover_options(release)
+    elif known.discovery_agent_options(uri.scheme, release) is not None:
         if not option.startswith("discovered."):
             return None
         prefix, names = "discovered.", transports
-        transports |= known.failover(release)
+        transports |= known.failover_options(release)
     elif uri.scheme in known.DIALLED:
-        prefix, names = "", known.dialled(uri.scheme, release)
+        prefix, names = "", known.dialled_options(uri.scheme, release)
     else:
         return None
     nested = bool(prefix) and option.startswith(prefix)
@@ -142,12 +144,12 @@ def _refused(uri: Uri, option: str, release: Release) -> frozenset[str] | None:
 
 def _ignored(scheme: str, option: str, release: Release) -> frozenset[str] | None:
     """Return the known options where a listener has an unknown option, otherwise None."""
-    names = known.listening(scheme, release)
+    names = known.listener_options(scheme, release)
     if scheme not in known.LISTENING:
-        near = known.nearest(option, names)
+        near = known.nearest_option(option, names)
         return names if near and near.lower() == option.lower() and not _fine(option, names) else None
     if option.startswith("transport.socket."):
-        return None if _fine(option.removeprefix("transport.socket."), known.socket(release)) else names
+        return None if _fine(option.removeprefix("transport.socket."), known.socket_options(release)) else names
     name = option
     if scheme.startswith("auto"):
         if option.startswith("auto."):
@@ -157,12 +159,12 @@ def _ignored(scheme: str, option: str, release: Release) -> frozenset[str] | Non
 
 
 def _fine(name: str, names: frozenset[str]) -> bool:
-    return known.understood(name, names) or has_placeholder(name)
+    return known.is_understood_option(name, names) or has_placeholder(name)
 
 
 def _problem(node: Element, attribute: str, uri: Uri, option: str, message: str, names: frozenset[str]) -> Problem:
     release = node.document.release
-    near = known.nearest(option.rpartition("socket.")[2] if "socket." in option else option, names)
+    near = known.nearest_option(option.rpartition("socket.")[2] if "socket." in option else option, names)
     fix = f"write {near}" if near and near != option else ""
     if _is_attribute(node, option) and not (near and near.lower().endswith(option.lower())):
         fix = f"make it an attribute of <{node.name}>"

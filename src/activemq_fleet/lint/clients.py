@@ -32,7 +32,7 @@ def is_wildcard(host: str) -> bool:
 
 def listens_on(connector: Element) -> Uri:
     """Return the URI of a transportConnector; a URI without scheme where a placeholder decides it."""
-    known = connector.known("uri")
+    known = connector.known_value("uri")
     return Uri.read(known) if known is not None else Uri("", "")
 
 

@@ -209,7 +209,7 @@ def _promised(broker: Element) -> dict[tuple[str, str], int]:
     for entry in broker.all("policyEntry"):
         own = entry.size("memoryLimit")
         for kind in ("queue", "topic"):
-            name = entry.known(kind)
+            name = entry.known_value(kind)
             if own is not None and name and not _WILDCARDS.search(name):
                 found[kind, name] = own
     return found

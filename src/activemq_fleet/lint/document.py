@@ -31,7 +31,7 @@ _FALSE = frozenset({"false", "off", "no", "0"})
 
 
 class Element:
-    """One XML element; an attribute that holds ``${…}`` or another placeholder counts as *unknown*."""
+    """An XML element of an activemq.xml; an attribute that holds ``${…}`` or another placeholder is *unknown*."""
 
     __slots__ = ("_element", "document")
 
@@ -46,7 +46,7 @@ class Element:
         return hash(self._element)
 
     def __repr__(self) -> str:
-        return f"<{self.name}> of line {self.place()[0]}"
+        return f"<{self.name}> of line {self.position()[0]}"
 
     @property
     def name(self) -> str:
@@ -54,82 +54,84 @@ class Element:
         return _name(self._element)
 
     def has(self, attribute: str) -> bool:
+        """Return whether the XML element has an attribute of the given name."""
         return attribute in self._element.attrib
 
     def get(self, attribute: str, default: str = "") -> str:
-        """Return an attribute's value as written, ``${…}`` included, or ``default``."""
+        """Return an XML attribute's value as written, ``${…}`` included, or ``default`` where it is absent."""
         return str(self._element.get(attribute, default)).replace(STRAY, "&")
 
     @property
     def attributes(self) -> dict[str, str]:
-        """All attributes of the element, name to value as written."""
+        """The XML element's attributes as a dictionary: name to value as written in the file."""
         return {str(name): self.get(str(name)) for name in self._element.attrib}
 
     @property
     def schema_locations(self) -> list[tuple[str, str]]:
-        """The (namespace, address) pairs of the element's xsi:schemaLocation."""
+        """The (namespace, address) pairs of the XML element's attribute ``xsi:schemaLocation``."""
         words = self.get(SCHEMA_LOCATION).split()
         return list(zip(words[::2], words[1::2], strict=False))
 
     @property
     def text(self) -> str:
-        """The text before the element's first child."""
+        """The XML element's text before its first child element."""
         return (self._element.text or "").strip().replace(STRAY, "&")
 
     def values(self) -> Iterator[tuple[str, str]]:
-        """Yield the name and value of each attribute, then "" and the element's text."""
+        """Yield the name and value of each attribute of the XML element, then "" and the element's text."""
         yield from self.attributes.items()
         yield "", self.text
 
-    def known(self, attribute: str) -> str | None:
-        """Return an attribute's value, or None where it is absent or holds a placeholder."""
+    def known_value(self, attribute: str) -> str | None:
+        """Return an XML attribute's value, or None where it is absent or holds a placeholder."""
         value = self.get(attribute) if self.has(attribute) else None
         return None if value is None or _UNKNOWN.search(value) else value.strip()
 
     def is_unknown(self, attribute: str) -> bool:
-        """Return whether an attribute is set and its value holds a placeholder."""
-        return self.has(attribute) and self.known(attribute) is None
+        """Return whether an XML attribute is set to a value that holds a placeholder such as ``${…}``."""
+        return self.has(attribute) and self.known_value(attribute) is None
 
     def flag(self, attribute: str, default: bool) -> bool | None:
-        """Return a boolean attribute: ``default`` where it is absent, None where it is unknown or not boolean."""
+        """Return an XML attribute as a boolean: ``default`` where it is absent, None where it is no boolean."""
         if not self.has(attribute):
             return default
-        value = (self.known(attribute) or "").lower()
+        value = (self.known_value(attribute) or "").lower()
         return True if value in _TRUE else False if value in _FALSE else None
 
     def number(self, attribute: str) -> int | None:
-        """Return an attribute as a whole number; None where it is absent, unknown or not a number."""
+        """Return an XML attribute as a whole number; None where it is absent, a placeholder or not a number."""
         try:
-            return int(self.known(attribute) or "")
+            return int(self.known_value(attribute) or "")
         except ValueError:
             return None
 
     def size(self, attribute: str) -> int | None:
-        """Return a size such as ``20 gb`` or ``1024`` in bytes; None where it is absent, unknown or not a size."""
-        return size_of(self.known(attribute) or "")
+        """Return an XML attribute such as ``20 gb`` in bytes; None where it is absent, a placeholder or not a size."""
+        return size_of(self.known_value(attribute) or "")
 
     def uri(self, attribute: str = "uri") -> Uri:
-        """Return an attribute read as a URI; a URI without scheme where the attribute is absent."""
+        """Return an XML attribute parsed as a URI; a URI without scheme where the attribute is absent."""
         return Uri.read(self.get(attribute))
 
     @property
     def parent(self) -> Element | None:
+        """The XML element that contains this element, or None for the root."""
         above = self._element.getparent()
         return None if above is None else Element(above, self.document)
 
     def within(self, *names: str) -> Element | None:
-        """Return the nearest ancestor with one of the names, or None."""
+        """Return the nearest ancestor element with one of the names, or None."""
         above = self.parent
         while above is not None and above.name not in names:
             above = above.parent
         return above
 
     def children(self, *names: str) -> list[Element]:
-        """Return the child elements with one of the names, or all child elements."""
+        """Return the child elements with one of the names; without names, all child elements."""
         return self._of(self._element.iterchildren(*_filters(names)))
 
     def all(self, *names: str) -> list[Element]:
-        """Return the descendant elements with one of the names, or all descendants."""
+        """Return the descendant elements with one of the names; without names, all descendants."""
         return self._of(self._element.iterdescendants(*_filters(names)))
 
     def _of(self, elements: Iterable[etree._Element]) -> list[Element]:
@@ -140,8 +142,8 @@ class Element:
         """Return the first child element with the name, or None."""
         return next(iter(self.children(name)), None)
 
-    def place(self, attribute: str = "", part: str = "") -> SourcePosition:
-        """Return line and column of the element, of an attribute, or of a part of an attribute's value."""
+    def position(self, attribute: str = "", part: str = "") -> SourcePosition:
+        """Return line and column of the XML element, of its attribute, or of a part of the attribute's value."""
         positions = self.document.positions
         if not attribute or not self.has(attribute):
             return positions.of_element(self._element)
@@ -152,7 +154,7 @@ class Element:
     def problem(
         self, message: str, attribute: str = "", part: str = "", *, severity: Severity | None = None, fix: str = ""
     ) -> Problem:
-        """Return a problem at the element, at its attribute, or at a part of the attribute's value.
+        """Return a lint problem at the XML element, at its attribute, or at a part of the attribute's value.
 
         ``severity`` and ``fix`` replace the rule's own.
         """
@@ -161,7 +163,7 @@ class Element:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A problem that a rule reports: at an element, at a position of a file, or about the inventory.
+    """A problem that a lint rule reports: at an XML element, at a position of a file, or about the inventory.
 
     With ``node``, and an attribute or a part of its value, position, file and host are those of the element. Without
     it ``file`` is a file beside activemq.xml, with ``line`` and ``column``, and fleet rules set ``host``.
@@ -224,7 +226,7 @@ class Document:
         self.tree = parse(data)
 
     def other_document(self, name: str) -> Document | None:
-        """Return a file beside this one, such as ``jetty.xml``, parsed; None where it is absent or no XML."""
+        """Return an XML file beside activemq.xml, such as ``jetty.xml``, parsed; None where it is absent or no XML."""
         try:
             return Document(self.other_files[name], self.release, file=name)
         except (KeyError, UnreadableError):
@@ -239,7 +241,7 @@ class Document:
         return Element(self.tree, self)
 
     def mentions(self, text: str) -> bool:
-        """Return whether the file contains a text anywhere; faster than a search through the elements."""
+        """Return whether the file contains a text anywhere; faster than a search through its XML elements."""
         return any(text.encode(encoding) in self.data for encoding in ("utf-8", "utf-16-le", "utf-16-be"))
 
     @cached_property
@@ -250,12 +252,12 @@ class Document:
         return found
 
     def all(self, *names: str) -> list[Element]:
-        """Return every element with one of the names, in the order of the names, then of the document."""
+        """Return all XML elements with one of the names, ordered by name as given, then by position in the file."""
         return [node for name in names for node in self._by_name.get(name, ())]
 
     @property
     def nodes(self) -> Iterator[Element]:
-        """Every element of the document."""
+        """An iterator over every XML element of the file."""
         return (node for nodes in self._by_name.values() for node in nodes)
 
     @property
@@ -264,27 +266,27 @@ class Document:
 
     @property
     def links(self) -> list[Element]:
-        """The networkConnector elements."""
+        """The networkConnector elements of the file."""
         return self.all("networkConnector")
 
     @property
     def connectors(self) -> list[Element]:
-        """The transportConnector elements."""
+        """The transportConnector elements of the file."""
         return self.all("transportConnector")
 
     @property
     def stores(self) -> list[Element]:
-        """The store elements: the children of persistenceAdapter and persistenceFactory."""
+        """The message store elements of the file: the children of persistenceAdapter and persistenceFactory."""
         return [node for holder in self.all("persistenceAdapter", "persistenceFactory") for node in holder.children()]
 
     @property
     def discovery_uris(self) -> list[tuple[Element, str]]:
-        """The (element, attribute) of every URI by which the broker finds others, or is found: links first."""
+        """The (element, attribute) pairs of all URIs for discovery, networkConnectors before transportConnectors."""
         links = [(link, "uri") for link in self.links]
         return links + [(connector, "discoveryUri") for connector in self.connectors]
 
     def stray_ampersands(self) -> Iterator[Problem]:
-        """Yield a problem for each bare ``&`` of the file, which was read as if each were escaped."""
+        """Yield a problem for each unescaped ``&`` in the XML file, which the parser accepted as ``&amp;``."""
         if not self.has_stray:
             return
         for node in self.nodes:
@@ -294,11 +296,11 @@ class Document:
             if STRAY in (node._element.text or ""):
                 yield node.problem(f"the text of <{node.name}> holds a bare &")
 
-    def prescribes(self, link: Element) -> bool:
-        """Return whether a networkConnector was made by the fleet's profile, and not by a fragment of the user."""
+    def is_from_inventory(self, link: Element) -> bool:
+        """Return whether a networkConnector stems from the inventory's links, and not from the user's own XML."""
         return self.broker is not None and any(ours.name == link.get("name") for ours in self.broker.links)
 
     @property
     def profile(self) -> Profile | None:
-        """The high-availability profile of the fleet's broker; None for a file of no fleet."""
+        """The high-availability profile of the file's broker; None for a file that belongs to no fleet."""
         return self.broker.profile if self.broker else None

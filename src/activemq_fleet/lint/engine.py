@@ -57,7 +57,7 @@ EXAMPLE_RELEASE = "5.18.3"
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """An example in a rule's docstring: the release it is for, its text, and the name of the file it stands in."""
+    """An example in a lint rule's docstring: the text of a file, the file's name, and the release it is for."""
 
     release: str
     text: str
@@ -66,7 +66,7 @@ class Example:
 
 @dataclass(frozen=True)
 class Rule:
-    """One rule: its id such as ``N010``, its severity, and the function ``check`` that reports problems.
+    """A lint rule: its id such as ``N010``, its severity, and the function ``check`` that reports problems.
 
     ``releases`` is a span of releases, as ``Release.within`` takes it; ``refuses`` says that a broker with the mistake
     does not start, which an integration test shows on a real broker.
@@ -80,17 +80,17 @@ class Rule:
     refuses: bool = False
 
     def applies_to(self, release: Release) -> bool:
-        """Return whether the rule is meant for a release."""
+        """Return whether the lint rule is meant for a release of ActiveMQ."""
         return release.within(self.releases)
 
     @cached_property
     def text(self) -> str:
-        """The docstring of the rule's function, dedented."""
+        """The docstring of the lint rule's function, dedented."""
         return cleandoc(self.check.__doc__ or "") + "\n"
 
     @property
     def title(self) -> str:
-        """The first line of the docstring: what is wrong."""
+        """The first line of the lint rule's docstring, which names the mistake."""
         return self.text.partition("\n")[0]
 
     @cached_property
@@ -99,32 +99,32 @@ class Rule:
 
     @property
     def why(self) -> str:
-        """What happens where the rule reports a problem."""
+        """The part of the lint rule's docstring that says what the mistake leads to."""
         return self._parts.get("Why", "")
 
     @property
     def fix(self) -> str:
-        """What to write instead."""
+        """The part of the lint rule's docstring that says what to write instead of the mistake."""
         return self._parts.get("Fix", "")
 
     @property
     def cannot_see(self) -> str:
-        """What the rule cannot know from what it looks at; "" where nothing is missing."""
+        """The part of the lint rule's docstring that says what the rule cannot know; "" without such a part."""
         return self._parts.get("Cannot see", "")
 
     @property
     def source(self) -> str:
-        """The code, document or measurement that the rule rests on."""
+        """The part of the lint rule's docstring that names the code, document or measurement it rests on."""
         return self._parts.get("Source", "")
 
     @property
     def fires(self) -> tuple[Example, ...]:
-        """The examples in which the rule reports a problem."""
+        """The examples in the lint rule's docstring in which it reports a problem."""
         return tuple(self._examples("Fires"))
 
     @property
     def silent(self) -> tuple[Example, ...]:
-        """The examples in which the rule reports nothing."""
+        """The examples in the lint rule's docstring in which it reports nothing."""
         return tuple(self._examples("Silent"))
 
     def _examples(self, kind: str) -> Iterator[Example]:
@@ -168,7 +168,7 @@ def rule(
 
 @cache
 def all_rules() -> dict[str, Rule]:
-    """Return every rule by its id, sorted by id; imports all modules of the package, which define them."""
+    """Return every lint rule by its id, sorted by id; imports all modules of the package, which define rules."""
     for module in iter_modules([str(Path(__file__).parent)]):
         import_module(f"{__package__}.{module.name}")
     return dict(sorted(_RULES.items()))
@@ -176,18 +176,18 @@ def all_rules() -> dict[str, Rule]:
 
 @cache
 def rules(scope: Scope | None = None) -> tuple[Rule, ...]:
-    """Return every rule, or the rules of a scope, sorted by id."""
+    """Return all lint rules, or the rules of one scope, sorted by id."""
     return tuple(one for one in all_rules().values() if scope in (None, one.scope))
 
 
 @lru_cache(maxsize=512)
 def applicable_rules(scope: Scope, release: Release, selection: Selection = EVERY_RULE) -> tuple[Rule, ...]:
-    """Return the selected rules of a scope that are meant for a release, sorted by id."""
-    return tuple(one for one in rules(scope) if selection.takes(one.id) and one.applies_to(release))
+    """Return the selected lint rules of a scope that are meant for a release of ActiveMQ, sorted by id."""
+    return tuple(one for one in rules(scope) if selection.includes(one.id) and one.applies_to(release))
 
 
 def findings_of(one: Rule, problems: Iterable[Problem], host: str = "", file: str | None = None) -> Iterator[Finding]:
-    """Yield the problems of one rule as findings about a host, or about a file of no fleet.
+    """Yield the problems that one lint rule reports as findings about a host, or about a file of no fleet.
 
     ``file`` is the path of the activemq.xml. A problem at an element of another document is about the document's own
     file beside it, and in a fleet about the document's broker.
@@ -197,7 +197,7 @@ def findings_of(one: Rule, problems: Iterable[Problem], host: str = "", file: st
         line, column, name, subject = problem.line, problem.column, problem.file, problem.host or host
         if problem.node is not None:
             document = problem.node.document
-            line, column = problem.node.place(problem.attribute, problem.part)
+            line, column = problem.node.position(problem.attribute, problem.part)
             name = document.file
             subject = subject or (document.broker.host if document.broker else "")
         yield Finding(

@@ -37,7 +37,7 @@ def file_findings(
     selection: Selection = EVERY_RULE,
     other_files: Mapping[str, bytes] = _NOTHING,
 ) -> tuple[Finding, ...]:
-    """Return the findings of one activemq.xml in the order of its lines; never raises, whatever the file holds.
+    """Return the lint findings of one activemq.xml, in the order of its lines; never raises, whatever it holds.
 
     ``other_files`` are the files of the same directory, content by name: accounts, console, logging. A template yields
     a single finding. ``schema`` is the release's own; without it rule V002 reports only files that are not XML. A file
@@ -58,7 +58,7 @@ def file_findings(
         found = [schema_finding(error.problem, release, file)]
         if _is_springs_dtd(data):
             found = [replace(found[0], severity="warning", message=_DTD, why="")]
-    taken = (finding for finding in without_echoes(found) if selection.takes(finding.rule))
+    taken = (finding for finding in without_echoes(found) if selection.includes(finding.rule))
     return tuple(sorted(taken, key=lambda f: (f.line or 0, f.column or 0, f.rule, f.message)))
 
 
@@ -82,7 +82,7 @@ def _template_finding(line: int, column: int, text: str, file: str) -> Finding:
 
 
 def without_echoes(found: Iterable[Finding]) -> list[Finding]:
-    """Return the findings without those of the schema at a position where a rule reports the same mistake."""
+    """Return the findings without a schema finding where a lint rule reports the same mistake."""
     findings = list(dict.fromkeys(found))
     told = {(f.host, f.line, f.column) for f in findings if f.rule != SCHEMA_RULE and _refuses(f.rule)}
     return [f for f in findings if f.rule != SCHEMA_RULE or (f.host, f.line, f.column) not in told]
@@ -124,7 +124,7 @@ def _with_stray_marked(data: bytes) -> bytes | None:
 
 
 def document_findings(document: Document, file: str, selection: Selection) -> Iterator[Finding]:
-    """Yield the findings of the file rules about a document, in the order of the rules; at most 100 of each rule."""
+    """Yield the findings of the file rules about an activemq.xml, rule by rule; at most 100 of each rule."""
     host = document.broker.host if document.broker else ""
     for one in applicable_rules("file", document.release, selection):
         found = findings_of(one, one.check(document), host, file)
@@ -135,7 +135,7 @@ def document_findings(document: Document, file: str, selection: Selection) -> It
 
 
 def schema_finding(problem: SchemaProblem, release: Release, file: str, host: str = "", fix: str = "") -> Finding:
-    """Return the finding of rule V002 for a problem that a schema reports; an empty ``fix`` stands for the rule's."""
+    """Return finding V002 for a problem that a schema reports; an empty ``fix`` stands for the fix of rule V002."""
     at = Problem(problem.message, line=problem.line, column=problem.column, host=host, fix=fix)
     why = f"release {release.text} checks the file when it starts, and does not start with this one"
     return replace(_finding(SCHEMA_RULE, at, file), why=why)
@@ -143,7 +143,7 @@ def schema_finding(problem: SchemaProblem, release: Release, file: str, host: st
 
 @dataclass(frozen=True, slots=True)
 class ReleaseView:
-    """The subject of release rules.
+    """The input of lint rules about releases: a release, and whether a distribution's package installed it.
 
     ``from_package`` is True where a distribution built the release, which may backport fixes.
     """
@@ -155,6 +155,6 @@ class ReleaseView:
 def release_findings(
     view: ReleaseView, selection: Selection, *, host: str = "", file: str | None = None
 ) -> tuple[Finding, ...]:
-    """Return the findings of the release rules, about a host of a fleet or about a file of no fleet."""
+    """Return the findings of the lint rules about releases, for a host of a fleet or for a file of no fleet."""
     asked = applicable_rules("release", view.release, selection)
     return tuple(finding for one in asked for finding in findings_of(one, one.check(view), host, file))

@@ -20,19 +20,19 @@ _REMEMBERED = ("maxFailoverProducersToTrack", "maxProducersToAudit")
 
 
 class ClientUri(NamedTuple):
-    """A client's failover: URI that the user added to a broker's configuration, and a problem's position there."""
+    """A client's failover: URI that the user added to a broker's configuration, with the position of the URI."""
 
     broker: Broker
     uri: Uri
     position: Problem
 
     def problem(self, message: str, fix: str = "") -> Problem:
-        """Return a problem at the position of the URI."""
+        """Return a lint problem at the position of a client's failover: URI."""
         return replace(self.position, message=message, fix=fix, host=self.broker.host)
 
 
 def client_uris(view: FleetView) -> Iterator[ClientUri]:
-    """Yield the clients' failover: URIs in fragments, extra files and Java options, without those of links."""
+    """Yield the clients' failover: URIs in XML fragments, extra files and Java options, without URIs of links."""
     for broker in view.brokers:
         for text in broker.settings.java_options:
             for match in _FAILOVER.finditer(text):
@@ -42,7 +42,7 @@ def client_uris(view: FleetView) -> Iterator[ClientUri]:
                 for match in _FAILOVER.finditer(line):
                     position = Problem("", file=extra.path, line=number, column=match.start() + 1)
                     yield ClientUri(broker, Uri.read(match[0].replace("&amp;", "&")), position)
-    for broker, document in view.changed_to_say("failover:"):
+    for broker, document in view.changed_by_hand_with_text("failover:"):
         for node in document.nodes:
             for attribute, text in node.values() if node.name not in _LINKS else ():
                 for match in _FAILOVER.finditer(text):
@@ -77,7 +77,7 @@ def client_knows_one_node(view: FleetView) -> Iterator[Problem]:
           orders-mq01-b.example.com:
     """
     for use in client_uris(view):
-        listed = {found.host: found for t in use.uri.transports if (found := view.at(t.host, t.port))}
+        listed = {found.host: found for t in use.uri.transports if (found := view.broker_at(t.host, t.port))}
         for broker in listed.values():
             for other in view.units[broker.unit]:
                 # A pure slave has no connector that could be listed.
@@ -153,7 +153,7 @@ def audit_forgets_too_early(view: FleetView) -> Iterator[Problem]:
           orders-mq02-a.example.com:
           orders-mq02-b.example.com:
     """
-    for broker, document in view.changed_to_say(*_REMEMBERED, "maxAuditDepth"):
+    for broker, document in view.changed_by_hand_with_text(*_REMEMBERED, "maxAuditDepth"):
         for node in document.all("kahaDB", "policyEntry"):
             for attribute in _REMEMBERED:
                 remembered = node.number(attribute)

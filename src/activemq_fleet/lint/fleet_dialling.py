@@ -180,7 +180,7 @@ def _sentence(found: _Found, dialler: str) -> str:
 def _of_agent(view: FleetView, agent: Agent) -> Iterator[_Found]:
     dialler = dialler_of_agent(agent)
     for url in agent.urls:
-        listener = view.listeners.at(*url)
+        listener = view.listeners.listener_at(*url)
         refusal = refusal_of(dialler, listener, tls=agent.tls, protocol="mqtt") if listener else None
         if listener and refusal:
             yield listener, refusal
@@ -190,7 +190,9 @@ def _of_balancer(view: FleetView, balancer: Balancer) -> Iterator[Problem]:
     """Yield a problem where brokers of a group differ in TLS, so that clients of one address would need both."""
     for address in balancer.addresses:
         for front in address.fronts:
-            servers = [view.listeners.at(*server.address) for backend in front.backends for server in backend.servers]
+            servers = [
+                view.listeners.listener_at(*server.address) for backend in front.backends for server in backend.servers
+            ]
             other = next((one for one in servers if one and one.connector.tls != front.tls), None)
             if other:
                 found = other, Refusal("tls" if front.tls else "clear", other.connector.port, other.connector.name)
@@ -213,9 +215,9 @@ def _of_client_lists(view: FleetView) -> Iterator[Problem]:
 
 def _refusal_of(view: FleetView, host: str, port: int, tls: bool) -> tuple[str, Refusal] | None:
     """Return the host and the refusal that is certain for a client of which only the URI is known, otherwise None."""
-    listener = view.listeners.at(host, port)
+    listener = view.listeners.listener_at(host, port)
     if listener is None:
-        closed = view.listeners.closed(host, port) if port else None
+        closed = view.listeners.broker_not_listening(host, port) if port else None
         return (closed.host, Refusal("closed", port)) if closed else None
     refusal = refusal_of(_ANYTHING, listener, tls=tls)
     return (listener.broker.host, refusal) if refusal else None

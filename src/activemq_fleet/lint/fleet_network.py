@@ -58,7 +58,7 @@ def _duplex(found: Bridges, source: str, target: str) -> list[LintedLink]:
 
 
 def _shared(these: list[LintedLink], those: list[LintedLink]) -> tuple[LintedLink, LintedLink] | None:
-    return next(((one, other) for one in these for other in those if one.shares_with(other)), None)
+    return next(((one, other) for one in these for other in those if one.may_share_destination(other)), None)
 
 
 @rule("N011", "warning", scope="fleet")
@@ -94,7 +94,7 @@ def duplex_and_one_way(view: FleetView) -> Iterator[Problem]:
             message = f"link {double[1].name} goes the way back that duplex {double[0].name} of {source} has"
             yield double[1].problem(message)
         beside = [(one, other) for one in duplex for other in there if one.broker is other.broker and not other.duplex]
-        if doubled := next(((one, other) for one, other in beside if one.shares_with(other)), None):
+        if doubled := next(((one, other) for one, other in beside if one.may_share_destination(other)), None):
             message = f"link {doubled[1].name} goes the way of the duplex {doubled[0].name}"
             yield doubled[1].problem(message)
 
@@ -171,7 +171,7 @@ def ttl_shorter_than_the_longest_path(view: FleetView) -> Iterator[Problem]:
         longest = max(max(hops.values()) for hops in distances.values())
         for unit in sorted(component):
             reported: set[str] = set()
-            for bridge in found.of_unit(unit):
+            for bridge in found.bridges_of(unit):
                 if min(bridge.message_ttl, bridge.consumer_ttl) >= longest or bridge.name in reported:
                     continue
                 if message := _short(bridge, distances, found.groups):
@@ -261,7 +261,7 @@ def demand_that_multiplies(view: FleetView) -> Iterator[Problem]:
         if others < 2 or any(len(found.onward[unit]) < others for unit in component):
             continue
         for unit in sorted(component):
-            if wide := next((bridge for bridge in found.of_unit(unit) if bridge.consumer_ttl > 1), None):
+            if wide := next((bridge for bridge in found.bridges_of(unit) if bridge.consumer_ttl > 1), None):
                 far = "any number of" if wide.consumer_ttl == UNLIMITED else str(wide.consumer_ttl)
                 message = (
                     f"link {wide.name} of a mesh of {others + 1} takes demand over {far} bridges, where 1 is enough"

@@ -25,7 +25,7 @@ _OUTSIDE = "a broker outside the fleet"
 
 @dataclass(frozen=True, slots=True)
 class LintedLink:
-    """A link between two units (pairs, or brokers without a peer).
+    """A network link from a pair, or from a broker without a peer, to another, as lint rules examine it.
 
     ``target`` is "" for multicast, which leads to all units of the group. A TTL of -1 is ``UNLIMITED``. ``include`` and
     ``exclude`` are ``queue://NAME`` or ``topic://NAME``. ``node`` is the networkConnector where a fragment added or
@@ -44,14 +44,15 @@ class LintedLink:
 
     @property
     def source(self) -> str:
+        """The name of the pair, or of the broker without a peer, that the link comes from."""
         return self.broker.unit
 
     def problem(self, message: str, attribute: str = "", severity: Severity | None = None) -> Problem:
-        """Return a problem about the link, at its element where a fragment added or changed the link."""
+        """Return a lint problem about a network link, at its XML element where a fragment added or changed it."""
         return Problem(message, node=self.node, attribute=attribute, severity=severity, host=self.broker.host)
 
-    def shares_with(self, other: LintedLink) -> bool:
-        """Return whether some destination may cross both links."""
+    def may_share_destination(self, other: LintedLink) -> bool:
+        """Return whether messages of some queue or topic may cross both links."""
         if self.include and other.include:
             both = [(mine, theirs) for mine in self.include for theirs in other.include]
             return any(_covers(mine, theirs) or _covers(theirs, mine) for mine, theirs in both)
@@ -68,7 +69,7 @@ def _covers(pattern: str, name: str) -> bool:
 
 
 class Bridges:
-    """All bridges of a fleet, and the graph of units (pairs, or brokers without a peer) that they form."""
+    """All bridges of a fleet, and the graph that they form between pairs (or brokers without a peer)."""
 
     def __init__(self, view: FleetView) -> None:
         self._view = view
@@ -83,13 +84,13 @@ class Bridges:
                 else:
                     self.multicast[broker.group].append(bridge)
 
-    def of_unit(self, unit: str) -> Sequence[LintedLink]:
-        """Return the bridges of a unit's brokers; brokers with equal links are counted once."""
+    def bridges_of(self, unit: str) -> Sequence[LintedLink]:
+        """Return the bridges of the brokers of a pair (or of a single broker); nodes with equal links count once."""
         return [bridge for broker in self._view.units[unit] for bridge in self.of_broker.get(broker.host, ())]
 
     @cached_property
     def between(self) -> Mapping[tuple[str, str], Sequence[LintedLink]]:
-        """The bridges that are not multicast, by (source, target)."""
+        """The bridges without multicast by (source, target), which are names of pairs or of single brokers."""
         found: dict[tuple[str, str], list[LintedLink]] = defaultdict(list)
         for bridge in self.planned:
             found[bridge.source, bridge.target].append(bridge)
@@ -97,7 +98,7 @@ class Bridges:
 
     @cached_property
     def onward(self) -> Mapping[str, set[str]]:
-        """The units that a message reaches in one hop, by unit; without hops by multicast."""
+        """The names of the pairs (or single brokers) one bridge away, by name of the pair; without multicast."""
         found: dict[str, set[str]] = {unit: set() for unit in self._view.units}
         for bridge in self.planned:
             found[bridge.source].add(bridge.target)
@@ -107,19 +108,19 @@ class Bridges:
 
     @cached_property
     def groups(self) -> Mapping[str, frozenset[str]]:
-        """The units that find each other by multicast, by group."""
+        """The names of the pairs (or single brokers) that find each other by multicast, by name of the group."""
         return {group: frozenset(bridge.source for bridge in found) for group, found in self.multicast.items()}
 
     @cached_property
     def components(self) -> Sequence[frozenset[str]]:
-        """The sets of units that bridges join in either direction, of at least two units each."""
+        """The sets of two or more pairs (or single brokers) that bridges of either direction connect."""
         joined = {unit: set(targets) for unit, targets in self.onward.items()}
         for members in self.groups.values():
             joined[min(members)] |= members
         return [frozenset(names) for names in components_of(joined) if len(names) > 1]
 
     def distances(self, component: frozenset[str]) -> Mapping[str, Mapping[str, int]]:
-        """Return the hops from each unit of a component to each unit it reaches, multicast included."""
+        """Return the hops from each pair (or single broker) of a component to each it reaches, multicast included."""
         onward = {unit: set(self.onward[unit]) for unit in component}
         for members in self.groups.values():
             for unit in members & component:
@@ -155,7 +156,7 @@ def _of_link(broker: Broker, link: Link) -> LintedLink:
 
 
 def ttls_of(network: int | None, consumer: int | None, message: int | None) -> tuple[int, int]:
-    """Return consumerTTL and messageTTL of a link; ``network`` is its networkTTL, for those that are None."""
+    """Return (consumerTTL, messageTTL) of a link, each replaced by its networkTTL ``network`` where it is None."""
     own = [network if ttl is None else ttl for ttl in (consumer, message)]
     demand, messages = (UNLIMITED if ttl in (None, -1) else ttl for ttl in own)
     return demand, messages
@@ -164,7 +165,7 @@ def ttls_of(network: int | None, consumer: int | None, message: int | None) -> t
 def _of_node(view: FleetView, broker: Broker, node: Element, target: str | None) -> LintedLink:
     """Return the link of a networkConnector; ``target`` is that of the model's link of its name, None without one."""
     if target is None:
-        dialled = (view.at(peer.host, peer.port) for peer in node.uri().transports)
+        dialled = (view.broker_at(peer.host, peer.port) for peer in node.uri().transports)
         target = next((peer.unit for peer in dialled if peer is not None), _OUTSIDE)
     network = node.number("networkTTL")
     ttls = ttls_of(1 if network is None else network, node.number("consumerTTL"), node.number("messageTTL"))

@@ -93,7 +93,7 @@ def link_inside_a_pair(view: FleetView) -> Iterator[Problem]:
         hosts: {orders-mq01-a: {}, orders-mq01-b: {}}
     """
     for broker, link, transport in _dialled(view):
-        other = view.at(transport.host, transport.port)
+        other = view.broker_at(transport.host, transport.port)
         if broker.profile.replicates and other and other.pair == broker.pair and other.host != broker.host:
             text = f"networkConnector {link.get('name')} leads to {other.host}, the other node of its own pair"
             yield link.problem(text, "uri", transport.text)
@@ -226,7 +226,7 @@ def link_to_one_node_of_a_pair(view: FleetView) -> Iterator[Problem]:
     """
     dialled: dict[tuple[str, str], list[tuple[Element, str, Broker]]] = {}
     for broker, link, transport in _dialled(view):
-        other = view.at(transport.host, transport.port)
+        other = view.broker_at(transport.host, transport.port)
         if other and other.peer and other.pair != broker.pair:
             dialled.setdefault((broker.host, other.pair), []).append((link, transport.text, other))
     for (_, pair), found in dialled.items():
@@ -273,7 +273,7 @@ def link_to_a_slave(view: FleetView) -> Iterator[Problem]:
                 xml: <networkConnector name="orders" uri="static:(tcp://orders-mq01-a:61616)"/>
     """
     for _, link, transport in _dialled(view):
-        listener = view.at(transport.host, transport.port)
+        listener = view.broker_at(transport.host, transport.port)
         there = [listener] if listener else [other for other in view.brokers if other.address == transport.host]
         if len(there) == 1 and there[0].is_replication_slave:
             text = f"networkConnector {link.get('name')} dials {there[0].host}, a slave of pair {there[0].pair}"
@@ -294,7 +294,7 @@ def _attachments(view: FleetView) -> list[_Attachment]:
         document = view.document(broker)
         for node, attribute in master_uris(document) if document else ():
             for transport in node.uri(attribute).transports:
-                master = view.at(transport.host, transport.port)
+                master = view.broker_at(transport.host, transport.port)
                 if master is not None and master.host != broker.host:
                     found.append(_Attachment(broker, master, node, attribute))
     return found
@@ -302,7 +302,7 @@ def _attachments(view: FleetView) -> list[_Attachment]:
 
 def _dialled(view: FleetView) -> Iterator[tuple[Broker, Element, Uri]]:
     """Yield (broker, networkConnector, dialled URI) of documents that hold the user's own fragments or attributes."""
-    for broker, document in view.changed_to_say("networkConnector"):
+    for broker, document in view.changed_by_hand_with_text("networkConnector"):
         for link in document.links:
             for transport in link.uri().transports:
                 yield broker, link, transport

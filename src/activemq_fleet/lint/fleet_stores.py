@@ -94,9 +94,9 @@ def _lease_holder(view: FleetView, broker: Broker) -> str | None:
         locker = locker_of(store)
         if locker is not None and locker.name == "lease-database-locker":
             if locker.has("leaseHolderId"):
-                return locker.known("leaseHolderId")
+                return locker.known_value("leaseHolderId")
             above = store.within("broker")
-            return above.known("brokerName") if above else None
+            return above.known_value("brokerName") if above else None
     return None
 
 
@@ -154,7 +154,9 @@ def _directory(view: FleetView, broker: Broker) -> str | None:
     document = view.document(broker)
     if document is None:
         return None
-    return next((store.known("directory") for store in stores(document) if store.name in ("kahaDB", "mKahaDB")), None)
+    return next(
+        (store.known_value("directory") for store in stores(document) if store.name in ("kahaDB", "mKahaDB")), None
+    )
 
 
 @rule("L017", "error", scope="fleet")

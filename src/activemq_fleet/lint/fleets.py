@@ -37,7 +37,7 @@ A finding is kept with the characters from its position to the end of the line w
 
 
 class FleetView:
-    """The subject of fleet rules: the fleet, and each broker's rendered document."""
+    """The input of lint rules about a whole fleet: the fleet, and each broker's rendered activemq.xml."""
 
     def __init__(self, fleet: Fleet, documents: Mapping[str, bytes]) -> None:
         self.fleet = fleet
@@ -50,7 +50,7 @@ class FleetView:
         return self.fleet.brokers
 
     def document(self, broker: Broker) -> Document | None:
-        """Return the broker's activemq.xml, parsed on first use; None for a file that is not XML."""
+        """Return a broker's activemq.xml, parsed on first use; None for a file that is not XML."""
         return self._parsed(broker.host)
 
     def _parse(self, host: str) -> Document | None:
@@ -62,11 +62,11 @@ class FleetView:
 
     @cached_property
     def changed_by_hand(self) -> tuple[Broker, ...]:
-        """The brokers whose document holds fragments or attributes of the user, which the model does not show."""
+        """The brokers whose activemq.xml holds XML fragments or broker attributes that the user wrote."""
         return tuple(b for b in self.brokers if b.settings.xml_fragments or b.settings.broker_attributes)
 
-    def changed_to_say(self, *texts: str) -> Iterator[tuple[Broker, Document]]:
-        """Yield (broker, document) of brokers with the user's own XML whose document holds one of the texts."""
+    def changed_by_hand_with_text(self, *texts: str) -> Iterator[tuple[Broker, Document]]:
+        """Yield (broker, activemq.xml) of the brokers with XML of the user's where the file holds one of the texts."""
         encoded = [text.encode() for text in texts]
         for broker in self.changed_by_hand:
             data = self._documents.get(broker.host, b"")
@@ -78,13 +78,13 @@ class FleetView:
     def _by_address(self) -> dict[tuple[str, int], Broker]:
         return {(b.address, port): b for b in self.brokers for port in b.ports.values()}
 
-    def at(self, host: str, port: int) -> Broker | None:
-        """Return the broker that listens at ``host:port``, or None."""
+    def broker_at(self, host: str, port: int) -> Broker | None:
+        """Return the broker of the fleet that listens at ``host:port``, or None."""
         return self._by_address.get((host, port))
 
     @cached_property
     def units(self) -> dict[str, tuple[Broker, ...]]:
-        """The brokers of each unit (a pair, or a broker without a peer), by the unit's name."""
+        """The brokers of each pair (or the single broker without a peer), by name of the pair or of the broker."""
         found: dict[str, list[Broker]] = {}
         for broker in self.brokers:
             found.setdefault(broker.unit, []).append(broker)
@@ -92,17 +92,17 @@ class FleetView:
 
     @cached_property
     def bridges(self) -> Bridges:
-        """The bridges of the fleet, and the graph that they form."""
+        """The bridges of the fleet, and the graph that they form between pairs."""
         return Bridges(self)
 
     @cached_property
     def listeners(self) -> Listeners:
-        """The connectors of the fleet by host and port."""
+        """The connectors of the fleet's brokers by host and port."""
         return Listeners(self.brokers)
 
     @cached_property
     def refused_links(self) -> tuple[Refused, ...]:
-        """The links that the dialled broker refuses, or may refuse."""
+        """The links that the broker they dial refuses, or may refuse."""
         touched = {b.host: self._documents[b.host] for b in self.brokers if is_touched(b) and self.document(b)}
         if not touched and not any(connector.tls for b in self.brokers for connector in b.connectors):
             return ()
@@ -112,7 +112,7 @@ class FleetView:
 def fleet_findings(
     fleet: Fleet, documents: Mapping[str, bytes], selection: Selection = EVERY_RULE
 ) -> tuple[Finding, ...]:
-    """Return the findings of the file, release and fleet rules; ``documents`` are activemq.xml by inventory name.
+    """Return all lint findings about a fleet; ``documents`` are the brokers' activemq.xml by inventory name.
 
     A file that is not XML is passed over: the schema check reports it.
     """
@@ -124,7 +124,7 @@ def fleet_findings(
     view = FleetView(fleet, documents)
     releases = {broker.host: broker.release for broker in fleet.brokers}
     for one in rules("fleet"):
-        if selection.takes(one.id):
+        if selection.includes(one.id):
             problems = findings_of(one, one.check(view))
             found += [f for f in problems if f.host not in releases or one.applies_to(releases[f.host])]
     return tuple(found)
@@ -179,7 +179,7 @@ def _not_in_the_document(broker: Broker) -> tuple[str, ...]:
 
 
 def document_findings_of(broker: Broker, data: bytes, selection: Selection = EVERY_RULE) -> tuple[Finding, ...]:
-    """Return the findings of the file rules about one broker's document, without a cache."""
+    """Return the findings of the file rules about one broker's activemq.xml, without a cache."""
     extra = ((file.path.rpartition("/"), file.content.encode()) for file in broker.settings.extra_files)
     beside = {name: content for (directory, _, name), content in extra if directory == _CONF}
     try:

@@ -39,13 +39,13 @@ class BrokerSettings:
 
     @classmethod
     def of(cls, host: str, facts: Mapping[str, Any]) -> BrokerSettings:
-        """Return the subject of a host from ``broker_facts``. Raises ReleaseError for an unknown release."""
+        """Return a broker's settings from its ``broker_facts``. Raises ReleaseError for an unknown release."""
         return _of_fields(cls, {**facts, "host": host, "release": Release.of(facts["release"])})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostFacts:
-    """Evidence from one host; None or empty means *not known*, on which no rule fires."""
+    """What was observed on one machine; None or empty means *not known*, about which no lint rule reports."""
 
     java: int | None = None
     """Feature release of the Java that the unit would run, such as 17."""
@@ -71,7 +71,7 @@ class HostFacts:
 
     @classmethod
     def of(cls, evidence: Mapping[str, Any]) -> HostFacts:
-        """Return the facts that the preflight's module gathered; unknown keys are ignored."""
+        """Return the facts about a machine that the preflight's Ansible module gathered; unknown keys are ignored."""
         return _of_fields(cls, evidence)
 
 
@@ -87,7 +87,7 @@ def _of_fields(cls: type[_Data], values: Mapping[str, Any]) -> _Data:
 
 @dataclass(frozen=True, slots=True)
 class HostView:
-    """The subject of host rules: a broker, its machine, and the machine of its peer."""
+    """The input of lint rules about machines: a broker, its machine, and the machine of its peer."""
 
     broker: BrokerSettings
     facts: HostFacts = field(default_factory=HostFacts)
@@ -101,7 +101,7 @@ class HostView:
 
     @property
     def store(self) -> str:
-        """How messages name the store: by its directory where it has one."""
+        """The words that messages use for the broker's store: its directory, or "the store" where it has none."""
         return self.broker.directory or "the store"
 
 

@@ -15,13 +15,13 @@ _LONGEST, _MOST = 200, 200
 
 
 def is_relative(location: str) -> bool:
-    """Return whether a location is below the file's directory: relative, on the class path, in ``${activemq.conf}``."""
+    """Return whether a location is below the file's directory: relative, a class path, in ``${activemq.conf}``."""
     rest = _without_conf(location)
     return not _ELSEWHERE.match(rest) and not posixpath.normpath(rest).startswith("..")
 
 
 def below_directory(location: str) -> str:
-    """Return the path below the file's directory that Spring reads for a relative location.
+    """Return the path below the file's directory from which Spring reads a relative location.
 
     The directory is on the broker's class path. For a location elsewhere only the last part is returned.
     """
@@ -36,7 +36,7 @@ def _without_conf(location: str) -> str:
 
 
 def file_names_in(text: str) -> Iterator[str]:
-    """Yield paths below the file's directory that its text may mean: properties, schemas and further XML files."""
+    """Yield relative paths that an activemq.xml's text may refer to: properties, schemas and further XML files."""
     words = dict.fromkeys(word for word in _WORD.findall(text) if word.endswith(_ENDS) and len(word) <= _LONGEST)
     for word in islice(words, _MOST):
         path = posixpath.normpath(word.lstrip("/"))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
-from activemq_fleet.lint.locks_signs import FILE_STORES, is_embedded, is_locked, locker_of, sharing, stores
+from activemq_fleet.lint.locks_signs import FILE_STORES, is_embedded, is_locked, locker_of, sharing_of, stores
 
 _SHORT_LIVED = re.compile(r"(?:file:(?://)?)?(/tmp|/var/tmp|/dev/shm|\$\{java\.io\.tmpdir\}|(?:\./)?target)(?:/|$)")
 
@@ -146,7 +146,7 @@ def lock_switched_off(document: Document) -> Iterator[Problem]:
         <kahaDB directory="${activemq.data}/kahadb" useLock="false"/>
     """
     for store in stores(document):
-        why = sharing(store)
+        why = sharing_of(store)
         for name in ("useLock", "useDatabaseLock"):
             if store.flag(name, True) is not False:
                 continue
@@ -191,7 +191,7 @@ def _shared(document: Document) -> Iterator[tuple[Element, str, bool]]:
             continue
         if not is_locked(store) and not store.has("lockKeepAlivePeriod"):
             continue  # L007 has more to say
-        why = sharing(store)
+        why = sharing_of(store)
         if why is not None and (locker is None or locker.name == "shared-file-locker"):
             yield store, why.reason, why.certain
 

@@ -25,14 +25,14 @@ _EMBEDDED_URL = re.compile(r"jdbc:(derby:(?!//)|h2:(?!tcp:|ssl:)|hsqldb:(?!hsqls
 
 @dataclass(frozen=True, slots=True)
 class Sharing:
-    """Why a store counts as shared; ``certain`` is False where only a directory's name suggests it."""
+    """The reason why a store counts as shared by brokers; not ``certain`` where only a directory's name says so."""
 
     reason: str
     certain: bool = True
 
 
 def stores(document: Document) -> Iterator[Element]:
-    """Yield the brokers' own stores, without those inside an mKahaDB."""
+    """Yield the message store elements of the brokers in an activemq.xml, without stores inside an mKahaDB."""
     return (store for broker in document.brokers for store in _stores_of(broker))
 
 
@@ -48,8 +48,8 @@ def locker_of(store: Element) -> Element | None:
     return next((locker for holder in holders for locker in holder.children()), None)
 
 
-def sharing(store: Element) -> Sharing | None:
-    """Return why a store counts as shared with another broker; None where nothing shows it."""
+def sharing_of(store: Element) -> Sharing | None:
+    """Return the reason why a store counts as shared with another broker; None where nothing shows it."""
     profile = store.document.profile
     if profile:
         return Sharing(f"activemq_ha is {profile.name}") if profile.shares_store else None
@@ -77,7 +77,7 @@ def _by_directory(directory: str) -> Sharing | None:
 def shared_store(document: Document) -> list[tuple[Element, Element, str]]:
     """Return [(broker, store, reason)] of the first store that counts as shared; [] without such a store."""
     both = ((broker, store) for broker in document.brokers for store in _stores_of(broker))
-    shared = ((broker, store, why.reason) for broker, store in both if (why := sharing(store)))
+    shared = ((broker, store, why.reason) for broker, store in both if (why := sharing_of(store)))
     return list(islice(shared, 1))
 
 

@@ -204,7 +204,7 @@ def console_closed_on_a_slave(document: Document) -> Iterator[Problem]:
         if broker.flag("startAsync", False) is not False:
             return
         for node in document.all("import"):
-            if "jetty" in node.get("resource") and node.place() > broker.place():
+            if "jetty" in node.get("resource") and node.position() > broker.position():
                 yield node.problem("a slave opens this console when it has become master, and not before", "resource")
 
 

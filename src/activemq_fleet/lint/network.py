@@ -304,7 +304,7 @@ def linked_broker_listens_on_loopback_only(broker: Element) -> Iterator[Problem]
     if not hosts or not all(is_loopback(host) for host in hosts):
         return
     for link in broker.all("networkConnector"):
-        dialled = [part.host for part in link.uri().transports if link.known("uri") and part.host and part.port]
+        dialled = [part.host for part in link.uri().transports if link.known_value("uri") and part.host and part.port]
         away = next((host for host in dialled if not is_loopback(host)), "")
         if away and not link.flag("duplex", False):
             text = f"{broker.get('brokerName') or 'the broker'} dials {away}, and listens on {hosts[0]} only"

@@ -169,7 +169,7 @@ def _unread_advisories(broker: Element, links: list[Element]) -> Iterator[Proble
 def _groups_of(broker: Element, users: set[str]) -> set[str]:
     """Return the groups of the links' users among the broker's own accounts; bridges of peers use the same accounts."""
     accounts = broker.all("authenticationUser")
-    texts = [account.known("groups") for account in accounts if account.get("username") in users]
+    texts = [account.known_value("groups") for account in accounts if account.get("username") in users]
     return {name.strip() for text in texts if text for name in text.split(",")}
 
 
@@ -201,9 +201,9 @@ def exclusion_of_what_is_listed(document: Document) -> Iterator[Problem]:
     for link in document.links:
         listed = destinations(link, "staticallyIncludedDestinations")
         for excluded in destinations(link, "excludedDestinations"):
-            name = excluded.known("physicalName") or ""
+            name = excluded.known_value("physicalName") or ""
             for static in listed:
-                other = static.known("physicalName") or ""
+                other = static.known_value("physicalName") or ""
                 whole = covers(name, other)
                 if static.name != excluded.name or not (name and other) or not (whole or covers(other, name)):
                     continue
@@ -276,7 +276,7 @@ def link_without_account(broker: Element) -> Iterator[Problem]:
         return
     simple = any(plugin.name == "simpleAuthenticationPlugin" for plugin in plugins)
     for link in broker.all("networkConnector"):
-        if not link.has("userName") and not broker.document.prescribes(link):
+        if not link.has("userName") and not broker.document.is_from_inventory(link):
             message = f"logs in nowhere, and the <{plugins[0].name}> of its own broker asks for it"
             yield link.problem(message, severity=None if simple else "warning")
 
@@ -305,7 +305,9 @@ def vm_of_another_name(document: Document) -> Iterator[Problem]:
     """
     if not document.mentions("vm:"):
         return
-    names = {broker.known("brokerName") if broker.has("brokerName") else "localhost" for broker in document.brokers}
+    names = {
+        broker.known_value("brokerName") if broker.has("brokerName") else "localhost" for broker in document.brokers
+    }
     if None in names or not names:
         return
     names |= {listener.uri().host for listener in document.connectors if listener.uri().scheme == "vm"}

@@ -29,7 +29,7 @@ def _forwards(document: Document) -> list[Element]:
     """Return the links to other units, without those between the two nodes of a pair."""
     broker = document.broker
     if broker is not None and not broker.networked:
-        return [link for link in document.links if not document.prescribes(link)]
+        return [link for link in document.links if not document.is_from_inventory(link)]
     return document.links
 
 

@@ -38,14 +38,14 @@ _OPENWIRE_UNLIMITED = "5.7.0"
 _SHIPPED = {"amqp": "5.8.0 !5.19.7 6.0.0 !6.2.6"} | dict.fromkeys(("stomp", "mqtt", "ws"), "5.9.0 !5.19.7 6.0.0 !6.2.6")
 
 
-def reachable(broker: Element) -> list[tuple[Element, Uri]]:
-    """Return the connectors, each with its URI, that clients outside the process can reach."""
+def reachable_connectors(broker: Element) -> list[tuple[Element, Uri]]:
+    """Return the transportConnectors, each with its URI, that clients outside the process can reach."""
     found = [(connector, listens_on(connector)) for connector in broker.all("transportConnector")]
     return [(connector, uri) for connector, uri in found if uri.scheme != "vm"]
 
 
 def authenticates(broker: Element) -> bool:
-    """Return whether a broker has a plugin that authenticates clients; unknown plugins count as such."""
+    """Return whether a broker has a plugin that authenticates clients; unknown plugins count as authenticating."""
     return broker.has("plugins") or any(plugin.name not in _ADMITS_ANYONE for plugin in plugins_of(broker))
 
 
@@ -78,7 +78,7 @@ def no_authentication_plugin(broker: Element) -> Iterator[Problem]:
 
         <jaasAuthenticationPlugin configuration="activemq"/>
     """
-    connectors = reachable(broker)
+    connectors = reachable_connectors(broker)
     if not connectors and not broker.has("transportConnectorURIs"):
         return
     if not authenticates(broker):
@@ -140,7 +140,7 @@ def connectors_as_shipped(broker: Element) -> Iterator[Problem]:
     """
     if broker.document.broker is not None or authenticates(broker):
         return  # the inventory says which connectors there are
-    found = {connector.get("name"): (connector, uri) for connector, uri in reachable(broker)}
+    found = {connector.get("name"): (connector, uri) for connector, uri in reachable_connectors(broker)}
     wanted = [scheme for scheme, span in _SHIPPED.items() if broker.document.release.within(span)]
     if not wanted or found.keys() != {"openwire", *wanted}:
         return

@@ -9,7 +9,7 @@ from activemq_fleet.lint.document import Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.fleets import FleetView
 from activemq_fleet.lint.network_demand import AUTHENTICATION
-from activemq_fleet.lint.security import authenticates, plugins_of, reachable
+from activemq_fleet.lint.security import authenticates, plugins_of, reachable_connectors
 from activemq_fleet.settings.sizes import size_of
 
 _BY_PASSWORD = ("jaasAuthenticationPlugin", "jaasDualAuthenticationPlugin", "simpleAuthenticationPlugin")
@@ -51,7 +51,7 @@ def no_authorization(broker: Element) -> Iterator[Problem]:
           </plugins>
         </broker>
     """
-    if broker.has("plugins") or not reachable(broker) or not authenticates(broker):
+    if broker.has("plugins") or not reachable_connectors(broker) or not authenticates(broker):
         return
     plugins = plugins_of(broker)
     if any(plugin.name in ("authorizationPlugin", "bean", "ref") for plugin in plugins):
@@ -89,7 +89,7 @@ def login_in_clear_text(broker: Element) -> Iterator[Problem]:
         return
     open_ones = [
         (connector, uri)
-        for connector, uri in reachable(broker)
+        for connector, uri in reachable_connectors(broker)
         if uri.scheme and "ssl" not in uri.scheme and uri.scheme not in ("wss", "https") and not is_loopback(uri.host)
     ]
     if open_ones:

@@ -37,10 +37,11 @@ class Entry(NamedTuple):
     value: str
 
     def problem(self, message: str, *, used: bool = True) -> Problem:
+        """Return a lint problem at the name in a line of a properties file; less severe where it is not ``used``."""
         return Problem(message, file=self.file, line=self.line, column=self.column, severity=None if used else "info")
 
 
-def entries(document: Document, file: str) -> list[Entry]:
+def properties_entries(document: Document, file: str) -> list[Entry]:
     """Return the ``name=value`` lines (or with ``:`` or a space) of a file beside activemq.xml; [] without the file."""
     found = []
     for number, line in enumerate(document.other_files.get(file, b"").decode(errors="replace").split("\n"), 1):
@@ -94,7 +95,10 @@ def shipped_account(document: Document) -> Iterator[Problem]:
 def _of_the_broker(document: Document) -> Iterator[Problem]:
     """Yield problems of accounts in activemq.xml, also those taken from the credentials files that it loads."""
     properties = {
-        entry.name: entry for file in _CREDENTIALS if _mentions(document, file) for entry in entries(document, file)
+        entry.name: entry
+        for file in _CREDENTIALS
+        if _mentions(document, file)
+        for entry in properties_entries(document, file)
     }
     reported = set()
     for node in document.all(*_LOGINS):
@@ -139,7 +143,7 @@ def _of_the_console(document: Document) -> Iterator[Problem]:
     if not (realm if console else document.release.console_accounts == "realm"):
         return
     login_is_required = not any(map(constraints_without_login, console))
-    for entry in entries(document, "jetty-realm.properties"):
+    for entry in properties_entries(document, "jetty-realm.properties"):
         if is_default_credential(entry.name, entry.value.partition(",")[0].strip()):
             yield entry.problem(
                 f"the console's account {entry.name} has the password of the releases"
@@ -155,7 +159,7 @@ def _of_jaas(document: Document) -> Iterator[Problem]:
     login = document.other_files.get("login.config")
     if not (broker or console) or (login is not None and b"users.properties" not in login):
         return
-    for entry in entries(document, "users.properties"):
+    for entry in properties_entries(document, "users.properties"):
         if is_default_credential(entry.name, entry.value):
             opens = " and ".join(["the broker"] * broker + ["the console"] * console)
             yield entry.problem(f"the account {entry.name} of {opens} has the password of the releases")
@@ -163,7 +167,7 @@ def _of_jaas(document: Document) -> Iterator[Problem]:
 
 def _of_jmx(document: Document) -> Iterator[Problem]:
     used = _mentions(document, "jmx.password")
-    for entry in entries(document, "jmx.password"):
+    for entry in properties_entries(document, "jmx.password"):
         if is_default_credential(entry.name, entry.value):
             yield entry.problem(
                 f"the JMX account {entry.name} has the password of the releases"

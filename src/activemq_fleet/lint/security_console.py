@@ -26,38 +26,39 @@ _GUARDED = {
 
 
 class BeanProperty(NamedTuple):
-    """Where the value of a bean's property stands: in an attribute of ``node``, or with attribute "" in its text."""
+    """A Spring bean's property whose value is in an attribute of ``node``, or with attribute "" in its text."""
 
     node: Element
     attribute: str
 
     @property
     def value(self) -> str:
+        """The value of the Spring bean's property, without surrounding white space."""
         return (self.node.get(self.attribute) if self.attribute else self.node.text).strip()
 
     def problem(self, message: str) -> Problem:
-        """Return a problem at the value."""
+        """Return a lint problem at the value of a Spring bean's property."""
         return self.node.problem(message, self.attribute)
 
 
 def class_name(bean: Element) -> str:
-    """Return the class of a bean without its package and outer class."""
+    """Return the class name of a Spring bean without its package and outer class."""
     return bean.get("class").rpartition(".")[2].rpartition("$")[2]
 
 
 def beans_of(page: Document, *classes: str) -> list[Element]:
-    """Return the beans of a file whose class, without its package, is one of ``classes``."""
+    """Return the Spring beans of an XML file whose class, without its package, is one of ``classes``."""
     return [bean for bean in page.all("bean") if class_name(bean) in classes]
 
 
 def console_imports(document: Document) -> list[tuple[Element, str]]:
-    """Return the import elements of a console file, each with the file's name."""
+    """Return the import elements for a web console's file in an XML file, each with the imported file's name."""
     found = [(node, node.get("resource").rpartition("/")[2]) for node in document.all("import")]
     return [(node, name) for node, name in found if name in _CONSOLE_FILES]
 
 
 def pages(document: Document) -> Iterator[Document]:
-    """Yield the files that may hold the console's beans: the imported files, and activemq.xml itself."""
+    """Yield the XML files that may define the web console's beans: the imported files, and activemq.xml itself."""
     for _, name in console_imports(document):
         if page := document.other_document(name):
             yield page
@@ -65,7 +66,7 @@ def pages(document: Document) -> Iterator[Document]:
 
 
 def property_of(bean: Element, name: str) -> BeanProperty | None:
-    """Return the property of a bean with the given name, or None."""
+    """Return the property of a Spring bean with the given name, or None."""
     for prop in bean.children("property"):
         if prop.get("name") == name:
             value = prop.child("value")
@@ -74,12 +75,12 @@ def property_of(bean: Element, name: str) -> BeanProperty | None:
 
 
 def properties_of(page: Document, bean_class: str, name: str) -> list[BeanProperty]:
-    """Return the property of the given name of every bean of a class that has it."""
+    """Return the property ``name`` of every Spring bean of class ``bean_class`` in an XML file that has it."""
     return [found for bean in beans_of(page, bean_class) if (found := property_of(bean, name))]
 
 
 def constraints_without_login(page: Document) -> list[BeanProperty]:
-    """Return the property ``authenticate`` of each constraint of Jetty's that asks for no login."""
+    """Return the property ``authenticate`` of each security constraint of Jetty's that asks for no login."""
     return [found for found in properties_of(page, "Constraint", "authenticate") if found.value.lower() == "false"]
 
 

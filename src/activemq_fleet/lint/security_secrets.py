@@ -24,7 +24,7 @@ _OLD = re.compile(r"\b(SSLv2(?:Hello)?|SSLv3|SSL|TLSv1(?:\.[01])?)(?![\w.])")
 
 
 def is_clear(value: str) -> bool:
-    """Return False for a value with a placeholder, a reference, an encrypted or a masked value."""
+    """Return whether a secret is in clear text: neither a placeholder, a reference, encrypted nor masked."""
     return not _NOT_CLEAR.fullmatch(value.strip())
 
 
@@ -186,5 +186,5 @@ def broken_protocol(document: Document) -> Iterator[Problem]:
                 if option.rpartition(".")[2] == "enabledProtocols" and (old := _OLD.search(value)):
                     yield connector.problem(f"{option} lets {old[1]} in", "uri", option)
     for context in document.all("sslContext"):
-        if old := _OLD.fullmatch(context.known("protocol") or ""):
+        if old := _OLD.fullmatch(context.known_value("protocol") or ""):
             yield context.problem(f"protocol is {old[1]}", "protocol")

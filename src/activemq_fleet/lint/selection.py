@@ -13,7 +13,7 @@ _NO_GROUPS: Mapping[str, Sequence[str]] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The selected and ignored rules, as beginnings of ids: ``N`` is a family, ``N01`` ten rules, ``N010`` one rule."""
+    """The lint rules selected and ignored, by beginnings of ids: ``N`` is a family, ``N010`` one rule."""
 
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
@@ -27,7 +27,7 @@ class Selection:
         *,
         groups: Mapping[str, Sequence[str]] = _NO_GROUPS,
     ) -> Selection:
-        """Return the selection of words, which may hold commas. Raises InputError for a word that begins no known id.
+        """Return the selection for words such as ``N,L010``. Raises InputError for a word that begins no rule's id.
 
         ``groups`` are names that stand for several rules.
         """
@@ -38,8 +38,8 @@ class Selection:
                     raise InputError(f"{option} {word}: no rule is called so, or begins so; docs/rules.md lists them")
         return cls(chosen, ignored)
 
-    def takes(self, name: str) -> bool:
-        """Return whether a rule is selected; the longer match decides, as in ``--select N --ignore N010``."""
+    def includes(self, name: str) -> bool:
+        """Return whether a lint rule is selected; the longer match decides, as in ``--select N --ignore N010``."""
         chosen = max((len(word) for word in self.select if name.startswith(word)), default=-1)
         ignored = max((len(word) for word in self.ignore if name.startswith(word)), default=-1)
         return chosen > ignored if self.select else ignored < 0

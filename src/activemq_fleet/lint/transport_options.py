@@ -128,8 +128,8 @@ def _names(since: _Since, release: Release) -> frozenset[str]:
 
 
 @cache
-def dialled(scheme: str, release: Release) -> frozenset[str]:
-    """Return the options of a dialled transport; any other option makes the connection fail."""
+def dialled_options(scheme: str, release: Release) -> frozenset[str]:
+    """Return the names of the options that the URI of a connection may have; any other option makes it fail."""
     names = _names(_CONNECTION, release) | _names(_TLS_DIALLED.get(scheme, {}), release)
     if scheme != "ssl" or release.within(_SSL_HAS_FILTERS):
         names |= _names(_FILTERS, release)
@@ -137,26 +137,26 @@ def dialled(scheme: str, release: Release) -> frozenset[str]:
 
 
 @cache
-def failover(release: Release) -> frozenset[str]:
-    """Return the options of ``failover:``; any other option makes the connection fail."""
+def failover_options(release: Release) -> frozenset[str]:
+    """Return the names of the options of a ``failover:`` URI; any other option makes the connection fail."""
     return _names(_FAILOVER, release)
 
 
 @cache
-def agent(scheme: str, release: Release) -> frozenset[str] | None:
-    """Return the options of a discovery agent, which ignores any other; None for an unknown agent."""
+def discovery_agent_options(scheme: str, release: Release) -> frozenset[str] | None:
+    """Return the names of a discovery agent's options; it ignores any other. None for an unknown agent."""
     return _names(_AGENTS[scheme], release) if scheme in _AGENTS else None
 
 
 @cache
-def socket(release: Release) -> frozenset[str]:
-    """Return the options that may follow ``socket.``; any other is ignored."""
+def socket_options(release: Release) -> frozenset[str]:
+    """Return the names of the options that may follow ``socket.`` in a URI; any other is ignored."""
     return _names(_SOCKET, release)
 
 
 @cache
-def listening(scheme: str, release: Release) -> frozenset[str]:
-    """Return the options of a listener, which ignores others; of all protocols, as a listener may speak several."""
+def listener_options(scheme: str, release: Release) -> frozenset[str]:
+    """Return the names of the options that listeners understand, of all protocols; a listener ignores others."""
     server = _names(_SERVER, release)
     if scheme.startswith("auto"):
         server |= _names(_AUTO_SERVER, release)
@@ -167,14 +167,14 @@ def listening(scheme: str, release: Release) -> frozenset[str]:
     return server | {f"transport.{name}" for name in transport} | {f"wireFormat.{name}" for name in formats}
 
 
-def understood(name: str, known: frozenset[str]) -> bool:
-    """Return whether an option's name is in ``known``, where the case of the first letter after a prefix is free."""
+def is_understood_option(name: str, known: frozenset[str]) -> bool:
+    """Return whether an option's name is in ``known``; the first letter after a prefix may have either case."""
     prefix, dot, last = name.rpartition(".")
     return name in known or (last != "" and f"{prefix}{dot}{last[0].lower()}{last[1:]}" in known)
 
 
-def nearest(name: str, known: frozenset[str]) -> str | None:
-    """Return the known option that a misspelled one probably means (case, prefix or typing error), or None."""
+def nearest_option(name: str, known: frozenset[str]) -> str | None:
+    """Return the known option that a misspelled option probably means (case, prefix or typing error), or None."""
     folded = {each.lower(): each for each in sorted(known)}
     if name.lower() in folded:
         return folded[name.lower()]

@@ -42,11 +42,11 @@ class Uri:
 
     @classmethod
     def read(cls, text: str) -> Uri:
-        """Return the URI of a text; never raises: text that is no URI has no scheme, parts or host."""
+        """Return the URI parsed from a text; never raises: a text that is no URI has no scheme, parts or host."""
         return _read(text.strip())
 
     def walk(self) -> Iterator[Uri]:
-        """Yield the URI and every part inside, outermost first."""
+        """Yield the URI and every URI inside its brackets, outermost first."""
         waiting = [self]
         while waiting:
             part = waiting.pop()
@@ -54,16 +54,16 @@ class Uri:
             waiting += reversed(part.parts)
 
     def find(self, *schemes: str) -> Iterator[Uri]:
-        """Return every part with one of the schemes, the URI itself included."""
+        """Yield the URI and the URIs inside it that have one of the schemes."""
         return (part for part in self.walk() if part.scheme in schemes)
 
     @property
     def transports(self) -> tuple[Uri, ...]:
-        """The transports that are really dialled: the innermost parts that have a scheme."""
+        """The transports that a composite URI really dials: its innermost parts that have a scheme."""
         return tuple(part for part in self.walk() if part.scheme and not part.parts and part.scheme not in COMPOSITE)
 
     def number(self, option: str) -> int | None:
-        """Return an option as a whole number; None where it is absent or not a number."""
+        """Return an option of the URI as a whole number; None where it is absent or not a number."""
         try:
             return int(self.options.get(option, ""))
         except ValueError:

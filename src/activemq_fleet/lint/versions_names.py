@@ -91,7 +91,7 @@ def unknown_transport_scheme(connector: Element) -> Iterator[Problem]:
     if scheme and scheme not in connector.document.release.schemes:
         text = f"{connector.document.release.text} cannot listen on {scheme}:{_unless(scheme, 'transport')}"
         yield connector.problem(text, "uri", f"{scheme}:")
-    elif (uri := connector.known("uri")) and not _SCHEME.match(uri):
+    elif (uri := connector.known_value("uri")) and not _SCHEME.match(uri):
         yield connector.problem(f"{uri[:80]} has no scheme, such as tcp://, to listen on", "uri")
 
 
@@ -165,7 +165,7 @@ def name_taken_twice(document: Document) -> Iterator[Problem]:
             if other is not None:
                 yield node.problem(
                     f'"{name}" is the {attribute} of this <{node.name}> and of the <{other.name}> of line '
-                    f"{other.place()[0]}",
+                    f"{other.position()[0]}",
                     attribute,
                     name,
                 )
@@ -185,7 +185,7 @@ def _beans(document: Document) -> Iterator[Element]:
 
 
 def _names(node: Element, attribute: str) -> list[str]:
-    value = node.known(attribute)
+    value = node.known_value(attribute)
     if value is None:
         return []
     return [value] if attribute == "id" else [name for name in dict.fromkeys(_NAMES.split(value)) if name]

@@ -24,7 +24,7 @@ from activemq_fleet.schema import Schema
 from activemq_fleet.topology import AGENTS, BALANCERS, BROKERS, Broker, Fleet, WholeInventory, build_fleet
 from activemq_fleet.topology.brokers import Member, build_broker
 from activemq_fleet.topology.build import waive
-from activemq_fleet.validation import checked
+from activemq_fleet.validation import check_fleet
 
 DATASETS = ("brokers", "links", "findings", "files", "components")
 _MOST_NAMED = 4
@@ -161,7 +161,7 @@ def _compute(component: str, hosts: Sequence[ComponentHost], context: PlanContex
     fleet = _fleet(component, hosts, context.division)
     trees = render_hosts(fleet)
     documents = {broker.host: trees[broker.host][ACTIVEMQ_XML] for broker in fleet.brokers}
-    fleet = checked(fleet, documents, context.schema_of)
+    fleet = check_fleet(fleet, documents, context.schema_of)
     computed.add_brokers(fleet.brokers)
     computed.add_findings(fleet.findings)
     if computed.blocking:

@@ -17,7 +17,7 @@ _NUMBERS = ("bridge_reconnect_attempts", "kahadb_version", "kahadb_reads", "stor
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One release line, such as 5.18, with its newest known patch number and the software it ships or needs."""
+    """A release line of ActiveMQ, such as 5.18: its newest patch number, and the software it ships or needs."""
 
     last_patch: int
     java: int
@@ -58,11 +58,11 @@ class Data:
     advisories: tuple[tuple[Advisory, Span, Span], ...]
 
     def newest(self, line: str) -> str:
-        """Return the newest known release of a line."""
+        """Return the newest known release of a release line such as 5.18."""
         return f"{line}.{self.lines[line].last_patch}"
 
-    def answers(self, line: str, version: Version, own: Version, text: str) -> dict[str, Any]:
-        """Return the values of every attribute of :class:`Release` that the data files determine, by name.
+    def release_attributes(self, line: str, version: Version, own: Version, text: str) -> dict[str, Any]:
+        """Return, by attribute of :class:`Release`, the values that the data files determine for a version.
 
         ``version`` is the one whose data is used, ``own`` the release's own: a patch that is newer than
         all known ones has the fixes that are published for it.
@@ -77,17 +77,17 @@ class Data:
             "distribution_available": text in self.distributions,
         }
         for name, span in self.has.items():
-            answers[name] = span.holds(version)
+            answers[name] = span.includes(version)
         for name, options in self.choices.items():
             answers[name] = _last(options, version)
         for name, options in self.sets.items():
-            answers[name] = frozenset(value for value, span in options.items() if span.holds(version))
+            answers[name] = frozenset(value for value, span in options.items() if span.includes(version))
         answers |= {name: int(answers[name]) for name in _NUMBERS}
-        answers["dead_attributes"] = frozenset(name for name, span in self.dead.items() if span.holds(version))
+        answers["dead_attributes"] = frozenset(name for name, span in self.dead.items() if span.includes(version))
         answers["advisories"] = tuple(
-            advisory for advisory, hit, fixed in self.advisories if hit.holds(own) and not fixed.holds(own)
+            advisory for advisory, hit, fixed in self.advisories if hit.includes(own) and not fixed.includes(own)
         )
-        answers["meets_security_floor"] = self.has["meets_security_floor"].holds(own)
+        answers["meets_security_floor"] = self.has["meets_security_floor"].includes(own)
         floors = self.has["meets_security_floor"].texts()
         answers["security_floor"] = next(floor for floor in floors if floor.startswith(f"{version[0]}."))
         return answers | self._jar_set(version, text, answers)
@@ -112,7 +112,7 @@ class Data:
 
 
 def _last(options: Mapping[str, Span], version: Version) -> str | None:
-    return next((value for value, span in reversed([*options.items()]) if span.holds(version)), None)
+    return next((value for value, span in reversed([*options.items()]) if span.includes(version)), None)
 
 
 def _spans(table: Mapping[str, str]) -> dict[str, Span]:
@@ -150,7 +150,7 @@ def load() -> Data:
 
 @dataclass(frozen=True, slots=True)
 class Since:
-    """The spans of versions in which elements and attributes of the XSD exist."""
+    """The spans of ActiveMQ versions in which the elements and attributes of ``activemq.xsd`` exist."""
 
     elements: Mapping[str, Span]
     attributes: Mapping[str, Mapping[str, Span]]

@@ -181,7 +181,7 @@ class Release:
         """
         since = load_since()
         span = since.elements[element] if attribute is None else since.attributes[element][attribute]
-        return span.holds(parse_version(self.data_release))
+        return span.includes(parse_version(self.data_release))
 
     @property
     def local_schemas(self) -> LocalSchemas:
@@ -193,7 +193,7 @@ class Release:
         return _within(span, self.data_release)
 
     def tls_scheme(self, scheme: str) -> str | None:
-        """Return the scheme that does the same over TLS: ``nio`` becomes ``nio+ssl`` from 5.6 on; None without one.
+        """Return the TLS variant of a URI scheme: ``nio`` becomes ``nio+ssl`` from 5.6 on; None where none exists.
 
         Before 5.6, ``nio`` becomes ``ssl``, which blocks. A scheme that is TLS already is returned unchanged.
         """
@@ -207,12 +207,12 @@ class Release:
 
 
 def known_lines() -> tuple[str, ...]:
-    """Return the names of the release lines in order of age, ``5.3`` to the newest."""
+    """Return the names of ActiveMQ's release lines in order of age, ``5.3`` to the newest."""
     return tuple(load().lines)
 
 
 def releases_to_download() -> tuple[Release, ...]:
-    """Return the releases whose jars Maven delivered when availability was measured, in order of age."""
+    """Return the releases whose jars Maven could download when this was last measured, oldest first."""
     return tuple(sorted(map(Release.of, load().jars), key=lambda release: parse_version(release.text)))
 
 
@@ -225,7 +225,7 @@ def every_scheme() -> frozenset[str]:
 
 @lru_cache(maxsize=1 << 14)
 def _within(span: str, data_release: str) -> bool:
-    return Span.parse(span).holds(parse_version(data_release))
+    return Span.parse(span).includes(parse_version(data_release))
 
 
 @lru_cache(maxsize=512)
@@ -248,7 +248,7 @@ def _release_of(text: str) -> Release:
         known=known,
         warnings=() if known else (warning,),
         data_release=data_release,
-        **data.answers(line, source, version, text),
+        **data.release_attributes(line, source, version, text),
     )
 
 

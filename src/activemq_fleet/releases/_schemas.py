@@ -25,7 +25,7 @@ SpringVersion = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class LocalSchemas:
-    """The XML schemas in the jars of one release.
+    """The XML schemas in the jars of one ActiveMQ release.
 
     ``core`` are the versions of ActiveMQ's schema that a document may name, ``spring`` is the newest version of
     Spring's. ``https``: an address may also begin with https:. ``one_for_all``: an address with an older version of
@@ -39,7 +39,7 @@ class LocalSchemas:
     since: Mapping[str, SpringVersion]
 
     def knows(self, namespace: str) -> bool:
-        """Return whether the release brings any schema of a namespace."""
+        """Return whether the jars of an ActiveMQ release hold any schema of an XML namespace."""
         name = namespace.removeprefix(_SPRING_NAMESPACE)
         is_spring = namespace.startswith(_SPRING_NAMESPACE) and self.since.get(name, (99, 0)) <= self.spring
         return is_spring or namespace in {_CORE, XBEAN}
@@ -100,13 +100,13 @@ def _pair(text: str) -> SpringVersion:
 def local_schemas(version: Version) -> LocalSchemas:
     """Return the XML schemas in the jars of the release with this version; reads the data file on first use."""
     spring = _data()["spring"]
-    newest = [name for name, span in spring["newest"].items() if Span.parse(span).holds(version)]
-    core = (versions.split() for span, versions in _data()["core"].items() if Span.parse(span).holds(version))
+    newest = [name for name, span in spring["newest"].items() if Span.parse(span).includes(version)]
+    core = (versions.split() for span, versions in _data()["core"].items() if Span.parse(span).includes(version))
     return LocalSchemas(
         core=frozenset(chain.from_iterable(core)),
         spring=_pair(newest[-1]) if newest else (2, 5),
-        https=Span.parse(spring["https"]).holds(version),
-        one_for_all=Span.parse(spring["one_for_all"]).holds(version),
+        https=Span.parse(spring["https"]).includes(version),
+        one_for_all=Span.parse(spring["one_for_all"]).includes(version),
         since={name: _pair(text) for text, names in spring["since"].items() for name in names.split()},
     )
 

@@ -24,7 +24,7 @@ class Span(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Span:
-        """Return the span of a text in the data files: ``"5.17.7 5.18.4 6.1.0"`` or ``"5.3.0 !5.8.0"`` (before 5.8)."""
+        """Return the span of versions that a text describes: ``"5.17.7 5.18.4 6.1.0"`` or ``"5.3.0 !5.8.0"``."""
         periods: list[tuple[tuple[Version, ...], Version | None]] = []
         floors: tuple[Version, ...] = ()
         for word in text.split():
@@ -37,12 +37,12 @@ class Span(NamedTuple):
             periods.append((floors, None))
         return cls(tuple(periods))
 
-    def holds(self, version: Version) -> bool:
-        """Return whether a release of this version has the feature."""
+    def includes(self, version: Version) -> bool:
+        """Return whether a version is in the span, so that a release of this version has the feature."""
         return any(_reached(floors, version) and (end is None or version < end) for floors, end in self.periods)
 
     def texts(self) -> tuple[str, ...]:
-        """Return the floors of the span as texts, such as ``("5.18.4", "6.1.0")``."""
+        """Return the first versions of the span's periods as texts, such as ``("5.18.4", "6.1.0")``."""
         return tuple(".".join(map(str, floor)) for floors, _ in self.periods for floor in floors)
 
 

@@ -185,10 +185,10 @@ class Network:
                     dialling.refusal_of(dialler, listener, tls=listener.connector.tls, user=connector.user),
                 )
         for host, port in connector.addresses:
-            if found := self._listeners.at(host, port):
+            if found := self._listeners.listener_at(host, port):
                 tls = (host, port) in connector.secure
                 yield found.broker, dialling.refusal_of(dialler, found, tls=tls, user=connector.user)
-            elif closed := self._listeners.closed(host, port):
+            elif closed := self._listeners.broker_not_listening(host, port):
                 yield closed, Refusal("closed", port)
 
     def connectors(self, host: str) -> tuple[tuple[NetworkConnector, tuple[Broker, ...]], ...]:

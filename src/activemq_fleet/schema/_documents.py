@@ -27,7 +27,7 @@ _URI_MARKS = ",&?"
 
 @dataclass(frozen=True, slots=True, order=True)
 class SchemaProblem:
-    """One reason why a release would not start with a document.
+    """A reason why an ActiveMQ release would not start with an XML document.
 
     ``line`` and ``column`` are 1-based and point at the start tag of the element, or at the
     attribute that is wrong. ``element`` is its path from the root by local names,
@@ -45,7 +45,7 @@ class SchemaProblem:
 
 
 class UnreadableError(Exception):
-    """A document that is refused before it is validated against a schema; ``problem`` says why."""
+    """An XML document that is refused before it is validated against a schema; ``problem`` says why."""
 
     def __init__(self, problem: SchemaProblem) -> None:
         self.problem = problem
@@ -53,7 +53,7 @@ class UnreadableError(Exception):
 
 
 class TooLargeError(UnreadableError):
-    """A document that exceeds a bound, such as the number of elements, so that validation could take for ever."""
+    """An XML document that exceeds a bound, such as the number of elements, beyond which validation may not end."""
 
 
 def parser() -> etree.XMLParser:
@@ -62,7 +62,7 @@ def parser() -> etree.XMLParser:
 
 
 def parse(document: bytes) -> etree._Element:
-    """Return the root element of a document.
+    """Return the root element of an XML document given as bytes.
 
     Raises UnreadableError when it is not XML, has a DOCTYPE or exceeds the bounds.
     """
@@ -122,7 +122,7 @@ def _doctype(document: bytes) -> SchemaProblem:
 
 
 def path_of(element: etree._Element) -> str:
-    """Return the path of an element, such as ``beans/broker/plugins``; siblings of one name are numbered."""
+    """Return the path of an XML element, such as ``beans/broker/plugins``; siblings of one name are numbered."""
     steps = []
     node: etree._Element | None = element
     while node is not None:
@@ -135,5 +135,5 @@ def path_of(element: etree._Element) -> str:
 
 
 def local(tag: str) -> str:
-    """Return the local name of a tag, without its namespace."""
+    """Return the local name of an XML tag, without its namespace."""
     return tag.rpartition("}")[2]

@@ -13,14 +13,14 @@ _XS = "{http://www.w3.org/2001/XMLSchema}"
 
 
 class Model:
-    """The elements of an XSD of the kind that XBean generates: global elements, nested property elements."""
+    """The elements that an ``activemq.xsd``, as XBean generates it, declares: global elements and properties."""
 
     def __init__(self, root: etree._Element) -> None:
         self._root = root
 
     @cached_property
     def globals(self) -> Mapping[str, etree._Element]:
-        """The declarations of the elements that may stand on their own, by name."""
+        """The XSD's declarations of the elements that may stand on their own, by name."""
         return {node.get("name", ""): node for node in self._root.iterchildren(_XS + "element")}
 
     @cached_property
@@ -33,7 +33,7 @@ class Model:
         return found
 
     def declarations(self, path: str) -> list[etree._Element]:
-        """Return the declarations of an element, by name or by path from a global element; [] for an unknown one."""
+        """Return the XSD's declarations of an element, by name or by path from a global element; [] if unknown."""
         first, *rest = path.split("/")
         nodes = [self.globals[first]] if first in self.globals else self._nested.get(first, [])
         for name in rest:
@@ -46,7 +46,7 @@ class Model:
         return tuple(dict.fromkeys(child.get("name", "") for child in children))
 
     def attributes(self, path: str) -> Mapping[str, str]:
-        """Return the attributes of an element: name -> XSD type without its prefix, in schema order."""
+        """Return the attributes of an XML element by name, each with its XSD type, in schema order."""
         return {
             attribute.get("name", ""): (attribute.get("type") or "string").rpartition(":")[2]
             for node in self.declarations(path)

@@ -28,7 +28,7 @@ SourcePosition = tuple[int, int]
 
 
 class Positions:
-    """The positions in one document as (line, column), both from 1, columns in characters."""
+    """The positions of start tags and attributes in an XML document: (line, column), both from 1."""
 
     def __init__(self, document: bytes, root: etree._Element) -> None:
         self._text = text_of(document, root.getroottree().docinfo.encoding)
@@ -46,7 +46,7 @@ class Positions:
         return self._place(found.start(1)) if found else self.of_element(element)
 
     def of_value(self, element: etree._Element, name: str, part: str = "") -> SourcePosition:
-        """Return the position where ``part`` begins in an attribute's value; without ``part``, of the attribute."""
+        """Return the position of ``part`` in an attribute's value; without ``part``, of the attribute."""
         found = self._attribute(element, name)
         value = element.get(_key(element, name), "")
         index = value.find(part) if part else -1
@@ -84,7 +84,7 @@ class Positions:
 
 
 def text_of(document: bytes, encoding: str | None, errors: str = "replace") -> str:
-    """Return the characters of a document, without a byte order mark."""
+    """Return the characters of an XML document given as bytes, without a byte order mark."""
     if document.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         encoding = "utf-16"
     elif document.startswith((b"<\0", b"\0<")):

@@ -88,7 +88,7 @@ class Schema:
         return self._compiled.validate(_without_foreign(root))
 
     def explain(self, document: bytes) -> tuple[SchemaProblem, ...]:
-        """Return the reasons why a document is not valid, sorted by position; empty for a valid document."""
+        """Return the reasons why an XML document is not valid, sorted by position; empty for a valid document."""
         try:
             root = parse(document)
         except UnreadableError as error:

@@ -13,7 +13,7 @@ from activemq_fleet.lint import fleet_findings
 from activemq_fleet.render import render, render_agent
 from activemq_fleet.routes import routes_of
 from activemq_fleet.topology import Fleet, build_fleet
-from activemq_fleet.validation import checked
+from activemq_fleet.validation import check_fleet
 from tests.unit.fleets import hosts
 
 STORES = {"keystore": "/k", "keystore_password": "k", "truststore": "/t", "truststore_password": "t"}
@@ -114,7 +114,7 @@ def test_a_way_over_a_link_that_cannot_come_up_does_not_reach() -> None:
 def test_what_follows_from_a_link_that_cannot_come_up_is_not_told_as_well() -> None:
     inventory = hosts("orders-mq01") | hosts("orders-mq02", tls=ASKING)
     fleet = build_fleet(inventory, {})
-    found = {finding.rule for finding in checked(fleet, documents(fleet), None).findings}
+    found = {finding.rule for finding in check_fleet(fleet, documents(fleet), None).findings}
     assert "N045" in found
     assert not {rule for rule in found if rule.startswith("R")}
 
@@ -168,19 +168,19 @@ def test_hosts_of_one_label_in_two_domains_are_told_apart() -> None:
     listeners = Listeners(two_domains().brokers)
     for name, port, other in (("a.example.com", 61616, 61700), ("b.example.com", 61700, 61616)):
         host = f"orders-mq01-a.{name}"
-        listener, closed = listeners.at(host, port), listeners.closed(host, other)
+        listener, closed = listeners.listener_at(host, port), listeners.broker_not_listening(host, other)
         assert (listener and listener.broker.host, closed and closed.host) == (host, host)
 
 
 def test_a_label_that_two_hosts_share_names_neither() -> None:
     listeners = Listeners(two_domains().brokers)
     for port in (61616, 61700, 9):
-        assert listeners.at("orders-mq01-a", port) is None
-        assert listeners.closed("orders-mq01-a", port) is None
+        assert listeners.listener_at("orders-mq01-a", port) is None
+        assert listeners.broker_not_listening("orders-mq01-a", port) is None
 
 
 def test_a_label_that_one_host_has_names_it() -> None:
-    listener = Listeners(build_fleet(hosts("orders-mq01"), {}).brokers).at("ORDERS-mq01-a", 61616)
+    listener = Listeners(build_fleet(hosts("orders-mq01"), {}).brokers).listener_at("ORDERS-mq01-a", 61616)
     assert listener
     assert listener.broker.host == "orders-mq01-a.example.com"
 
@@ -190,9 +190,9 @@ def test_brokers_of_one_address_share_its_ports() -> None:
     xml = [{"parent": "broker/transportConnectors", "xml": '<transportConnector uri="tcp://0.0.0.0:61800"/>'}]
     first = hosts("orders-mq01", address="10.0.0.1")
     listeners = Listeners(build_fleet(first | hosts("orders-mq02", address="10.0.0.1", connectors=second), {}).brokers)
-    assert [bool(listeners.at("10.0.0.1", port)) for port in (61616, 61700, 61800)] == [True, True, False]
-    closed = listeners.closed("10.0.0.1", 61800)
+    assert [bool(listeners.listener_at("10.0.0.1", port)) for port in (61616, 61700, 61800)] == [True, True, False]
+    closed = listeners.broker_not_listening("10.0.0.1", 61800)
     assert closed
     assert closed.host == "orders-mq01-a.example.com"
     owned = first | hosts("orders-mq02", address="10.0.0.1", connectors=second, xml_fragments=xml)
-    assert Listeners(build_fleet(owned, {}).brokers).closed("10.0.0.1", 61800) is None
+    assert Listeners(build_fleet(owned, {}).brokers).broker_not_listening("10.0.0.1", 61800) is None

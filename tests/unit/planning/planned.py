@@ -13,7 +13,7 @@ from activemq_fleet.planning.records import variables_to_json
 from activemq_fleet.releases import Release
 from activemq_fleet.render import ACTIVEMQ_XML, render_clients, render_hosts
 from activemq_fleet.topology import Fleet, build_fleet
-from activemq_fleet.validation import checked
+from activemq_fleet.validation import check_fleet
 
 Hosts = dict[str, dict[str, Any]]
 Groups = dict[str, list[str]]
@@ -100,7 +100,7 @@ def whole(hosts: Hosts, groups: Groups) -> tuple[Fleet, Rows]:
     """What ``check`` and ``render`` say of all of it at once, as rows of the datasets."""
     fleet = build_fleet(hosts, groups)
     trees = render_hosts(fleet)
-    fleet = checked(fleet, {broker.host: trees[broker.host][ACTIVEMQ_XML] for broker in fleet.brokers}, schema_of)
+    fleet = check_fleet(fleet, {broker.host: trees[broker.host][ACTIVEMQ_XML] for broker in fleet.brokers}, schema_of)
     brokers = [broker.to_dict() for broker in fleet.brokers]
     links = [{"host": broker["host"], **link} for broker in brokers for link in broker.pop("links")]
     files: list[tuple[str | None, str, bytes]] = [

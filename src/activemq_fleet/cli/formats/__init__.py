@@ -13,7 +13,7 @@ FORMATS = ("text", "json", "sarif", "github", "junit")
 
 
 def formatter(name: str) -> Callable[[Report], str]:
-    """Return the function that formats a report; its module is imported on demand, as ``--help`` does without."""
+    """Return the function that formats a check's report as ``text``, ``json`` and so on; imported on first use."""
     module = import_module(f"activemq_fleet.cli.formats.{'text' if name == 'text' else 'programs'}")
     write: Callable[[Report], str] = getattr(module, f"to_{name}")
     return write

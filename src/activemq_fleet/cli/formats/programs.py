@@ -16,7 +16,7 @@ from activemq_fleet.printable import printable, printable_json
 
 
 def to_json(report: Report) -> str:
-    """Return the report as JSON: ``{findings, waivers, warnings, hosts or files, counts}``."""
+    """Return a check's report as JSON: ``{findings, waivers, warnings, hosts or files, counts}``."""
     content = {
         "findings": [finding.to_dict() for finding in report.findings],
         "waivers": [dict(waiver) for waiver in report.waivers],
@@ -31,7 +31,7 @@ _SARIF_LEVELS = {"error": "error", "warning": "warning", "info": "note"}
 
 
 def to_sarif(report: Report) -> str:
-    """Return the report as a run of SARIF 2.1.0, which code scanning services read (an OASIS standard).
+    """Return a check's report as SARIF 2.1.0, which code scanning services read (an OASIS standard).
 
     The run has a result for each finding; a waived finding is suppressed with the waiver's reason.
     """
@@ -92,7 +92,7 @@ _GITHUB_COMMANDS = {"error": "error", "warning": "warning", "info": "notice"}
 
 
 def to_github(report: Report) -> str:
-    """Return a workflow command of GitHub Actions for each finding that is not waived; it annotates a pull request."""
+    """Return a check's findings that are not waived as workflow commands of GitHub Actions, to annotate changes."""
     return "\n".join(_github_command(finding) for finding in report.findings if finding.waived is None)
 
 
@@ -115,7 +115,7 @@ def _github_property(text: str) -> str:
 
 
 def to_junit(report: Report) -> str:
-    """Return the report as a JUnit suite with a test case for each finding, and for each host or file without any.
+    """Return a check's report as JUnit XML: a test case for each finding, and for each host or file without one.
 
     An error finding fails, a waived finding is skipped, any other passes.
     """

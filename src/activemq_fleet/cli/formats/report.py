@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The result of a check; ``hosts`` are the checked hosts, or with ``files`` the checked files.
+    """The result of a check: its findings, and the checked hosts or with ``files`` the checked files.
 
     ``waivers`` are the waivers in force, ``warnings`` lines for stderr.
     """
@@ -27,14 +27,14 @@ class Report:
 
     @classmethod
     def of(cls, fleet: Fleet) -> Report:
-        """Return the report on a fleet's brokers, agents and balancers."""
+        """Return the report of a check on a fleet's brokers, agents and balancers."""
         brokers, agents = [b.host for b in fleet.brokers], [a.host for a in fleet.agents]
         hosts = dict.fromkeys((*brokers, *agents, *(b.host for b in fleet.balancers)))
         return cls(tuple(hosts), fleet.findings, fleet.waivers, fleet.warnings)
 
     @property
     def counts(self) -> dict[str, int]:
-        """The number of findings of each severity that are not waived, and the number ``waived``."""
+        """The number of a check's findings that are not waived, by severity, and the number of ``waived`` ones."""
         found = dict.fromkeys((*SEVERITIES, "waived"), 0)
         for finding in self.findings:
             found["waived" if finding.waived is not None else finding.severity] += 1
@@ -59,7 +59,7 @@ def message_with_fix(finding: Finding) -> str:
 
 
 def path_in_output(finding: Finding) -> str | None:
-    """Return a finding's file as ``render`` names it in its output directory; None without a file."""
+    """Return a finding's file as a path in the output directory of ``render``; None for a finding without file."""
     if finding.file is None or not finding.host:
         return finding.file
     return f"hosts/{finding.host}/{finding.file}"

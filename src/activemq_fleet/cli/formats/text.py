@@ -15,7 +15,7 @@ _COLOURS = {"error": "red", "warning": "yellow", "info": "blue", "waived": "brig
 
 
 def to_text(report: Report) -> str:
-    """Return the report with terminal colours, which ``click.echo`` removes where stdout is no terminal.
+    """Return a check's report with terminal colours, which ``click.echo`` removes where stdout is no terminal.
 
     Equal findings about several hosts, or about several files as a whole, are shown once, below a heading that counts
     the hosts or files and names a few.
