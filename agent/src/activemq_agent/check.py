@@ -24,9 +24,9 @@ E = TypeVar("E")
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """The outcome of trying one broker: the ``steps`` that succeeded (name, seconds).
+    """The outcome of a test connection to one broker: the successful steps with their seconds, and the problem or None.
 
-    ``problem`` is None if it serves.
+    ``steps`` are (name, seconds) in their order; ``problem`` is None if the broker serves.
     """
 
     broker: Broker
@@ -35,7 +35,7 @@ class Trial:
 
     @property
     def line(self) -> str:
-        """The trial as one line of text: the broker, then the time of each step or why it does not serve."""
+        """The outcome of a test connection as one line: the broker, then the time of each step, or the problem."""
         steps = ", ".join(f"{name} {1000 * seconds:.1f} ms" for name, seconds in self.steps)
         return f"{self.broker}  " + (
             f"serves  ({steps})" if self.problem is None else f"does not serve: {self.problem}"
@@ -43,7 +43,7 @@ class Trial:
 
 
 def effective_lines(config: Config) -> list[str]:
-    """Return the configuration as lines ``key = value`` of agent.conf, defaults included, secrets masked."""
+    """Return the agent's configuration as lines ``key = value`` of agent.conf, defaults included, secrets masked."""
     return [f"{key.name} = {format_value(key.value_in(config))}".rstrip() for key in KEYS]
 
 
@@ -67,7 +67,7 @@ def refuse_unsafe_handlers(config: Config) -> None:
 
 
 def trials(config: Config) -> Iterator[Trial]:
-    """Try each broker of the configuration in turn; yield one outcome per broker. No running agent uses the client id.
+    """Connect to each broker of the configuration in turn and yield one outcome each; no running agent is disturbed.
 
     Raises ConfigError for TLS files that cannot be used.
     """
@@ -138,7 +138,7 @@ class _Attempt:
 
 
 def wait_for_event(events: queue.SimpleQueue[SessionEvent], kind: type[E], deadline: float, otherwise: str) -> E:
-    """Return the next event of class ``kind``; ``deadline`` is by the monotonic clock.
+    """Wait until ``deadline`` (monotonic seconds) for a connection event of class ``kind``, and return the event.
 
     Raises AgentError with the reason when the connection ends, and with ``otherwise`` at the deadline.
     """

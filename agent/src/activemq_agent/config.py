@@ -41,7 +41,7 @@ def _key(name: str, parse: Callable[[str], Any], default: Any = None, **options:
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """The agent's TLS files, in PEM: authorities, certificate and key; ``names``: expected certificate names.
+    """The agent's TLS settings: PEM files of authorities, certificate and key; ``names``: expected certificate names.
 
     Host names are always checked, and nothing below TLS 1.2 is spoken.
     """
@@ -125,7 +125,7 @@ class ConfigKey:
     default: Any
 
     def value_in(self, config: Config) -> Any:
-        """Return the value that the key has in a configuration."""
+        """Return the value of this key of agent.conf in a configuration."""
         return getattr(getattr(config, self.part) if self.part else config, self.field)
 
 

@@ -82,7 +82,7 @@ def _check_filter(text: str) -> None:
 
 
 def topic_filters(text: str) -> tuple[str, ...]:
-    """Return the MQTT topic filters of a comma-separated list."""
+    """Return the MQTT topic filters of a comma-separated list. Raises ValueError for an invalid or repeated one."""
     found = _words(text)
     for one in found:
         _check_filter(one)
@@ -91,7 +91,7 @@ def topic_filters(text: str) -> tuple[str, ...]:
 
 
 def name(text: str) -> str:
-    """Return a client id or an agent's name if it has at most 200 of the characters that are allowed."""
+    """Return ``text`` if it can be a client id or an agent's name. Raises ValueError with the reason if it cannot."""
     if len(text) > 200:
         raise ValueError("must have at most 200 characters")
     if not text.isprintable() or not text.isascii() or any(c in text for c in " /+#\"'"):
@@ -100,7 +100,7 @@ def name(text: str) -> str:
 
 
 def truth(text: str) -> bool:
-    """Return whether a word says true (``yes``, ``on``, ``1`` …) or false."""
+    """Return the boolean that a word such as ``yes``, ``on`` or ``0`` means. Raises ValueError for other words."""
     word = text.lower()
     if word in ("true", "t", "yes", "y", "on", "1"):
         return True
@@ -110,7 +110,7 @@ def truth(text: str) -> bool:
 
 
 def one_of(*words: str) -> Callable[[str], str]:
-    """Return a parser that takes one of these words."""
+    """Return a parser that accepts each of ``words``, and raises ValueError, which lists them, for other texts."""
 
     def parse(text: str) -> str:
         if text not in words:
@@ -140,7 +140,7 @@ def _integer(text: str) -> int:
 
 
 def number(most: int, *, above: int | None = None) -> Callable[[str], float]:
-    """Return a parser of numbers from 0 (or above ``above``) to ``most``; it raises ValueError with the reason."""
+    """Return a parser of numbers from 0, or above ``above``, to ``most``; it raises ValueError with the reason."""
 
     def parse(text: str) -> float:
         value = _finite(text)
@@ -165,7 +165,7 @@ def _in_range(value: Number, least: int, most: int) -> Number:
 
 
 def duration(like: Any) -> Callable[[str], Any]:
-    """Return a parser of numbers above 0 and up to 86400, as many and of the same type as ``like``.
+    """Return a parser of durations above 0 and up to 86400 s: of one, or of two if the default ``like`` is a pair.
 
     The parser raises ValueError with the reason.
     """

@@ -53,7 +53,7 @@ _NEVER = float("-inf")
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """The times (in seconds) and counts that govern connecting; the keys ``connecting.*`` of agent.conf set each.
+    """The times (in seconds) and counts that govern an agent's connections: the keys ``connecting.*`` of agent.conf.
 
     The state machine does not use ``keepalive`` (of MQTT) and ``puback_timeout``: session and publisher do.
     """
@@ -79,12 +79,12 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """Event: the state machine is to begin dialling."""
+    """Event: the connecting state machine is to begin dialling brokers."""
 
 
 @dataclass(frozen=True, slots=True)
 class CanaryCameBack:
-    """Event: the canary (a message of the agent to itself) with this ``number`` came back on connection ``conn``."""
+    """Event: canary ``number`` (a message of the agent to itself) came back on connection ``conn``."""
 
     conn: int
     number: int
@@ -92,12 +92,12 @@ class CanaryCameBack:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """Event: time has passed; to be sent when ``Machine.due`` is reached."""
+    """Event: time has passed; the caller of the state machine sends it when the time ``Machine.due`` is reached."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """Event: the state machine is to close its connection for good."""
+    """Event: the connecting state machine is to close its connection for good."""
 
 
 Event = Started | TransportUp | Connack | Gone | CanaryCameBack | Tick | Stopped
@@ -109,7 +109,7 @@ Event = Started | TransportUp | Connack | Gone | CanaryCameBack | Tick | Stopped
 
 @dataclass(frozen=True, slots=True)
 class Dial:
-    """Action: open connection ``conn`` to the broker with this index in the list."""
+    """Action: open a connection with the number ``conn`` to the broker at index ``broker`` of the list of brokers."""
 
     broker: int
     conn: int
@@ -117,7 +117,7 @@ class Dial:
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """Action: close connection ``conn`` and forget what is under way on it."""
+    """Action: close the connection with the number ``conn``, and drop the messages that are under way on it."""
 
     conn: int
     reason: str
@@ -125,7 +125,7 @@ class Close:
 
 @dataclass(frozen=True, slots=True)
 class SendCanary:
-    """Action: send a canary, a message of the agent to itself, with this number, counted from 1 on each connection."""
+    """Action: send canary ``number`` (a message of the agent to itself), counted from 1 on each connection."""
 
     conn: int
     number: int
@@ -133,14 +133,14 @@ class SendCanary:
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
-    """Action: tell an operator ``reason``, which waiting alone will not mend (refused credentials)."""
+    """Action: report a ``reason`` for failed connections that an operator must mend, such as refused credentials."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Up:
-    """Action: tell the caller that connection ``conn`` to the broker with this index may be used."""
+    """Action: tell the user of the state machine that connection ``conn``, to the broker at index ``broker``, is up."""
 
     broker: int
     conn: int
@@ -148,7 +148,7 @@ class Up:
 
 @dataclass(frozen=True, slots=True)
 class Down:
-    """Action: tell the caller that connection ``conn``, which was up, is gone."""
+    """Action: tell the user of the state machine that connection ``conn``, which was up, has ended."""
 
     conn: int
     reason: str
@@ -207,7 +207,7 @@ class Machine:
 
     @property
     def due(self) -> float | None:
-        """The time at which to call ``step`` with ``Tick`` at the latest; None before the start and after the end."""
+        """The latest time (seconds) to call ``step`` with ``Tick``; None before the start and after the end."""
         if self._phase != "running":
             return None
         return self._connection.due if self._connection else self._resume_at

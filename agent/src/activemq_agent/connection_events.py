@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class TransportUp(NamedTuple):
-    """Event: TCP, and TLS where the broker is reached by TLS, stand on connection ``conn``."""
+    """Event: connection ``conn`` has its TCP connection, and its TLS session if the broker is reached by TLS."""
 
     conn: int
 
@@ -52,13 +52,13 @@ class Message(NamedTuple):
 
 
 class PassedOver(NamedTuple):
-    """Event: a message larger than packets may be was received; it was thrown away and is not acknowledged."""
+    """Event: a message above the size limit was received; it was thrown away and is not acknowledged."""
 
     conn: int
 
 
 class Gone(NamedTuple):
-    """Event: the connection ended, or could not be made.
+    """Event: connection ``conn`` ended, or could not be made.
 
     ``silent``: the broker did not answer for two keep-alives. ``hostile``: it sent what no broker sends.
     """

@@ -60,7 +60,7 @@ class HandlerEvent:
     statements: list[tuple[str, Sequence[Any]]] = field(default_factory=list)
 
     def execute(self, sql: str, values: Sequence[Any] = ()) -> None:
-        """Add an SQL statement on the agent's store.
+        """Add an SQL statement that is run on the agent's store when the event is recorded as handled.
 
         The statement takes effect together with the record that the event was handled, or not at all. Statements run
         after the last handler of the event has ended well; tables of handlers begin with ``x_``.
@@ -108,7 +108,7 @@ class Handlers:
 
     @property
     def tick(self) -> float:
-        """The time, by ``clock``, of the oldest among the last turns of all workers.
+        """The time, by ``clock``, at which the slowest of the worker threads began the last turn of its loop.
 
         A worker whose handler is within its time counts as turning now.
         """
@@ -162,7 +162,7 @@ class Worker:
 
     @property
     def tick(self) -> float:
-        """The time, by the clock of ``Handlers``, of the worker's last turn.
+        """The time, by the clock of ``Handlers``, at which the worker thread began the last turn of its loop.
 
         The current time while its handler may still run.
         """
@@ -324,7 +324,7 @@ def _id(message: Incoming) -> str:
 
 
 def load_installed() -> dict[str, list[Handler]]:
-    """Return event name -> the handlers that installed packages register under it, in the order of their entry points.
+    """Return the handlers that installed packages register, by event name, in the order of their entry points.
 
     Raises AgentError for an entry point that cannot be loaded.
     """

@@ -28,7 +28,7 @@ def check_id(text: str) -> str:
 
 
 def id_in(payload: bytes) -> str | None:
-    """Return member ``eventId`` of a payload that is a JSON object; None without a usable one."""
+    """Return the event id in a message's payload: the member ``eventId`` of a JSON object; None without a valid one."""
     if b"eventId" not in payload and b"\\u" not in payload:
         return None  # most payloads: spares parsing them
     found = _json_object(payload)
@@ -39,7 +39,7 @@ def id_in(payload: bytes) -> str | None:
 
 
 def with_id(payload: bytes, event_id: str, envelope: bool) -> bytes:
-    """Return the payload with the event id in it, as it is published.
+    """Return an event's payload as it is published: a JSON object gets the event id as its member ``eventId``.
 
     A JSON object gets the member ``eventId`` in front, its other bytes unchanged; an object that has the member stays
     as it is. Any other payload stays as it is too, or with ``envelope`` becomes ``{"eventId": ..., "payload": TEXT}``,

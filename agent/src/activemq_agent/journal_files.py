@@ -25,7 +25,7 @@ _NAME = re.compile(r"journal-([0-9]{9})\.jsonl")
 
 
 class JournalFiles:
-    """The journal files of a store in ``directory``; for one thread.
+    """The files in ``directory`` to which the journal of an agent's store is exported; for use by one thread.
 
     ``size``: bytes after which the next file is begun. ``keep``: seconds, by the wall clock, after its last record
     that a file is kept.
@@ -42,7 +42,7 @@ class JournalFiles:
         self._mended = False
 
     def export(self) -> int:
-        """Append the store's new journal records to the files; return how many.
+        """Append the store's new journal records to the files; return the number of records.
 
         Raises AgentError if the disk refuses them.
         """

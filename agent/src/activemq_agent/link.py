@@ -167,11 +167,10 @@ class Link:
             self.session.ack(message.mid)
 
     def turn(self, wait: float) -> Iterator[Any]:
-        """Wait at most ``wait`` seconds for events.
+        """Wait at most ``wait`` s; yield state changes and events of the connection, and objects that were ``put``.
 
-        Yield state changes, events of the connection, and what was ``put``. State changes are ``Up`` and ``Down``. The
-        link processes its own events (CONNACK, canaries, timeouts) and does not yield them. Ends when the queue is
-        empty or after some ``MOST_EVENTS`` events.
+        State changes are ``Up`` and ``Down``. The link processes its own events (CONNACK, canaries, timeouts) and does
+        not yield them. Ends when the queue is empty or after some ``MOST_EVENTS`` events.
         """
         if self._tell:
             wait = 0.0

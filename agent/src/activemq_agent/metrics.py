@@ -47,7 +47,7 @@ COUNTERS = (
 
 
 class Metrics(Collector):
-    """The Prometheus metrics of an agent, by what ``status`` returns at each scrape (``activemq-agent status``)."""
+    """The Prometheus metrics of an agent, computed at each scrape from what ``activemq-agent status`` prints."""
 
     def __init__(self, status: Callable[[], dict[str, Any]]) -> None:
         self.registry = CollectorRegistry()
@@ -61,7 +61,7 @@ class Metrics(Collector):
         self._server: Any = None
 
     def observe(self, event: str, seconds: float) -> None:
-        """Add the seconds of one handler run to the histogram of its event."""
+        """Record the seconds of one handler run in the histogram of handler times, under the name of the event."""
         if event not in self._names and len(self._names) < MOST_EVENTS:
             self._names.add(event)
         self._seconds.labels(event if event in self._names else OTHER).observe(seconds)
@@ -83,11 +83,11 @@ class Metrics(Collector):
             self._server = None
 
     def describe(self) -> Iterator[Metric]:
-        """Return no metrics: the registry would otherwise ask for the status before there is one."""
+        """Return no metrics, so that the registry does not ask for the agent's status when the collector is added."""
         return iter(())
 
     def collect(self) -> Iterator[Metric]:
-        """Yield every metric but the histogram, with its present value."""
+        """Yield every metric except the histogram of handler times, with its present value."""
         status = self._status()
         for name, part, member, what in GAUGES:
             yield GaugeMetricFamily(f"{PREFIX}_{name}", what, value=status[part][member] or 0)

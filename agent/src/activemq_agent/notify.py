@@ -24,7 +24,7 @@ class Notifier:
         self.interval = _interval(environment)
 
     def send(self, *lines: str) -> bool:
-        """Send assignments such as ``READY=1``; return whether they were sent.
+        """Send assignments such as ``READY=1`` to systemd; return whether they were sent.
 
         Errors of systemd's socket are ignored.
         """
@@ -57,7 +57,7 @@ class Pulse:
         self._last: dict[str, float] = {}
 
     def stalled_loops(self, ticks: Mapping[str, float]) -> tuple[str, ...]:
-        """Return the names of the loops that have not turned since the last call for which every loop had."""
+        """Return the names of loops whose time in ``ticks`` is the same as when all loops were last seen to move."""
         stalled = tuple(name for name, tick in ticks.items() if self._last.get(name) == tick)
         if not stalled:
             self._last = dict(ticks)

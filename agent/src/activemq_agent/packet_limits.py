@@ -80,7 +80,7 @@ class Held:
 
 
 class PacketFilter:
-    """Filter between a socket and paho, which reads each packet's header byte by byte and then the rest.
+    """Filter between a socket and the MQTT client paho: skips messages above ``limit``, refuses impossible packets.
 
     ``passed_over`` is called for each message above ``limit`` bytes, which is read and thrown away.
     """
@@ -94,9 +94,10 @@ class PacketFilter:
         self._connected = False
 
     def read(self, receive: Callable[[int], bytes], size: int, may_read: Callable[[], bool]) -> bytes:
-        """Return at most ``size`` bytes, none at the end of the connection; ``may_read`` is asked before each packet.
+        """Return at most ``size`` received bytes that passed the filter; empty at the end of the connection.
 
-        Raises BlockingIOError when nothing can be read now, ViolationError for a packet that no broker sends.
+        ``may_read`` is asked before each packet. Raises BlockingIOError when nothing can be read now, ViolationError
+        for a packet that no broker sends.
         """
         for _ in range(_CHUNKS):
             if self._ready:

@@ -89,7 +89,7 @@ def _refuse_writers(path: Path, found: os.stat_result) -> None:
 
 
 def unsafe_handlers(directory: Path | None) -> list[str]:
-    """Return what is wrong with a directory of handlers and the executables in it, one line each.
+    """Return one line for each executable handler, or directory of handlers, that must not be run, with the reason.
 
     The list is empty if all executables may be run, or ``directory`` is None.
     """
@@ -156,7 +156,7 @@ class Programs:
 
 
 def as_json(event: HandlerEvent) -> bytes:
-    """Return an event as an executable handler reads it: one JSON object on one line."""
+    """Return an event as the JSON object, on one line, that an executable handler reads."""
     content: dict[str, object] = {
         "event_id": event.event_id, "rx_id": event.rx_id, "topic": event.topic, "attempt": event.attempt,
     }  # fmt: skip

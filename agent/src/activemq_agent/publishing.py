@@ -75,7 +75,7 @@ class _Flying(NamedTuple):
 
 
 class Publisher:
-    """Publishes the events of the store's outbox.
+    """The sender of the events in the store's outbox to the brokers.
 
     One thread calls ``run``; other methods and counters are for any thread. At most ``config.publisher_window`` events
     wait for their PUBACK or their prefix's canary, and ``DELETE_BATCH`` acknowledged ones for their deletion. Raises
@@ -134,7 +134,7 @@ class Publisher:
             self.link.put(_WAKE)
 
     def barriers(self) -> list[str]:
-        """Put a barrier event into the outbox for each topic prefix used since the start; return their event ids.
+        """Put a barrier (a mark behind all earlier events) into the outbox per topic prefix; return their event ids.
 
         Raises Full when the outbox is full.
         """
@@ -157,7 +157,7 @@ class Publisher:
         self._wait_recorded()
 
     def turn(self) -> None:
-        """Go through the loop once: process events, send what the window allows, record what was sent."""
+        """Run the publisher's loop once: process connection events, send events of the outbox, record what was sent."""
         for event in self.link.turn(FLUSH if any(self._unrecorded.values()) else POLL):
             self.link.contain(event, self._handle)
         now = self.tick = self._clock()

@@ -57,7 +57,7 @@ class Service:
         self.began = time.monotonic()
 
     def stop(self) -> None:
-        """Make ``run`` take no more events, empty the outbox and return."""
+        """Make ``run`` accept no more events, send what is in the outbox, and return."""
         self._stop.set()
         self._look.set()
 
@@ -185,7 +185,7 @@ class Service:
         ends.callback(setattr, threading, "excepthook", before)
 
     def ticks(self) -> dict[str, float]:
-        """Return the time of the last turn of each loop (publisher, storage, handlers, subscriber) by its own clock."""
+        """Return when each loop (publisher, storage, handlers, subscriber) began its last turn, by the loop's clock."""
         ticks = {"publisher": self.publisher.tick, "storage": self.store.tick, "handlers": self.handlers.tick}
         if self.subscriber:
             ticks["subscriber"] = self.subscriber.tick

@@ -120,7 +120,7 @@ class Session:
             client.unsubscribe(topic_filter)
 
     def ack(self, mid: int) -> None:
-        """Acknowledge a message.
+        """Acknowledge to the broker the received message with the packet id ``mid``.
 
         On a connection that is gone nothing happens, and the broker delivers the message again.
         """

@@ -58,7 +58,7 @@ class _Lane:
 
 
 class Subscriber:
-    """Receives messages into the store's inbox. One thread calls ``run``; the counters are for any thread.
+    """The receiver of messages into the store's inbox. One thread calls ``run``; the counters are for any thread.
 
     ``on_stored`` is called, in that thread, with the lane (the topic filter) of each new message.
     Raises ConfigError for TLS files that cannot be used.
@@ -105,7 +105,7 @@ class Subscriber:
         self.link.stop()
 
     def turn(self) -> None:
-        """Go through the loop once: process events, store waiting messages, subscribe again to refused topics."""
+        """Run the subscriber's loop once: process events, store waiting messages, subscribe again to refused topics."""
         for event in self.link.turn(IDLE):
             self.link.contain(event, self._handle)
         now = self.tick = self._clock()

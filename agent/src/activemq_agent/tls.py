@@ -122,7 +122,7 @@ def _no_tls(error: ssl.SSLError, at: str) -> str:
 
 
 def speaks_tls(address: tuple[str, int], timeout: float) -> bool:
-    """Return whether TLS answers on an address, for use in a message only.
+    """Return whether a TLS server answers on an address; the result serves as a hint in an error message.
 
     No certificate is checked, no data is sent.
     """

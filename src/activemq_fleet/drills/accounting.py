@@ -25,7 +25,7 @@ _UNKNOWN = "the agent returned its id, and its journal does not know it"
 
 @dataclass(slots=True)
 class Journal:
-    """The journal of the agent that ``owner`` describes: its records, in the order in which they were read.
+    """The journal records of one agent in a drill, in the order in which they were read; ``owner`` describes the agent.
 
     ``connections`` holds (number, record) of each record that names a connection.
     """
@@ -36,7 +36,7 @@ class Journal:
 
     @classmethod
     def of(cls, owner: str, parsed: Iterable[ParsedLine]) -> Journal:
-        """Return the journal of an agent by the lines of its files; lines without an agent or a time are left out."""
+        """Return the journal made of parsed lines of an agent's files, without lines that lack an agent or a time."""
         journal = cls(owner)
         for _, record, _, _, conn in parsed:
             if record is not None and record.ts is not None:
@@ -47,12 +47,12 @@ class Journal:
 
     @property
     def agent(self) -> str:
-        """The agent's name, or the owner's description where there are no records."""
+        """The agent's name in its journal records, or the description ``owner`` if the journal has no records."""
         return self.lines[0].agent if self.lines else self.owner
 
     @property
     def truncated_epochs(self) -> set[EpochKey]:
-        """The epochs whose last record does not say that the agent was stopped."""
+        """The (agent, epoch) keys whose last journal record is not ``stopped``: later records may be missing."""
         last: dict[EpochKey, JournalLine] = {}
         for line in self.lines:
             key = line.agent, line.epoch
@@ -60,11 +60,11 @@ class Journal:
         return {key for key, line in last.items() if line.kind != "stopped"}
 
     def event_ids(self, *kinds: str) -> set[str]:
-        """Return the ids of the events that records of the given kinds are about."""
+        """Return the event ids in the journal records of the given kinds."""
         return {line.event_id for line in self.lines if line.kind in kinds and line.event_id}
 
     def record_times(self, kind: str, ids: Collection[str]) -> list[float]:
-        """Return the times (seconds since the epoch) of a kind's records about the given events, sorted."""
+        """Return the times (epoch seconds) of the journal records of a kind about the given event ids, sorted."""
         of_kind = (line for line in self.lines if line.kind == kind and line.event_id in ids)
         return sorted(line.ts.timestamp() for line in of_kind if line.ts is not None)
 
@@ -129,7 +129,7 @@ def _sentence(owner: str, gap: JournalGap) -> str:
 def longest_silence(
     moments: Sequence[float], fault: float, until: float, *, skew: float = 0.0
 ) -> tuple[float, float] | None:
-    """Return (begin, length) in seconds of the longest gap between sorted ``moments`` that a fault can have caused.
+    """Return (begin, length) in seconds of the longest gap between the sorted ``moments`` that a fault can have caused.
 
     The gap ends after the fault and begins before ``until``. ``skew`` is the possible error of the clock that timed the
     fault, in seconds. Returns None where nothing came after the fault.

@@ -13,12 +13,12 @@ ATTEMPTS = 3
 
 
 def lowest_rate(rate: float) -> float:
-    """Return the events a second needed before a fault: ``LOWEST_RATE``, or half of the rate where that is less."""
+    """Return the events a second that a fault needs before it to count: 50, or half of ``rate`` where that is less."""
     return min(LOWEST_RATE, rate / 2)
 
 
 def void_reason(accepted: float, handled: float, rate: float) -> str | None:
-    """Return why a fault proves nothing, from the events a second accepted and handled before it; None if it counts."""
+    """Return why a fault does not count: too few events a second accepted or handled before it; None if it counts."""
     needed, slowest = lowest_rate(rate), min(accepted, handled)
     if slowest >= needed:
         return None
@@ -28,7 +28,7 @@ def void_reason(accepted: float, handled: float, rate: float) -> str | None:
 def judge(
     faults: Sequence[Fault], accounts: Sequence[DeliveryAccount], wanted: int
 ) -> tuple[DrillVerdict, tuple[str, ...]]:
-    """Return the verdict of a drill and its reasons, the gravest first: losses precede all else.
+    """Return the verdict of a drill and its reasons, the gravest first: lost events precede all else.
 
     ``findings``: events were lost, duplicated or stuck, or a fault failed. ``incomplete``: a journal has a gap, so that
     nothing is certain. ``void``: too few faults, or too little load, to prove anything. ``clean``: none of these.

@@ -18,7 +18,7 @@ EventVerdict = Literal["delivered", "duplicate", "stuck", "lost", "indeterminate
 
 @dataclass(frozen=True, slots=True)
 class EventOutcome:
-    """One event of a drill that was not simply delivered: its verdict at the subscriber, and the reason."""
+    """One event of a drill that was lost, duplicated, stuck or indeterminate: its verdict, and the reason."""
 
     event_id: str
     verdict: EventVerdict
@@ -27,7 +27,7 @@ class EventOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveryAccount:
-    """The outcome of all events of one pair's load; verdicts and simple deliveries sum to ``accepted``.
+    """The counts of one pair's events in a drill by their outcome; verdicts and simple deliveries sum to ``accepted``.
 
     ``copies`` are redelivered messages that the receiver dropped; they are no verdict. ``gaps`` describes missing
     records of the journals. ``units`` are the first 100 events that were not simply delivered.
@@ -49,7 +49,7 @@ class DeliveryAccount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """One fault injected at the node that was active; durations are in seconds.
+    """The record of one injected fault and its measured effects on the pair, such as takeover and silence, in seconds.
 
     ``takeover``: until the log of the successor said that it is started. ``silence`` and ``publish_gap``: the longest
     time around the fault without a handled event, and without an acknowledged event, both from the agents' journals;
@@ -89,7 +89,7 @@ class StateSpan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conditions:
-    """The settings and the machine of a drill; ``releases`` are by pair, ``rate`` is events a second for each pair."""
+    """The settings of a drill and its machine; ``releases`` are by pair, ``rate`` is events a second for each pair."""
 
     where: Literal["lab", "hosts"]
     what: FaultKind
@@ -119,16 +119,16 @@ class DrillResult:
 
     @property
     def counted(self) -> tuple[Fault, ...]:
-        """The faults that count: those that fell under enough load to prove something."""
+        """The faults of a drill that count: those that were injected under enough load to prove something."""
         return tuple(fault for fault in self.faults if fault.void is None)
 
     def total(self, name: str) -> int:
-        """Return the sum of the accounts' counts called ``name``, such as ``lost``."""
+        """Return the sum over all pairs of the count called ``name``, such as ``lost``."""
         return sum(int(getattr(account, name)) for account in self.accounts)
 
     @property
     def sums(self) -> DeliveryAccount:
-        """The sums of all pairs' counts, as an account of the pair ``all``."""
+        """The account of all pairs together, under the pair name ``all``: the sum of each count."""
         names = ("accepted", "acknowledged", "handled", "lost", "stuck", "duplicate", "indeterminate", "copies")
         totals: dict[str, Any] = {name: self.total(name) for name in names}
         return DeliveryAccount(pair="all", protocol="", **totals)

@@ -24,7 +24,7 @@ _PATIENCE = 300.0  # seconds for what takes a few on a machine that is not busy
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentLoadSpec:
-    """The settings of an AgentLoadGenerator: keys of agent.conf for both agents, but directory, socket and topics.
+    """The settings of an AgentLoadGenerator: topics, events a second, and the keys of agent.conf of its two agents.
 
     ``rate`` is in events a second. ``filters`` are the topic filters of the subscriber, which cover ``topic`` and the
     topics of barriers below the same prefix.

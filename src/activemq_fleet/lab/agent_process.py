@@ -34,7 +34,7 @@ Record = dict[str, Any]
 
 
 class JournalTail:
-    """Reads an agent's journal files as they grow: ``counts`` of records by kind, times of the last 50,000 of each."""
+    """Reader of an agent's growing journal files: counts of records by kind, the last 50,000 times of each."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -47,7 +47,7 @@ class JournalTail:
         self._moments: dict[str, deque[float]] = {}
 
     def read(self) -> JournalTail:
-        """Read the records written since the last call; return the JournalTail itself."""
+        """Read and count the journal records written since the last call; return this JournalTail."""
         with self._lock:
             for path in sorted(self._directory.glob("*.jsonl")):
                 with path.open("rb") as file:
@@ -67,7 +67,7 @@ class JournalTail:
             self.barriers.add(str(record.get("event_id")))
 
     def between(self, kind: str, began: float, ended: float) -> int:
-        """Return how many records of a kind have a time from ``began`` to before ``ended`` (epoch seconds).
+        """Return how many journal records of a kind have a time from ``began`` to before ``ended`` (epoch seconds).
 
         Only the last 50,000 of the kind are counted.
         """
@@ -75,13 +75,13 @@ class JournalTail:
             return sum(began <= at < ended for at in self._moments.get(kind, ()))
 
     def last(self, kind: str) -> float:
-        """Return when the last record of a kind was written, in seconds since the epoch; 0 without one."""
+        """Return when the last journal record of a kind was written, in seconds since the epoch; 0 without one."""
         moments = self._moments.get(kind)
         return moments[-1] if moments else 0.0
 
     @property
     def connected_since(self) -> float | None:
-        """The time, in epoch seconds, at which the current connection was made; None while there is none."""
+        """The time, in epoch seconds, at which the agent's current connection was made; None while there is none."""
         since = self.last("connected")
         return since if since > self.last("connection_lost") else None
 
@@ -163,7 +163,7 @@ class AgentProcess:
         return self.tail.read().counts[kind]
 
     def settled_for(self) -> float:
-        """Return the seconds since the agent's last connection was made; 0 while it has none."""
+        """Return the seconds since the agent's current connection was made; 0 while it has none."""
         since = self.tail.read().connected_since
         return 0.0 if since is None else time.time() - since
 

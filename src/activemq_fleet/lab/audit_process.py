@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Start Spark, wait for the word ``audit`` on standard input, and audit the directory LOGS into OUT.
+    """Start Spark, wait for the word ``audit`` on standard input, audit LOGS into OUT; return the exit code.
 
     Returns the exit code: 0 when the audit was done or not asked for, 130 when interrupted, else that of the error.
     """

@@ -44,11 +44,11 @@ class Database:
 
     @property
     def address(self) -> tuple[str, int]:
-        """The address and port on which it listens."""
+        """The address and port on which the lab's database server listens."""
         return self._address, DATABASE_PORT
 
     def start(self, databases: Iterable[str] = ()) -> None:
-        """Start the server unless it runs, make what is missing of ``databases``, and return when it answers."""
+        """Start the database server unless it runs, make missing ``databases``, and return when it answers."""
         if self.process() is None:
             if is_port_taken(self.address):
                 raise LabError(f"port {DATABASE_PORT} on {self._address} is taken by another program: stop that")
@@ -61,7 +61,7 @@ class Database:
             self._make_database(name)
 
     def stop(self) -> None:
-        """Stop the server in order, cutting off the brokers that use it; nothing happens if it does not run."""
+        """Stop the database server in order, cutting off brokers that use it; nothing happens if it does not run."""
         if process := self.process():
             processes.send_signal(process, signal.SIGINT)
             with suppress(psutil.TimeoutExpired):
@@ -69,26 +69,26 @@ class Database:
             processes.end([process], grace=0)
 
     def kill(self) -> None:
-        """Kill the server and its sessions at once, as a power cut would end them; it recovers at its next start."""
+        """Kill the database server and its sessions at once, like a power cut; it recovers at its next start."""
         if process := self.process():
             children = process.children(recursive=True)
             processes.end([process, *children], grace=0)
 
     def remove(self) -> None:
-        """Delete the files of the server, which must not run, and with them all databases."""
+        """Delete the files of the database server, and with them all databases; the server must not run."""
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def process(self) -> psutil.Process | None:
-        """Return the server's process; None while it does not run."""
+        """Return the database server's process; None while it does not run."""
         run = processes.last_run(self._layout, _NAME)
         return processes.find_process(self._layout, run) if run else None
 
     def answers(self) -> bool:
-        """Return whether the server takes connections."""
+        """Return whether the database server accepts connections."""
         return self._psql("SELECT 1", check=False).returncode == 0
 
     def query(self, sql: str, database: str = _OWNER) -> str:
-        """Run SQL as the server's administrator and return what it prints, columns separated by ``|``."""
+        """Run SQL as the database server's administrator and return its output, columns separated by ``|``."""
         return self._psql(sql, database).stdout.strip()
 
     def _make(self) -> None:
@@ -169,7 +169,7 @@ def _own_account() -> Iterator[str]:
 
 
 def find_program(name: str) -> str:
-    """Return the path of a program of PostgreSQL: of the newest version that Debian keeps apart, else of $PATH.
+    """Return the path of a PostgreSQL program: of the newest version that Debian's packages install, else of $PATH.
 
     Raises LabError, with what to install, where there is none.
     """

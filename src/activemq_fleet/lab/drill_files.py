@@ -39,7 +39,7 @@ def read_journal(directory: Path, owner: str) -> Journal:
 def account_for_pair(
     directory: Path, pair: str, protocol: str, faults: Sequence[Fault], *, skew: float = 0.0
 ) -> tuple[DeliveryAccount, list[Fault]]:
-    """Return the account of a pair's events, and its faults with silence, publish gap and events in flight filled in.
+    """Return the delivery account of a pair's events, and its faults with silence, publish gap and events in flight.
 
     ``directory`` holds the load generators' files. ``skew`` is the number of seconds by which the clocks of the
     brokers' hosts and of this machine may differ.
@@ -82,7 +82,7 @@ def _until(fault: Fault) -> float:
 
 
 def state_changes(log: str, began: float) -> list[tuple[float, ObservedState]]:
-    """Return (epoch seconds, state) for each change of state in a broker's log from ``began`` on, in order."""
+    """Return (epoch seconds, state) for each change of a broker's state in its log from ``began`` on, in order."""
     story, found = BrokerRun(), list[tuple[float, ObservedState]]()
     for record in parse(log):
         story.read([record])

@@ -36,7 +36,7 @@ def begin_drill(
     options: Mapping[str, Any],
     directory: Path,
 ) -> dict[str, Any]:
-    """Refuse what must not be drilled, choose the order of the faults, and put the pairs under load.
+    """Begin a drill: refuse pairs that must not be drilled, order the faults, and put the pairs under load.
 
     ``allowed`` maps a group to its value of ``activemq_drill_allowed``. ``options`` are kills, what, rate, seed and
     target, as the variables of the playbook have them. Returns ``order`` (the pair of each fault), ``seed``, and
@@ -79,7 +79,7 @@ def _read(options: Mapping[str, Any]) -> tuple[FaultKind, int, float, int]:
 
 
 def write_report(result: DrillResult, report: Path) -> None:
-    """Write the report as HTML to the path ``report``, and its data as JSON beside it (suffix ``.json``)."""
+    """Write a drill's report as HTML to the path ``report``, and its data as JSON beside it (suffix ``.json``)."""
     report.parent.mkdir(parents=True, exist_ok=True)
     report.write_text(drill_report(result), encoding="utf-8")
     report.with_suffix(".json").write_text(json.dumps(result.to_dict(), indent=2), encoding="utf-8")

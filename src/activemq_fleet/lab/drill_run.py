@@ -78,7 +78,7 @@ def is_lab(broker: Broker) -> bool:
 
 
 class DrillRun:
-    """A drill whose files are in ``directory``. Leaving it as a context manager ends a load that still runs."""
+    """A drill in progress, with its files in ``directory``; as a context manager it ends a load that still runs."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -118,7 +118,7 @@ class DrillRun:
 
     @property
     def faults(self) -> list[Fault]:
-        """The faults so far, in their order; empty before the first."""
+        """The faults that the drill has injected so far, in their order; empty before the first."""
         path = self.directory / "faults.json"
         return TypeAdapter(list[Fault]).validate_json(path.read_bytes()) if path.exists() else []
 
@@ -165,7 +165,7 @@ class DrillRun:
         poll(lambda: not wanted.exists(), 5, 0.01)
 
     def wait_until_handled(self, pair: str, since: float, patience: float) -> None:
-        """Wait until an event of the pair was handled later than ``since``, in seconds since the epoch.
+        """Wait until the pair's subscriber has handled an event later than ``since`` (seconds since the epoch).
 
         Raises LabError when none is handled within ``patience`` seconds, or when the load has ended.
         """
@@ -178,7 +178,7 @@ class DrillRun:
             raise LabError(f"no event was handled in the {patience:g} s after the fault")
 
     def record_fault(self, fault: Fault) -> Fault:
-        """Append a fault to ``faults.json`` and return it, with the reason if it is void."""
+        """Append a fault to ``faults.json`` and return it; ``void`` is the reason if too low a load makes it void."""
         fault = replace(fault, void=void_reason(fault.rate_accepted, fault.rate_handled, self.plan.rate))
         self._write("faults.json", [asdict(one) for one in [*self.faults, fault]])
         return fault
@@ -264,7 +264,7 @@ class DrillRun:
 
 
 def fault_from_mapping(fields_of_playbook: Mapping[str, Any]) -> Fault:
-    """Return the fault that a playbook describes; numbers may be text, and empty values count as unknown."""
+    """Return the fault that a playbook's variables describe; numbers may be text, and empty values count as unknown."""
     return TypeAdapter(Fault).validate_python(
         {name: value for name, value in fields_of_playbook.items() if value not in (None, "")}
     )

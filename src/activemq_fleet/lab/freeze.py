@@ -25,7 +25,7 @@ _LOOKS_AT_LOCK = 20.0  # a broker without a guard looks every 2 s by itself, and
 
 @dataclass(frozen=True, slots=True)
 class Freeze:
-    """What a freeze did. Times are in seconds.
+    """The outcome of freezing an active broker and thawing it after its successor took over; times are in seconds.
 
     ``served_after``: from the theft until ``successor`` served; None where no lock was stolen, or nobody took over.
     ``ended_after``: from the thaw until the frozen broker was gone; None where it still ran after 20 s, with ``serves``
@@ -41,7 +41,7 @@ class Freeze:
     two_masters: str = ""
 
     def sentences(self) -> tuple[str, ...]:
-        """Return what happened, one sentence a line, for the operator."""
+        """Return sentences for the operator that say what the freeze and the thaw of the broker did."""
         taken = (
             f"nobody took over while {self.host} was frozen"
             if self.served_after is None
@@ -59,7 +59,7 @@ class Freeze:
 def freeze(
     lab: Lab, host: str, *, steal_lock: bool, thaw_after: float, progress: Callable[[str], None] = lambda _line: None
 ) -> Freeze:
-    """Freeze a broker that serves, with its guard; thaw it ``thaw_after`` seconds after its successor serves.
+    """Freeze an active broker and its guard, thaw them ``thaw_after`` s after the takeover, return the outcome.
 
     Without ``steal_lock`` the frozen broker keeps its lock, and nobody takes over. Raises LabError for a broker that
     shares no store, or does not serve.
@@ -100,12 +100,12 @@ def freeze(
 
 
 def lock_of(broker: Broker) -> str:
-    """Return the path of the file by whose lock the nodes of a pair with one store decide who may serve."""
+    """Return the path of the file whose lock decides which node of a pair with one store may serve."""
     store = str(broker.shared_directory)
     return lock_file(store) if broker.has_guard else os.path.join(store, "lock")
 
 
 def replace_file(path: str) -> None:
-    """Put another file where one is, as a file system does that has forgotten who locked it."""
+    """Replace a lock file by a new, empty file, as if the file system had forgotten who holds the lock."""
     os.unlink(path)
     os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o640))

@@ -35,7 +35,7 @@ _LONGEST_REASON = 400  # characters; Spring's go on for pages
 
 @dataclass(frozen=True, slots=True)
 class BrokerSnapshot:
-    """The state of a broker at one moment, the reason for it, and the process; ``broker_run`` is the latest run."""
+    """The state of a broker at one moment, the reason for it, its process, and its latest run according to its log."""
 
     state: BrokerState
     broker_run: BrokerRun
@@ -102,7 +102,7 @@ class Hosts:
         return Evidence(found, phase, answers, pure=pure, listens=listens, holds_lock=locks)
 
     def store_access(self, broker: Broker) -> StoreAccess:
-        """Return where a broker that shares a store can write now, and what is in force of that store."""
+        """Return which generation (numbered directory) of a shared store a broker can write, and which is in force."""
         shared = str(broker.shared_directory)
         process = self.process(broker)
         if process and broker.has_guard:
@@ -120,7 +120,7 @@ class Hosts:
             return self._story(broker, run) if run else BrokerRun()
 
     def last_run(self, broker: Broker) -> ProcessRun | None:
-        """Return the broker's last run, alive or not; None if it was never started."""
+        """Return the record of the broker's last process, which may have ended; None if it was never started."""
         return processes.last_run(self.layout, broker.host)
 
     def process(self, broker: Broker) -> psutil.Process | None:
@@ -182,7 +182,7 @@ class Hosts:
         )
 
     def failure(self, broker: Broker) -> str:
-        """Return why a broker failed, for the end of a sentence: its last error, and the path of its log."""
+        """Return why a broker failed, as the end of a sentence: the last error in its log, and the path of the log."""
         run = self.last_run(broker)
         said = explain_failed_run(self.data_directory(broker), run) if run else ""
         short = said if len(said) <= _LONGEST_REASON else f"{said[:_LONGEST_REASON]} …"

@@ -169,7 +169,7 @@ class Lab:
         return self.status()
 
     def down(self) -> int:
-        """End every process of the lab and release its addresses; return how many processes ran.
+        """End every process of the lab and release its addresses; return the number of processes that ran.
 
         Stores and logs stay. Returns 0 where there is no lab.
         """
@@ -228,14 +228,14 @@ class Lab:
                 poll(lambda: self._hosts.observe(peer).state == "active", _HANDOVER)
 
     def kill(self, host: str) -> float:
-        """Send SIGKILL to the broker's process group; return the time of that in epoch seconds, once it is gone."""
+        """Send SIGKILL to the broker's process group; return the time of that, in epoch seconds, once it is gone."""
         process = self._living_process(host)
         at = time.time()
         processes.end([process], grace=0)
         return at
 
     def pause(self, host: str) -> None:
-        """Freeze a broker by SIGSTOP: it keeps its lock and its connections, and answers nobody."""
+        """Freeze a broker by SIGSTOP: the broker keeps its lock and its connections, and answers nobody."""
         processes.set_frozen(self._living_process(host), True)
 
     def resume(self, host: str) -> None:
@@ -263,7 +263,7 @@ class Lab:
         return self._hosts.is_alive(self.fleet.broker(host))
 
     def bridges(self, host: str) -> tuple[Bridge, ...]:
-        """Return the bridges that the log of a broker's current run shows as established; () without a run."""
+        """Return the bridges that the log of a broker's current run shows as established; () for a stopped broker."""
         broker = self.fleet.broker(host)
         snapshot = self._hosts.observe(broker)
         return bridges_of(self._hosts, broker, snapshot.broker_run) if snapshot.process else ()
@@ -338,7 +338,7 @@ class Lab:
     # -- for clients --------------------------------------------------------------------------
 
     def addresses(self, name: str, protocol: str) -> tuple[Address, ...]:
-        """Return (address, port) for each broker that offers a protocol: stomp, mqtt, openwire, amqp or ws.
+        """Return (address, port) of each broker that offers a protocol: stomp, mqtt, openwire, amqp or ws.
 
         ``name`` is a host, a pair (whose preferred master comes first) or a group.
         """

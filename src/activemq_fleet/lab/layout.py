@@ -60,7 +60,7 @@ class Layout:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the lab's lock, so that no two commands start or stop brokers at once.
+        """Context manager: hold the lab's lock, so that no two commands start or stop brokers at once.
 
         Raises LabError at once when another command holds the lock.
         """
@@ -77,7 +77,7 @@ class Layout:
 
 
 def layout_for(sources: Sequence[str], directory: Path | str | None = None) -> Layout:
-    """Return the layout below ``directory``, by default one that is derived from the inventory sources.
+    """Return the paths of the lab in ``directory``, by default a directory derived from the inventory sources.
 
     The default is in the user's state directory.
 
@@ -93,7 +93,7 @@ def layout_for(sources: Sequence[str], directory: Path | str | None = None) -> L
 
 
 def resolve_sources(sources: Sequence[str]) -> list[str]:
-    """Return inventory sources as names that hold from any directory; a list of hosts (``a,b``) stays as it is."""
+    """Return inventory sources as absolute paths; a list of hosts (``a,b``) stays as it is."""
     return [source if "," in source else os.path.realpath(source) for source in sources]
 
 

@@ -84,7 +84,7 @@ class Links:
                         yield MissingLink(broker, connector.name, tuple(peers), expected)
 
     def missing_reason(self, link: MissingLink) -> str:
-        """Return why a link is not up: the far end's refusal, or else the dialler's complaint, as the logs have it.
+        """Return why a link is not up, from the logs: the far end's refusal, else the dialling broker's complaint.
 
         Returns an empty text while no log gives a reason.
         """

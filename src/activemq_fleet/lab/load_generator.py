@@ -70,7 +70,7 @@ class LoadGenerator(ABC):
         return self.subscriber_journal.read().last("handled")
 
     def burst(self, count: int = 200) -> None:  # noqa: B027 -- not every load generator can
-        """Publish ``count`` events at once in the background, so that a fault meets events in flight, if it can."""
+        """Publish ``count`` events at once in the background, so that a fault meets events in flight; or do nothing."""
 
     def finish(self, timeout: float = 120.0) -> None:
         """End the load, wait until all events and a last barrier are handled, and stop publisher and subscriber.

@@ -35,24 +35,24 @@ _LAG = 1.0  # seconds until what an agent did is in its journal
 
 
 def make_load_generator(spec: LoadSpec, directory: Path, sockets: Path) -> LoadGenerator:
-    """Return the load generator of a spec, not started. ``sockets`` is a directory with a short path."""
+    """Return a load generator with the given settings, not started; ``sockets`` is a directory with a short path."""
     if isinstance(spec, StompLoadSpec):
         return StompLoadGenerator(spec, directory)
     return AgentLoadGenerator(spec, directory, sockets)
 
 
 def specs_to_json(specs: Sequence[LoadSpec]) -> str:
-    """Return the content of ``load.json``, the list of specs; it holds passwords."""
+    """Return the settings of load generators as JSON, the content of ``load.json``; it holds passwords."""
     return json.dumps([asdict(spec) for spec in specs])
 
 
 def specs_from_json(text: str) -> list[LoadSpec]:
-    """Return the specs of load generators from the JSON that ``specs_to_json`` made."""
+    """Return the settings of load generators from the JSON that ``specs_to_json`` returned."""
     return TypeAdapter(list[LoadSpec]).validate_json(text)
 
 
 def run(directory: Path, longest: float, parent: int | None = None) -> None:
-    """Run the load generators of ``directory`` until a file ``stop`` appears or ``longest`` seconds have passed.
+    """Run the load generators of a drill's directory until a file ``stop`` appears or ``longest`` seconds passed.
 
     The run ends as well when the process ``parent`` is gone. Files report the progress: ``ready`` once all generators
     run, ``done`` at the end, ``failed`` with the reason. Raises AgentError or LabError when a generator fails.
@@ -99,7 +99,7 @@ def _lives(process: int | None) -> bool:
 
 
 def write_status(directory: Path, generators: Iterable[LoadGenerator]) -> None:
-    """Write the state of the load generators by name to ``status.json``, whole or not at all.
+    """Write the state of the load generators by name to ``status.json``, by replacing the whole file at once.
 
     Each has its rates in events a second, whether it is steady, when an event was handled last and when the state was
     taken, in seconds since the epoch.
@@ -122,7 +122,7 @@ def write_status(directory: Path, generators: Iterable[LoadGenerator]) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the load generators of ``DIRECTORY [SECONDS [PARENT]]``; return the exit code.
+    """Run load generators by the command line ``DIRECTORY [SECONDS [PARENT]]``; return the exit code.
 
     0 when all ended well, 1 on an error, 130 when interrupted.
     """

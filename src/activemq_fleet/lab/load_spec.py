@@ -37,12 +37,12 @@ _ITS_OWN = (
 
 
 def speaks_mqtt(pair: Pair) -> bool:
-    """Return whether agents can connect to every node: its release supports agents, and it has an MQTT connector."""
+    """Return whether agents can connect to every node of a pair: by its release, and by an MQTT connector."""
     return all(broker.release.supports_agents and broker.connector("mqtt") for broker in pair.brokers)
 
 
 def load_spec(fleet: Fleet, pair: Pair, rate: float) -> LoadSpec:
-    """Return the spec of a pair's load: two agents, or STOMP where the release has no usable MQTT.
+    """Return the settings of the load on a pair: by two agents, or by STOMP where the release has no usable MQTT.
 
     ``fleet`` has the addresses that clients dial; ``rate`` is in events a second. Raises LabError where no account may
     publish, or where neither protocol is usable.
@@ -78,7 +78,7 @@ def _agent_spec(fleet: Fleet, pair: Pair, rate: float) -> AgentLoadSpec:
 
 
 def stomp_load_spec(fleet: Fleet, pair: Pair, rate: float) -> StompLoadSpec:
-    """Return the spec of a publisher and a consumer on a queue of the lab, over plain STOMP.
+    """Return the settings of a load by a STOMP publisher and consumer on a queue of the lab, without TLS.
 
     Raises LabError where the pair has no plain STOMP connector.
     """

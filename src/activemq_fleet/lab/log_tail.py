@@ -25,13 +25,13 @@ class LogTail:
         self._broker_run = BrokerRun()
 
     def update(self) -> BrokerRun:
-        """Read the log to its end and return the state of the run after the last record."""
+        """Read the broker's log to its end and return the state of the broker run after the last record."""
         for text in self.read_text():
             self._broker_run.read(self._parser.feed(text))
         return self._broker_run
 
     def read_text(self) -> Iterator[str]:
-        """Yield the text that was written since the last call, file by file."""
+        """Yield the text that was written to the broker's log since the last call, file by file."""
         files = _files(self._data)
         begin = next((at for at, (_, inode) in enumerate(files) if inode == self._inode), 0)
         for path, inode in files[begin:]:
@@ -47,12 +47,12 @@ class LogTail:
 
 
 def records_of(data: Path, run: ProcessRun) -> list[Record]:
-    """Return all records of a run's log, with their stack traces."""
+    """Return all log records of one run of a broker, with their stack traces."""
     return list(parse("".join(LogTail(data, run).read_text())))
 
 
 def explain_failed_run(data: Path, run: ProcessRun) -> str:
-    """Return one line that says why a run failed: the log's last error, else a line that the process printed.
+    """Return one line that says why a broker's run failed: its log's last error, else a line that the process printed.
 
     Returns an empty text where neither the log nor the output says anything.
     """

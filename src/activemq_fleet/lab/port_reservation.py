@@ -38,7 +38,7 @@ class _Claim:
 
 
 class PortReservations:
-    """All claims to blocks of loopback addresses on this machine, by number of the block (16 to 250)."""
+    """The claims of this machine's labs to blocks of loopback addresses, by number of the block (16 to 250)."""
 
     def __init__(self, directory: Path | None = None) -> None:
         self._directory = directory or Path(tempfile.gettempdir()) / _DIRECTORY
@@ -65,7 +65,7 @@ class PortReservations:
             return choice
 
     def release(self, lab: Path) -> None:
-        """Delete the claim of a lab, if there is one."""
+        """Delete the lab's claim to a block of loopback addresses, if there is one."""
         with self._locked():
             for number, claim in self._claims().items():
                 if claim.directory == str(lab):

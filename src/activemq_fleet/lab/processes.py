@@ -34,7 +34,7 @@ _children: dict[int, subprocess.Popen[bytes]] = {}
 
 @dataclass(frozen=True, slots=True)
 class ProcessRun:
-    """One run of a broker: its process, and where in its log the run begins.
+    """The record of one run of a broker: its process, and where in its log the run begins.
 
     ``created`` and ``started`` are in seconds since the epoch. ``log_inode`` is 0 where there was no log yet.
     ``version`` is the version of the files that the broker was started with.
@@ -110,7 +110,7 @@ def _log_mark(log: Path) -> tuple[int, int]:
 
 
 def last_run(layout: Layout, host: str) -> ProcessRun | None:
-    """Return the last run of a host, alive or not; None if the host was never started."""
+    """Return the record of a host's last broker process, which may have ended; None if the host was never started."""
     try:
         return ProcessRun(**json.loads((layout.runs / f"{host}.json").read_bytes()))
     except (OSError, ValueError, TypeError):
@@ -118,12 +118,12 @@ def last_run(layout: Layout, host: str) -> ProcessRun | None:
 
 
 def delete_run(layout: Layout, host: str) -> None:
-    """Delete the record of a host's last run."""
+    """Delete the record of a host's last broker process."""
     (layout.runs / f"{host}.json").unlink(missing_ok=True)
 
 
 def find_process(layout: Layout, run: ProcessRun) -> psutil.Process | None:
-    """Return the process of a run while it lives; None after its end."""
+    """Return the process of a broker's run while it lives; None after its end."""
     _reap(run.pid)
     try:
         process = psutil.Process(run.pid)
@@ -135,7 +135,7 @@ def find_process(layout: Layout, run: ProcessRun) -> psutil.Process | None:
 
 
 def broker_behind(process: psutil.Process) -> psutil.Process | None:
-    """Return the broker that a guard has started; None before that, and after its end."""
+    """Return the broker process that a guard process has started; None before its start and after its end."""
     try:
         # A guard may have another child for a moment, which looks through old generations.
         return next((child for child in process.children() if "--tidy" not in child.cmdline()), None)
@@ -152,7 +152,7 @@ def is_frozen(process: psutil.Process) -> bool:
 
 
 def lab_processes(layout: Layout) -> list[psutil.Process]:
-    """Return every process with the lab's mark on its command line, recorded or not."""
+    """Return every process of a lab that runs now, found by the lab's mark on its command line."""
     return [process for process in psutil.process_iter() if _is_ours(layout, process)]
 
 
@@ -183,7 +183,7 @@ def send_signal(process: psutil.Process, number: signal.Signals) -> None:
 
 
 def set_frozen(process: psutil.Process, frozen: bool) -> None:
-    """Send SIGSTOP to a process, or SIGCONT; return when it stands still or goes on, or after 5 s."""
+    """Freeze a process by SIGSTOP, or let it go on by SIGCONT; return when it has done so, or after 5 s."""
     send_signal(process, signal.SIGSTOP if frozen else signal.SIGCONT)
     poll(lambda: not _lives(process) or is_frozen(process) == frozen, 5, _POLL)
 

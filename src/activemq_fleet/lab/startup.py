@@ -43,7 +43,7 @@ class Startup:
         self._turns = threading.BoundedSemaphore(2 * (os.cpu_count() or 1))
 
     def run(self, pairs: Sequence[Pair]) -> None:
-        """Start all pairs and return when every broker is ready.
+        """Start the brokers of all pairs and return when every broker is ready.
 
         Raises LabError for the first that fails, with its last error and the path of its log.
         """

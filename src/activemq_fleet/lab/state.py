@@ -176,7 +176,7 @@ _CONNECTION = {
 
 
 def make_store(broker: Broker) -> None:
-    """Make the store directory that a pair shares, with the marker that its brokers require.
+    """Make the store directory that the nodes of a pair share, with the marker file that its brokers require.
 
     Nothing is done for a broker without a shared store.
     """

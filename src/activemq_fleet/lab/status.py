@@ -36,7 +36,7 @@ class Bridge:
 
 @dataclass(frozen=True, slots=True)
 class HostStatus:
-    """The status of one broker; ``role`` is the preferred one, ``uptime`` is in seconds.
+    """The status of one broker; ``role`` is preferred master or slave, ``uptime`` is in seconds.
 
     ``pid`` and ``uptime`` are None for a broker that does not run.
     """
@@ -76,7 +76,7 @@ def status_of(hosts: Hosts, broker: Broker, snapshot: BrokerSnapshot) -> HostSta
 
 
 def bridges_of(hosts: Hosts, broker: Broker, broker_run: BrokerRun) -> tuple[Bridge, ...]:
-    """Return the established bridges of a run, with the inventory's names for their remote ends."""
+    """Return the bridges that a broker run has established, with the inventory's names for their remote ends."""
     found = []
     for bridge in broker_run.bridges:
         remote = None if bridge.responder else _dialled(hosts, bridge)

@@ -25,11 +25,11 @@ ANSWER_TIMEOUT = 3.0
 
 
 class StompError(LabError):
-    """The broker refused, closed the connection, or sent a frame that no broker sends here."""
+    """A failed STOMP exchange: the broker refused, closed the connection, or sent an unexpected frame."""
 
 
 class StompSilence(StompError):
-    """The broker accepted the connection and did not answer in time."""
+    """A failed STOMP exchange: the broker accepted the connection and did not answer in time."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ _ANSWER = 5.0
 
 
 class JournalWriter:
-    """Writes a journal below a directory, in the format of agents, a record at a time."""
+    """Writer of a journal below a directory, in the format of agents, one record at a time."""
 
     def __init__(self, owner: str, directory: Path) -> None:
         (directory / "agent").mkdir(parents=True)
@@ -36,7 +36,7 @@ class JournalWriter:
         self._lock = threading.Lock()
 
     def add(self, kind: str, **fields: Any) -> None:
-        """Append a record of a kind with further fields, timed now."""
+        """Append a journal record of a kind with further fields and the current time."""
         with self._lock:
             time_text = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
             head = {"v": 1, "agent": self._owner, "epoch": self._epoch, "jseq": next(self._numbers), "ts": time_text}
@@ -63,7 +63,7 @@ class StompLoadSpec:
 
 
 class StompLoadGenerator(LoadGenerator):
-    """A publisher and a consumer of one queue over STOMP; one message at a time is in flight, and always one."""
+    """A publisher and a consumer of one queue over STOMP, with exactly one message in flight at any time."""
 
     def __init__(self, spec: StompLoadSpec, directory: Path) -> None:
         super().__init__(spec.name, directory)
@@ -86,7 +86,7 @@ class StompLoadGenerator(LoadGenerator):
         self._start_thread(self._publish)
 
     def is_steady(self) -> bool:
-        """Return whether no connection was disturbed for 5 seconds or longer."""
+        """Return whether publisher and consumer have kept their STOMP connections for 5 seconds or longer."""
         return time.time() - self._disturbed >= _STEADY
 
     def _kill(self) -> None:

@@ -38,7 +38,7 @@ def is_allowed(value: Any) -> bool:
 
 
 def refuse_production(groups: Mapping[str, Any]) -> None:
-    """Raise InputError where any group may not be drilled; ``groups`` maps names to ``activemq_drill_allowed``."""
+    """Raise InputError if a group may not be drilled; ``groups`` maps names to their ``activemq_drill_allowed``."""
     closed = sorted(name for name, value in groups.items() if not is_allowed(value))
     if closed:
         raise InputError(

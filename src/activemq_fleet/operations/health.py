@@ -25,7 +25,7 @@ _SKEW = 2.0  # seconds; the shortest lease that is not refused elsewhere is seve
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """The evidence of one broker, and what the inventory says of it. ``None`` always means not known, or none.
+    """One broker in an operation: the evidence of its host and its inventory settings; None means not known, or none.
 
     ``frozen``: a signal stopped its process. ``age`` is in seconds since that was started, by a
     clock that nobody sets; ``clock`` is the host's own time in seconds since the epoch. ``store_access``
@@ -70,11 +70,12 @@ class Node:
 
     @property
     def profile(self) -> Profile:
+        """The profile of the broker: how the two nodes of its pair stand in for each other."""
         return PROFILES[self.ha]
 
     @property
     def store_access_now(self) -> StoreAccess:
-        """Where the broker can write."""
+        """The generation (numbered directory) of its store that the broker can write, and the generation in force."""
         return StoreAccess(self.generation, self.generation_in_force)
 
     @property
@@ -89,7 +90,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A problem of a host that keeps a pair from being touched, as one line for the user.
+    """A reason why no node of a pair may be restarted, upgraded or stopped now, as one line for the user.
 
     ``patience``: seconds within which the problem may pass by itself.
     """
@@ -103,7 +104,7 @@ class Problem:
 
 
 def node_of(host: str, broker: Mapping[str, Any], evidence: Mapping[str, Any]) -> Node:
-    """Return the node for what ``compile`` returned about the broker and ``broker_info`` about the host."""
+    """Return the node of a host from results of the modules ``compile`` (settings) and ``broker_info`` (evidence)."""
     return from_mappings(
         Node,
         # What a fleet shares is said by the inventory, what there is of it by the host.
@@ -119,7 +120,7 @@ def node_of(host: str, broker: Mapping[str, Any], evidence: Mapping[str, Any]) -
 def problems_of(
     nodes: Sequence[Node], *, window: float = 0.0, settle: float = SETTLE, upgrade: bool = False
 ) -> list[Problem]:
-    """Return the problems that keep a pair (or a broker on its own) from being touched; empty when there are none.
+    """Return why no node of a pair, or a broker on its own, may be restarted or stopped now; empty if all is well.
 
     ``window`` is the time in seconds within which the evidence was collected. With ``upgrade`` a release
     that differs from the inventory's is no problem, because the run changes it.

@@ -63,7 +63,7 @@ class ReleaseChange:
     way_back: str
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the change as the dictionary that playbooks read: all but ``refusal``."""
+        """Return the release change as the dictionary that playbooks read: all fields but ``refusal``."""
         names = ("found", "wanted", "back", "way_back")
         return {"changes": list(self.changes), **{name: getattr(self, name) for name in names}}
 
@@ -71,7 +71,7 @@ class ReleaseChange:
 def judge_release_change(
     found: Release, wanted: Release, now: Persistence, then: Persistence, *, holder: Release | None = None
 ) -> ReleaseChange:
-    """Return the consequences of a change from release ``found`` with the store ``now`` to ``wanted`` with ``then``.
+    """Return what a pair's change from release ``found`` (store ``now``) to ``wanted`` (store ``then``) would bring.
 
     ``holder`` is the release that has the store open, which of the two nodes of a pair is the active
     one's (a standby has opened nothing); without it, ``found``.
@@ -89,7 +89,7 @@ def judge_release_change(
 
 
 def way_back(found: Release, wanted: Release, now: Persistence, then: Persistence) -> Back:
-    """Return whether the release ``found`` can use a store that ``wanted`` has opened: open, rebuilds or closed.
+    """Return whether release ``found`` can use a store once ``wanted`` has opened it: open, rebuilds or closed.
 
     A store of JDBC has no index: its rows are read as long as both use one OpenWire version.
     """

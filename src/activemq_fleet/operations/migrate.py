@@ -77,7 +77,7 @@ class MigrationEvidence:
 
     @property
     def backlog(self) -> StoreBacklog:
-        """The contents of the broker's store. Raises InputError where they were not counted."""
+        """The contents of the broker's store. Raises InputError if they were not counted."""
         if self.held is None:
             stopped = " is stopped and its store was not counted"
             raise InputError(f"{self.host}{stopped if self.state == 'stopped' else ': what it holds was not counted'}")
@@ -98,7 +98,7 @@ class MigrationStep(Step):
 
 
 def draining_pairs(brokers: Mapping[str, Mapping[str, Any]], old: Iterable[str]) -> dict[str, str]:
-    """Return every host whose links lead to one of the pairs ``old``, with the host's own pair.
+    """Return host -> pair for each broker with a link that drains one of the pairs ``old``.
 
     ``brokers`` are facts with ``pair``, ``ha`` and ``links``.
     """
@@ -113,7 +113,7 @@ def draining_pairs(brokers: Mapping[str, Mapping[str, Any]], old: Iterable[str])
 def plan_migration(
     evidence: Sequence[MigrationEvidence], old: Sequence[str], *, retire: bool = False, waited: float = 0
 ) -> MigrationStep:
-    """Return the next step of a migration of the pairs ``old``.
+    """Return the next step of a migration that empties the pairs ``old`` into new ones.
 
     ``evidence`` are those of their nodes and of the pairs that drain them. ``waited``: seconds since the last act.
     Raises InputError with one line that says what is in the way and what to do.
@@ -323,7 +323,7 @@ def _retired(masters: Sequence[MigrationEvidence]) -> MigrationStep:
 
 @operation("migration")
 def decide_migration(request: Request) -> Decision:
-    """Return the target of a migration with the hosts of the new pairs added that drain it. ``options``: ``reach``."""
+    """Return the target of a migration, with the hosts of the new pairs that drain it. ``options``: ``reach``."""
     target, brokers = request.target, request.brokers
     if not target["name"]:
         raise InputError("say which group or pair is to be emptied: -e activemq_target=OLD_GROUP")

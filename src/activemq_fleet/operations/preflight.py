@@ -95,18 +95,18 @@ class Home:
 
     @property
     def is_right(self) -> bool:
-        """True where the directory holds the release of the inventory and no other."""
+        """True if the directory holds the release that the inventory asks for, and no other."""
         return self.home_releases == (self.release,)
 
     @property
     def needs_archive(self) -> bool:
-        """True where the release must be installed from ``activemq_archive``."""
+        """True if the release must be installed from the file ``activemq_archive``."""
         return self.install in ("archive", "jars") and not self.is_right
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Archive:
-    """What the controller sees in a release archive: releases and SHA-512; ``problem``: why it cannot be read."""
+    """The releases and SHA-512 that the controller found in a release archive, or the ``problem`` with reading it."""
 
     found: tuple[str, ...] = ()
     sha512: str | None = None
@@ -123,7 +123,7 @@ def home_of(host: str, broker: Mapping[str, Any], evidence: Mapping[str, Any]) -
 def wrong_releases(
     homes: Sequence[Home], archives: Mapping[str, Archive], sha512: Mapping[str, str | None], *, upgrades: bool = False
 ) -> list[str]:
-    """Return one line for each directory and archive that keeps a release from being installed or started.
+    """Return one line for each release directory and archive that keeps a release from being installed or started.
 
     ``archives`` are by path, those that the controller can read; ``sha512`` by host what the inventory says.
     With ``upgrades`` a directory from which the host's own broker runs is no problem: the upgrade replaces it.
@@ -170,7 +170,7 @@ def _holds(found: tuple[str, ...]) -> str:
 
 
 def refuse_other_releases(request: Request) -> None:
-    """Raise RefusalError for a directory or an archive that holds another release than it should.
+    """Raise RefusalError if a release directory or an archive holds another release than the inventory asks for.
 
     ``options``: ``upgrades``, whether directories are replaced from which brokers run.
     """

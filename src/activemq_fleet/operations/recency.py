@@ -35,7 +35,7 @@ _SECOND = timedelta(seconds=1)
 
 
 class ResyncRefused(FleetError):
-    """The evidence does not show which store is the newer one, or something prevents a resync."""
+    """A refused resync: the evidence does not show which store of a pair is newer, or something else prevents it."""
 
     exit_code = 1
 
@@ -57,7 +57,7 @@ class LoggedRun:
 
 @dataclass(frozen=True)
 class Store:
-    """The store of one node, as its journal and the broker's log show it.
+    """The store of one node of a pure pair, as its journal and the broker's log show it.
 
     ``order`` is every record of the journal: kind and key, oldest first. ``live`` maps the key of each message or
     subscription that is still in the store to the key of the record which brought it. ``state`` is a hash of what the
@@ -93,17 +93,17 @@ class Store:
 
     @cached_property
     def known_keys(self) -> frozenset[int]:
-        """The keys of every message and subscription that the journal mentions."""
+        """The keys of every message and subscription that the store journal mentions."""
         return frozenset(key for kind, key in self.order if kind != _TRACE)
 
     @property
     def was_never_used(self) -> bool:
-        """True where no message and no subscription was ever stored, as far as the journal reaches back."""
+        """True if no message and no subscription was ever stored, as far as the store journal reaches back."""
         return not self.known_keys and not self.cleaned
 
     @property
     def run(self) -> LoggedRun | None:
-        """The run that wrote the end of the journal; None where the log does not prove which run did.
+        """The broker run that wrote the end of the store journal; None if the log does not prove which run did.
 
         The journal names the start of each run by the same clock as the log does.
         """
@@ -118,7 +118,7 @@ class Store:
 
     @property
     def last_service(self) -> LoggedRun | None:
-        """The last run in which the node served, or was attached, up to the end of the journal."""
+        """The last broker run before the journal ends in which the node served clients or was attached to its peer."""
         last = self.run
         if last is None:
             return None
@@ -127,14 +127,14 @@ class Store:
 
     @property
     def served(self) -> bool | None:
-        """Whether a slave has served without its master since it was attached last; None: not proven."""
+        """True if the slave has served without its master since it was attached last; None if not proven."""
         if self.run is None:
             return None
         service = self.last_service
         return service is not None and service.served
 
     def start_of(self, run: LoggedRun) -> int | None:
-        """Return the index of the record where a run begins; 0 when its file is gone, None when it is not known."""
+        """Return the index of the journal record where a run begins; 0 if its file is gone, None if not known."""
         traces = [at for at, (kind, _) in enumerate(self.order) if kind == _TRACE]
         moments = [_loaded_at(text) for text in self.loads[len(self.loads) - len(traces) :]]
         following = self.runs[self.runs.index(run) + 1 :]
@@ -148,12 +148,12 @@ class Store:
         return 0 if all(moment and moment >= end for moment in moments) else None
 
     def starts_after(self, positions: Collection[int]) -> int:
-        """Return the number of runs that began after the oldest of some records, given by their indices."""
+        """Return the number of broker runs that began after the oldest of some journal records, given by index."""
         first = min(positions)
         return sum(1 for kind, _ in self.order[first:] if kind == _TRACE)
 
     def record_positions(self, brought: Iterable[int]) -> list[int]:
-        """Return the index of each record with one of these keys; -1 for a record that is no longer in the journal."""
+        """Return the journal index of the record with each key in ``brought``; -1 for one no longer in the journal."""
         last = {key: at for at, (kind, key) in enumerate(self.order) if kind in (_ADD, _SUBSCRIPTION)}
         return [last.get(key, -1) for key in brought]
 

@@ -17,7 +17,7 @@ _TABLE_HEAD = ("host", "before", "after", "gap", "changed")
 
 
 class RefusalError(FleetError):
-    """An operation refuses to change anything (further); ``problems`` holds one line for each reason."""
+    """The refusal of an operation to change anything (further); ``problems`` holds one line for each reason."""
 
     exit_code = 1
 
@@ -64,7 +64,7 @@ class Request:
     inspect_release_archive: Callable[[str, str], Mapping[str, Any] | None] = lambda _path, _install: None
 
     def step(self, step: Step) -> Decision:
-        """Return a step as the decision, after showing its notes, if it has any, to the operator."""
+        """Return the decision to take a step, after showing the step's notes, if it has any, to the operator."""
         for note in getattr(step, "notes", ()):
             self.warn(note)
         return {"step": step.to_dict()}
@@ -77,7 +77,7 @@ _WITHOUT_TABLE: set[str] = set()
 def operation(
     name: str, *, has_table: bool = True
 ) -> Callable[[Callable[[Request], Decision]], Callable[[Request], Decision]]:
-    """Return a decorator that registers a function for the operation ``name``.
+    """Return a decorator that registers the function which decides the operation ``name``.
 
     ``has_table``: the last decision of the operation carries a table of what was done.
     """

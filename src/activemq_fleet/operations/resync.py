@@ -68,16 +68,17 @@ class PureNode:
 
     @property
     def host(self) -> str:
+        """The inventory name of the node's host."""
         return self.store.host
 
     @property
     def is_down(self) -> bool:
-        """True where the node has no broker process, and no unit that is about to start one."""
+        """True if the node has no broker process, and no systemd unit that is about to start one."""
         return self.state == "stopped" and self.unit in _INACTIVE
 
     @property
     def waits_for_slave(self) -> bool:
-        """True for a master that has its store open and takes nothing before its slave is attached."""
+        """True if the node is a master that has opened its store and serves nobody before its slave is attached."""
         return self.state == "starting" and self.phase == "starting"
 
 

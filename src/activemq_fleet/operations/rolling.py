@@ -37,7 +37,7 @@ class NextStep(Step):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperationRun:
-    """The progress of one run of an operation, as needed to decide its next step.
+    """The progress of one run of an operation: hosts to touch, hosts done, and seconds waited.
 
     ``chosen`` are the hosts that may be touched. ``done`` are those that need nothing more.
     ``acted`` are those that were touched in the run: a host that is not done after that never will
@@ -54,7 +54,7 @@ class OperationRun:
     settle: float = SETTLE
 
     def refusal(self, *problems: str) -> RefusalError:
-        """Return the refusal to go on because of some problems; it tells whether the run has touched anything."""
+        """Return the error that ends an operation for ``problems``; it tells whether the run has touched anything."""
         return RefusalError("nothing further is touched:" if self.acted else "nothing was touched:", problems)
 
     def pause(self, text: str) -> NextStep:
@@ -64,7 +64,7 @@ class OperationRun:
 
 
 def started_since(node: Node, since: float, looked_at: float) -> bool:
-    """Return whether the process was started after ``since``; both are the controller's seconds since the epoch.
+    """Return whether a node's process was started after ``since``; times are the controller's, in epoch seconds.
 
     The age of a process is measured by a clock that nobody sets, and from the moment before the evidence was
     collected: a host's wrong clock decides nothing, and a slow host makes a process too old, never too young.
@@ -78,7 +78,7 @@ def roll(
     step_of: Callable[[Sequence[Node]], NextStep | None],
     done: Callable[[Sequence[Sequence[Node]]], str],
 ) -> NextStep:
-    """Return the next step for all pairs but pure ones: ``wait`` while a pair has a problem that may pass by itself.
+    """Return the next step of an operation on all pairs but pure ones; ``wait`` while a problem may pass by itself.
 
     Else it is what ``step_of`` returns for the first pair for which it returns a step, or ``done`` with the text that
     ``done`` returns for all pairs. Raises RefusalError for a lasting problem, and when no pair is left.
@@ -150,7 +150,7 @@ def next_switchover(nodes: Sequence[Node], to: Mapping[str, str], run: Operation
 
 
 def nodes_by_pair(nodes: Sequence[Node]) -> dict[str, list[Node]]:
-    """Return the nodes in lists by the name of their pair; a broker on its own is by its host."""
+    """Return lists of nodes by the name of their pair; a broker on its own is listed under its host."""
     pairs: dict[str, list[Node]] = {}
     for node in nodes:
         # Two brokers without a common store do not stand in for each other, whatever their names say.
@@ -159,7 +159,7 @@ def nodes_by_pair(nodes: Sequence[Node]) -> dict[str, list[Node]]:
 
 
 def first_to_touch(nodes: Sequence[Node]) -> Node:
-    """Return the node of a pair that is touched before the others: a standby before the active one, then a slave."""
+    """Return which node of a pair to restart or upgrade first: a standby before the active node, then a slave."""
     return min(nodes, key=lambda node: (node.state == "active", node.role != "slave", node.host))
 
 

@@ -24,7 +24,7 @@ _RISING = ("standby", "starting")
 def pending_actions(
     pair: Sequence[Node], chosen: Collection[str], acted: Collection[str] = ()
 ) -> list[tuple[str, Node]]:
-    """Return what must still be done to the nodes of a pair, in order: ``start`` or ``restart``, and the node.
+    """Return what the playbook site must do to the nodes of a pair, in order: ``start`` or ``restart``, and the node.
 
     ``chosen`` are the hosts that may be touched, ``acted`` those that were touched in the run.
     """
@@ -63,7 +63,7 @@ def notes_on_skipped_nodes(pair: Sequence[Node], chosen: Collection[str]) -> lis
 
 
 def next_site_step(nodes: Sequence[Node], run: OperationRun, unseen: Mapping[str, str] | None = None) -> NextStep:
-    """Return the next step of ``site``; ``unseen`` maps a host to its peer where the peer gave no evidence.
+    """Return the next step of the playbook site; ``unseen`` maps a host to its peer if the peer gave no evidence.
 
     Raises RefusalError for a broker that does not become ready, and for an active one that nobody would stand in for.
     """
@@ -130,7 +130,7 @@ def _step(act: str, node: Node, pair: Sequence[Node]) -> NextStep:
 
 @operation("roll")
 def decide_roll(request: Request) -> Decision:
-    """Return what ``site`` has to start and restart in the whole fleet, and the pairs that its steps are for.
+    """Return the brokers that the playbook site has to start and restart in the whole fleet, and the pairs concerned.
 
     ``configured``: of every broker whose files were installed. ``options``: ``expected``, the hosts that the run is
     for, and of them those of the play, ``all``, and those that are not lost, ``alive``. Raises RefusalError for lost
@@ -167,7 +167,7 @@ def decide_roll(request: Request) -> Decision:
 
 @operation("site", has_table=False)
 def decide_site(request: Request) -> Decision:
-    """Return the next step of ``site`` for the hosts of ``evidence``.
+    """Return the next step of the playbook site for the hosts of ``evidence``.
 
     ``options``: ``peers``, by host the result of ``broker_info`` on a peer that the run is not for, ``acted``,
     ``waited`` and ``settle``.
@@ -189,7 +189,7 @@ def decide_site(request: Request) -> Decision:
 
 @operation("outcome")
 def decide_outcome(request: Request) -> Decision:
-    """Return the table of what ``site`` did, once it is done; ``evidence`` is the newest of each broker.
+    """Return the table of what the playbook site has done; ``evidence`` is the newest of each broker.
 
     ``options``: by host ``before``, the state before the first act, ``verified``, the look at the release, and
     ``acted``.

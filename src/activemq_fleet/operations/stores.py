@@ -37,7 +37,7 @@ class SharedStore:
 
 
 def stores_to_mark(stores: Iterable[SharedStore], sizes: Mapping[str, int]) -> dict[str, tuple[str, ...]]:
-    """Return for each pair whose store gets a marker the host that writes it, and after that those that must find it.
+    """Return hosts by pair for each new store: first the one that writes the store marker, then those to find it.
 
     ``sizes`` is the number of nodes of each pair. Raises RefusalError with one line for each pair whose store may not
     be used.
@@ -91,7 +91,7 @@ def _problem(pair: str, seen: Sequence[SharedStore], size: int) -> str | None:
 
 @operation("stores")
 def decide_stores(request: Request) -> Decision:
-    """Return which shared stores may be marked, and by which host. Raises RefusalError for one that is not its own."""
+    """Return which shared stores may be marked, and by which host. Raises RefusalError for an unusable store."""
     brokers = request.brokers
     stores = [
         from_mappings(SharedStore, found, brokers[host], host=host, directory=brokers[host]["store"])

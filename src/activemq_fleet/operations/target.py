@@ -135,7 +135,7 @@ def _near(name: str, known: Collection[str]) -> str:
 
 
 def read_since(text: object, now: float) -> dict[str, Any]:
-    """Return when a run began: ``activemq_since`` of an interrupted run, or ``now`` (seconds since the epoch).
+    """Return when an operation's run began: ``activemq_since`` of an interrupted run, or ``now`` (epoch seconds).
 
     The result has ``since``, RFC 3339 in UTC with whole seconds, and ``since_epoch``, the same in seconds.
     Raises InputError for text that is no such time, or one that has yet to come.

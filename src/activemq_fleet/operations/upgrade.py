@@ -24,7 +24,7 @@ _TRIES = 3  # of a switch over: the one that stopped may win the lock back
 
 @dataclass(frozen=True, slots=True)
 class StoreChange:
-    """Where a host's broker keeps its messages: as it runs (``now``), and as the inventory wants it (``then``).
+    """The message stores of a broker around an upgrade: the one it runs with (``now``) and the inventory's (``then``).
 
     ``install`` is how the release was installed.
     """
@@ -37,7 +37,7 @@ class StoreChange:
 def judge_upgrade(
     nodes: Sequence[Node], stores: Mapping[str, StoreChange], run: OperationRun
 ) -> dict[str, ReleaseChange]:
-    """Return what the upgrade means for every pair that changes its release, by pair.
+    """Return what an upgrade would bring for each pair that changes its release, by the pair's name.
 
     A pair without an active broker cannot be judged and is left out: it is waited for or refused
     elsewhere. Raises RefusalError with one line for each pair or host that cannot be upgraded.
@@ -66,7 +66,7 @@ def judge_upgrade(
 def check_upgrade(
     nodes: Sequence[Node], stores: Mapping[str, StoreChange], run: OperationRun
 ) -> tuple[NextStep, dict[str, ReleaseChange]]:
-    """Return a step (``done`` where every pair is well, else ``wait``), and by pair what its upgrade means.
+    """Return a step (``done`` if every pair is well, else ``wait``), and what the upgrade would bring, by pair.
 
     It is asked before anything is installed.
 
@@ -180,7 +180,7 @@ def _jump(pair: Sequence[Node], active: Node, stores: StoreChange) -> ReleaseCha
 
 @operation("jumps", has_table=False)
 def decide_jumps(request: Request) -> Decision:
-    """Return what the upgrade means for each pair that changes its release, and a step that waits for unwell pairs."""
+    """Return what the upgrade would bring for each pair, and a step that waits while a pair has a problem."""
     step, jumps = check_upgrade(*_upgrade_of(request))
     return {**request.step(step), "jumps": {pair: jump.to_dict() for pair, jump in jumps.items()}}
 

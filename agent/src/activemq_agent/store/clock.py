@@ -41,7 +41,7 @@ class Anchor:
 
 
 class Elapsed:
-    """Seconds since the outbox was made, never going back.
+    """Counter of the seconds since the outbox was made, which never goes back.
 
     Within a boot the monotonic clock counts; across a reboot the wall clock does, from the last anchor that was
     stored. A step of the wall clock, back across a reboot or by more than 60 s while the machine ran, is logged and not
@@ -66,7 +66,7 @@ class Elapsed:
         return self._anchor.elapsed + max(0.0, self._clock.monotonic() - self._anchor.monotonic)
 
     def has_stepped(self) -> bool:
-        """Return whether the wall clock stepped by more than 60 s since the last anchor. If so, store a new anchor."""
+        """Return whether the wall clock stepped by over 60 s since the last anchor, so that a new one is needed."""
         return abs(self._step(self._moment(0.0))) > STEP
 
     def anchor(self) -> Anchor:

@@ -11,7 +11,7 @@ from activemq_agent.printable import counted
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Places ``first`` to ``last`` of the outbox whose rows could not be read.
+    """A range of places in the outbox, ``first`` to ``last``, whose events could not be read from a damaged store.
 
     ``after_id`` and ``before_id`` are the ids of the readable neighbours, None at an end. Some of the places may
     have been acknowledged before, and be no loss.
@@ -53,7 +53,7 @@ class Damage:
 
 
 def gaps_between(readable: dict[int, str], first: int, last: int) -> Iterable[Gap]:
-    """Yield the ranges of places from ``first`` to ``last`` that are not in ``readable`` (place -> event id)."""
+    """Yield a gap for each range of places from ``first`` to ``last`` missing in ``readable`` (place -> event id)."""
     before, before_id = first - 1, None
     for place in sorted(place for place in readable if first <= place <= last):
         if place > before + 1:

@@ -12,7 +12,7 @@ LOCK_FILE = "agent.lock"
 
 
 def sync(*paths: Path) -> None:
-    """Make sure by fsync that files' contents, or directories' entries, are on the disk."""
+    """Call fsync on files and directories, so that their contents and entries are on the disk."""
     for path in paths:
         descriptor = os.open(path, os.O_RDONLY)
         try:

@@ -40,14 +40,14 @@ def filter_matches(topic_filter: str, topic: str) -> bool:
 
 
 def lane_of(topic: str, filters: tuple[str, ...]) -> str:
-    """Return a topic's lane, which has a bound of its own in the inbox: the first matching filter, else the topic."""
+    """Return a topic's lane (a part of the inbox with its own bound): the first matching filter, else the topic."""
     return next((one for one in filters if filter_matches(one, topic)), topic)
 
 
 def store_message(
     transaction: Transaction, topic: str, payload: bytes, broker: str, conn: int, head: bool = True
 ) -> Receipt:
-    """Store a message unless its event id is known or there is no room; the receipt returned says which.
+    """Store a received message in the inbox unless its event id is known or there is no room; return what was done.
 
     A lane that had no room takes nothing until its oldest message that was not stored is offered again with ``head``:
     a caller that has offered several at once would otherwise see a later message stored before an earlier one.
@@ -88,7 +88,7 @@ def _record(transaction: Transaction, kind: str, rx: int, event_id: str | None, 
 
 
 def begin_attempt(transaction: Transaction, rx: int) -> int:
-    """Record that a handler begins with a message; return which attempt it is, from 1.
+    """Record that a handler begins with a message of the inbox; return the number of the attempt, from 1.
 
     Raises Refused if the message is not in the inbox.
     """
@@ -128,7 +128,7 @@ def _authorize(action: int, name: str | None, *_: str | None) -> int:
 
 
 def quarantine(transaction: Transaction, rx: int, reason: str) -> None:
-    """Move a message from the inbox to the quarantine for good, where people can look at it.
+    """Move a message from the inbox to the quarantine for good, where an operator can inspect it.
 
     A copy counts as a duplicate. Raises Refused if the message is not in the inbox, or damaged.
     """
@@ -159,7 +159,7 @@ def _remember(transaction: Transaction, event_id: str | None) -> None:
 
 
 def forget(transaction: Transaction) -> int:
-    """Delete ids older than ``limits.remember``, at most 2000 per table; return how many were deleted."""
+    """Delete event ids older than ``limits.remember``, at most 2000 per table; return the number of ids deleted."""
     forgotten = 0
     for table in ID_TABLES:
         rows = transaction.db.execute(

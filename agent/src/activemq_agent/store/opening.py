@@ -17,7 +17,7 @@ from activemq_agent.store.transaction import Counters, Transaction
 def open_database(
     path: Path, *, agent: str, limits: Limits, clock: Clock, synchronous: str
 ) -> tuple[sqlite3.Connection, Counters, Elapsed]:
-    """Return the writer's connection, its counters and its elapsed time; a missing database is made, with a new epoch.
+    """Return the store's opened database, made if missing with a new epoch, with its counters and its elapsed time.
 
     Raises AgentError if the file belongs to another agent.
     """

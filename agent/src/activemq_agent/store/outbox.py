@@ -79,7 +79,7 @@ def _append(
 
 
 def record_sent(transaction: Transaction, events: Sequence[Sent]) -> None:
-    """Write a journal record for each event that was sent."""
+    """Write a journal record for each event of the outbox that was sent."""
     for event in events:
         row = transaction.db.execute("SELECT event_id, topic FROM outbox WHERE place = ?", (event.seq,)).fetchone()
         if row:

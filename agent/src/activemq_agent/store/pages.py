@@ -24,7 +24,7 @@ Row = tuple[int, tuple[Any, ...]]
 
 
 class Image:
-    """The pages of a database file in their newest state, those of the write-ahead file included."""
+    """Reader of the pages of a SQLite file in their newest state, which may be in its write-ahead file."""
 
     def __init__(self, path: Path, wal: Wal) -> None:
         self._file = path.open("rb")
@@ -36,10 +36,11 @@ class Image:
         self._homeless = [frame.content for frame in wal.frames if not 1 <= frame.page <= largest]
 
     def close(self) -> None:
+        """Close the database file."""
         self._file.close()
 
     def page(self, number: int) -> bytes:
-        """Return a page by its number, from 1; empty if there is none."""
+        """Return the bytes of the database page with a number, counted from 1; empty if there is no such page."""
         if number in self._newer:
             return self._newer[number]
         if not 1 <= number <= self._size:
@@ -48,7 +49,7 @@ class Image:
         return self._file.read(PAGE)
 
     def rows(self) -> Iterator[Row]:
-        """Yield everything that looks like a row of a table; the same row may come twice."""
+        """Yield everything in the database's pages that looks like a row of a table; the same row may come twice."""
         for number in range(1, max(self._size, *self._newer, 0) + 1):
             yield from self._rows_of(self.page(number))
         for content in self._homeless:

@@ -24,7 +24,7 @@ class Reader:
 
     @property
     def damaged(self) -> int:
-        """The number of rows that failed their checksum.
+        """The number of rows that failed their checksum when they were read.
 
         They are never handed out, and are set aside at the next start.
         """
@@ -36,7 +36,7 @@ class Reader:
             self._db.close()
 
     def row(self, query: str) -> tuple[Any, ...]:
-        """Return the first row of a query that has one. Raises AgentError if the file cannot be read."""
+        """Return the first row that an SQL query on the store gives. Raises AgentError if the file cannot be read."""
         with self._cursor(query) as cursor:
             found: tuple[Any, ...] = cursor.fetchone()
         return found

@@ -56,7 +56,7 @@ CREATE TABLE journal (position INTEGER PRIMARY KEY, lines TEXT NOT NULL, sum BLO
 
 
 def connect(path: Path, *, synchronous: str = "FULL", readonly: bool = False) -> sqlite3.Connection:
-    """Return a connection in autocommit mode that any thread may use, one at a time.
+    """Return an SQLite connection to the store's file in autocommit mode, which any thread may use, one at a time.
 
     ``synchronous`` FULL makes every commit wait until the write-ahead file is on the disk. Content that was deleted is
     overwritten, so that a damaged file holds no deleted rows.

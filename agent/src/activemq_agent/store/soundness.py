@@ -26,7 +26,7 @@ _FIXED = struct.pack(">HBBBBBB", PAGE, 2, 2, 0, 64, 32, 32)
 
 
 def problems(directory: Path) -> list[str]:
-    """Return what is damaged in the store of a directory, one line each; empty if it is sound, or not there.
+    """Return one line for each kind of damage to the store in a directory; empty if it is undamaged or missing.
 
     Raises AgentError if the files cannot be read, or were made by a newer agent.
     """

@@ -78,7 +78,7 @@ class Store:
 
     @property
     def alive(self) -> bool:
-        """Whether the writer thread still runs: without it every call would wait for ever."""
+        """True while the store's writer thread runs; without that thread every call would wait for ever."""
         return self._writer.is_alive()
 
     @property
@@ -124,7 +124,7 @@ class Store:
         return future
 
     def outgoing(self, limit: int, after: int = 0) -> list[Outgoing]:
-        """Return at most ``limit`` unexpired events to be sent whose place is after ``after``, in order."""
+        """Return at most ``limit`` unexpired events of the outbox behind the place ``after``, in sending order."""
         # The plus keeps SQLite from using the index of deadlines, by which it would have to sort.
         rows = self._reader.whole_rows(
             "outbox", "place > ? AND +deadline > ?", after, self._writer.elapsed.now(), limit=limit
@@ -136,30 +136,30 @@ class Store:
         return self._writer.submit(lambda transaction: outbox.record_sent(transaction, events))
 
     def queue_acknowledged(self, events: Sequence[Sent], proved: bool) -> Future[None]:
-        """Queue the PUBACKs of events; return a future that is done after the commit.
+        """Queue the broker's acknowledgements of sent events; return a future that is done after the commit.
 
         Events are deleted if their prefix is proved, else kept as unconfirmed, within bounds.
         """
         return self._writer.submit(lambda transaction: outbox.record_acknowledged(transaction, events, proved))
 
     def prove(self, prefix: str, conn: int) -> int:
-        """Confirm the events below a topic prefix that connection ``conn`` got acknowledged.
+        """Delete unconfirmed events below topic ``prefix`` that connection ``conn`` got acknowledged; return how many.
 
-        Called when the prefix's canary (test message) came back. Returns how many unconfirmed events were deleted.
+        Called when the prefix's canary (test message) came back, which confirms them.
         """
         return self._writer.submit(lambda transaction: outbox.prove(transaction, prefix, conn)).result()
 
     def expire(self) -> int:
-        """Take events whose time is over out of the outbox, kept apart as expired or dropped; return how many.
+        """Move events past their deadline from the outbox to the expired ones, or drop them; return their number.
 
         The store does so by itself within 1 s, unless ``sweep`` is None.
         """
         return self._writer.submit(outbox.expire).result()
 
     def requeue(self, event_ids: Sequence[str] | None = None) -> int:
-        """Send expired events again with the same ids: all, or those named (unconfirmed ones may be named too).
+        """Put expired events, all or those named, back into the outbox with the same ids; return how many fitted.
 
-        Returns how many; fewer than wanted if the outbox is full. Raises Refused for an id of neither kind.
+        Unconfirmed events may be named too. Raises Refused for an id that is neither expired nor unconfirmed.
         """
         future = self._writer.submit(lambda transaction: outbox.requeue(transaction, event_ids))
         future.add_done_callback(self._tell)
@@ -173,7 +173,7 @@ class Store:
     def received_later(
         self, topic: str, payload: bytes, *, broker: str, conn: int, head: bool = True
     ) -> Future[Receipt]:
-        """Queue a message to be stored; return a future of its receipt.
+        """Queue a received message to be stored in the inbox; return a future of its receipt.
 
         Acknowledge the message to the broker unless the receipt says ``full``. ``head`` is false while an older message
         of the same topic filter is still being stored.
@@ -183,7 +183,7 @@ class Store:
         )
 
     def pending(self, lane: str, limit: int = 100, after: int = 0, most_bytes: int | None = None) -> list[Incoming]:
-        """Return messages to be handled of a lane, in the order of receipt, those being handled among them.
+        """Return the messages of a lane that wait for their handlers, or are with them, in the order of receipt.
 
         A lane is a topic filter of the configuration, or a topic that none matches. A message whose handler ran when
         the agent was killed is returned again, with its attempts. ``most_bytes`` bounds all messages together; the
@@ -194,14 +194,14 @@ class Store:
         return [Incoming(row[0], row[1], rx_id(row[0]), row[2], row[3], row[6]) for row in rows]
 
     def begin_attempt(self, rx: int) -> int:
-        """Record that a handler begins with a message; return the number of the attempt, from 1.
+        """Record that a handler begins with a message of the inbox; return the number of the attempt, from 1.
 
         Raises Refused if the message is not in the inbox.
         """
         return self._writer.submit(lambda transaction: inbox.begin_attempt(transaction, rx)).result()
 
     def handled(self, rx: int) -> None:
-        """Record that a message's handlers ended well, so that it never runs again.
+        """Record that a message's handlers ended well, so that they never run again for that message.
 
         Raises Refused if it is not in the inbox.
         """
@@ -231,7 +231,7 @@ class Store:
         return self._writer.submit(lambda transaction: transaction.record(kind, **fields))
 
     def journal(self, limit: int) -> list[JournalRecord]:
-        """Return the journal records that are not exported yet, in order, of at most ``limit`` positions.
+        """Return the oldest journal records not yet exported to files: those of at most ``limit`` rows of the store.
 
         Records of a damaged row are left out, which shows as a gap in jseq.
         """
@@ -239,7 +239,7 @@ class Store:
         return [JournalRecord(row[0], line) for row in rows for line in row[1].split("\n")]
 
     def journal_exported(self, position: int) -> None:
-        """Delete journal records up to a position: they are on the disk in the exported files."""
+        """Delete the store's journal records up to a position, once they are on the disk in the exported files."""
         self._writer.submit(
             lambda transaction: transaction.db.execute("DELETE FROM journal WHERE position <= ?", (position,)) and None
         ).result()

@@ -20,7 +20,7 @@ JOURNAL_LINES = 64
 
 @dataclass
 class Counters:
-    """Counters of rows, bytes and numbers given out, which would cost a query each.
+    """Counters of rows, bytes and numbers given out in the store, which would cost a query each.
 
     ``rows`` and ``sizes``: rows, and bytes of topics and payloads, by table; ``lanes``: messages of the inbox by lane;
     ``barred``: lanes that take nothing before their oldest message is offered again. A failed transaction restores all.
@@ -64,12 +64,12 @@ class Transaction:
         self._lines: list[str] = []
 
     def insert(self, table: str, checked: Sequence[Any], *others: Any) -> None:
-        """Insert a row of columns that its checksum covers, its checksum, and other columns; count it."""
+        """Insert a row into a table (columns under the checksum, the checksum, other columns) and count it."""
         insert_row(self.db, table, checked, *others)
         self._count(table, checked, 1)
 
     def take(self, table: str, key: int) -> tuple[Any, ...] | None:
-        """Delete and return the row with this key, all columns; None if it is not there, or damaged."""
+        """Delete the row with a key from a table and return its columns; None if the row is missing or damaged."""
         row: tuple[Any, ...] | None = self.db.execute(
             f"SELECT * FROM {table} WHERE rowid = ?",  # noqa: S608 -- names of the schema
             (key,),
@@ -122,7 +122,7 @@ class Transaction:
 
 
 def insert_row(db: sqlite3.Connection, table: str, checked: Sequence[Any], *others: Any) -> None:
-    """Insert a row of columns that its checksum covers (``checked``), its checksum, and other columns.
+    """Insert a row into a table: the columns under its checksum (``checked``), the checksum, and other columns.
 
     A row of the tables of ids has no key in ``checked``, and is ignored if its id is there already.
     """

@@ -25,7 +25,7 @@ Sum = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One frame of a write-ahead file: a page as a transaction left it.
+    """One frame of a SQLite write-ahead file: a page as a transaction left it.
 
     ``commit``: last frame of its transaction; ``whole``: its checksum is right, seeded from the frame before;
     ``chained``: so are all frames before it.
@@ -42,14 +42,14 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Wal:
-    """The frames of a write-ahead file's current generation up to its last commit, and whether any is damaged."""
+    """The frames of a SQLite write-ahead file up to its last commit, and whether any of them is damaged."""
 
     frames: tuple[Frame, ...]
     damaged: bool
 
 
 def read(path: Path) -> Wal:
-    """Return the frames of a write-ahead file; none if the file is missing or empty."""
+    """Return the frames of a SQLite write-ahead file up to its last commit; none if the file is missing or empty."""
     try:
         data = path.read_bytes()
     except FileNotFoundError:

@@ -84,7 +84,7 @@ class Writer(threading.Thread):
         self._db.close()
 
     def run(self) -> None:
-        """Run jobs until ``stop``; called by ``start``, in the thread itself."""
+        """Run queued jobs on the store until ``stop`` is called; ``start`` calls this method in the new thread."""
         while True:
             group, last = self._next_group()
             # A caller that has cancelled gets nothing done.
