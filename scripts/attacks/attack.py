@@ -205,7 +205,7 @@ def _watched(lab: Lab, result: Result) -> Iterator[None]:
 
     def watch() -> None:
         while not ended.wait(_LOOK) and not result.two_masters:
-            result.two_masters = lab.two_masters(_PAIR)
+            result.two_masters = lab.describe_two_masters(_PAIR)
 
     thread = threading.Thread(target=watch, name="masters")
     thread.start()

@@ -98,8 +98,8 @@ def _measure(one: Drill, options: argparse.Namespace) -> dict[str, Any]:
     finally:
         shutil.rmtree(directory, ignore_errors=True)
     return {
-        "takeovers": [fault.takeover for fault in result.counted if fault.takeover is not None],
-        "silences": [fault.silence for fault in result.counted if fault.silence is not None],
+        "takeovers": [fault.takeover for fault in result.counted_faults if fault.takeover is not None],
+        "silences": [fault.silence for fault in result.counted_faults if fault.silence is not None],
         "accepted": result.total("accepted"),
         "lost": result.total("lost"),
         "verdict": result.verdict,

@@ -64,7 +64,7 @@ def generator(name: str, last: float) -> LoadGenerator:
         SimpleNamespace(
             name=name,
             check=lambda: None,
-            is_steady=lambda: True,
+            has_stable_connections=lambda: True,
             rates=lambda moment, seconds: (60.0, 60.0),
             last_handled=lambda: last,
         ),

@@ -47,7 +47,7 @@ def handle(store: Store) -> None:
     for number in itertools.count():
         receipt = store.received_later("in", b'{"eventId":"%d-%d"}' % (run, number), broker="b", conn=1).result()
         store.begin_attempt(receipt.rx)
-        store.handled(receipt.rx)
+        store.record_handled(receipt.rx)
         say(f"handled {receipt.event_id}")
 
 

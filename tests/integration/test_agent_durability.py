@@ -171,7 +171,7 @@ def test_nothing_that_was_accepted_is_lost_by_kill_9(tmp_path: Path, capsys: pyt
             store.queue_acknowledged([Sent(event.seq, 1, 1, "b") for event in outgoing], proved=True).result()
             last = store.journal(10**6)[-1]
             jseq = json.loads(last.line)["jseq"]
-            store.journal_exported(last.position)
+            store.delete_exported_journal(last.position)
     if missing := {"accepted", "sent", "acknowledged", "received", "handling", "handled"} - set(kinds):
         pytest.fail(f"void: in {KILLS} runs the process had no time for {missing}")
     assert min(rates) > 0

@@ -19,7 +19,7 @@ from typing import Any
 import psutil
 import pytest
 
-from activemq_fleet.drills.judging import judge
+from activemq_fleet.drills.judging import judge_drill
 from activemq_fleet.drills.model import DrillResult
 from activemq_fleet.errors import InputError, LabError
 from activemq_fleet.lab import Lab
@@ -101,12 +101,13 @@ def test_a_drill_of_a_sound_pair_is_clean(lab: Lab, capsys: pytest.CaptureFixtur
     result = drill(lab, DrillOptions(faults=KILLS, rate=RATE, seed=1, patience=300))
 
     with capsys.disabled():
-        print(f"\n{len(result.counted)} kills: {[fault.silence for fault in result.counted]}; {result.accounts}")
+        silences = [fault.silence for fault in result.counted_faults]
+        print(f"\n{len(silences)} kills: {silences}; {result.accounts}")
     check_clean(result)
-    assert len(result.counted) == KILLS
+    assert len(result.counted_faults) == KILLS
     # Each time the one that was active then; one that does not count is a fault all the same.
     assert [fault.host for fault in result.faults[1:]] == [fault.successor for fault in result.faults[:-1]]
-    assert all(fault.takeover and fault.silence and fault.publish_gap and fault.back for fault in result.counted)
+    assert all(fault.takeover and fault.silence and fault.publish_gap and fault.back for fault in result.counted_faults)
     assert {span.state for span in result.spans} >= {"active", "standby", "stopped", "starting"}
     assert drill_report(result).count('class="fault-line"') == len(result.faults)
     wait_whole(lab)  # it ran before, and still runs
@@ -153,7 +154,7 @@ def test_a_store_that_forgets_what_it_acknowledged_is_found_out(lab: Lab, tmp_pa
     assert account.lost > 0
     assert account.gaps == ()
     assert account.lost + account.handled == account.accepted
-    assert judge([], [account], 0)[0] == "findings"
+    assert judge_drill([], [account], 0)[0] == "findings"
 
 
 def bring_back(lab: Lab, host: str) -> None:
@@ -194,7 +195,7 @@ def cmdline_of(process: psutil.Process) -> list[str]:
 
 def waiting(generator: AgentLoadGenerator, since: float) -> int:
     """How many events were acknowledged since the subscriber stands still."""
-    return generator.publisher.tail.read().between("acknowledged", since, time.time())
+    return generator.publisher.tail.read().count_between("acknowledged", since, time.time())
 
 
 @pytest.mark.timeout(900)

@@ -76,7 +76,7 @@ def _bridged_at(lab: Lab) -> float | None:
 
 
 def _row(release: str, up: float, result: DrillResult, bridged: float | None) -> str:
-    (fault,) = result.counted
+    (fault,) = result.counted_faults
     times = (up, fault.takeover, None if bridged is None else bridged - fault.at)
     seconds = " | ".join("–" if value is None else f"{value:.1f} s" for value in times)
     return (

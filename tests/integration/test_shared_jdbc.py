@@ -105,7 +105,7 @@ def under_load(lab: Lab, directory: Path) -> Iterator[Load]:
     generator = make_load_generator(load_spec(fleet, fleet.pairs[PAIR], RATE), directory / "load", sockets)
     with generator:
         generator.start(PATIENCE)
-        until(generator.is_steady, PATIENCE, "events flow")
+        until(generator.has_stable_connections, PATIENCE, "events flow")
         watcher = threading.Thread(target=watch)
         watcher.start()
         try:
@@ -180,7 +180,7 @@ def test_nothing_is_lost_when_the_active_node_dies(lab_on_database: Callable[[st
 
     assert result.verdict == "clean", (result.reasons, result.faults, result.accounts)
     # A lease must end and is asked for as often; then the store and the connectors open.
-    assert all(fault.takeover is not None and fault.takeover < 2 * LEASE + 7 for fault in result.counted)
+    assert all(fault.takeover is not None and fault.takeover < 2 * LEASE + 7 for fault in result.counted_faults)
 
 
 @pytest.mark.timeout(900)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from activemq_fleet.drills.judging import judge
+from activemq_fleet.drills.judging import judge_drill
 from activemq_fleet.drills.model import Conditions, DeliveryAccount, DrillResult, Fault, StateSpan
 from activemq_fleet.lab.drill_files import state_spans
 
@@ -33,7 +33,7 @@ ACCOUNT = DeliveryAccount(pair="orders-mq01", protocol="MQTT", accepted=1000, ac
 def result_of(faults: Sequence[Fault], accounts: Sequence[DeliveryAccount], **changed: Any) -> DrillResult:
     """A drill of one pair whose verdict is the one that these faults and accounts have."""
     wanted = len({(fault.pair, fault.number) for fault in faults})
-    verdict, reasons = judge(faults, accounts, wanted)
+    verdict, reasons = judge_drill(faults, accounts, wanted)
     pairs = {account.pair: "6.3.1" for account in accounts}
     conditions = Conditions(
         where="lab",

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from activemq_fleet.drills.judging import headline, judge, loss_probability_upper_bound, lowest_rate, void_reason
+from activemq_fleet.drills.judging import headline, judge_drill, loss_probability_upper_bound, lowest_rate, void_reason
 from activemq_fleet.drills.model import DeliveryAccount, EventOutcome, Fault
 from tests.unit.drilled import ACCOUNT, FAULT, result_of
 
 
 def test_a_drill_with_nothing_to_say_is_clean() -> None:
-    assert judge([FAULT], [ACCOUNT], 1) == ("clean", ())
+    assert judge_drill([FAULT], [ACCOUNT], 1) == ("clean", ())
 
 
 @pytest.mark.parametrize("name", ["lost", "stuck", "duplicate"])
@@ -21,7 +21,7 @@ def test_one_event_that_was_not_handled_once_is_a_finding(name: str) -> None:
     units = (EventOutcome("shop:e:7", name, "because"),)  # type: ignore[arg-type]
 
     changed: dict[str, Any] = {name: 1, "units": units}
-    verdict, reasons = judge([FAULT], [replace(ACCOUNT, **changed)], 1)
+    verdict, reasons = judge_drill([FAULT], [replace(ACCOUNT, **changed)], 1)
 
     assert verdict == "findings"
     assert "1 of 1000 events of orders-mq01" in reasons[0]
@@ -29,38 +29,38 @@ def test_one_event_that_was_not_handled_once_is_a_finding(name: str) -> None:
 
 
 def test_a_fault_that_went_wrong_is_a_finding() -> None:
-    verdict, reasons = judge([replace(FAULT, problem="nobody took over")], [ACCOUNT], 1)
+    verdict, reasons = judge_drill([replace(FAULT, problem="nobody took over")], [ACCOUNT], 1)
 
     assert verdict == "findings"
     assert reasons == ("fault 1 at orders-mq01-a.example.com: nobody took over",)
 
 
 def test_a_journal_with_a_gap_is_never_clean() -> None:
-    verdict, reasons = judge([FAULT], [replace(ACCOUNT, gaps=("the subscriber: records 3 to 4 are missing",))], 1)
+    verdict, reasons = judge_drill([FAULT], [replace(ACCOUNT, gaps=("the subscriber: records 3 to 4 are missing",))], 1)
 
     assert verdict == "incomplete"
     assert reasons == ("incomplete: the subscriber: records 3 to 4 are missing",)
 
 
 def test_faults_under_too_little_load_do_not_count() -> None:
-    verdict, reasons = judge([replace(FAULT, void="31 events a second")], [ACCOUNT], 1)
+    verdict, reasons = judge_drill([replace(FAULT, void="31 events a second")], [ACCOUNT], 1)
 
     assert verdict == "void"
     assert reasons == ("0 of 1 faults count: 31 events a second",)
 
 
 def test_a_fault_that_was_repeated_and_then_counted_is_enough() -> None:
-    assert judge([replace(FAULT, void="31 events a second"), FAULT], [ACCOUNT], 1)[0] == "clean"
+    assert judge_drill([replace(FAULT, void="31 events a second"), FAULT], [ACCOUNT], 1)[0] == "clean"
 
 
 def test_a_drill_without_events_proves_nothing() -> None:
     nothing = DeliveryAccount(pair="orders-mq01", protocol="MQTT", accepted=0, acknowledged=0, handled=0)
 
-    assert judge([FAULT], [nothing], 1)[0] == "void"
+    assert judge_drill([FAULT], [nothing], 1)[0] == "void"
 
 
 def test_a_loss_is_told_before_a_gap_and_before_too_little_load() -> None:
-    verdict, reasons = judge([replace(FAULT, void="31")], [replace(ACCOUNT, lost=1, gaps=("a hole",))], 1)
+    verdict, reasons = judge_drill([replace(FAULT, void="31")], [replace(ACCOUNT, lost=1, gaps=("a hole",))], 1)
 
     assert verdict == "findings"
     assert [reason.split()[0] for reason in reasons] == ["1", "incomplete:", "0"]

@@ -40,9 +40,9 @@ def test_it_counts_what_was_written_within_a_time(directory: Path) -> None:
     (directory / "journal-000000001.jsonl").write_text("".join(line("handled", second) for second in range(10)))
     tail = JournalTail(directory).read()
 
-    assert tail.between("handled", AT + 2, AT + 5) == 3
-    assert tail.between("received", AT, AT + 60) == 0
-    assert tail.last("handled") == AT + 9
+    assert tail.count_between("handled", AT + 2, AT + 5) == 3
+    assert tail.count_between("received", AT, AT + 60) == 0
+    assert tail.last_time("handled") == AT + 9
 
 
 def test_it_knows_since_when_the_connection_stands(directory: Path) -> None:

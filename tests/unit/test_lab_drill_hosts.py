@@ -151,9 +151,9 @@ def test_a_load_that_has_ended_ends_the_drill(begun: DrillRun) -> None:
 def test_without_an_event_after_the_fault_the_load_has_not_gone_on(begun: DrillRun) -> None:
     (begun.directory / "status.json").write_text(json.dumps({PAIR: {"last": 99.0}}))
 
-    begun.wait_until_handled(PAIR, 98.0, 0)
+    begun.wait_until_event_handled(PAIR, 98.0, 0)
     with pytest.raises(LabError, match="no event was handled in the 0 s after the fault"):
-        begun.wait_until_handled(PAIR, 99.0, 0)
+        begun.wait_until_event_handled(PAIR, 99.0, 0)
 
 
 def test_without_journals_the_end_is_never_clean(begun: DrillRun) -> None:

@@ -29,7 +29,7 @@ def command_of(hosts: Hosts, host: str, monkeypatch: pytest.MonkeyPatch) -> list
     """The command line with which a broker would be started."""
     seen: list[list[str]] = []
     monkeypatch.setattr(processes, "launch", lambda _layout, _host, command, *_rest: seen.append(command))
-    monkeypatch.setattr(Hosts, "installed", lambda _self, _broker: "v1")
+    monkeypatch.setattr(Hosts, "installed_version", lambda _self, _broker: "v1")
     make_store(hosts.fleet.broker(host))
     hosts.launch(hosts.fleet.broker(host))
     return seen[0]
@@ -53,7 +53,7 @@ def test_a_broker_starts_with_the_variables_of_its_environment_file(
 ) -> None:
     hosts, seen = hosts_in(tmp_path), list[dict[str, str]]()
     monkeypatch.setattr(processes, "launch", lambda _layout, _host, _command, variables, *_: seen.append(variables))
-    monkeypatch.setattr(Hosts, "installed", lambda _self, _broker: "v1")
+    monkeypatch.setattr(Hosts, "installed_version", lambda _self, _broker: "v1")
     broker = hosts.fleet.broker(A)
     make_store(broker)
     hosts.launch(broker)
@@ -95,7 +95,7 @@ def test_a_store_that_was_wiped_is_marked_again(tmp_path: Path, monkeypatch: pyt
     hosts = hosts_in(tmp_path)
     hosts.wipe(hosts.fleet.brokers)
     monkeypatch.setattr(processes, "launch", lambda *_: None)
-    monkeypatch.setattr(Hosts, "installed", lambda _self, _broker: "v1")
+    monkeypatch.setattr(Hosts, "installed_version", lambda _self, _broker: "v1")
     hosts.launch(hosts.fleet.broker(A))
 
 

@@ -15,7 +15,7 @@ from activemq_fleet.operations.migrate import (
     MigrationLink,
     MigrationStep,
     StoreBacklog,
-    draining_pairs,
+    draining_hosts,
     plan_migration,
 )
 
@@ -200,4 +200,4 @@ def test_only_new_pairs_with_a_link_there_drain() -> None:
         "x": {"pair": "else-mq01", "ha": "none", "links": []},
     }
 
-    assert draining_pairs(brokers, ["old-mq01"]) == {"n": "new-mq01"}
+    assert draining_hosts(brokers, ["old-mq01"]) == {"n": "new-mq01"}

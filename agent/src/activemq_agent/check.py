@@ -66,7 +66,7 @@ def refuse_unsafe_handlers(config: Config) -> None:
         raise ConfigError(*(f"handlers: {problem}" for problem in problems))
 
 
-def trials(config: Config) -> Iterator[Trial]:
+def try_brokers(config: Config) -> Iterator[Trial]:
     """Connect to each broker of the configuration in turn and yield one outcome each; no running agent is disturbed.
 
     Raises ConfigError for TLS files that cannot be used.

@@ -64,7 +64,7 @@ def run(path: Path, drop_expired: bool) -> int:
 def check(path: Path) -> int:
     """Show the configuration that is in effect, and try every broker: 0 if one of them serves."""
     config = _config(path)
-    from activemq_agent.check import effective_lines, refuse_short_memory, refuse_unsafe_handlers, trials
+    from activemq_agent.check import effective_lines, refuse_short_memory, refuse_unsafe_handlers, try_brokers
 
     for line in effective_lines(config):
         click.echo(line)
@@ -72,7 +72,7 @@ def check(path: Path) -> int:
     refuse_unsafe_handlers(config)
     click.echo("")
     serves = False
-    for trial in trials(config):
+    for trial in try_brokers(config):
         click.echo(trial.line)
         serves = serves or trial.problem is None
     return 0 if serves else 1

@@ -25,8 +25,8 @@ DAY = 86_400.0
 YEAR = 31_536_000
 
 _LIMITS = Limits()
-_SECONDS = values.number(YEAR, above=0)
-_ROWS = values.whole_number(1, 1 << 40)
+_SECONDS = values.number_parser(YEAR, above=0)
+_ROWS = values.integer_parser(1, 1 << 40)
 
 
 def _key(name: str, parse: Callable[[str], Any], default: Any = None, **options: Any) -> Any:
@@ -49,25 +49,25 @@ class Tls:
     ca: Path | None = _key("tls.ca", Path)
     certificate: Path | None = _key("tls.certificate", Path)
     key: Path | None = _key("tls.key", Path)
-    names: tuple[CertificateName, ...] = _key("tls.certificate.names", values.certificate_names, ())
+    names: tuple[CertificateName, ...] = _key("tls.certificate.names", values.parse_certificate_names, ())
 
 
 @dataclass(frozen=True, slots=True)
 class Config:
     """The agent's configuration. Times are in seconds, sizes in bytes of topics and payloads."""
 
-    urls: tuple[Broker, ...] = _key("mb.urls", values.brokers, ())
+    urls: tuple[Broker, ...] = _key("mb.urls", values.parse_brokers, ())
     username: str | None = _key("mb.username", str)
     password: Secret | None = _key("mb.password", Secret)
     password_file: Path | None = _key("mb.password.file", Path)
     publisher_timeout: float = _key("mb.publisher.timeout", _SECONDS, 900.0)
-    publisher_window: int = _key("mb.publisher.window", values.whole_number(1, 10_000), 100)
-    publisher_envelope: bool = _key("publisher.envelope", values.truth, False)
-    drop_expired: bool = _key("publisher.drop.expired", values.truth, False)
-    barrier: bool = _key("publisher.barrier", values.truth, False)
-    topics: tuple[str, ...] = _key("topics", values.topic_filters, ())
-    client_id: str = _key("client.id", values.name, default_factory=socket.gethostname)
-    agent: str = _key("agent.name", values.name, "")
+    publisher_window: int = _key("mb.publisher.window", values.integer_parser(1, 10_000), 100)
+    publisher_envelope: bool = _key("publisher.envelope", values.parse_boolean, False)
+    drop_expired: bool = _key("publisher.drop.expired", values.parse_boolean, False)
+    barrier: bool = _key("publisher.barrier", values.parse_boolean, False)
+    topics: tuple[str, ...] = _key("topics", values.parse_topic_filters, ())
+    client_id: str = _key("client.id", values.parse_name, default_factory=socket.gethostname)
+    agent: str = _key("agent.name", values.parse_name, "")
     """The agent's name in event ids and in the journal; ``client_id`` if empty."""
     state_directory: Path = _key("state.directory", Path, Path("/var/lib/activemq-agent"))
     socket: Path = _key("socket", Path, Path())
@@ -77,18 +77,20 @@ class Config:
     inbox_rows: int = _key("inbox.rows", _ROWS, _LIMITS.inbox_rows)
     inbox_bytes: int = _key("inbox.bytes", _ROWS, _LIMITS.inbox_bytes)
     topic_rows: int = _key("topic.rows", _ROWS, _LIMITS.topic_rows)
-    packet_bytes: int = _key("packet.bytes", values.whole_number(4096, 268_435_455), 1 << 20)
+    packet_bytes: int = _key("packet.bytes", values.integer_parser(4096, 268_435_455), 1 << 20)
     handlers: Path | None = _key("handlers", Path)
     handler_timeout: float = _key("handler.timeout", _SECONDS, 60.0)
-    handler_attempts: int = _key("handler.attempts", values.whole_number(1, 1000), 6)
+    handler_attempts: int = _key("handler.attempts", values.integer_parser(1, 1000), 6)
     handler_pause: float = _key("handler.pause", _SECONDS, 1.0)
-    dedupe_days: float = _key("dedupe.days", values.number(3650, above=0), 7.0)
+    dedupe_days: float = _key("dedupe.days", values.number_parser(3650, above=0), 7.0)
     offline_limit: float = _key("subscription.offline.limit", _SECONDS, 6 * DAY)
-    drain_seconds: float = _key("drain.seconds", values.number(3600), 20.0)
-    ready: Literal["outbox", "subscription"] = _key("ready.when", values.one_of("outbox", "subscription"), "outbox")
+    drain_seconds: float = _key("drain.seconds", values.number_parser(3600), 20.0)
+    ready: Literal["outbox", "subscription"] = _key(
+        "ready.when", values.choice_parser("outbox", "subscription"), "outbox"
+    )
     metrics_address: tuple[str, int] | None = _key("metrics.address", parse_listening)
-    log_level: str = _key("log.level", values.one_of("debug", "info", "warning", "error"), "info")
-    log_format: str = _key("log.format", values.one_of("json", "text"), "json")
+    log_level: str = _key("log.level", values.choice_parser("debug", "info", "warning", "error"), "info")
+    log_format: str = _key("log.format", values.choice_parser("json", "text"), "json")
     tls: Tls = Tls()
     policy: Policy = field(default_factory=Policy)
 
@@ -149,7 +151,7 @@ def _keys_of(part: str, kind: type[Config | Tls]) -> list[ConfigKey]:
 def _policy_keys() -> list[ConfigKey]:
     """Return the keys ``connecting.*``, one for each field of ``Policy``."""
     return [
-        ConfigKey(f"connecting.{name.replace('_', '.')}", "policy", name, values.duration(default), default)
+        ConfigKey(f"connecting.{name.replace('_', '.')}", "policy", name, values.duration_parser(default), default)
         for name, default in ((one.name, one.default) for one in dataclasses.fields(Policy))
     ]
 

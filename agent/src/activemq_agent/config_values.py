@@ -53,7 +53,7 @@ def _refuse_twice(values: tuple[Any, ...]) -> None:
         raise ValueError(f"names {again} twice")
 
 
-def brokers(text: str) -> tuple[Broker, ...]:
+def parse_brokers(text: str) -> tuple[Broker, ...]:
     """Return the brokers of a comma-separated list of ``host:port`` and ``ssl://host:port``, at least one."""
     found = tuple(Broker(*address, tls) for address, tls in map(parse_url, _words(text)))
     if not found:
@@ -62,7 +62,7 @@ def brokers(text: str) -> tuple[Broker, ...]:
     return found
 
 
-def certificate_names(text: str) -> tuple[CertificateName, ...]:
+def parse_certificate_names(text: str) -> tuple[CertificateName, ...]:
     """Return the certificate names of a comma-separated list of ``HOST=NAME``."""
     pairs = [entry.partition("=") for entry in _words(text)]
     if not all(host and name for host, _, name in pairs):
@@ -81,7 +81,7 @@ def _check_filter(text: str) -> None:
         raise ValueError(f"{text!r} is no topic filter: + stands alone between slashes")
 
 
-def topic_filters(text: str) -> tuple[str, ...]:
+def parse_topic_filters(text: str) -> tuple[str, ...]:
     """Return the MQTT topic filters of a comma-separated list. Raises ValueError for an invalid or repeated one."""
     found = _words(text)
     for one in found:
@@ -90,7 +90,7 @@ def topic_filters(text: str) -> tuple[str, ...]:
     return found
 
 
-def name(text: str) -> str:
+def parse_name(text: str) -> str:
     """Return ``text`` if it can be a client id or an agent's name. Raises ValueError with the reason if it cannot."""
     if len(text) > 200:
         raise ValueError("must have at most 200 characters")
@@ -99,7 +99,7 @@ def name(text: str) -> str:
     return text
 
 
-def truth(text: str) -> bool:
+def parse_boolean(text: str) -> bool:
     """Return the boolean that a word such as ``yes``, ``on`` or ``0`` means. Raises ValueError for other words."""
     word = text.lower()
     if word in ("true", "t", "yes", "y", "on", "1"):
@@ -109,7 +109,7 @@ def truth(text: str) -> bool:
     raise ValueError("must be true or false")
 
 
-def one_of(*words: str) -> Callable[[str], str]:
+def choice_parser(*words: str) -> Callable[[str], str]:
     """Return a parser that accepts each of ``words``, and raises ValueError, which lists them, for other texts."""
 
     def parse(text: str) -> str:
@@ -139,7 +139,7 @@ def _integer(text: str) -> int:
     return int(text.partition(".")[0])
 
 
-def number(most: int, *, above: int | None = None) -> Callable[[str], float]:
+def number_parser(most: int, *, above: int | None = None) -> Callable[[str], float]:
     """Return a parser of numbers from 0, or above ``above``, to ``most``; it raises ValueError with the reason."""
 
     def parse(text: str) -> float:
@@ -151,7 +151,7 @@ def number(most: int, *, above: int | None = None) -> Callable[[str], float]:
     return parse
 
 
-def whole_number(least: int, most: int) -> Callable[[str], int]:
+def integer_parser(least: int, most: int) -> Callable[[str], int]:
     """Return a parser of integers from ``least`` to ``most``; it raises ValueError with the reason."""
     return lambda text: _in_range(_integer(text), least, most)
 
@@ -164,7 +164,7 @@ def _in_range(value: Number, least: int, most: int) -> Number:
     return value
 
 
-def duration(like: Any) -> Callable[[str], Any]:
+def duration_parser(like: Any) -> Callable[[str], Any]:
     """Return a parser of durations above 0 and up to 86400 s: of one, or of two if the default ``like`` is a pair.
 
     The parser raises ValueError with the reason.

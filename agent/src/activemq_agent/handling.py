@@ -92,7 +92,7 @@ class Handlers:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.config, self.store, self.log, self.observe, self.clock = config, store, log, observe, clock
-        self.installed = load_installed() if installed is None else installed
+        self.installed = load_installed_handlers() if installed is None else installed
         self.stop = threading.Event()
         self.handled = 0
         """Events whose handlers have ended well since the start."""
@@ -107,15 +107,15 @@ class Handlers:
         self._by_lane = {lane: worker for worker in self.workers for lane in worker.lanes}
 
     @property
-    def tick(self) -> float:
+    def last_turn(self) -> float:
         """The time, by ``clock``, at which the slowest of the worker threads began the last turn of its loop.
 
         A worker whose handler is within its time counts as turning now.
         """
-        return min((worker.tick for worker in self.workers), default=self.clock())
+        return min((worker.last_turn for worker in self.workers), default=self.clock())
 
     @property
-    def overdue(self) -> tuple[str, ...]:
+    def overdue_filters(self) -> tuple[str, ...]:
         """The topic filters whose handler has been running for longer than its timeout."""
         now = self.clock()
         return tuple(lane for worker in self.workers if worker.is_overdue(now) for lane in worker.lanes)
@@ -161,7 +161,7 @@ class Worker:
         self._page: deque[Incoming] = deque()
 
     @property
-    def tick(self) -> float:
+    def last_turn(self) -> float:
         """The time, by the clock of ``Handlers``, at which the worker thread began the last turn of its loop.
 
         The current time while its handler may still run.
@@ -323,7 +323,7 @@ def _id(message: Incoming) -> str:
     return message.event_id or message.rx_id
 
 
-def load_installed() -> dict[str, list[Handler]]:
+def load_installed_handlers() -> dict[str, list[Handler]]:
     """Return the handlers that installed packages register, by event name, in the order of their entry points.
 
     Raises AgentError for an entry point that cannot be loaded.

@@ -191,7 +191,7 @@ class Link:
             self._step(Tick())
             yield from self._state_changes()
 
-    def contain(self, event: Any, handle: Callable[[Any], bool | None]) -> bool:
+    def handle_safely(self, event: Any, handle: Callable[[Any], bool | None]) -> bool:
         """Call ``handle`` with an event; return True if it returned true, or raised on an event that the broker sent.
 
         Such an exception is counted and logged as a dropped message, so that a broker's bytes cannot end the thread.
@@ -210,7 +210,7 @@ class Link:
     def _take(self, item: Any) -> Iterator[Any]:
         match item:
             case Puback() | Message() | Suback() if item.conn == self.conn and self.session is not None:
-                if not self.contain(item, self._is_canarys):
+                if not self.handle_safely(item, self._is_canarys):
                     yield item
             case Puback() | Message() | Suback():
                 pass  # of a connection that is over

@@ -136,7 +136,7 @@ class Programs:
         except OSError as error:
             raise AgentError(f"{path.name} cannot be run: {error.strerror}") from error
         try:
-            process.communicate(as_json(event), timeout=timeout)
+            process.communicate(event_to_json(event), timeout=timeout)
         except subprocess.TimeoutExpired:
             _end_group(process)
             raise AgentError(f"{path.name} did not end in {timeout:g} s and was killed") from None
@@ -155,7 +155,7 @@ class Programs:
                 _signal_group(self._process, signal.SIGKILL)
 
 
-def as_json(event: HandlerEvent) -> bytes:
+def event_to_json(event: HandlerEvent) -> bytes:
     """Return an event as the JSON object, on one line, that an executable handler reads."""
     content: dict[str, object] = {
         "event_id": event.event_id, "rx_id": event.rx_id, "topic": event.topic, "attempt": event.attempt,

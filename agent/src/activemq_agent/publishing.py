@@ -95,7 +95,7 @@ class Publisher:
         """Events that brokers have acknowledged since the start."""
         self.sent = 0
         """Events put on the wire since the start, copies counted."""
-        self.tick = clock()
+        self.last_turn = clock()
         """Time of the loop's last turn, by ``clock``."""
         self._config, self._store, self._log, self._clock = config, store, log, clock
         self.link = Link(config, "publisher", store=store, log=log, clock=clock, **options)
@@ -133,7 +133,7 @@ class Publisher:
             self._woken = True
             self.link.put(_WAKE)
 
-    def barriers(self) -> list[str]:
+    def add_barriers(self) -> list[str]:
         """Put a barrier (a mark behind all earlier events) into the outbox per topic prefix; return their event ids.
 
         Raises Full when the outbox is full.
@@ -159,8 +159,8 @@ class Publisher:
     def turn(self) -> None:
         """Run the publisher's loop once: process connection events, send events of the outbox, record what was sent."""
         for event in self.link.turn(FLUSH if any(self._unrecorded.values()) else POLL):
-            self.link.contain(event, self._handle)
-        now = self.tick = self._clock()
+            self.link.handle_safely(event, self._handle)
+        now = self.last_turn = self._clock()
         if self._up and self._is_answered(now):
             self._ask_again(now)
             self._send(now)
@@ -168,7 +168,7 @@ class Publisher:
         if self._config.barrier and now >= self._barrier_at:
             self._barrier_at = now + BARRIER_EVERY
             with contextlib.suppress(AgentError):  # a full outbox: its events are what matters
-                self.barriers()
+                self.add_barriers()
 
     # -- what happened ----------------------------------------------------------------------------
 
@@ -217,7 +217,7 @@ class Publisher:
             return
         if prefix.state == "unproved":
             self._record(force=True)
-            self._store.prove(name, self.link.conn)
+            self._store.confirm_prefix(name, self.link.conn)
         self._decide(prefix, "proved")
 
     def _give_up_on(self, name: str, reason: str) -> None:

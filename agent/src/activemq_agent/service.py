@@ -184,11 +184,15 @@ class Service:
         threading.excepthook = on_death
         ends.callback(setattr, threading, "excepthook", before)
 
-    def ticks(self) -> dict[str, float]:
+    def last_turns(self) -> dict[str, float]:
         """Return when each loop (publisher, storage, handlers, subscriber) began its last turn, by the loop's clock."""
-        ticks = {"publisher": self.publisher.tick, "storage": self.store.tick, "handlers": self.handlers.tick}
+        ticks = {
+            "publisher": self.publisher.last_turn,
+            "storage": self.store.last_turn,
+            "handlers": self.handlers.last_turn,
+        }
         if self.subscriber:
-            ticks["subscriber"] = self.subscriber.tick
+            ticks["subscriber"] = self.subscriber.last_turn
         return ticks
 
     def _watch(self) -> None:
@@ -204,10 +208,10 @@ class Service:
             now = time.monotonic()
             if now - fed_at >= interval:
                 fed_at = now
-                stalled = pulse.stalled_loops(self.ticks())
+                stalled = pulse.stalled_loops(self.last_turns())
                 if stalled:
                     self._log.error(
-                        "loops stand still", loops=",".join(stalled), overdue=",".join(self.handlers.overdue)
+                        "loops stand still", loops=",".join(stalled), overdue=",".join(self.handlers.overdue_filters)
                     )
                 else:
                     self._notifier.send("WATCHDOG=1")
@@ -219,7 +223,7 @@ class Service:
 
     def _note_deaths(self) -> None:
         self._died += [f"{thread.name}: it ended" for thread in self._watched if not thread.is_alive()]
-        if not self.store.alive:
+        if not self.store.is_alive:
             self._died.append("store: its writer ended")
 
     def _is_ready(self) -> bool:
@@ -241,7 +245,7 @@ class Service:
         self.control.stopping = True
         self._subscriber_stop.set()
         with suppress(AgentError):
-            self.publisher.barriers()
+            self.publisher.add_barriers()
         while self.store.counts().outbox_rows and time.monotonic() < deadline and self.publisher_thread.is_alive():
             time.sleep(0.05)
         self.handlers.close(max(0.0, deadline - time.monotonic()))
@@ -259,7 +263,7 @@ class Service:
 
     def _close_store(self) -> None:
         """Close the store in a thread and wait 5 s at most: a dead writer or a busy thread must not hold up the end."""
-        if self.store.alive:
+        if self.store.is_alive:
             closing = threading.Thread(target=self.store.close, name="store-close", daemon=True)
             closing.start()
             closing.join(FAREWELL)

@@ -94,7 +94,7 @@ class Session:
         client.on_message = self._on_message
 
     def start(self) -> None:
-        """Begin to connect, in a thread of its own."""
+        """Begin to connect to the broker, in a new thread."""
         threading.Thread(target=self._connect, name=f"mqtt-dial-{self._conn}", daemon=True).start()
 
     def publish(self, topic: str, payload: bytes, qos: int = 1) -> int | None:

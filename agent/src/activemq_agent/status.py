@@ -39,13 +39,13 @@ def status_of(service: Service) -> dict[str, Any]:
             "received": subscriber.received,
             "subscribed": sorted(subscriber.granted),
             "denied": sorted(subscriber.refused),
-            "full": list(subscriber.full),
+            "full": list(subscriber.full_filters),
         }
     found["handlers"] = {
         "handled": handlers.handled,
         "without_handler": handlers.without_handler,
         "failures": handlers.failures,
-        "overdue": list(handlers.overdue),
+        "overdue": list(handlers.overdue_filters),
     }
     found["store"] = counts
     damage = service.store.damage

@@ -82,7 +82,7 @@ class Subscriber:
         """Topic filters that were refused, each with the broker (``host:port``) that refused it last."""
         self.granted: set[str] = set()
         """Topic filters that are subscribed to on the current connection."""
-        self.tick = clock()
+        self.last_turn = clock()
         """Time of the loop's last turn, by ``clock``."""
         self._config, self._store, self._log, self._clock = config, store, log, clock
         self._on_stored = on_stored
@@ -93,7 +93,7 @@ class Subscriber:
         self._up_at = 0.0
 
     @property
-    def full(self) -> tuple[str, ...]:
+    def full_filters(self) -> tuple[str, ...]:
         """The topic filters whose messages wait at the broker because the inbox has no room for them."""
         return tuple(name for name, lane in list(self._lanes.items()) if lane.full)
 
@@ -107,8 +107,8 @@ class Subscriber:
     def turn(self) -> None:
         """Run the subscriber's loop once: process events, store waiting messages, subscribe again to refused topics."""
         for event in self.link.turn(IDLE):
-            self.link.contain(event, self._handle)
-        now = self.tick = self._clock()
+            self.link.handle_safely(event, self._handle)
+        now = self.last_turn = self._clock()
         for lane in self._lanes.values():
             if lane.full and lane.offered == 0 and now >= lane.try_at:
                 lane.full = False

@@ -46,7 +46,7 @@ class Journal:
         return journal
 
     @property
-    def agent(self) -> str:
+    def agent_name(self) -> str:
         """The agent's name in its journal records, or the description ``owner`` if the journal has no records."""
         return self.lines[0].agent if self.lines else self.owner
 
@@ -80,12 +80,12 @@ def account_for_events(
     found = judge_journals(
         [*publisher.lines, *subscriber.lines],
         truncated_epochs=publisher.truncated_epochs | subscriber.truncated_epochs,
-        subscribed_before_events=[subscriber.agent],
+        subscribed_before_events=[subscriber.agent_name],
     )
-    owners = {one.agent: one.owner for one in (publisher, subscriber)}
+    owners = {one.agent_name: one.owner for one in (publisher, subscriber)}
     gaps = [f"{one.owner}: there is no journal" for one in (publisher, subscriber) if not one.lines]
     gaps += [_sentence(owners[gap.agent], gap) for gap in found.gaps]
-    publisher_has_gaps = not publisher.lines or any(gap.agent == publisher.agent for gap in found.gaps)
+    publisher_has_gaps = not publisher.lines or any(gap.agent == publisher.agent_name for gap in found.gaps)
     barriers = publisher.event_ids("barrier")  # accepted like any other, and no event
     known = publisher.event_ids("accepted")
     accepted = dict.fromkeys(i for i in (*promised, *sorted(known)) if i not in barriers)

@@ -25,7 +25,7 @@ def void_reason(accepted: float, handled: float, rate: float) -> str | None:
     return f"{slowest:.0f} events a second before the fault, and {needed:.0f} are needed"
 
 
-def judge(
+def judge_drill(
     faults: Sequence[Fault], accounts: Sequence[DeliveryAccount], wanted: int
 ) -> tuple[DrillVerdict, tuple[str, ...]]:
     """Return the verdict of a drill and its reasons, the gravest first: lost events precede all else.
@@ -51,7 +51,7 @@ def judge(
 
 def headline(result: DrillResult) -> str:
     """Return the drill's verdict as one plain sentence."""
-    faults = len(result.counted)
+    faults = len(result.counted_faults)
     done = f"{faults} fault{_s(faults)}, {result.total('accepted'):,} events accepted"
     if result.verdict == "clean":
         return f"Nothing was lost: {done}, every one handled once."

@@ -118,7 +118,7 @@ class DrillResult:
     conditions: Conditions
 
     @property
-    def counted(self) -> tuple[Fault, ...]:
+    def counted_faults(self) -> tuple[Fault, ...]:
         """The faults of a drill that count: those that were injected under enough load to prove something."""
         return tuple(fault for fault in self.faults if fault.void is None)
 
@@ -127,7 +127,7 @@ class DrillResult:
         return sum(int(getattr(account, name)) for account in self.accounts)
 
     @property
-    def sums(self) -> DeliveryAccount:
+    def totals(self) -> DeliveryAccount:
         """The account of all pairs together, under the pair name ``all``: the sum of each count."""
         names = ("accepted", "acknowledged", "handled", "lost", "stuck", "duplicate", "indeterminate", "copies")
         totals: dict[str, Any] = {name: self.total(name) for name in names}

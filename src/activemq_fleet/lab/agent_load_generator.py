@@ -74,9 +74,9 @@ class AgentLoadGenerator(LoadGenerator):
             agent.check()
         super().check()
 
-    def is_steady(self) -> bool:
+    def has_stable_connections(self) -> bool:
         """Return whether both agents have kept their connection for 10.5 seconds or longer."""
-        return all(agent.settled_for() >= STEADY for agent in (self.publisher, self.subscriber))
+        return all(agent.seconds_connected() >= STEADY for agent in (self.publisher, self.subscriber))
 
     def burst(self, count: int = 200) -> None:
         """Publish ``count`` events at once in a background thread, so that a fault meets events in flight."""

@@ -66,7 +66,7 @@ class JournalTail:
         if kind == "barrier":
             self.barriers.add(str(record.get("event_id")))
 
-    def between(self, kind: str, began: float, ended: float) -> int:
+    def count_between(self, kind: str, began: float, ended: float) -> int:
         """Return how many journal records of a kind have a time from ``began`` to before ``ended`` (epoch seconds).
 
         Only the last 50,000 of the kind are counted.
@@ -74,7 +74,7 @@ class JournalTail:
         with self._lock:
             return sum(began <= at < ended for at in self._moments.get(kind, ()))
 
-    def last(self, kind: str) -> float:
+    def last_time(self, kind: str) -> float:
         """Return when the last journal record of a kind was written, in seconds since the epoch; 0 without one."""
         moments = self._moments.get(kind)
         return moments[-1] if moments else 0.0
@@ -82,8 +82,8 @@ class JournalTail:
     @property
     def connected_since(self) -> float | None:
         """The time, in epoch seconds, at which the agent's current connection was made; None while there is none."""
-        since = self.last("connected")
-        return since if since > self.last("connection_lost") else None
+        since = self.last_time("connected")
+        return since if since > self.last_time("connection_lost") else None
 
 
 class AgentProcess:
@@ -162,7 +162,7 @@ class AgentProcess:
         self.check()
         return self.tail.read().counts[kind]
 
-    def settled_for(self) -> float:
+    def seconds_connected(self) -> float:
         """Return the seconds since the agent's current connection was made; 0 while it has none."""
         since = self.tail.read().connected_since
         return 0.0 if since is None else time.time() - since

@@ -126,7 +126,7 @@ class _LabDrill:
                 pair: {b.host: states[b.host] for b in self.lab.fleet.pairs[pair].brokers} for pair in plan.pairs
             }
             for pair in plan.pairs:
-                if both := self.lab.two_masters(pair):
+                if both := self.lab.describe_two_masters(pair):
                     raise LabError(f"{pair} has two masters: {both}")
             due = run.next_fault(states)
             whole = {
@@ -163,7 +163,7 @@ class _LabDrill:
                 fault = replace(fault, at=self._hit(host))
                 fault = self._follow(fault)
             since = fault.at + 0.5 + (self.options.hung if fault.what == "pause" else 0)
-            run.wait_until_handled(pair, since, self.options.patience)
+            run.wait_until_event_handled(pair, since, self.options.patience)
         except FleetError as error:
             return replace(fault, problem=str(error))
         return fault

@@ -22,7 +22,7 @@ NOTES = ("The playbook drill injected the faults; the load was on the controller
 _NEEDED = ("activemq_agent", "paho", "psutil", "structlog", "prometheus_client")
 
 
-def check_programs() -> None:
+def check_packages() -> None:
     """Raise InputError when a Python package that the load of a drill needs is not installed."""
     missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
     if missing:
@@ -43,7 +43,7 @@ def begin_drill(
     ``where``: lab or hosts. Raises FleetError.
     """
     refuse_production({fleet.pairs[pair].group: allowed.get(fleet.pairs[pair].group) for pair in pairs})
-    check_programs()
+    check_packages()
     what, faults, rate, seed = _read(options)
     for broker in (broker for pair in pairs for broker in fleet.pairs[pair].brokers):
         if broker.settings.service == "none" and not is_lab(broker):

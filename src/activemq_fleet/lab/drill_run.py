@@ -20,7 +20,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from activemq_fleet.drills.judging import ATTEMPTS, judge, lowest_rate, void_reason
+from activemq_fleet.drills.judging import ATTEMPTS, judge_drill, lowest_rate, void_reason
 from activemq_fleet.drills.model import Conditions, DrillResult, Fault, FaultKind, ObservedState, StateSpan
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab.agent_load_generator import AgentLoadSpec
@@ -164,7 +164,7 @@ class DrillRun:
         wanted.touch()
         poll(lambda: not wanted.exists(), 5, 0.01)
 
-    def wait_until_handled(self, pair: str, since: float, patience: float) -> None:
+    def wait_until_event_handled(self, pair: str, since: float, patience: float) -> None:
         """Wait until the pair's subscriber has handled an event later than ``since`` (seconds since the epoch).
 
         Raises LabError when none is handled within ``patience`` seconds, or when the load has ended.
@@ -205,7 +205,7 @@ class DrillRun:
             accounts.append(found)
             faults += measured
         faults.sort(key=lambda fault: fault.at)
-        verdict, reasons = judge(faults, accounts, len(plan.order))
+        verdict, reasons = judge_drill(faults, accounts, len(plan.order))
         drill = self._read("drill.json")
         began = float(drill.get("began", ended))
         return DrillResult(

@@ -90,7 +90,7 @@ def freeze(
 
     def is_gone() -> bool:
         nonlocal both
-        both = both or lab.two_masters(broker.pair)
+        both = both or lab.describe_two_masters(broker.pair)
         return not lab.is_alive(broker.host)
 
     ended = steal_lock and poll(is_gone, _LOOKS_AT_LOCK, _POLL)

@@ -144,7 +144,7 @@ class Hosts:
         process = self.process(broker)
         return process is not None and is_listening(process.pid, [(self.address(broker.host), port)])
 
-    def installed(self, broker: Broker) -> str | None:
+    def installed_version(self, broker: Broker) -> str | None:
         """Return the version of the files that are installed for the broker; None where nothing is installed."""
         try:
             return os.path.basename(os.readlink(service.paths(broker).current))
@@ -167,7 +167,7 @@ class Hosts:
 
         Raises LabError if it cannot be started, or if a command fails that its unit runs before java.
         """
-        version = self.installed(broker)
+        version = self.installed_version(broker)
         if version is None:
             raise LabError(f"{broker.host}: nothing is installed for it: run lab up")
         # A pure slave's command dials its master's name, which only the lab's JVMs can resolve: Startup waits for it.

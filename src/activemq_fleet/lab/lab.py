@@ -246,8 +246,8 @@ class Lab:
         """Return the current state of a broker."""
         return self._hosts.observe(self.fleet.broker(host)).state
 
-    def two_masters(self, pair: str) -> str:
-        """Return the sentence that names both nodes of a pair when both can write to the store in force; else empty.
+    def describe_two_masters(self, pair: str) -> str:
+        """Return a sentence that names both nodes of a pair if both can write to the store's current files; else empty.
 
         Always empty for a pair that shares no directory. A node that ends while the other one is looked at is no second
         master: both are looked at twice.

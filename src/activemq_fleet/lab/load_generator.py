@@ -57,17 +57,17 @@ class LoadGenerator(ABC):
             raise self._errors[0]
 
     @abstractmethod
-    def is_steady(self) -> bool:
+    def has_stable_connections(self) -> bool:
         """Return whether publisher and subscriber have kept their connections for some seconds."""
 
     def rates(self, moment: float, seconds: float) -> tuple[float, float]:
         """Return (accepted, handled) events a second in the ``seconds`` before ``moment`` (epoch seconds)."""
-        handled = self.subscriber_journal.read().between("handled", moment - seconds, moment)
+        handled = self.subscriber_journal.read().count_between("handled", moment - seconds, moment)
         return self._promises.count(moment - seconds, moment) / seconds, handled / seconds
 
     def last_handled(self) -> float:
         """Return when an event was handled last, in seconds since the epoch; 0 if none was."""
-        return self.subscriber_journal.read().last("handled")
+        return self.subscriber_journal.read().last_time("handled")
 
     def burst(self, count: int = 200) -> None:  # noqa: B027 -- not every load generator can
         """Publish ``count`` events at once in the background, so that a fault meets events in flight; or do nothing."""

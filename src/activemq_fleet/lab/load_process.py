@@ -110,7 +110,7 @@ def write_status(directory: Path, generators: Iterable[LoadGenerator]) -> None:
         generator.check()
         accepted, handled = generator.rates(now - _LAG, _WINDOW)
         states[generator.name] = {
-            "steady": generator.is_steady(),
+            "steady": generator.has_stable_connections(),
             "accepted": accepted,
             "handled": handled,
             "last": generator.last_handled(),

@@ -85,7 +85,7 @@ class StompLoadGenerator(LoadGenerator):
             raise LabError(f"{self.name}: no broker lets the consumer in, after {timeout:g} s")
         self._start_thread(self._publish)
 
-    def is_steady(self) -> bool:
+    def has_stable_connections(self) -> bool:
         """Return whether publisher and consumer have kept their STOMP connections for 5 seconds or longer."""
         return time.time() - self._disturbed >= _STEADY
 

@@ -74,12 +74,12 @@ class Node:
         return PROFILES[self.ha]
 
     @property
-    def store_access_now(self) -> StoreAccess:
+    def generation_access(self) -> StoreAccess:
         """The generation (numbered directory) of its store that the broker can write, and the generation in force."""
         return StoreAccess(self.generation, self.generation_in_force)
 
     @property
-    def comes_up(self) -> bool:
+    def is_coming_up(self) -> bool:
         """True for a stopped broker that systemd is about to start: by a job, after a crash or on request."""
         unit = self.unit or {}
         busy = unit.get("ActiveState") in ("activating", "deactivating", "reloading")
@@ -135,7 +135,7 @@ def problems_of(
 
 def _runs(node: Node, settle: float) -> Iterator[Problem]:
     kill = f"systemctl kill -s KILL {node.unit_name}"
-    if node.comes_up:
+    if node.is_coming_up:
         see = f"see journalctl -u {node.unit_name}"
         yield Problem(node.host, f"does not come up ({node.how}): {see}", settle + _RETURN)
     elif node.state == "stopped":
@@ -233,7 +233,7 @@ def _release(node: Node) -> Iterator[Problem]:
 def _who_serves(nodes: Sequence[Node], settle: float) -> Iterator[Problem]:
     active = [node for node in nodes if node.state == "active"]
     guarded = [node for node in nodes if node.guard]
-    if guarded and (both := two_masters({node.host: node.store_access_now for node in nodes})):
+    if guarded and (both := two_masters({node.host: node.generation_access for node in nodes})):
         text = f"{both}: stop the one without clients at once, and keep a copy of {guarded[0].store}"
         yield Problem(guarded[0].host, text, _BLINK)
     elif guarded and len(active) > 1:
@@ -256,7 +256,7 @@ def _who_serves(nodes: Sequence[Node], settle: float) -> Iterator[Problem]:
 
 
 def _serves_from_an_old_generation(active: Sequence[Node]) -> Iterator[Problem]:
-    writers = writers_in_force({node.host: node.store_access_now for node in active})
+    writers = writers_in_force({node.host: node.generation_access for node in active})
     for node in active:
         if node.host not in writers:
             yield Problem(

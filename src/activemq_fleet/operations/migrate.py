@@ -97,7 +97,7 @@ class MigrationStep(Step):
     notes: tuple[str, ...] = ()
 
 
-def draining_pairs(brokers: Mapping[str, Mapping[str, Any]], old: Iterable[str]) -> dict[str, str]:
+def draining_hosts(brokers: Mapping[str, Mapping[str, Any]], old: Iterable[str]) -> dict[str, str]:
     """Return host -> pair for each broker with a link that drains one of the pairs ``old``.
 
     ``brokers`` are facts with ``pair``, ``ha`` and ``links``.
@@ -327,7 +327,7 @@ def decide_migration(request: Request) -> Decision:
     target, brokers = request.target, request.brokers
     if not target["name"]:
         raise InputError("say which group or pair is to be emptied: -e activemq_target=OLD_GROUP")
-    others = draining_pairs(brokers, target["pairs"])
+    others = draining_hosts(brokers, target["pairs"])
     if lost := sorted(set(others) - set(request.options.get("reach") or others)):
         raise InputError(f"--limit leaves out {', '.join(lost)}, which drain {target['name']}: run without it")
     return {"target": {**target, "hosts": [*target["hosts"], *sorted(set(others) - set(target["hosts"]))]}}

@@ -94,14 +94,14 @@ class Home:
     can_be_upgraded: bool = True
 
     @property
-    def is_right(self) -> bool:
+    def has_wanted_release(self) -> bool:
         """True if the directory holds the release that the inventory asks for, and no other."""
         return self.home_releases == (self.release,)
 
     @property
     def needs_archive(self) -> bool:
         """True if the release must be installed from the file ``activemq_archive``."""
-        return self.install in ("archive", "jars") and not self.is_right
+        return self.install in ("archive", "jars") and not self.has_wanted_release
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,7 +139,7 @@ def wrong_releases(
 
 
 def _of_directory(home: Home, upgrades: bool) -> Iterator[str]:
-    if home.is_right or not home.home_exists or home.install == "package":
+    if home.has_wanted_release or not home.home_exists or home.install == "package":
         return
     holds = f"{home.home} {_holds(home.home_releases)} and not {home.release}"
     if home.install == "none":

@@ -102,7 +102,7 @@ class Store:
         return not self.known_keys and not self.cleaned
 
     @property
-    def run(self) -> LoggedRun | None:
+    def last_writer_run(self) -> LoggedRun | None:
         """The broker run that wrote the end of the store journal; None if the log does not prove which run did.
 
         The journal names the start of each run by the same clock as the log does.
@@ -119,7 +119,7 @@ class Store:
     @property
     def last_service(self) -> LoggedRun | None:
         """The last broker run before the journal ends in which the node served clients or was attached to its peer."""
-        last = self.run
+        last = self.last_writer_run
         if last is None:
             return None
         runs = self.runs[: self.runs.index(last) + 1]
@@ -128,12 +128,12 @@ class Store:
     @property
     def served(self) -> bool | None:
         """True if the slave has served without its master since it was attached last; None if not proven."""
-        if self.run is None:
+        if self.last_writer_run is None:
             return None
         service = self.last_service
         return service is not None and service.served
 
-    def start_of(self, run: LoggedRun) -> int | None:
+    def start_position(self, run: LoggedRun) -> int | None:
         """Return the index of the journal record where a run begins; 0 if its file is gone, None if not known."""
         traces = [at for at, (kind, _) in enumerate(self.order) if kind == _TRACE]
         moments = [_loaded_at(text) for text in self.loads[len(self.loads) - len(traces) :]]
@@ -147,7 +147,7 @@ class Store:
             return own[0]
         return 0 if all(moment and moment >= end for moment in moments) else None
 
-    def starts_after(self, positions: Collection[int]) -> int:
+    def count_starts_after(self, positions: Collection[int]) -> int:
         """Return the number of broker runs that began after the oldest of some journal records, given by index."""
         first = min(positions)
         return sum(1 for kind, _ in self.order[first:] if kind == _TRACE)
@@ -305,7 +305,7 @@ def _unknown(store: Store, other: Store) -> tuple[list[int], int]:
 def _shared(store: Store, other: Store) -> tuple[int, int]:
     """Return the first and last index of the records that were in the other store too, whatever it holds now."""
     service = store.last_service
-    start = store.start_of(service) if service else None
+    start = store.start_position(service) if service else None
     if service is None or start is None or (store.role == "master" and service.attached != 1):
         return (0, 0)
     last = max(
@@ -329,7 +329,7 @@ def _is_in_flight(master: Store, slave: Store, only_slave: Collection[int]) -> b
     if service is None or not service.attached:
         return False
     places = slave.record_positions(only_slave)
-    return not places or (min(places) >= 0 and slave.starts_after(places) == 0 and len(places) <= _IN_FLIGHT)
+    return not places or (min(places) >= 0 and slave.count_starts_after(places) == 0 and len(places) <= _IN_FLIGHT)
 
 
 def _refused(master: Store, slave: Store, why: str) -> ResyncRefused:

@@ -72,7 +72,7 @@ def started_since(node: Node, since: float, looked_at: float) -> bool:
     return node.age is not None and looked_at - node.age >= since
 
 
-def roll(
+def next_rolling_step(
     nodes: Sequence[Node],
     run: OperationRun,
     step_of: Callable[[Sequence[Node]], NextStep | None],
@@ -129,7 +129,7 @@ def next_restart(nodes: Sequence[Node], run: OperationRun) -> NextStep:
         chosen = [node.host for pair in pairs for node in pair if node.host in run.chosen]
         return f"{run.act}: nothing is left to do for {counted(len(chosen), 'broker')}; active: {active_hosts(pairs)}"
 
-    return roll(nodes, run, step_of, done)
+    return next_rolling_step(nodes, run, step_of, done)
 
 
 def next_switchover(nodes: Sequence[Node], to: Mapping[str, str], run: OperationRun) -> NextStep:
@@ -144,7 +144,7 @@ def next_switchover(nodes: Sequence[Node], to: Mapping[str, str], run: Operation
         text = f"{wanted} takes over from {active.host}, which stops and comes back as its standby"
         return NextStep(run.act, text, (active.host,), wanted, active.state)
 
-    return roll(
+    return next_rolling_step(
         [node for node in nodes if node.pair in to], run, step_of, lambda pairs: f"active: {active_hosts(pairs)}"
     )
 

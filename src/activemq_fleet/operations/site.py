@@ -113,7 +113,7 @@ def _wait_for_standby(
 
 
 def _wait(text: str, node: Node, run: OperationRun) -> NextStep:
-    if run.waited >= run.settle or (node.state == "stopped" and not node.comes_up):
+    if run.waited >= run.settle or (node.state == "stopped" and not node.is_coming_up):
         raise run.refusal(f"{text}: see {node.base}/data/activemq.log")
     return run.pause(text)
 

@@ -15,7 +15,14 @@ from activemq_fleet.errors import ReleaseError
 from activemq_fleet.operations.health import Node
 from activemq_fleet.operations.jumps import Persistence, ReleaseChange, judge_release_change, way_back
 from activemq_fleet.operations.requests import Decision, Request, operation
-from activemq_fleet.operations.rolling import NextStep, OperationRun, active_hosts, first_to_touch, nodes_and_run, roll
+from activemq_fleet.operations.rolling import (
+    NextStep,
+    OperationRun,
+    active_hosts,
+    first_to_touch,
+    next_rolling_step,
+    nodes_and_run,
+)
 from activemq_fleet.printable import counted
 from activemq_fleet.releases import Release
 
@@ -74,7 +81,7 @@ def check_upgrade(
     """
     jumps = judge_upgrade(nodes, stores, run)
     text = f"{counted(len(nodes), 'broker')} looked at: nothing is in the way"
-    return roll(nodes, run, lambda _pair: None, lambda _pairs: text), jumps
+    return next_rolling_step(nodes, run, lambda _pair: None, lambda _pairs: text), jumps
 
 
 def next_upgrade(
@@ -91,7 +98,7 @@ def next_upgrade(
     """
     jumps = judge_upgrade(nodes, stores, run)
     brokers = counted(len(nodes), "broker")
-    return roll(
+    return next_rolling_step(
         nodes,
         run,
         lambda pair: _step(pair, jumps.get(pair[0].pair), run, switched or {}),

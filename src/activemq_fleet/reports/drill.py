@@ -17,7 +17,7 @@ _DOT = 9  # the width that a dot needs
 
 def drill_report(result: DrillResult) -> str:
     """Return the report of a drill as an HTML page."""
-    counted = result.counted
+    counted = result.counted_faults
     return render_page(
         "drill.html.j2",
         kind="Drill",
@@ -32,7 +32,7 @@ def drill_report(result: DrillResult) -> str:
         timeline=timeline_chart(result),
         distribution=duration_chart(counted),
         chance=100 * loss_probability_upper_bound(len(counted)),
-        accounts=result.accounts if len(result.accounts) < 2 else (*result.accounts, result.sums),
+        accounts=result.accounts if len(result.accounts) < 2 else (*result.accounts, result.totals),
         units=[(one.pair, unit.event_id, unit.verdict, unit.reason) for one in result.accounts for unit in one.units],
     )
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from activemq_agent.check import effective_lines, refuse_short_memory, trials
+from activemq_agent.check import effective_lines, refuse_short_memory, try_brokers
 from activemq_agent.cli import main
 from activemq_agent.config import Tls
 from activemq_agent.config_values import Broker, Secret
@@ -26,7 +26,7 @@ QUICK = Policy(connack_timeout=3, canary_timeout=3)
 
 def try_one(directory: Path, port: int, *, tls: bool = False, ca: Path | None = None, policy: Policy = PATIENT) -> str:
     config = make_config(directory, urls=(Broker("127.0.0.1", port, tls=tls),), tls=Tls(ca=ca), policy=policy)
-    (trial,) = trials(config)
+    (trial,) = try_brokers(config)
     return trial.line
 
 

@@ -290,13 +290,13 @@ def test_a_python_handler_past_its_time_stops_the_tick(rig: Rig, monkeypatch: py
     release = threading.Event()
     rig.receive("a/E")
     handlers = rig.start({"E": [lambda _: release.wait(100)]}, handler_timeout=1.0)
-    rig.wait_until(lambda: handlers.overdue == ("a/#",))
-    first = handlers.tick
+    rig.wait_until(lambda: handlers.overdue_filters == ("a/#",))
+    first = handlers.last_turn
     time.sleep(0.1)
-    assert handlers.tick == first
+    assert handlers.last_turn == first
     release.set()
     rig.wait_empty()
-    rig.wait_until(lambda: handlers.tick > first)
+    rig.wait_until(lambda: handlers.last_turn > first)
 
 
 def test_a_handler_within_its_time_does_not(rig: Rig) -> None:
@@ -309,9 +309,9 @@ def test_a_handler_within_its_time_does_not(rig: Rig) -> None:
 
     handlers = rig.start({"E": [handle]})
     assert began.wait(60)
-    rig.wait_until(lambda: handlers.tick > time.monotonic() - 0.5)
-    first = handlers.tick
-    rig.wait_until(lambda: handlers.tick > first)
+    rig.wait_until(lambda: handlers.last_turn > time.monotonic() - 0.5)
+    first = handlers.last_turn
+    rig.wait_until(lambda: handlers.last_turn > first)
     release.set()
 
 

@@ -84,7 +84,7 @@ def test_ids_are_forgotten_seven_days_after_handling(tmp_path: Path) -> None:
     with open_store(tmp_path, clock) as store:
         receive(store, "t", b'{"eventId":"e"}')
         clock.pass_time(3 * day)
-        store.handled(1)
+        store.record_handled(1)
         clock.pass_time(7 * day - 1)
         forget(store)
         assert receive(store, "t", b'{"eventId":"e"}').duplicate
@@ -94,4 +94,4 @@ def test_ids_are_forgotten_seven_days_after_handling(tmp_path: Path) -> None:
 
 
 def forget(store: Store) -> None:
-    store._writer.submit(inbox.forget).result()
+    store._writer.submit(inbox.forget_old_ids).result()

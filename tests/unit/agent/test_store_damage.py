@@ -16,7 +16,7 @@ import pytest
 
 from activemq_agent.errors import AgentError
 from activemq_agent.store import Store, salvage, wal
-from activemq_agent.store.pages import Image
+from activemq_agent.store.pages import DatabasePages
 from activemq_agent.store.schema import FILE, PAGE
 from tests.unit.agent.store_clock import accept_all, acknowledge, open_store, receive
 
@@ -58,7 +58,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Written:
                 received[f"e{turn}-{number}"] = payload
                 rx = receive(store, "t", payload).rx
                 if number % 2:
-                    store.handled(rx)
+                    store.record_handled(rx)
                 else:
                     inbox[f"e{turn}-{number}"] = payload
         shutil.copytree(base / "live", base / "hot")
@@ -125,7 +125,7 @@ def test_a_row_that_no_flip_has_hit_is_kept(written: Written, tmp_path: Path, se
 
 
 def test_one_flip_in_each_part_of_a_page_leaves_every_other_row(written: Written, tmp_path: Path) -> None:
-    image = Image(written.cold / FILE, wal.read(written.cold / WAL))
+    image = DatabasePages(written.cold / FILE, wal.read_frames(written.cold / WAL))
     leaves = [number for number in range(1, 400) if image.page(number)[:1] == b"\x0d"]
     image.close()
     chance = random.Random(3)
@@ -313,7 +313,7 @@ def test_a_newer_agents_store_is_refused_and_left_alone(tmp_path: Path) -> None:
 def test_a_file_that_may_not_be_read_is_not_set_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     open_store(tmp_path).close()
     (tmp_path / "elsewhere").mkdir()
-    monkeypatch.setattr(wal, "read", lambda _: (_ for _ in ()).throw(PermissionError(13, "Permission denied")))
+    monkeypatch.setattr(wal, "read_frames", lambda _: (_ for _ in ()).throw(PermissionError(13, "Permission denied")))
     with pytest.raises(AgentError, match="Permission denied"):
         open_store(tmp_path)
     assert not list(tmp_path.glob("set-aside-*"))

@@ -36,7 +36,7 @@ def test_a_message_with_a_known_id_is_a_duplicate_before_and_after_handling(tmp_
     with open_store(tmp_path) as store:
         assert receive(store, "t", "e") == Receipt(1, "e")
         assert receive(store, "t", "e") == Receipt(0, "e", duplicate=True)
-        store.handled(1)
+        store.record_handled(1)
         assert receive(store, "t", "e").duplicate
     with open_store(tmp_path) as store:
         assert receive(store, "t", "e").duplicate
@@ -55,7 +55,7 @@ def test_each_filter_has_a_bound_of_its_own(tmp_path: Path) -> None:
         assert receive(store, "slow/3") == Receipt(0, None, full=True)
         assert not receive(store, "fast/1").full
         assert not receive(store, "elsewhere").full
-        store.handled(1)
+        store.record_handled(1)
         assert not receive(store, "slow/3").full
         assert store.counts().lanes == {"slow/#": 2, "fast/#": 1, "elsewhere": 1}
 
@@ -79,9 +79,9 @@ def test_a_handled_message_never_runs_again(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         receive(store, "t", "e")
         assert store.begin_attempt(1) == 1
-        store.handled(1)
+        store.record_handled(1)
         assert store.pending("t") == []
-        for again in (store.begin_attempt, store.handled):
+        for again in (store.begin_attempt, store.record_handled):
             with pytest.raises(Refused, match="was handled"):
                 again(1)
 

@@ -34,7 +34,7 @@ def test_the_way_of_messages_is_told(tmp_path: Path) -> None:
         for payload in (b'{"eventId":"e"}', b"text", b'{"eventId":"e"}'):
             receive(store, "t", payload, conn=2)
         store.begin_attempt(1)
-        store.handled(1)
+        store.record_handled(1)
         store.quarantine(2, "poison")
         told = [(record["kind"], record.get("event_id"), record.get("rx_id")) for record in journal(store)]
         rx_id = f"a1:{store.epoch}:rx2"
@@ -50,7 +50,7 @@ def test_unconfirmed_expired_and_requeued_events_are_told(tmp_path: Path) -> Non
     with open_store(tmp_path, clock, Limits(timeout=5)) as store:
         accept_all(store, [("a", b"x"), ("b", b"x")])
         acknowledge(store, 1, proved=False, conn=1)
-        store.prove("a", 1)
+        store.confirm_prefix("a", 1)
         clock.pass_time(5)
         store.expire()
         store.requeue()
@@ -82,7 +82,7 @@ def test_records_are_numbered_without_gaps_across_restarts_and_exports(tmp_path:
             store.note("stopped")
             records = store.journal(1000)
             numbers += [json.loads(record.line)["jseq"] for record in records]
-            store.journal_exported(records[-1].position)
+            store.delete_exported_journal(records[-1].position)
             assert store.journal(1000) == []
     assert numbers == list(range(1, 454))
 

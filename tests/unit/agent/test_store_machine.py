@@ -130,7 +130,7 @@ class StoreMachine(RuleBasedStateMachine):
             for event in self.model.unconfirmed
             if event.conn == self.conn and (event.topic == prefix or event.topic.startswith(prefix + "/"))
         ]
-        assert self.store.prove(prefix, self.conn) == len(proved)
+        assert self.store.confirm_prefix(prefix, self.conn) == len(proved)
         self.model.unconfirmed = [event for event in self.model.unconfirmed if event not in proved]
         self.model.jseq += len(proved)
 
@@ -193,7 +193,7 @@ class StoreMachine(RuleBasedStateMachine):
             self.crash()
         elif end != "failed":
             if end == "handled":
-                self.store.handled(rx)
+                self.store.record_handled(rx)
             else:
                 self.store.quarantine(rx, "reason")
                 model.quarantined += 1

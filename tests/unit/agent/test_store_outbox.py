@@ -132,7 +132,7 @@ def test_an_unproved_acknowledgement_keeps_the_event_until_its_prefix_is_proved(
         acknowledge(store, 1, 2, 3, proved=False, conn=7)
         acknowledge(store, 4, proved=False, conn=6)
         assert (store.outgoing(9), store.counts().unconfirmed) == ([], 4)
-        assert store.prove("a", 7) == 2
+        assert store.confirm_prefix("a", 7) == 2
         assert store.counts().unconfirmed == 2
 
 

@@ -158,7 +158,7 @@ def _remember(transaction: Transaction, event_id: str | None) -> None:
         transaction.insert("remembered", (event_id, transaction.now))
 
 
-def forget(transaction: Transaction) -> int:
+def forget_old_ids(transaction: Transaction) -> int:
     """Delete event ids older than ``limits.remember``, at most 2000 per table; return the number of ids deleted."""
     forgotten = 0
     for table in ID_TABLES:

@@ -18,7 +18,7 @@ _SIZE = "length(CAST(topic AS BLOB)) + length(payload)"
 
 
 def check_event(topic: str, payload: bytes, event_id: str | None) -> str | None:
-    """Return the caller's own event id, from the argument or the payload's ``eventId``; None if there is none.
+    """Return the event id that the publisher chose, as the argument or as the payload's ``eventId``; None without one.
 
     Raises Refused for a topic, payload or id that cannot be published.
     """
@@ -89,7 +89,7 @@ def record_sent(transaction: Transaction, events: Sequence[Sent]) -> None:
 
 
 def record_acknowledged(transaction: Transaction, events: Sequence[Sent], proved: bool) -> None:
-    """Process PUBACKs: delete events whose topic prefix is proved to work, keep the others as unconfirmed."""
+    """Process acknowledgements: delete events whose topic prefix is proved to work, keep others as unconfirmed."""
     for event in events:
         row = transaction.take("outbox", event.seq) or transaction.take("expired", event.seq)
         if row is None:
@@ -114,7 +114,7 @@ def _bound_unconfirmed(transaction: Transaction) -> None:
         counters.unconfirmed_dropped += 1
 
 
-def prove(transaction: Transaction, prefix: str, conn: int) -> int:
+def confirm_prefix(transaction: Transaction, prefix: str, conn: int) -> int:
     """Delete the unconfirmed events below topic ``prefix`` that connection ``conn`` got acknowledged; return how many.
 
     Called when the prefix's canary (test message) came back, which confirms them.

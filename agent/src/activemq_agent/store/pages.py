@@ -23,7 +23,7 @@ Row = tuple[int, tuple[Any, ...]]
 """A row: its row id, and the values of its record."""
 
 
-class Image:
+class DatabasePages:
     """Reader of the pages of a SQLite file in their newest state, which may be in its write-ahead file."""
 
     def __init__(self, path: Path, wal: Wal) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 from activemq_agent.store import wal
 from activemq_agent.store.damage import Damage, Gap, gaps_between
 from activemq_agent.store.files import sync
-from activemq_agent.store.pages import Image
+from activemq_agent.store.pages import DatabasePages
 from activemq_agent.store.rows import is_whole
 from activemq_agent.store.schema import (
     ANCHOR,
@@ -46,7 +46,7 @@ _TIMES = dict.fromkeys(EVENT_TABLES, (4, 5)) | dict.fromkeys(MESSAGE_TABLES, (4,
 """Table -> its columns of type REAL: SQLite stores a whole number among them as an integer."""
 
 
-def finish_interrupted(directory: Path) -> None:
+def finish_interrupted_salvage(directory: Path) -> None:
     """After a crash during ``salvage``, put a complete new store in place, or delete an incomplete one."""
     if not (directory / NEW).exists():
         return
@@ -67,8 +67,8 @@ def salvage(directory: Path, *, agent: str, reasons: list[str], now: datetime) -
     The damaged files go into a new directory ``set-aside-TIME``, with a report ``damage.json``.
     """
     _delete_new(directory)
-    ahead = wal.read(directory / f"{FILE}-wal")
-    image = Image(directory / FILE, ahead)
+    ahead = wal.read_frames(directory / f"{FILE}-wal")
+    image = DatabasePages(directory / FILE, ahead)
     new = connect(directory / NEW)
     try:
         new.execute("BEGIN")
@@ -90,7 +90,7 @@ def salvage(directory: Path, *, agent: str, reasons: list[str], now: datetime) -
     return damage
 
 
-def _copy(image: Image, new: sqlite3.Connection) -> Values | None:
+def _copy(image: DatabasePages, new: sqlite3.Connection) -> Values | None:
     """Copy every row that matches its checksum; return the newest counters, None if none is readable."""
     newest: Values | None = None
     for key, values in image.rows():

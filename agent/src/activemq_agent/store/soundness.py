@@ -25,7 +25,7 @@ _FIXED = struct.pack(">HBBBBBB", PAGE, 2, 2, 0, 64, 32, 32)
 """Bytes 16 to 23 of the file: page size, write-ahead mode twice, nothing reserved, and three constants."""
 
 
-def problems(directory: Path) -> list[str]:
+def find_damage(directory: Path) -> list[str]:
     """Return one line for each kind of damage to the store in a directory; empty if it is undamaged or missing.
 
     Raises AgentError if the files cannot be read, or were made by a newer agent.
@@ -34,7 +34,7 @@ def problems(directory: Path) -> list[str]:
     if not path.exists():
         return []
     # Before SQLite sees the files: it would believe a damaged header, and forget what is behind a bad frame.
-    if wal.read(ahead).damaged:
+    if wal.read_frames(ahead).damaged:
         return ["committed transactions of the write-ahead file are damaged"]
     with path.open("rb") as file:
         header = file.read(100)

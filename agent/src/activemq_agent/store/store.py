@@ -17,9 +17,9 @@ from activemq_agent.store.files import lock
 from activemq_agent.store.opening import open_database
 from activemq_agent.store.reader import Reader
 from activemq_agent.store.rows import Counts, Incoming, JournalRecord, Limits, Outgoing, Receipt, Sent
-from activemq_agent.store.salvage import finish_interrupted, salvage
+from activemq_agent.store.salvage import finish_interrupted_salvage, salvage
 from activemq_agent.store.schema import FILE
-from activemq_agent.store.soundness import problems
+from activemq_agent.store.soundness import find_damage
 from activemq_agent.store.writer import Writer
 
 SWEEP = 0.5
@@ -62,8 +62,8 @@ class Store:
         limits, clock = limits or Limits(), clock or Clock()
         descriptor = lock(directory)
         try:
-            finish_interrupted(directory)
-            reasons = problems(directory)
+            finish_interrupted_salvage(directory)
+            reasons = find_damage(directory)
             damage = salvage(directory, agent=agent, reasons=reasons, now=clock.wall()) if reasons else None
             db, counters, elapsed = open_database(
                 directory / FILE, agent=agent, limits=limits, clock=clock, synchronous=synchronous
@@ -77,14 +77,14 @@ class Store:
             raise
 
     @property
-    def alive(self) -> bool:
+    def is_alive(self) -> bool:
         """True while the store's writer thread runs; without that thread every call would wait for ever."""
         return self._writer.is_alive()
 
     @property
-    def tick(self) -> float:
+    def last_turn(self) -> float:
         """The monotonic time of the writer's last transaction."""
-        return self._writer.tick
+        return self._writer.last_turn
 
     def close(self) -> None:
         """Finish queued requests, close the files and release the lock on the directory. A second call does nothing."""
@@ -142,12 +142,12 @@ class Store:
         """
         return self._writer.submit(lambda transaction: outbox.record_acknowledged(transaction, events, proved))
 
-    def prove(self, prefix: str, conn: int) -> int:
+    def confirm_prefix(self, prefix: str, conn: int) -> int:
         """Delete unconfirmed events below topic ``prefix`` that connection ``conn`` got acknowledged; return how many.
 
         Called when the prefix's canary (test message) came back, which confirms them.
         """
-        return self._writer.submit(lambda transaction: outbox.prove(transaction, prefix, conn)).result()
+        return self._writer.submit(lambda transaction: outbox.confirm_prefix(transaction, prefix, conn)).result()
 
     def expire(self) -> int:
         """Move events past their deadline from the outbox to the expired ones, or drop them; return their number.
@@ -200,7 +200,7 @@ class Store:
         """
         return self._writer.submit(lambda transaction: inbox.begin_attempt(transaction, rx)).result()
 
-    def handled(self, rx: int) -> None:
+    def record_handled(self, rx: int) -> None:
         """Record that a message's handlers ended well, so that they never run again for that message.
 
         Raises Refused if it is not in the inbox.
@@ -238,7 +238,7 @@ class Store:
         rows = self._reader.whole_rows("journal", "true", limit=limit, most_bytes=MOST_JOURNAL_BYTES)
         return [JournalRecord(row[0], line) for row in rows for line in row[1].split("\n")]
 
-    def journal_exported(self, position: int) -> None:
+    def delete_exported_journal(self, position: int) -> None:
         """Delete the store's journal records up to a position, once they are on the disk in the exported files."""
         self._writer.submit(
             lambda transaction: transaction.db.execute("DELETE FROM journal WHERE position <= ?", (position,)) and None

@@ -48,7 +48,7 @@ class Wal:
     damaged: bool
 
 
-def read(path: Path) -> Wal:
+def read_frames(path: Path) -> Wal:
     """Return the frames of a SQLite write-ahead file up to its last commit; none if the file is missing or empty."""
     try:
         data = path.read_bytes()

@@ -53,7 +53,7 @@ class Writer(threading.Thread):
         self.elapsed = elapsed
         self.committed_counters = counters.snapshot()
         """The counters as of the last commit."""
-        self.tick = clock.monotonic()
+        self.last_turn = clock.monotonic()
         """Monotonic time of the last transaction."""
         self._db, self._counters, self._limits, self._clock = db, counters, limits, clock
         self._sweep = sweep
@@ -112,13 +112,13 @@ class Writer(threading.Thread):
         """Every ``sweep`` seconds, expire events and forget ids; store the clocks if the wall clock has stepped."""
         if self._sweep is None or time.monotonic() - self._swept < self._sweep:
             return
-        self._swept, self.tick, now = time.monotonic(), self._clock.monotonic(), self.elapsed.now()
+        self._swept, self.last_turn, now = time.monotonic(), self._clock.monotonic(), self.elapsed.now()
         try:
             due = self._db.execute("SELECT 1 FROM outbox WHERE deadline <= ? LIMIT 1", (now,)).fetchone()
             jobs: list[Job] = [outbox.expire] if due else []
             if now - self._forgot >= FORGET_EVERY:
                 self._forgot = now
-                jobs.append(inbox.forget)
+                jobs.append(inbox.forget_old_ids)
             if jobs or self.elapsed.has_stepped():
                 self._transact(jobs)
         except (sqlite3.Error, AgentError) as error:
@@ -150,7 +150,7 @@ class Writer(threading.Thread):
 
         Raises what other errors a job or the commit raises, after a rollback.
         """
-        self.tick = self._clock.monotonic()
+        self.last_turn = self._clock.monotonic()
         transaction = Transaction(self._db, self._counters, self._limits, self._clock, self.elapsed)
         try:
             self._db.execute("BEGIN IMMEDIATE")
