@@ -12,7 +12,7 @@ from lxml import etree
 from activemq_fleet.errors import SettingsError
 from activemq_fleet.findings import Finding, error
 from activemq_fleet.lint import BrokerSettings, HostFacts, Selection, fleet_findings, host_findings
-from activemq_fleet.lint.files import schema_finding, without_echoes
+from activemq_fleet.lint.files import schema_finding, without_schema_duplicates
 from activemq_fleet.releases import Release
 from activemq_fleet.render import ACTIVEMQ_XML
 from activemq_fleet.render.fragments import CORE
@@ -52,7 +52,9 @@ def check_fleet(
     found = [*by_schema, *_unfenced(fleet, documents), *fleet_findings(fleet, documents, selection), *by_routes]
     found += refusals_of(fleet) if for_site else ()
     found += missing_files_of(fleet) if files_here else ()
-    found = [finding for finding in (*fleet.findings, *without_echoes(found)) if selection.includes(finding.rule)]
+    found = [
+        finding for finding in (*fleet.findings, *without_schema_duplicates(found)) if selection.includes(finding.rule)
+    ]
     waivers = [WaiverSettings.model_validate(waiver) for waiver in fleet.waivers]
     return replace(
         fleet, findings=tuple(waive((f if f.waived is None else replace(f, waived=None) for f in found), waivers))

@@ -14,7 +14,7 @@ from activemq_fleet.operations.jumps import Back, Persistence, judge_release_cha
 from activemq_fleet.operations.rolling import OperationRun
 from activemq_fleet.operations.upgrade import StoreChange, check_upgrade, may_roll_back, next_upgrade
 from activemq_fleet.releases import Release, known_lines
-from activemq_fleet.releases._data import load
+from activemq_fleet.releases._data import load_release_data
 
 SHARE = "/srv/activemq/orders-mq01"
 A, B = "orders-mq01-a", "orders-mq01-b"
@@ -87,7 +87,7 @@ def test_the_way_back_is_the_one_that_was_measured(found: str, wanted: str, back
 
 
 def test_every_newer_release_goes_on_with_every_older_kahadb_store() -> None:
-    releases = [load().newest(line) for line in known_lines()]
+    releases = [load_release_data().newest(line) for line in known_lines()]
     for number, found in enumerate(releases):
         for wanted in releases[number:]:
             assert not jump_of(found, wanted).refusal

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from activemq_fleet.errors import ReleaseError
 from activemq_fleet.releases import Release, known_lines
-from activemq_fleet.releases._data import load, load_since
+from activemq_fleet.releases._data import load_release_data, load_schema_spans
 from activemq_fleet.releases._spans import Span, parse_version
 
 MEASURED = ["5.5.1", "5.6.0", "5.7.0", "5.8.0", "5.11.4", "5.15.16", "5.16.7", "5.17.6", "5.18.3", "6.2.7", "6.3.1"]
@@ -77,7 +77,9 @@ def test_the_same_text_gives_the_same_object_also_after_pickling() -> None:
 
 
 def test_all_114_tags_are_known() -> None:
-    tags = [f"{line}.{patch}" for line, about in load().lines.items() for patch in range(about.last_patch + 1)]
+    tags = [
+        f"{line}.{patch}" for line, about in load_release_data().lines.items() for patch in range(about.last_patch + 1)
+    ]
     assert len(tags) == 114
     assert all(Release.of(tag).known for tag in tags)
     assert known_lines() == ("5.3", *(f"5.{minor}" for minor in range(4, 20)), "6.0", "6.1", "6.2", "6.3")
@@ -191,7 +193,7 @@ def test_each_fact_about_the_schema_agrees_with_the_table_made_from_the_schemas(
         "has_selector_aware_replay": ("conditionalNetworkBridgeFilterFactory", "selectorAware"),
         "has_pure_master_slave": ("masterConnector", "remoteURI"),
     }
-    for line, about in load().lines.items():
+    for line, about in load_release_data().lines.items():
         for patch in range(about.last_patch + 1):
             release = Release.of(f"{line}.{patch}")
             for fact, asked in facts.items():
@@ -199,8 +201,8 @@ def test_each_fact_about_the_schema_agrees_with_the_table_made_from_the_schemas(
 
 
 def test_no_period_of_any_table_ends_before_it_begins() -> None:
-    since = load_since()
-    tables = [since.elements, *since.attributes.values(), load().has]
+    since = load_schema_spans()
+    tables = [since.elements, *since.attributes.values(), load_release_data().has]
     for name, span in ((name, span) for table in tables for name, span in table.items()):
         edges = [edge for floors, end in span.periods for edge in (*floors, *((end,) if end else ()))]
         assert edges == sorted(set(edges)), name

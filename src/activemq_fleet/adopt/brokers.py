@@ -11,7 +11,7 @@ from typing import Any
 from activemq_fleet.adopt.proposal import Proposal, is_valid_value, yaml_value_of
 from activemq_fleet.adopt.secrets import holds_secret
 from activemq_fleet.adopt.sources import Document
-from activemq_fleet.adopt.xml_diff import XmlElement, is_console
+from activemq_fleet.adopt.xml_diff import XmlElement, is_console_import
 from activemq_fleet.render.activemq_xml import memory_limit
 from activemq_fleet.settings.broker import DEFAULT_OPTIONS, Settings
 from activemq_fleet.topology.access import AGENT_GROUP, NETWORK_GROUP, own_group
@@ -38,7 +38,7 @@ class Listener:
     options: Mapping[str, str]
 
     def to_setting(self) -> dict[str, Any]:
-        """Return the connector as an entry of ``activemq_connectors``."""
+        """Return the transportConnector as an entry of ``activemq_connectors``."""
         entry: dict[str, Any] = {"name": self.name, "scheme": self.scheme, "port": self.port}
         if list(self.options.items()) != list(DEFAULT_OPTIONS.items()):
             entry["options"] = {name: yaml_value_of(value) for name, value in self.options.items()}
@@ -49,7 +49,7 @@ def propose_brokers(proposal: Proposal) -> None:
     """Propose variables for limits, console and connectors, which need no other broker's activemq.xml."""
     for document in proposal.documents:
         _propose_limits(proposal, document)
-        if not any(is_console(node) for node in document.root.children):
+        if not any(is_console_import(node) for node in document.root.children):
             proposal[document.host]["console"] = False
     for documents in proposal.pairs().values():
         _propose_connectors(proposal, documents)

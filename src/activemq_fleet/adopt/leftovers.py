@@ -20,7 +20,7 @@ from activemq_fleet.adopt.secrets import (
     with_secret_labels,
 )
 from activemq_fleet.adopt.sources import Document
-from activemq_fleet.adopt.xml_diff import PLACEHOLDERS, XmlElement, is_console, to_xml
+from activemq_fleet.adopt.xml_diff import PLACEHOLDERS, XmlElement, is_console_import, to_xml
 from activemq_fleet.render.fragments import _TOLD_APART_BY
 from activemq_fleet.schema._documents import BEANS
 
@@ -29,7 +29,7 @@ _OUR_OWN = ("brokerName", "id")
 
 
 def propose_fragments(proposal: Proposal, document: Document, rendered: XmlElement) -> None:
-    """Propose broker attributes and XML fragments for one host.
+    """Propose the broker attributes and XML fragments of one host for what no variable expresses.
 
     ``rendered`` is the host's document as rendered from variables alone, without fragments.
     """
@@ -44,7 +44,7 @@ def propose_fragments(proposal: Proposal, document: Document, rendered: XmlEleme
             found.append(_entry(proposal, document, missing, None))
     unmatched = Counter(child.comparison_key for child in rendered.children)
     for child in document.root.children:
-        if child is document.broker or id(child) in skip or is_console(child):
+        if child is document.broker or id(child) in skip or is_console_import(child):
             continue
         if child.get("class").endswith(PLACEHOLDERS):
             continue  # two would each refuse what only the other resolves
@@ -150,7 +150,7 @@ def _changed(original: XmlElement, rendered: XmlElement) -> dict[str, str]:
 
 def _joins(one: XmlElement, other: XmlElement, parent: XmlElement) -> bool:
     """Return whether ``render.fragments`` would merge bean ``other`` into the existing bean ``one``."""
-    if one.tag != other.tag or not one.is_core or parent.tag == f"{{{BEANS}}}beans":
+    if one.tag != other.tag or not one.is_in_activemq_namespace or parent.tag == f"{{{BEANS}}}beans":
         return False
     if not parent.name.endswith("s"):
         return True

@@ -44,7 +44,7 @@ class LinkEntry:
     links: tuple[AdoptedLink, ...]
 
     def to_setting(self, *, with_ttl: bool) -> dict[str, Any]:
-        """Return the entry as ``activemq_links`` holds it."""
+        """Return the entry as a dictionary, as the variable ``activemq_links`` holds it."""
         link, bridge = self.links[0], self.links[0].bridge
         entry: dict[str, Any] = {"from": self.source, "to": self.target}
         if bridge.duplex:

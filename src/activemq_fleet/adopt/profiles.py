@@ -21,7 +21,7 @@ _LOCKED = ("lockKeepAlivePeriod", "databaseLockedWaitDelay")
 
 
 def propose_profiles(proposal: Proposal) -> None:
-    """Propose ``activemq_ha`` and the variables of that profile for every pair."""
+    """Propose a high-availability profile (``activemq_ha``) for every pair, and the variables of the profile."""
     for pair, documents in proposal.pairs().items():
         if len(documents) == 2 and _is_pure(documents):
             _propose_pure(proposal, documents)

@@ -47,17 +47,17 @@ class TemplatedXml:
 
     @property
     def labels(self) -> set[str]:
-        """The labels of all secrets in the text."""
+        """The labels of all secrets in the XML text."""
         return set(_MARKED.findall(self.marked))
 
     @property
     def plain(self) -> str:
-        """The text with ``@.secrets/LABEL@`` in place of each secret, for rendering and comparing."""
+        """The XML text with ``@.secrets/LABEL@`` in place of each secret, for rendering and comparing."""
         return _MARKED.sub(r"@.secrets/\1@", self.marked)
 
     @property
     def jinja(self) -> str:
-        """The text as a Jinja template, with a lookup for each secret; other Jinja markup in the text is quoted."""
+        """The XML text as a Jinja template with a lookup for each secret; other Jinja markup is quoted."""
         quoted = _JINJA.sub(lambda mark: f"{{{{ '{mark[0]}' }}}}", self.marked)
         return _MARKED.sub(lambda mark: f"{{{{ {Secret(mark[1]).lookup} }}}}", quoted)
 

@@ -53,18 +53,18 @@ class XmlElement:
 
     @property
     def name(self) -> str:
-        """The element's name without its namespace."""
+        """The XML element's name without its namespace."""
         return self.tag.rpartition("}")[2]
 
     @property
-    def is_core(self) -> bool:
-        """Whether the element is in ActiveMQ's namespace."""
+    def is_in_activemq_namespace(self) -> bool:
+        """Whether the XML element is in ActiveMQ's namespace."""
         return self.tag.startswith(f"{{{CORE}}}")
 
     @property
-    def is_chain(self) -> bool:
+    def has_ordered_children(self) -> bool:
         """Whether the order of the XML element's children has a meaning."""
-        return self.name in _CHAINS if self.is_core else self.tag != f"{{{BEANS}}}beans"
+        return self.name in _CHAINS if self.is_in_activemq_namespace else self.tag != f"{{{BEANS}}}beans"
 
     @cached_property
     def normalized_text(self) -> str:
@@ -79,11 +79,11 @@ class XmlElement:
             self.tag,
             tuple(sorted(self.attributes.items())),
             self.normalized_text,
-            tuple(children if self.is_chain else sorted(children)),
+            tuple(children if self.has_ordered_children else sorted(children)),
         )
 
     def get(self, name: str, default: str = "") -> str:
-        """Return the value of an attribute that has no namespace, or ``default``."""
+        """Return the value of an XML attribute that has no namespace, or ``default``."""
         return self.attributes.get(name, default)
 
     def find_all(self, path: str) -> list[XmlElement]:
@@ -134,7 +134,7 @@ def xml_element_of(element: etree._Element) -> XmlElement:
 def differences(
     host: str, original: XmlElement, rendered: XmlElement, hidden: Callable[[XmlElement], XmlElement]
 ) -> list[Difference]:
-    """Return every difference between an original document and the rendered one.
+    """Return every difference between an existing activemq.xml and the one rendered from the proposed inventory.
 
     ``hidden`` returns a document with its secrets masked: secrets are compared and never shown.
     """
@@ -169,7 +169,7 @@ class _Comparison:
         for child in added:
             step = _step(child, rendered.children)
             yield self._difference(f"{path}/{step}", None, to_xml(self.shown[id(child)], indent=None))
-        if original.is_chain and rendered.is_chain:
+        if original.has_ordered_children and rendered.has_ordered_children:
             yield from self._of_order(path, pairs, original, rendered)
 
     def _of_attributes(self, path: str, original: XmlElement, rendered: XmlElement) -> Iterator[Difference]:
@@ -218,13 +218,13 @@ def _paired(
 def _identity(node: XmlElement) -> tuple[str, ...]:
     if node.get("class").endswith(PLACEHOLDERS):
         return node.tag, PLACEHOLDERS
-    if is_console(node):
+    if is_console_import(node):
         return node.tag, "console"
     return node.tag, *(node.get(name) for name in _TOLD_APART_BY.get(node.name, ()))
 
 
-def is_console(node: XmlElement) -> bool:
-    """Return whether an element is the import of the web console's Jetty file."""
+def is_console_import(node: XmlElement) -> bool:
+    """Return whether an XML element is the import of the web console's Jetty file."""
     return node.tag == f"{{{BEANS}}}import" and "jetty" in node.get("resource")
 
 
@@ -244,7 +244,7 @@ def _prefixed(name: str) -> str:
 
 
 def to_xml(node: XmlElement, *, indent: int | None = 0) -> str:
-    """Return the element as XML for a parent whose default namespace is ActiveMQ's.
+    """Return an XML element as text, for a parent whose default namespace is ActiveMQ's.
 
     ``indent`` is the nesting level of the first line; None writes everything on one line.
     """

@@ -92,7 +92,7 @@ def _document(broker: Broker) -> bytes:
 
 
 def print_report(report: Report, form: str, baseline: Path | None, write_to: Path | None) -> int:
-    """Print the report, write the baseline where a path for it is given, and return the exit code.
+    """Print a check's report, write the baseline where a path for it is given, and return the exit code.
 
     2: a file was not read; 1: an error finding is neither waived nor in the baseline; 0 otherwise, and after writing a
     baseline.

@@ -32,7 +32,7 @@ _LARGEST = 16 << 20  # bytes; the largest activemq.xml ever seen has a few hundr
 
 
 def companions_of(path: Path, data: bytes) -> tuple[dict[str, bytes], list[Finding]]:
-    """Return the files in the directory of an activemq.xml, by relative name, and errors for unreadable files."""
+    """Return the contents of the files beside an activemq.xml by relative name, and errors for unreadable files."""
     found: dict[str, bytes] = {}
     problems: list[Finding] = []
     for name in dict.fromkeys((*BESIDE, *file_names_in(text_of(data, None)))):

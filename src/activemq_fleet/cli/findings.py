@@ -21,7 +21,7 @@ def print_warnings(fleet: Fleet) -> None:
 
 
 def schema_of(release: Release) -> Schema:
-    """Return the schema of a release; a download is announced on stderr.
+    """Return the compiled ``activemq.xsd`` of a release; a download is announced on stderr.
 
     Raises SchemaUnavailable or ArtifactError when the schema cannot be obtained.
     """
@@ -29,7 +29,7 @@ def schema_of(release: Release) -> Schema:
 
 
 def nearest_schema_of(release: Release) -> tuple[Schema, Release | None]:
-    """Return the schema of a release and None, or the nearest cached schema of the same release line and its release.
+    """Return a release's schema and None, or the nearest cached schema of its release line and that one's release.
 
     Raises SchemaUnavailable or ArtifactError where the line has no cached schema either.
     """

@@ -15,7 +15,7 @@ MOST_AGENTS = 12
 
 
 def accounts_section(fleet: Fleet, broker: Broker) -> Section:
-    """Return the page's section on a broker's accounts: names and groups, never passwords, and groups' rights."""
+    """Return the section that explains a broker's accounts: names, groups and rights, never passwords."""
     accounts = [_account(account) for account in broker.accounts] or [Entry("none", "nobody can log in")]
     rights = [_permission(permission) for permission in broker.permissions]
     if not rights:
@@ -48,7 +48,7 @@ def _permission(permission: Permission) -> Entry:
 
 
 def clients_section(fleet: Fleet, broker: Broker) -> Section:
-    """Return the page's section on the addresses that clients of the broker's pair have to dial."""
+    """Return the section that explains which addresses clients of the broker's pair have to dial."""
     unit = _unit(fleet, broker)
     jndi = Entry("jndi", f"clients/{broker.group}/jndi.properties lists every broker of the group", why="render")
     return Section("clients", f"What clients of {unit.name} dial", (_java(unit), _mqtt(unit), jndi), stacked=True)
@@ -91,7 +91,7 @@ def agents_of_pair(fleet: Fleet, broker: Broker) -> Sequence[Agent]:
 
 
 def agents_and_balancers_section(fleet: Fleet, broker: Broker) -> Section | None:
-    """Return the page's section on a broker's agents and the fleet's balancers; None where there are none."""
+    """Return the section that explains a broker's agents and the fleet's balancers; None without any."""
     entries = []
     agents = agents_of_pair(fleet, broker)
     for agent in agents[:MOST_AGENTS]:

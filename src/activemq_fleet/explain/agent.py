@@ -18,12 +18,12 @@ _PURPOSES = {
 
 
 def agent_title(agent: Agent) -> str:
-    """Return the title of the page that explains a failover agent."""
+    """Return the title of the explanation of a failover agent."""
     return f"a failover agent, at home in pair {agent.pair} of group {agent.group}"
 
 
 def agent_sections(fleet: Fleet, agent: Agent) -> list[Section]:
-    """Return an agent's page: its home pair, its configuration, what happens when a broker dies, its files."""
+    """Return the sections that explain a failover agent: home pair, configuration, a broker's death, files."""
     pair = fleet.pairs[agent.pair]
     return [_home(fleet, agent, pair), _reports(agent, pair), _dies(pair), _files(agent)]
 

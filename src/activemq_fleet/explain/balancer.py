@@ -7,7 +7,7 @@ from activemq_fleet.topology import Balancer, Broker, Fleet, VirtualAddress
 
 
 def balancer_sections(fleet: Fleet, balancer: Balancer) -> list[Section]:
-    """Return a load balancer's page: virtual addresses, and the brokers that take clients, group by group."""
+    """Return the sections that explain a load balancer: virtual addresses, and the brokers that take clients."""
     settings = balancer.settings
     entries = [
         Entry(

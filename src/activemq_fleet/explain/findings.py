@@ -10,7 +10,7 @@ from activemq_fleet.topology import Broker, Fleet
 
 
 def findings_section(fleet: Fleet, host: str, broker: Broker | None) -> Section:
-    """Return the section of a host's findings, worst first, its peer's findings, and waivers that cover the host."""
+    """Return the section of an explanation that lists a host's findings, its peer's findings, and waivers."""
     peer = broker.peer if broker else None
     own_findings = sorted(
         (finding for finding in fleet.findings if finding.host in (host, peer)),

@@ -19,7 +19,7 @@ _MOST_LISTED = 12
 
 
 def outgoing_links_section(fleet: Fleet, broker: Broker) -> Section:
-    """Return the section on links that the broker dials: target, TTL and carried destinations of each."""
+    """Return the section that explains the links a broker dials: target, TTL and carried destinations of each."""
     entries = [_out(fleet, broker, link) for link in broker.links]
     if not entries:
         entries = [Entry("none", _no_links(fleet, broker))]
@@ -118,7 +118,7 @@ def _names_of(fleet: Fleet, target: str) -> set[str]:
 
 
 def incoming_links_section(fleet: Fleet, broker: Broker) -> Section:
-    """Return the section on links of other brokers to this broker: who dials, and whether messages also go back."""
+    """Return the section that explains links of other brokers to a broker, and whether messages also go back."""
     names = {broker.unit, broker.identity.host}
     found: dict[tuple[str, str], list[tuple[Broker, Link]]] = {}
     multicast_peers: list[Broker] = []

@@ -31,7 +31,7 @@ class Entry:
     data: Mapping[str, Any] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the entry as a dictionary for JSON."""
+        """Return the statement about a host as a dictionary for JSON."""
         names = ("label", "text", "why", "details", "variable", "origin", "data")
         return {name: getattr(self, name) for name in names} | {"variable": self.variable or None}
 
@@ -61,14 +61,14 @@ class Explanation:
     sections: tuple[Section, ...]
 
     def section(self, name: str) -> Section:
-        """Return the section called ``name``. Raises KeyError where the page has none."""
+        """Return the explanation's section called ``name``. Raises KeyError where there is none."""
         for section in self.sections:
             if section.name == name:
                 return section
         raise KeyError(name)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return ``{host, kinds, title, sections: [{name, title, intro, entries: [...]}]}`` for JSON."""
+        """Return the explanation as a dictionary for JSON: ``{host, kinds, title, sections}``."""
         sections = [
             {"name": one.name, "title": one.title, "intro": one.intro, "entries": [e.to_dict() for e in one.entries]}
             for one in self.sections

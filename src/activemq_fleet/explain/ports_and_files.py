@@ -26,7 +26,7 @@ _PURPOSES = {
 
 
 def ports_section(fleet: Fleet, broker: Broker) -> Section:
-    """Return the section on a broker's ports: the use of each, and what its number follows from."""
+    """Return the section that explains a broker's ports: the use of each, and what its number follows from."""
     settings = broker.settings
     entries = [_connector(broker, connector) for connector in broker.connectors]
     if not broker.connectors:
@@ -99,7 +99,7 @@ def _console(broker: Broker) -> Entry:
 
 
 def files_section(fleet: Fleet, broker: Broker) -> Section:
-    """Return the section on a broker's deployed files, with mode and use, and the directories on the host."""
+    """Return the section that explains a broker's deployed files, with mode and use, and its directories."""
     where, settings = paths(broker), broker.settings
     own = {extra.path: position for position, extra in enumerate(settings.extra_files)}
     uses = _PURPOSES | {

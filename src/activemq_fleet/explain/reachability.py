@@ -14,7 +14,7 @@ _MOST_NAMED = 6
 
 
 def reachability_section(fleet: Fleet, broker: Broker, routes: Routes) -> Section | None:
-    """Return the section on reachable pairs, group by group; None for a fleet of one pair."""
+    """Return the section that explains which pairs a broker's messages reach; None for a fleet of one pair."""
     places = {other.unit: other.group for other in fleet.brokers if other.unit != broker.unit}
     if not places:
         return None

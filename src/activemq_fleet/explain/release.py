@@ -9,7 +9,7 @@ from activemq_fleet.topology import Broker, Fleet
 
 
 def release_section(fleet: Fleet, broker: Broker) -> Section:
-    """Return the section on a broker's release: features, present or missing, that affect files or take-over."""
+    """Return the section that explains which features, present or missing in a broker's release, affect it."""
     release = broker.release
     release_entry = variable_entry(
         broker.settings,

@@ -11,7 +11,7 @@ _FOUND_OUT = "which node is active now is found out at run time: module broker_i
 
 
 def role_section(fleet: Fleet, broker: Broker) -> Section:
-    """Return the section on a broker's identity, from name to role, each entry with its reason."""
+    """Return the section that explains a broker's identity, from name to role, each entry with its reason."""
     return Section(
         "role",
         "Who it is, and why",

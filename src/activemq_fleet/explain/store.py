@@ -42,7 +42,7 @@ def lock_settings_of(broker: Broker) -> dict[str, int | str]:
 
 
 def store_section(fleet: Fleet, broker: Broker) -> Section:
-    """Return the section on a broker's store, its lock or lease, and its limits."""
+    """Return the section that explains a broker's store, its lock or lease, and its limits."""
     return Section("store", "Its store and its lock", (*_store(broker), *_limits(broker)))
 
 

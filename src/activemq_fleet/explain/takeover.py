@@ -38,7 +38,7 @@ def takeover_time(broker: Broker) -> str:
 
 
 def takeover_section(fleet: Fleet, broker: Broker) -> Section:
-    """Return the section on a broker's death: who takes over, how soon, what becomes of messages, clients, bridges."""
+    """Return the section that explains a broker's death: who takes over, how soon, what becomes of messages."""
     if not broker.profile.has_peer:
         entries = _alone(f"activemq_ha is {broker.settings.ha}")
     elif broker.peer is None:

@@ -50,7 +50,7 @@ class Element:
 
     @property
     def name(self) -> str:
-        """The element's name without its namespace."""
+        """The XML element's name without its namespace."""
         return _name(self._element)
 
     def has(self, attribute: str) -> bool:
@@ -120,18 +120,18 @@ class Element:
         return None if above is None else Element(above, self.document)
 
     def within(self, *names: str) -> Element | None:
-        """Return the nearest ancestor element with one of the names, or None."""
+        """Return the element's nearest ancestor with one of the names, or None."""
         above = self.parent
         while above is not None and above.name not in names:
             above = above.parent
         return above
 
     def children(self, *names: str) -> list[Element]:
-        """Return the child elements with one of the names; without names, all child elements."""
+        """Return the element's child elements with one of the names; without names, all child elements."""
         return self._of(self._element.iterchildren(*_filters(names)))
 
     def all(self, *names: str) -> list[Element]:
-        """Return the descendant elements with one of the names; without names, all descendants."""
+        """Return the element's descendants with one of the names; without names, all descendants."""
         return self._of(self._element.iterdescendants(*_filters(names)))
 
     def _of(self, elements: Iterable[etree._Element]) -> list[Element]:
@@ -139,7 +139,7 @@ class Element:
         return [Element(one, document) for one in elements]
 
     def child(self, name: str) -> Element | None:
-        """Return the first child element with the name, or None."""
+        """Return the element's first child element with the given name, or None."""
         return next(iter(self.children(name)), None)
 
     def position(self, attribute: str = "", part: str = "") -> SourcePosition:
@@ -234,10 +234,12 @@ class Document:
 
     @cached_property
     def positions(self) -> Positions:
+        """The positions of start tags and attributes in the file."""
         return Positions(self.data, self.tree)
 
     @cached_property
     def root(self) -> Element:
+        """The root element of the file."""
         return Element(self.tree, self)
 
     def mentions(self, text: str) -> bool:
@@ -262,6 +264,7 @@ class Document:
 
     @property
     def brokers(self) -> list[Element]:
+        """The broker elements of the file."""
         return self.all("broker")
 
     @property

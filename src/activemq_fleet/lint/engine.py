@@ -145,7 +145,7 @@ def rule(
     releases: str = ALWAYS,
     refuses: bool = False,
 ) -> Callable[[Check], Check]:
-    """Return a decorator that registers a function as a rule.
+    """Return a decorator that registers a function as a lint rule with an id and a severity.
 
     A file rule takes a Document; with ``each``, names of elements with spaces between them, it takes one such Element
     of the document at a time. A release, fleet or host rule takes the ReleaseView, FleetView or HostView.

@@ -58,7 +58,7 @@ def file_findings(
         found = [schema_finding(error.problem, release, file)]
         if _is_springs_dtd(data):
             found = [replace(found[0], severity="warning", message=_DTD, why="")]
-    taken = (finding for finding in without_echoes(found) if selection.includes(finding.rule))
+    taken = (finding for finding in without_schema_duplicates(found) if selection.includes(finding.rule))
     return tuple(sorted(taken, key=lambda f: (f.line or 0, f.column or 0, f.rule, f.message)))
 
 
@@ -81,7 +81,7 @@ def _template_finding(line: int, column: int, text: str, file: str) -> Finding:
     return _finding(TEMPLATE_RULE, Problem(message, line=line, column=column), file)
 
 
-def without_echoes(found: Iterable[Finding]) -> list[Finding]:
+def without_schema_duplicates(found: Iterable[Finding]) -> list[Finding]:
     """Return the findings without a schema finding where a lint rule reports the same mistake."""
     findings = list(dict.fromkeys(found))
     told = {(f.host, f.line, f.column) for f in findings if f.rule != SCHEMA_RULE and _refuses(f.rule)}

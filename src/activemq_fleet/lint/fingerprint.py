@@ -44,7 +44,7 @@ def _is_own(name: str) -> bool:
 
 
 def names_of(broker: Broker) -> set[str]:
-    """Return all names that the fleet gives to a broker and to what it is linked to."""
+    """Return the names that a fleet gives to a broker and its link partners: of hosts, pairs, groups, accounts."""
     names = {broker.host, broker.address, broker.identity.host, broker.broker_name, broker.pair, broker.group}
     names |= {account.name for account in broker.accounts}
     for link in broker.links:

@@ -38,7 +38,7 @@ def duplex_on_both_ends(view: FleetView) -> Iterator[Problem]:
         hosts: {north-mq01-a: {}, north-mq01-b: {}, south-mq01-a: {}, south-mq01-b: {}}
     """
     found = view.bridges
-    for (source, target), there in found.between.items():
+    for (source, target), there in found.by_ends.items():
         if source < target:
             double = _shared([one for one in there if one.duplex], _duplex(found, target, source))
             if double:
@@ -54,7 +54,7 @@ def duplex_on_both_ends(view: FleetView) -> Iterator[Problem]:
 
 
 def _duplex(found: Bridges, source: str, target: str) -> list[LintedLink]:
-    return [one for one in found.between.get((source, target), ()) if one.duplex]
+    return [one for one in found.by_ends.get((source, target), ()) if one.duplex]
 
 
 def _shared(these: list[LintedLink], those: list[LintedLink]) -> tuple[LintedLink, LintedLink] | None:
@@ -85,11 +85,11 @@ def duplex_and_one_way(view: FleetView) -> Iterator[Problem]:
         hosts: {north-mq01-a: {}, north-mq01-b: {}, south-mq01-a: {}, south-mq01-b: {}}
     """
     found = view.bridges
-    for (source, target), there in found.between.items():
+    for (source, target), there in found.by_ends.items():
         duplex = [one for one in there if one.duplex]
         if not duplex:
             continue
-        back = [one for one in found.between.get((target, source), ()) if not one.duplex]
+        back = [one for one in found.by_ends.get((target, source), ()) if not one.duplex]
         if double := _shared(duplex, back):
             message = f"link {double[1].name} goes the way back that duplex {double[0].name} of {source} has"
             yield double[1].problem(message)
@@ -174,7 +174,7 @@ def ttl_shorter_than_the_longest_path(view: FleetView) -> Iterator[Problem]:
             for bridge in found.bridges_of(unit):
                 if min(bridge.message_ttl, bridge.consumer_ttl) >= longest or bridge.name in reported:
                     continue
-                if message := _short(bridge, distances, found.groups):
+                if message := _short(bridge, distances, found.multicast_groups):
                     reported.add(bridge.name)
                     yield bridge.problem(f"link {bridge.name}: {message}", "networkTTL")
 
@@ -258,7 +258,7 @@ def demand_that_multiplies(view: FleetView) -> Iterator[Problem]:
     found = view.bridges
     for component in found.components:
         others = len(component) - 1
-        if others < 2 or any(len(found.onward[unit]) < others for unit in component):
+        if others < 2 or any(len(found.one_hop_targets[unit]) < others for unit in component):
             continue
         for unit in sorted(component):
             if wide := next((bridge for bridge in found.bridges_of(unit) if bridge.consumer_ttl > 1), None):

@@ -89,7 +89,7 @@ class Bridges:
         return [bridge for broker in self._view.units[unit] for bridge in self.of_broker.get(broker.host, ())]
 
     @cached_property
-    def between(self) -> Mapping[tuple[str, str], Sequence[LintedLink]]:
+    def by_ends(self) -> Mapping[tuple[str, str], Sequence[LintedLink]]:
         """The bridges without multicast by (source, target), which are names of pairs or of single brokers."""
         found: dict[tuple[str, str], list[LintedLink]] = defaultdict(list)
         for bridge in self.planned:
@@ -97,7 +97,7 @@ class Bridges:
         return found
 
     @cached_property
-    def onward(self) -> Mapping[str, set[str]]:
+    def one_hop_targets(self) -> Mapping[str, set[str]]:
         """The names of the pairs (or single brokers) one bridge away, by name of the pair; without multicast."""
         found: dict[str, set[str]] = {unit: set() for unit in self._view.units}
         for bridge in self.planned:
@@ -107,22 +107,22 @@ class Bridges:
         return found
 
     @cached_property
-    def groups(self) -> Mapping[str, frozenset[str]]:
+    def multicast_groups(self) -> Mapping[str, frozenset[str]]:
         """The names of the pairs (or single brokers) that find each other by multicast, by name of the group."""
         return {group: frozenset(bridge.source for bridge in found) for group, found in self.multicast.items()}
 
     @cached_property
     def components(self) -> Sequence[frozenset[str]]:
         """The sets of two or more pairs (or single brokers) that bridges of either direction connect."""
-        joined = {unit: set(targets) for unit, targets in self.onward.items()}
-        for members in self.groups.values():
+        joined = {unit: set(targets) for unit, targets in self.one_hop_targets.items()}
+        for members in self.multicast_groups.values():
             joined[min(members)] |= members
         return [frozenset(names) for names in components_of(joined) if len(names) > 1]
 
     def distances(self, component: frozenset[str]) -> Mapping[str, Mapping[str, int]]:
         """Return the hops from each pair (or single broker) of a component to each it reaches, multicast included."""
-        onward = {unit: set(self.onward[unit]) for unit in component}
-        for members in self.groups.values():
+        onward = {unit: set(self.one_hop_targets[unit]) for unit in component}
+        for members in self.multicast_groups.values():
             for unit in members & component:
                 onward[unit] |= members
         return {unit: hops_from(unit, onward) for unit in component}

@@ -193,9 +193,10 @@ def multicast_mesh_with_a_long_ttl(view: FleetView) -> Iterator[Problem]:
     found = view.bridges
     for group, links in found.multicast.items():
         wide = [link for link in links if link.consumer_ttl > 1 and not _suppresses(link.node)]
-        if wide and len(found.groups[group]) > 2:
+        if wide and len(found.multicast_groups[group]) > 2:
             link = wide[0]
-            message = f"{len(found.groups[group])} of group {group} find each other by multicast, and demand goes on"
+            pairs = len(found.multicast_groups[group])
+            message = f"{pairs} of group {group} find each other by multicast, and demand goes on"
             hops = "without limit" if link.consumer_ttl == UNLIMITED else f"over {link.consumer_ttl} bridges"
             ours = link.node is None and link.broker.settings.network_ttl is None
             yield link.problem(f"{message} {hops}", "networkTTL", severity="info" if ours else None)

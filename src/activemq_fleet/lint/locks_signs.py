@@ -82,7 +82,7 @@ def shared_store(document: Document) -> list[tuple[Element, Element, str]]:
 
 
 def is_locked(store: Element) -> bool:
-    """Return whether a store's lock is on; False where a placeholder decides."""
+    """Return whether a message store's lock is switched on; False where a placeholder decides."""
     return bool(store.flag("useLock", True) and store.flag("useDatabaseLock", True))
 
 

@@ -30,7 +30,7 @@ def covers(pattern: str, name: str) -> bool:
 
 
 def destinations(link: Element, where: str) -> list[Element]:
-    """Return the queues and topics that a link lists in its child element ``where``."""
+    """Return the queue and topic elements that a networkConnector lists in its child element ``where``."""
     holder = link.child(where)
     return [] if holder is None else holder.children("queue", "topic")
 

@@ -27,7 +27,7 @@ def has_placeholder(text: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Uri:
-    """A URI, or a part of a composite URI.
+    """A URI as ActiveMQ writes it, or a part of a composite URI such as ``static:(…)``.
 
     ``text`` is the part as written; ``options`` are its own, in order. ``parts`` are the URIs in the brackets of a
     composite; ``host`` and ``port`` belong to a plain transport (port 0 where none is set).

@@ -16,7 +16,7 @@ _NUMBERS = ("bridge_reconnect_attempts", "kahadb_version", "kahadb_reads", "stor
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ReleaseLine:
     """A release line of ActiveMQ, such as 5.18: its newest patch number, and the software it ships or needs."""
 
     last_patch: int
@@ -41,10 +41,10 @@ class Advisory:
 
 
 @dataclass(frozen=True, slots=True)
-class Data:
-    """The content of releases.toml and advisories.toml, with all version spans parsed."""
+class ReleaseData:
+    """The content of the data files about ActiveMQ releases: releases.toml and advisories.toml, spans parsed."""
 
-    lines: Mapping[str, Line]
+    lines: Mapping[str, ReleaseLine]
     jars: frozenset[str]
     distributions: frozenset[str]
     has: Mapping[str, Span]
@@ -129,11 +129,11 @@ def _read(name: str) -> dict[str, Any]:
 
 
 @cache
-def load() -> Data:
+def load_release_data() -> ReleaseData:
     """Return the content of releases.toml and advisories.toml, read once a process (5 ms)."""
     raw = _read("releases.toml")
-    return Data(
-        lines={name: Line(**about) for name, about in raw["lines"].items()},
+    return ReleaseData(
+        lines={name: ReleaseLine(**about) for name, about in raw["lines"].items()},
         jars=frozenset(raw["artifacts"]["jars"].split()),
         distributions=frozenset(raw["artifacts"]["distributions"].split()),
         has=_spans(raw["has"]),
@@ -149,7 +149,7 @@ def load() -> Data:
 
 
 @dataclass(frozen=True, slots=True)
-class Since:
+class SchemaSpans:
     """The spans of ActiveMQ versions in which the elements and attributes of ``activemq.xsd`` exist."""
 
     elements: Mapping[str, Span]
@@ -157,11 +157,11 @@ class Since:
 
 
 @cache
-def load_since() -> Since:
+def load_schema_spans() -> SchemaSpans:
     """Return the content of attributes.toml, read on first use (3 ms)."""
     raw = _read("attributes.toml")
     tables = {element: _by_name(spans) for element, spans in raw["attributes"].items()}
-    return Since(_by_name(raw["elements"]), tables)
+    return SchemaSpans(_by_name(raw["elements"]), tables)
 
 
 def _by_name(spans: Mapping[str, str]) -> dict[str, Span]:

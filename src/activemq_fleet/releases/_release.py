@@ -9,7 +9,7 @@ from functools import cache, lru_cache
 from typing import Any, Literal
 
 from activemq_fleet.errors import ReleaseError
-from activemq_fleet.releases._data import Advisory, Data, load, load_since
+from activemq_fleet.releases._data import Advisory, ReleaseData, load_release_data, load_schema_spans
 from activemq_fleet.releases._schemas import LocalSchemas, local_schemas
 from activemq_fleet.releases._spans import Span, Version, parse_version
 
@@ -153,7 +153,7 @@ class Release:
 
     @classmethod
     def of(cls, text: object) -> Release:
-        """Return the release called ``text``, such as ``5.18.3``.
+        """Return the release of ActiveMQ with the version ``text``, such as ``5.18.3``.
 
         An unknown patch of a known line takes that line's newest data and says so in
         ``warnings``. Raises ReleaseError, which names the nearest line, for anything else.
@@ -179,7 +179,7 @@ class Release:
         elements and for the attributes of those that a fleet uses; raises KeyError when no
         release has the element, or when its attributes are not in the data.
         """
-        since = load_since()
+        since = load_schema_spans()
         span = since.elements[element] if attribute is None else since.attributes[element][attribute]
         return span.includes(parse_version(self.data_release))
 
@@ -208,18 +208,18 @@ class Release:
 
 def known_lines() -> tuple[str, ...]:
     """Return the names of ActiveMQ's release lines in order of age, ``5.3`` to the newest."""
-    return tuple(load().lines)
+    return tuple(load_release_data().lines)
 
 
 def releases_to_download() -> tuple[Release, ...]:
     """Return the releases whose jars Maven could download when this was last measured, oldest first."""
-    return tuple(sorted(map(Release.of, load().jars), key=lambda release: parse_version(release.text)))
+    return tuple(sorted(map(Release.of, load_release_data().jars), key=lambda release: parse_version(release.text)))
 
 
 @cache
 def every_scheme() -> frozenset[str]:
     """Return all URI schemes that any release listens on, discovers with or dials."""
-    sets = load().sets
+    sets = load_release_data().sets
     return frozenset({*sets["schemes"], *sets["discovery_schemes"], "failover", "fanout", "discovery", "mock", "peer"})
 
 
@@ -230,7 +230,7 @@ def _within(span: str, data_release: str) -> bool:
 
 @lru_cache(maxsize=512)
 def _release_of(text: str) -> Release:
-    data = load()
+    data = load_release_data()
     match = _RELEASE.fullmatch(text)
     line = f"{int(match[1])}.{int(match[2])}" if match else ""
     if match is None or line not in data.lines or text != f"{line}.{int(match[3])}":
@@ -252,7 +252,7 @@ def _release_of(text: str) -> Release:
     )
 
 
-def _refusal(text: str, data: Data) -> str:
+def _refusal(text: str, data: ReleaseData) -> str:
     shown = text if len(text) <= 30 else f"{text[:30]}…"
     match = _LINE.match(text.strip())
     if match is None:

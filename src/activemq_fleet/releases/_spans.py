@@ -14,7 +14,7 @@ def parse_version(text: str) -> Version:
 
 
 class Span(NamedTuple):
-    """The versions in which a feature exists: periods, each from its floors on and up to but without its end.
+    """The versions that have a feature: periods, each from its first version in every branch up to an end.
 
     One floor a maintained branch: a fix in 5.18.4 and 6.1.0 is in 5.19 but not in 6.0, which
     had branched before.

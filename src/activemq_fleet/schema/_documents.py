@@ -84,7 +84,7 @@ def _check_bounds(root: etree._Element) -> None:
     """Raise TooLargeError for the first bound that a document is beyond, with the line of its element."""
     brokers = 0
     for number, element in enumerate(root.iter(etree.Element), 1):
-        brokers += local(str(element.tag)) == "broker"
+        brokers += local_name(str(element.tag)) == "broker"
         excess = ""
         if number > MOST_ELEMENTS:
             excess = f"the file has more than {MOST_ELEMENTS} elements"
@@ -129,11 +129,11 @@ def path_of(element: etree._Element) -> str:
         parent = node.getparent()
         alike = [] if parent is None else [child for child in parent if child.tag == node.tag]
         number = f"[{alike.index(node) + 1}]" if len(alike) > 1 else ""
-        steps.append(local(node.tag) + number)
+        steps.append(local_name(node.tag) + number)
         node = parent
     return "/".join(reversed(steps))
 
 
-def local(tag: str) -> str:
+def local_name(tag: str) -> str:
     """Return the local name of an XML tag, without its namespace."""
     return tag.rpartition("}")[2]

@@ -11,7 +11,7 @@ from typing import cast
 
 from lxml import etree
 
-from activemq_fleet.schema._documents import BEANS, CORE, XBEAN, SchemaProblem, local, path_of
+from activemq_fleet.schema._documents import BEANS, CORE, XBEAN, SchemaProblem, local_name, path_of
 from activemq_fleet.schema._model import Model
 from activemq_fleet.schema._positions import Positions
 from activemq_fleet.schema._spring import STUBS
@@ -46,7 +46,7 @@ class Explainer:
         """Return the first 50 problems of an XML document that the schema refused, sorted by position."""
         positions = Positions(document, root)
         if root.tag not in {f"{{{BEANS}}}beans", f"{{{XBEAN}}}beans"}:
-            explained = [(root, f'the root must be <beans xmlns="{BEANS}">, not <{local(root.tag)}>', "")]
+            explained = [(root, f'the root must be <beans xmlns="{BEANS}">, not <{local_name(root.tag)}>', "")]
         else:
             explained = [(element, self._no_child(root, element), "") for element in strangers]
             explained += islice(self._explained(root), _MOST)
@@ -87,7 +87,7 @@ class Explainer:
         outer = place.getparent()
         attribute = _ATTRIBUTE.search(message)
         if attribute and attribute[1] in element.attrib:
-            name, value = local(attribute[1]), " ".join(str(element.attrib.pop(attribute[1])).split())
+            name, value = local_name(attribute[1]), " ".join(str(element.attrib.pop(attribute[1])).split())
             wrong = message.endswith("is not allowed.")
             said = self._no_attribute(place, name) if wrong else self._bad_value(place, name, value)
             yield place, said, attribute[1]
@@ -95,19 +95,19 @@ class Explainer:
             element.text = None
             for child in element:
                 child.tail = None
-            yield place, f"<{local(place.tag)}> takes no text of its own, only elements", ""
+            yield place, f"<{local_name(place.tag)}> takes no text of its own, only elements", ""
         elif "Element content" in message:
             for child in list(element.iterchildren(etree.Element)):
                 element.remove(child)
                 yield original[child], self._no_child(place, original[child]), ""
         elif parent is None or outer is None:
-            yield place, f"<{local(place.tag)}>: {_plain(message)}", ""
+            yield place, f"<{local_name(place.tag)}>: {_plain(message)}", ""
         else:
             parent.remove(element)
             if entry.type != etree.ErrorTypes.SCHEMAV_ELEMENT_CONTENT:
                 yield place, self._foreign(place), ""
                 return
-            in_sequence = local(place.tag) in self._children(outer) and self._is_ordered(outer)
+            in_sequence = local_name(place.tag) in self._children(outer) and self._is_ordered(outer)
             if in_sequence:
                 self._put_in_order(element, parent, self._children(outer))
             if not in_sequence or outer not in reported:  # others out of order follow from the first
@@ -116,17 +116,17 @@ class Explainer:
 
     def _put_in_order(self, element: etree._Element, parent: etree._Element, names: tuple[str, ...]) -> None:
         """Put an element before those that must follow it, so that its content is validated; not a second of a name."""
-        later = names[names.index(local(element.tag)) + 1 :]
-        follower = next((child for child in parent.iterchildren(etree.Element) if local(child.tag) in later), None)
+        later = names[names.index(local_name(element.tag)) + 1 :]
+        follower = next((child for child in parent.iterchildren(etree.Element) if local_name(child.tag) in later), None)
         if follower is not None and parent.find(element.tag) is None:
             follower.addprevious(element)
 
     def _misplaced(self, parent: etree._Element, child: etree._Element) -> str:
         allowed = self._children(parent)
-        name, inside = local(child.tag), local(parent.tag)
+        name, inside = local_name(child.tag), local_name(parent.tag)
         if name not in allowed or not child.tag.startswith(f"{{{CORE}}}"):
             return self._no_child(parent, child)
-        before = [local(other.tag) for other in child.itersiblings(etree.Element, preceding=True)]
+        before = [local_name(other.tag) for other in child.itersiblings(etree.Element, preceding=True)]
         if name in before:
             return f"<{name}> may stand only once in <{inside}> in this release"
         later = [other for other in before if other in allowed and allowed.index(other) > allowed.index(name)]
@@ -137,7 +137,7 @@ class Explainer:
         return self._no_child(parent, child)
 
     def _no_child(self, parent: etree._Element, child: etree._Element) -> str:
-        name, inside = local(child.tag), local(parent.tag)
+        name, inside = local_name(child.tag), local_name(parent.tag)
         if child.tag == f"{{{BEANS}}}{name}" and name in self._model.globals:
             return f'<{name}> lacks xmlns="{CORE}"'
         known = sorted(self._model.globals) if inside == "beans" else list(self._children(parent))
@@ -145,17 +145,17 @@ class Explainer:
         return text + _suggestion(name, known, "<{}>") if known else text
 
     def _no_attribute(self, element: etree._Element, name: str) -> str:
-        text = f"<{local(element.tag)}> has no attribute {name} in this release"
+        text = f"<{local_name(element.tag)}> has no attribute {name} in this release"
         return text + _suggestion(name, list(self._attributes(element)), "{}", few=0)
 
     def _bad_value(self, element: etree._Element, name: str, value: str) -> str:
         wanted = _TYPES.get(self._attributes(element).get(name, ""), "another kind of value")
         shown = value if len(value) <= 60 else f"{value[:60]}…"
-        return f'{name}="{shown}" of <{local(element.tag)}> must be {wanted}'
+        return f'{name}="{shown}" of <{local_name(element.tag)}> must be {wanted}'
 
     def _foreign(self, element: etree._Element) -> str:
         namespace = etree.QName(element).namespace
-        name = local(element.tag)
+        name = local_name(element.tag)
         if namespace == CORE:
             text = f"<{name}> is not an element of ActiveMQ in this release"
             return text + _suggestion(name, sorted(self._model.globals), "<{}>")
@@ -165,7 +165,7 @@ class Explainer:
 
     def _declared(self, element: etree._Element) -> str:
         """Return the path by which the model knows an element: a property element only by its owner."""
-        name = local(element.tag)
+        name = local_name(element.tag)
         parent = element.getparent()
         if parent is not None and parent.tag.startswith(f"{{{CORE}}}"):
             path = f"{self._declared(parent)}/{name}"
@@ -195,7 +195,7 @@ def _element_of(root: etree._Element, path: str) -> etree._Element:
 
 
 def _prefixed(element: etree._Element) -> str:
-    return f"{element.prefix}:{local(element.tag)}" if element.prefix else local(element.tag)
+    return f"{element.prefix}:{local_name(element.tag)}" if element.prefix else local_name(element.tag)
 
 
 def _suggestion(name: str, known: list[str], form: str, *, few: int = _FEW) -> str:

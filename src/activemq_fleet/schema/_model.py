@@ -7,7 +7,7 @@ from functools import cached_property
 
 from lxml import etree
 
-from activemq_fleet.schema._documents import local
+from activemq_fleet.schema._documents import local_name
 
 _XS = "{http://www.w3.org/2001/XMLSchema}"
 
@@ -61,7 +61,7 @@ class Model:
         """Yield the declarations of the children of a declared element, references followed."""
         for child in _particles(node.find(_XS + "complexType")):
             reference = child.get("ref")
-            yield child if reference is None else self.globals[local(reference.replace(":", "}"))]
+            yield child if reference is None else self.globals[local_name(reference.replace(":", "}"))]
 
 
 def _particles(group: etree._Element | None) -> Iterator[etree._Element]:

@@ -75,14 +75,14 @@ class Schema:
         self.model = Model(root)
 
     def is_valid(self, document: bytes) -> bool:
-        """Return whether the release would accept a document: ``<beans>`` with ``<broker>`` inside."""
+        """Return whether the release would accept an XML document: ``<beans>`` with ``<broker>`` inside."""
         try:
             return self.accepts(parse(document))
         except UnreadableError:
             return False
 
     def accepts(self, root: etree._Element) -> bool:
-        """Return whether the release would accept a parsed document, given its root element."""
+        """Return whether the release would accept a parsed XML document, given its root element."""
         if root.tag not in _ROOTS or self._strangers(root):
             return False
         return self._compiled.validate(_without_foreign(root))
