@@ -77,7 +77,7 @@ class ActionModule(ActionBase):
             os.chmod(part, 0o600)
             while offset + have < entry["size"]:
                 asked = {"state": "read", **_store(arguments), "files": {name: entry}, "name": name}
-                piece = store_copy.unpack(self._module(asked | {"offset": offset + have}, variables)["data"])
+                piece = store_copy.unpack_chunk(self._module(asked | {"offset": offset + have}, variables)["data"])
                 if not piece:
                     raise InstallError(f"{name} is shorter than it was: something writes to the store")
                 file.write(piece)
@@ -94,7 +94,7 @@ class ActionModule(ActionBase):
                 while data := file.read(store_copy.CHUNK):
                     sent = {"state": "written", **_store(arguments), "files": files, "name": name}
                     try:
-                        self._module(sent | {"offset": offset, "data": store_copy.pack(data)}, variables)
+                        self._module(sent | {"offset": offset, "data": store_copy.pack_chunk(data)}, variables)
                     except InstallError:
                         path.unlink(missing_ok=True)  # it may be what is wrong: it is fetched again
                         raise

@@ -135,17 +135,20 @@ def do_copy_step(wanted: dict[str, Any], check: bool) -> dict[str, Any]:
         return {"changed": False, "files": found, "identity": store_copy.identity(found)}
     if state == "read":
         size = files[wanted["name"]]["size"]
-        return {"changed": False, "data": store_copy.read(directory, wanted["name"], wanted["offset"], size, user)}
+        return {
+            "changed": False,
+            "data": store_copy.read_chunk(directory, wanted["name"], wanted["offset"], size, user),
+        }
     if check:
         return {"changed": True, "missing": {}, "backup": "", "skipped": True}
     if state == "staged":
-        return {"changed": True, "missing": store_copy.stage(directory, files, user)}
+        return {"changed": True, "missing": store_copy.stage_copy(directory, files, user)}
     if state == "written":
         length = store_copy.append_chunk(directory, files, wanted["name"], wanted["offset"], wanted["data"], user)
         return {"changed": True, "length": length}
     if state == "switched":
-        return {"changed": True, "backup": store_copy.switch(directory, files, wanted["source"], user)}
-    return {"changed": True, "backup": store_copy.finish(directory, user)}
+        return {"changed": True, "backup": store_copy.replace_by_copy(directory, files, wanted["source"], user)}
+    return {"changed": True, "backup": store_copy.finish_replacement(directory, user)}
 
 
 def main() -> None:

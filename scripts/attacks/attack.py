@@ -15,7 +15,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import astuple, dataclass, field
 from pathlib import Path
 
-from activemq_fleet.fence.old_generations import messages_behind
+from activemq_fleet.fence.old_generations import uncopied_messages
 from activemq_fleet.fence.replay import Replay
 from activemq_fleet.fence.shared_store import SharedStore
 from activemq_fleet.fence.store_access import directory_in_force
@@ -247,14 +247,14 @@ def _replay(lab: Lab, active: str) -> Counter[str]:
     named: Counter[str] = Counter()
     for number in store.kept_generations():
         with Replay(lab.addresses(active, "openwire")[0], Login(*astuple(login) if login else ("", ""))) as connection:
-            sent = connection.send(messages_behind(store, number))
-        named.update(message.destination for message in messages_behind(store, number))
+            sent = connection.send(uncopied_messages(store, number))
+        named.update(message.destination for message in uncopied_messages(store, number))
         store.note_replay(number, sent)
     return named
 
 
 def _old_generations(store: SharedStore) -> set[int]:
-    highest = store.highest()
+    highest = store.highest_claim()
     return {number for number in store.generations_by_number() if highest and number < highest.number}
 
 

@@ -100,7 +100,7 @@ def _read(directory: str) -> str:
     except InstallError:
         pass
     try:
-        counts = remaining_messages.count(directory)
+        counts = remaining_messages.count_remaining(directory)
         if any(number < 0 for number in [*counts.queues.values(), *counts.subscriptions.values()]):
             return f"a count below zero: {counts}"
     except InstallError:

@@ -110,7 +110,7 @@ class Controller:
             self.lab.start(step.hosts[0])
             yield f"start {self._node(step)}"
         elif step.act == "finish":
-            _utility("kahadb.store_copy").finish(self.store(step.hosts[0]))
+            _utility("kahadb.store_copy").finish_replacement(self.store(step.hosts[0]))
             yield "finish"
         elif step.act == "copy":
             self.winner = step.winner
@@ -123,17 +123,17 @@ class Controller:
         copying = _utility("kahadb.store_copy")
         files = copying.manifest(source)
         yield "manifest"
-        missing = copying.stage(target, files)
+        missing = copying.stage_copy(target, files)
         yield "staged"
         pieces = 0
         for name, offset in missing.items():
             at = offset
             while at < files[name]["size"]:
-                data = copying.read(source, name, at, files[name]["size"])
+                data = copying.read_chunk(source, name, at, files[name]["size"])
                 at = copying.append_chunk(target, files, name, at, data)
                 pieces += 1
                 yield f"piece {pieces}"
-        self.backup = copying.switch(target, files, winner)
+        self.backup = copying.replace_by_copy(target, files, winner)
         assert copying.manifest(target) == copying.manifest(source)
         yield "switched"
 

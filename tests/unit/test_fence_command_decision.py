@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from activemq_fleet.fence.decision import Action, CommandFence, Look, Step, claim_in_place
+from activemq_fleet.fence.decision import Action, CommandFence, FenceEvidence, Step, claim_in_place
 
 MOST_CLAIMS, MOST_THEFTS, MOST_CRASHES = 4, 3, 3
 
@@ -41,11 +41,11 @@ class World:
         hosts[index] = host
         return replace(self, hosts=(hosts[0], hosts[1]))
 
-    def look(self, index: int) -> Look:
+    def look(self, index: int) -> FenceEvidence:
         if not self.claims:
-            return Look(self.lock == index, None)
+            return FenceEvidence(self.lock == index, None)
         host, ended = self.claims[-1]
-        return Look(self.lock == index, claim_in_place(len(self.claims), str(host)), ended)
+        return FenceEvidence(self.lock == index, claim_in_place(len(self.claims), str(host)), ended)
 
     def with_ends(self, index: int, numbers: range) -> World:
         """The claims of a host among ``numbers`` are noted as ended."""
@@ -73,7 +73,7 @@ def following(world: World, decide: type[CommandFence], *, fences: bool) -> Iter
         if world.crashes < MOST_CRASHES:
             yield replace(freed.at(index, replace(host, fence=None, step=None)), crashes=world.crashes + 1)
         if host.step is None:
-            yield world.at(index, replace(host, step=host.fence.next(world.look(index))))
+            yield world.at(index, replace(host, step=host.fence.next_step(world.look(index))))
         else:
             yield from carried_out(world, freed, index, host, host.fence, host.step, fences=fences)
 
@@ -90,12 +90,12 @@ def carried_out(
         yield dead.at(index, done).with_ends(1 - index, range(step.number, step.number + 1))
     elif step.action is Action.CLAIM and len(world.claims) == step.number - 1:
         if len(world.claims) < MOST_CLAIMS:
-            claimed = replace(done, fence=fence.claimed(step.number))
+            claimed = replace(done, fence=fence.after_claim(step.number))
             yield replace(world.at(index, claimed), claims=(*world.claims, (index, False)))
     elif step.action is Action.CLAIM:
-        yield freed.at(index, replace(done, fence=fence.claimed()))
+        yield freed.at(index, replace(done, fence=fence.after_claim()))
     elif step.action is Action.ADMIT:
-        yield world.at(index, replace(done, fence=fence.admitted(step.number), writes=True))
+        yield world.at(index, replace(done, fence=fence.after_admission(step.number), writes=True))
     elif step.action is Action.END:
         yield freed.at(index, Host()).with_ends(index, everything)
     else:
@@ -129,18 +129,18 @@ def test_a_command_that_says_it_fenced_a_host_and_did_not_is_found_out() -> None
 class TrustsItsLock(CommandFence):
     """Claims once it has the lock, whoever wrote before."""
 
-    def next(self, look: Look) -> Step:
-        step = super().next(look)
+    def next_step(self, evidence: FenceEvidence) -> Step:
+        step = super().next_step(evidence)
         return Step(Action.CLAIM, step.number + 1) if step.action is Action.FENCE else step
 
 
 class GoesOnWithItsClaim(CommandFence):
     """Serves by an earlier claim of its node, as a guard with generations does."""
 
-    def next(self, look: Look) -> Step:
-        if self.serves is None and look.holds_lock and look.highest and look.highest.node == self.node:
-            return Step(Action.ADMIT, look.number)
-        return super().next(look)
+    def next_step(self, evidence: FenceEvidence) -> Step:
+        if self.serves is None and evidence.holds_lock and evidence.highest and evidence.highest.node == self.node:
+            return Step(Action.ADMIT, evidence.number)
+        return super().next_step(evidence)
 
 
 @pytest.mark.parametrize("wrong", [TrustsItsLock, GoesOnWithItsClaim])

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from activemq_fleet.fence.decision import Action, Claim, Fence, Look, Step
+from activemq_fleet.fence.decision import Action, Claim, Fence, FenceEvidence, Step
 
 MOST_CLAIMS, MOST_THEFTS, MOST_CRASHES = 3, 3, 2
 NODES = ("a", "b")
@@ -75,7 +75,7 @@ def following(world: World, decide: type[Fence]) -> Iterator[World]:
             crashed = replace(host, fence=None, step=None)
             yield replace(freed.at(index, crashed), crashes=world.crashes + 1)
         if host.step is None:
-            step = host.fence.next(Look(world.lock == index, world.highest))
+            step = host.fence.next_step(FenceEvidence(world.lock == index, world.highest))
             decided = world.at(index, replace(host, step=step))
             if step.action is Action.ADMIT:
                 decided = replace(decided, leaves=world.leaves + 1)
@@ -91,19 +91,19 @@ def carried_out(world: World, freed: World, index: int, host: Host, fence: Fence
     done = replace(host, step=None)
     match step.action:
         case Action.WAIT:
-            dropped = replace(done, fence=fence.claimed())
+            dropped = replace(done, fence=fence.after_claim())
             yield replace(world.at(index, dropped), lock=index if world.lock is None else world.lock)
         case Action.BUILD:
-            copied = replace(done, fence=fence.built(step.number), copied=world.leaves)
+            copied = replace(done, fence=fence.after_build(step.number), copied=world.leaves)
             yield world.at(index, copied)
         case Action.CLAIM:
             if len(world.claims) != step.number - 1:
-                yield freed.at(index, replace(done, fence=fence.claimed()))
+                yield freed.at(index, replace(done, fence=fence.after_claim()))
             elif len(world.claims) < MOST_CLAIMS:
-                claimed = replace(world.at(index, replace(done, fence=fence.claimed())), leaves=0)
+                claimed = replace(world.at(index, replace(done, fence=fence.after_claim())), leaves=0)
                 yield replace(claimed, claims=(*world.claims, index))
         case Action.ADMIT:
-            yield world.at(index, replace(done, fence=fence.admitted(step.number), broker=step.number))
+            yield world.at(index, replace(done, fence=fence.after_admission(step.number), broker=step.number))
         case Action.END:
             yield freed.at(index, replace(done, fence=None, broker=None))
         case Action.STAY:
@@ -152,16 +152,16 @@ def test_what_is_in_force_never_has_two_writers_whatever_freezes_crashes_or_lose
 class TrustsItsLock(Fence):
     """Goes on with the generation in force, whoever claimed it, once it has the lock: as a broker without a guard."""
 
-    def next(self, look: Look) -> Step:
-        if self.serves is None and look.holds_lock and look.highest:
-            return Step(Action.ADMIT, look.number)
-        return super().next(look)
+    def next_step(self, evidence: FenceEvidence) -> Step:
+        if self.serves is None and evidence.holds_lock and evidence.highest:
+            return Step(Action.ADMIT, evidence.number)
+        return super().next_step(evidence)
 
 
 class TrustsItsCopy(Fence):
     """Claims with what it built before it lost the lock, and has it again."""
 
-    def claimed(self, number: int | None = None) -> Fence:
+    def after_claim(self, number: int | None = None) -> Fence:
         return self
 
 

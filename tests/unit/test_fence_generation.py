@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from activemq_fleet.fence.generation import Generation, make_first, make_generation
-from activemq_fleet.fence.old_generations import behind_point
+from activemq_fleet.fence.old_generations import uncopied_messages_after
 from activemq_fleet.fence.shared_store import FenceError
 from activemq_fleet.kahadb.journal import ADD, COMMIT, MOVED_ACKS, TRACE
 from tests.unit import kahadb_journals as journals
@@ -38,7 +38,7 @@ COMMITTED = bytes([COMMIT, 0])
 
 
 def behind(source: Path, made: Generation) -> list[str]:
-    rows = [message.row() for message in behind_point(str(source), made.open_file, made.ends)]
+    rows = [message.row() for message in uncopied_messages_after(str(source), made.open_file, made.ends)]
     return [f"{row['destination']} {row['message']}" for row in rows]
 
 
@@ -156,5 +156,5 @@ def test_a_commit_that_was_written_again_names_no_message_of_before(tmp_path: Pa
     }
     for name, content in files.items():
         (tmp_path / name).write_bytes(content)
-    found = behind_point(str(tmp_path), "db-2.log", {"db-2.log": len(files["db-2.log"])})
+    found = uncopied_messages_after(str(tmp_path), "db-2.log", {"db-2.log": len(files["db-2.log"])})
     assert [message.message for message in found] == ["half", "after"]

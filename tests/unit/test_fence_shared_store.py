@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from activemq_fleet.fence.decision import Claim
-from activemq_fleet.fence.old_generations import tidy
+from activemq_fleet.fence.old_generations import remove_old_generations
 from activemq_fleet.fence.shared_store import FenceError, SharedStore
 
 TOKENS = ("a" * 32, "b" * 32)
@@ -38,10 +38,10 @@ def claimed(store: SharedStore, claim: Claim, told: dict[str, Any]) -> bool:
 
 
 def test_a_number_is_claimed_once_and_the_claim_says_who(store: SharedStore) -> None:
-    assert store.highest() is None
+    assert store.highest_claim() is None
     assert claimed(store, claim_of(1), {"host": "x"})
     assert not claimed(store, claim_of(1, NODES[1]), {"host": "y"})
-    assert store.highest() == claim_of(1)
+    assert store.highest_claim() == claim_of(1)
     assert store.read_claim(1)[1]["host"] == "x"
 
 
@@ -80,12 +80,12 @@ def test_a_lock_that_was_given_away_is_not_held(
     store: SharedStore, tmp_path: Path, lose: Callable[[Path], None]
 ) -> None:
     assert store.try_lock(TOKENS[0])
-    assert store.look().holds_lock
+    assert store.gather_evidence().holds_lock
     lose(tmp_path / "fence/lock")
-    assert not store.look().holds_lock
+    assert not store.gather_evidence().holds_lock
     # It is free, as far as the file system knows: whose turn it is, the claims decide.
     assert store.try_lock(TOKENS[0])
-    assert store.look().holds_lock
+    assert store.gather_evidence().holds_lock
 
 
 def test_the_lock_has_one_holder_who_keeps_it_though_others_look_at_its_file(
@@ -111,7 +111,7 @@ def test_a_broker_without_a_guard_cannot_lock_the_store(store: SharedStore, tmp_
 def test_a_claim_that_cannot_be_read_ends_in_one_line(store: SharedStore, tmp_path: Path) -> None:
     (tmp_path / "fence/claims/1").write_text('{"number": 1, "node": "x", "directory": "../../etc"}')
     with pytest.raises(FenceError, match="fence/claims/1 is no claim of a generation"):
-        store.highest()
+        store.highest_claim()
 
 
 def test_only_what_nobody_needs_or_can_claim_is_removed(store: SharedStore, tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ def test_only_what_nobody_needs_or_can_claim_is_removed(store: SharedStore, tmp_
     (tmp_path / "generations" / f"2-{TOKENS[1]}").mkdir()
     (tmp_path / "generations" / f"4-{TOKENS[1]}").mkdir()
     store.note_end(1)
-    assert list(tidy(store)) == ["generation 1 is removed: the one after it has all that it held"]
+    assert list(remove_old_generations(store)) == ["generation 1 is removed: the one after it has all that it held"]
     left = {path.name for path in (tmp_path / "generations").iterdir()}
     assert left == {f"2-{NODES[0]}", f"3-{NODES[0]}", f"4-{TOKENS[1]}"}
 
@@ -154,7 +154,7 @@ def test_what_was_built_stays_where_nobody_knows_whether_it_was_claimed(
     with pytest.raises(OSError, match="the disk is full of holes"):
         claimed(store, claim_of(1), {})
     monkeypatch.undo()
-    store.highest()
+    store.highest_claim()
     assert [path.name for path in (tmp_path / "generations").iterdir()]
 
 

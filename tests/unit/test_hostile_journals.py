@@ -20,7 +20,7 @@ from tests.unit.kahadb_journals import add, batch, remove, subscribe, trace, wri
 def processor_seconds(store: Path, records: list[bytes]) -> float:
     write(store, *records, each=1000)
     began = time.process_time()
-    remaining_messages.count(str(store))
+    remaining_messages.count_remaining(str(store))
     messages.read_store_contents(str(store))
     return time.process_time() - began
 
@@ -61,7 +61,7 @@ def test_more_than_is_held_in_memory_is_refused(
         messages.read_store_contents(str(tmp_path))
     if limit == "MAX_LIVE":
         with pytest.raises(InstallError, match="its journal has more than 100 "):
-            remaining_messages.count(str(tmp_path))
+            remaining_messages.count_remaining(str(tmp_path))
 
 
 def test_words_of_starts_are_cut_and_only_the_last_are_kept(tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ def test_a_file_of_terabytes_that_holds_nothing_takes_no_time(tmp_path: Path) ->
     os.truncate(tmp_path / "db-2.log", (4 << 30) + 1)
     assert messages.read_store_contents(str(tmp_path))["damaged"] == 1
     with pytest.raises(InstallError, match="1 place of its journal cannot be read"):
-        remaining_messages.count(str(tmp_path))
+        remaining_messages.count_remaining(str(tmp_path))
 
 
 def test_a_name_of_megabytes_counts_as_damage(tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_a_name_that_is_no_number_of_a_broker_s_is_no_data_file(tmp_path: Path, 
 def test_a_journal_that_is_a_fifo_keeps_nobody_waiting(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "db-1.log")
     with pytest.raises(UntrustedPathError, match="is a FIFO, and not a regular file"):
-        remaining_messages.count(str(tmp_path))
+        remaining_messages.count_remaining(str(tmp_path))
 
 
 @needs_root

@@ -105,7 +105,7 @@ class Carrier(action.ActionModule):
             raise KeyboardInterrupt
         if arguments["state"] == "read":
             entry = arguments["files"][arguments["name"]]
-            data = store_copy.read(arguments["directory"], arguments["name"], arguments["offset"], entry["size"])
+            data = store_copy.read_chunk(arguments["directory"], arguments["name"], arguments["offset"], entry["size"])
             return {"data": data}
         names = ("directory", "files", "name", "offset", "data")
         return {"length": store_copy.append_chunk(*(arguments[name] for name in names))}
@@ -114,7 +114,7 @@ class Carrier(action.ActionModule):
 def carry(source: Path, target: Path, spool: Path, dies: int = 1 << 30) -> int:
     """Fetch and place all of a store; returns the calls that it took."""
     carrier, files = Carrier(dies), store_copy.manifest(str(source))
-    missing = store_copy.stage(str(target), files)
+    missing = store_copy.stage_copy(str(target), files)
     task = {"files": files, "missing": missing, "spool": str(spool)}
     carrier._fetch(task | {"directory": str(source)}, {})
     carrier._place(task | {"directory": str(target)}, {})
@@ -134,7 +134,7 @@ def ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path, P
 def test_a_store_travels_through_the_controller_and_leaves_nothing_there(ends: tuple[Path, Path, Path]) -> None:
     source, target, spool = ends
     carry(source, target, spool)
-    store_copy.switch(str(target), store_copy.manifest(str(source)), "a")
+    store_copy.replace_by_copy(str(target), store_copy.manifest(str(source)), "a")
     assert store_copy.manifest(str(target)) == store_copy.manifest(str(source))
     assert list(spool.iterdir()) == []
 
@@ -150,7 +150,7 @@ def test_a_controller_that_dies_at_any_call_goes_on_where_it_was(ends: tuple[Pat
             break
         except KeyboardInterrupt:
             calls += 3
-    store_copy.switch(str(target), store_copy.manifest(str(source)), "a")
+    store_copy.replace_by_copy(str(target), store_copy.manifest(str(source)), "a")
     assert store_copy.manifest(str(target)) == store_copy.manifest(str(source))
     assert runs > 10
     assert calls < 2 * whole  # it does not begin anew each time
@@ -159,7 +159,7 @@ def test_a_controller_that_dies_at_any_call_goes_on_where_it_was(ends: tuple[Pat
 def test_a_host_whose_file_changed_is_told_of(ends: tuple[Path, Path, Path]) -> None:
     source, target, spool = ends
     carrier, files = Carrier(), store_copy.manifest(str(source))
-    missing = store_copy.stage(str(target), files)
+    missing = store_copy.stage_copy(str(target), files)
     (source / "db.data").write_bytes(b"shorter")
     with pytest.raises(InstallError, match="something writes to it"):
         carrier._fetch({"files": files, "missing": missing, "spool": str(spool), "directory": str(source)}, {})

@@ -35,13 +35,13 @@ def stores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, str]:
 def transfer(source: str, target: str) -> str:
     """All of it; returns the backup."""
     files = store_copy.manifest(source)
-    for name, offset in store_copy.stage(target, files).items():
+    for name, offset in store_copy.stage_copy(target, files).items():
         at = offset
         while at < files[name]["size"]:
             at = store_copy.append_chunk(
-                target, files, name, at, store_copy.read(source, name, at, files[name]["size"])
+                target, files, name, at, store_copy.read_chunk(source, name, at, files[name]["size"])
             )
-    backup: str = store_copy.switch(target, files, "a")
+    backup: str = store_copy.replace_by_copy(target, files, "a")
     return backup
 
 
@@ -63,7 +63,7 @@ def test_the_lock_does_not_travel(stores: tuple[str, str]) -> None:
 
 def test_what_the_other_host_has_does_not_travel(stores: tuple[str, str]) -> None:
     source, target = stores
-    missing = store_copy.stage(target, store_copy.manifest(source))
+    missing = store_copy.stage_copy(target, store_copy.manifest(source))
     assert missing == {"db-2.log": 0, "db.data": 0}
 
 
@@ -87,42 +87,42 @@ def test_each_copy_keeps_a_backup_of_its_own(stores: tuple[str, str]) -> None:
 def test_a_file_that_was_cut_short_goes_on_where_it_ended(stores: tuple[str, str]) -> None:
     source, target = stores
     files = store_copy.manifest(source)
-    store_copy.stage(target, files)
-    store_copy.append_chunk(target, files, "db-2.log", 0, store_copy.read(source, "db-2.log", 0, 43))
-    assert store_copy.stage(target, files) == {"db-2.log": 10, "db.data": 0}
+    store_copy.stage_copy(target, files)
+    store_copy.append_chunk(target, files, "db-2.log", 0, store_copy.read_chunk(source, "db-2.log", 0, 43))
+    assert store_copy.stage_copy(target, files) == {"db-2.log": 10, "db.data": 0}
 
 
 def test_a_piece_that_does_not_follow_is_refused(stores: tuple[str, str]) -> None:
     source, target = stores
     files = store_copy.manifest(source)
-    store_copy.stage(target, files)
+    store_copy.stage_copy(target, files)
     with pytest.raises(InstallError, match="byte 10 was sent, byte 0 was due"):
-        store_copy.append_chunk(target, files, "db-2.log", 10, store_copy.read(source, "db-2.log", 10, 43))
+        store_copy.append_chunk(target, files, "db-2.log", 10, store_copy.read_chunk(source, "db-2.log", 10, 43))
 
 
 def test_a_file_that_arrives_changed_is_thrown_away_and_told(stores: tuple[str, str]) -> None:
     source, target = stores
     files = store_copy.manifest(source)
-    store_copy.stage(target, files)
+    store_copy.stage_copy(target, files)
     with pytest.raises(InstallError, match="did not arrive as it was sent"):
-        store_copy.append_chunk(target, files, "db.data", 0, store_copy.pack(b"nEw"))
-    assert store_copy.stage(target, files)["db.data"] == 0
+        store_copy.append_chunk(target, files, "db.data", 0, store_copy.pack_chunk(b"nEw"))
+    assert store_copy.stage_copy(target, files)["db.data"] == 0
 
 
 def test_half_a_copy_is_never_put_in_place(stores: tuple[str, str]) -> None:
     source, target = stores
     before = store_copy.manifest(target)
     files = store_copy.manifest(source)
-    store_copy.stage(target, files)
+    store_copy.stage_copy(target, files)
     with pytest.raises(InstallError, match="is not the whole copy"):
-        store_copy.switch(target, files, "a")
+        store_copy.replace_by_copy(target, files, "a")
     assert store_copy.manifest(target) == before
 
 
 def test_a_store_that_changes_while_it_is_copied_is_told(stores: tuple[str, str]) -> None:
     source, _ = stores
     with pytest.raises(InstallError, match="has changed while it was copied"):
-        store_copy.read(source, "db.data", 0, 999)
+        store_copy.read_chunk(source, "db.data", 0, 999)
 
 
 def test_a_store_whose_lock_is_held_is_not_touched(stores: tuple[str, str]) -> None:
@@ -140,7 +140,7 @@ def test_a_store_whose_lock_is_held_is_not_touched(stores: tuple[str, str]) -> N
         assert holder.stdout.readline() == b"held\n"
         assert store_files.is_locked(target)
         with pytest.raises(InstallError, match="is held: a broker runs on it"):
-            store_copy.stage(target, store_copy.manifest(source))
+            store_copy.stage_copy(target, store_copy.manifest(source))
     finally:
         holder.kill()
         holder.wait()
@@ -176,7 +176,7 @@ def test_a_link_in_a_store_is_refused(stores: tuple[str, str]) -> None:
 def test_a_name_that_leads_out_of_the_store_is_refused(stores: tuple[str, str]) -> None:
     files = {"../x": {"size": 1, "sha256": "0", "mode": 0o600}}
     with pytest.raises(InstallError, match="does not lie inside the store"):
-        store_copy.stage(stores[1], files)
+        store_copy.stage_copy(stores[1], files)
 
 
 def _put_behind_a_link(store: str) -> None:
@@ -198,9 +198,9 @@ def _put_behind_a_link(store: str) -> None:
 def test_a_store_that_cannot_be_replaced_is_told_beforehand(
     stores: tuple[str, str], monkeypatch: pytest.MonkeyPatch, spoil: Callable[..., Any], said: str
 ) -> None:
-    assert store_copy.obstacle(stores[1]) == ""
+    assert store_copy.replacement_obstacle(stores[1]) == ""
     spoil(stores[1], monkeypatch)
-    assert said in store_copy.obstacle(stores[1])
+    assert said in store_copy.replacement_obstacle(stores[1])
 
 
 class PowerCut(BaseException):
@@ -246,7 +246,7 @@ def test_wherever_it_ends_nothing_is_lost_and_the_next_run_finishes(
         assert any(store_copy.manifest(str(path)) == before for path in kept), limit
         limit, here = 0, limit
         if store_copy.is_unfinished(target):
-            store_copy.finish(target)
+            store_copy.finish_replacement(target)
         if store_copy.manifest(target) != wanted:
             transfer(source, target)
         assert store_copy.manifest(target) == wanted

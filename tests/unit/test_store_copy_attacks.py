@@ -53,19 +53,19 @@ class Host:
         return found
 
     def stage(self) -> dict[str, int]:
-        missing: dict[str, int] = store_copy.stage(str(self.store), self.files)
+        missing: dict[str, int] = store_copy.stage_copy(str(self.store), self.files)
         return missing
 
     def send(self, missing: dict[str, int]) -> None:
         for name, offset in missing.items():
             at, size = offset, self.files[name]["size"]
             while at < size:
-                data = store_copy.read(str(self.source), name, at, size)
+                data = store_copy.read_chunk(str(self.source), name, at, size)
                 at = store_copy.append_chunk(str(self.store), self.files, name, at, data)
 
     def copy(self) -> str:
         self.send(self.stage())
-        backup: str = store_copy.switch(str(self.store), self.files, "a")
+        backup: str = store_copy.replace_by_copy(str(self.store), self.files, "a")
         return backup
 
     def assert_nothing_of_root_is_touched(self) -> None:
@@ -139,8 +139,10 @@ def test_a_planted_plan_does_not_move_directories_of_root(host: Host, what: str)
     path = Path(f"{host.store}.resync.json")
     do_as(BROKER, lambda: host.staging.mkdir(), lambda: path.write_text(json.dumps(PLANS[what](host))))
     assert not store_copy.is_unfinished(str(host.store))
-    assert "is of an earlier version or was planted, and is not trusted" in store_copy.obstacle(str(host.store))
-    for act in (host.stage, lambda: store_copy.finish(str(host.store)), host.copy):
+    assert "is of an earlier version or was planted, and is not trusted" in store_copy.replacement_obstacle(
+        str(host.store)
+    )
+    for act in (host.stage, lambda: store_copy.finish_replacement(str(host.store)), host.copy):
         with pytest.raises(InstallError, match=r"is not trusted: where .* is missing, move the newest"):
             act()
     assert host.store.is_dir()
@@ -151,7 +153,7 @@ def test_a_planted_plan_does_not_move_directories_of_root(host: Host, what: str)
 def test_a_plan_planted_in_the_form_of_today_is_not_even_looked_at(host: Host) -> None:
     plan = resync_plans.ResyncPlan(str(host.store), host.staging.name, "kahadb.before-20260101T000000Z", "", "a")
     do_as(BROKER, lambda: (host.parent / f"{'0' * 24}.json").write_text(json.dumps(plan.__dict__)))
-    assert store_copy.finish(str(host.store)) == ""
+    assert store_copy.finish_replacement(str(host.store)) == ""
     assert host.store.is_dir()
 
 
@@ -170,7 +172,7 @@ def test_plans_are_not_kept_where_others_could_put_some(host: Host, whose: int) 
 
 def test_a_plan_of_root_that_names_anything_else_is_refused(host: Host) -> None:
     host.send(host.stage())
-    account = store_copy.locate(str(host.store)).owner
+    account = store_copy.locate_store(str(host.store)).owner
     for staging, backup in (
         ("../secret", ""),
         (host.staging.name, "../../x"),
@@ -178,7 +180,7 @@ def test_a_plan_of_root_that_names_anything_else_is_refused(host: Host) -> None:
     ):
         resync_plans.write_plan(resync_plans.ResyncPlan(str(host.store), staging, backup, "", "a"), account)
         with pytest.raises(InstallError, match=r"cannot be read, see .*resync-"):
-            store_copy.finish(str(host.store))
+            store_copy.finish_replacement(str(host.store))
 
 
 def test_a_resumed_copy_needs_the_backup_that_its_plan_names(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,19 +188,19 @@ def test_a_resumed_copy_needs_the_backup_that_its_plan_names(host: Host, monkeyp
     host.send(host.stage())
     monkeypatch.setattr(resync_plans, "remove_plan", _die)
     with pytest.raises(KeyboardInterrupt):
-        store_copy.switch(str(host.store), host.files, "a")
+        store_copy.replace_by_copy(str(host.store), host.files, "a")
     monkeypatch.undo()
     monkeypatch.setattr(resync_plans, "DIRECTORY", str(host.common / "kept" / "resync"))
     backup = next(path for path in host.parent.glob("kahadb.before-*") if path.is_dir())
     assert store_copy.is_unfinished(str(host.store))
     do_as(BROKER, lambda: backup.rename(f"{backup}-away"), lambda: backup.symlink_to(host.secret))
     with pytest.raises(InstallError, match="somebody has moved it away"):
-        store_copy.finish(str(host.store))
+        store_copy.finish_replacement(str(host.store))
     do_as(BROKER, lambda: backup.unlink(), lambda: backup.mkdir())
     with pytest.raises(InstallError, match="is not what the store was before"):
-        store_copy.finish(str(host.store))
+        store_copy.finish_replacement(str(host.store))
     do_as(BROKER, lambda: backup.rmdir(), lambda: Path(f"{backup}-away").rename(backup))
-    assert store_copy.finish(str(host.store)) == str(backup)
+    assert store_copy.finish_replacement(str(host.store)) == str(backup)
     assert_copied(host, str(backup))
 
 
@@ -334,7 +336,7 @@ def test_a_link_anywhere_on_the_way_to_the_store_is_refused(host: Host, what: st
     ):
         with pytest.raises(UntrustedPathError, match=f"{path} is a link that account 61616 could have made"):
             act()
-    assert f"{path} is a link" in store_copy.obstacle(str(host.store))
+    assert f"{path} is a link" in store_copy.replacement_obstacle(str(host.store))
 
 
 @pytest.mark.parametrize("name", ["db-2.log", "lock", "sub/db"])
@@ -376,13 +378,15 @@ def test_a_hard_link_to_a_file_that_root_alone_reads_is_read_by_nobody(host: Hos
     with pytest.raises(PermissionError):
         store_info.gather_store_evidence(str(host.parent), store, read=True)
     with pytest.raises(PermissionError):
-        store_copy.read(store, "db-2.log", 0, len(SECRET))
+        store_copy.read_chunk(store, "db-2.log", 0, len(SECRET))
 
 
 def test_a_piece_that_unpacks_to_gigabytes_is_refused(host: Host) -> None:
     missing = host.stage()
     with pytest.raises(InstallError, match="it is no piece of up to 700 bytes"):
-        store_copy.append_chunk(str(host.store), host.files, next(iter(missing)), 0, store_copy.pack(bytes(64 << 20)))
+        store_copy.append_chunk(
+            str(host.store), host.files, next(iter(missing)), 0, store_copy.pack_chunk(bytes(64 << 20))
+        )
 
 
 def test_a_mode_from_the_other_host_gives_no_set_uid(host: Host) -> None:
@@ -394,4 +398,4 @@ def test_a_mode_from_the_other_host_gives_no_set_uid(host: Host) -> None:
 
 def test_who_is_to_act_cannot_be_root_where_the_directory_is_another_s(host: Host) -> None:
     with pytest.raises(InstallError, match="is not touched as root, because a directory on its way belongs to account"):
-        store_copy.stage(str(host.store), host.files, "root")
+        store_copy.stage_copy(str(host.store), host.files, "root")

@@ -13,8 +13,10 @@ IN_PLACE = "00000000"
 
 @dataclass(frozen=True)
 class Claim:
-    """One line of the store's history: who made which generation. Numbers count from 1, without a gap.
+    """The record in a shared store that a node took over as the only writer, and the store's directory from then on.
 
+    Claims are numbered from 1, without a gap. A take-over may make a generation: a directory with a copy of the store's
+    files, into which only brokers of the node that claimed it write.
     ``node`` names the host whose guard claimed, for good; it is empty for what brokers without a guard wrote.
     ``directory`` is the generation's, below the store.
     """
@@ -25,18 +27,23 @@ class Claim:
 
     @property
     def is_in_place(self) -> bool:
-        """True for a claim of the store's own files, which are no generation."""
+        """Whether the claim is of the store's own directory, and not of a generation (a copy of the store)."""
         return self.directory.endswith(f"-{IN_PLACE}")
 
 
 def claim_in_place(number: int, node: str) -> Claim:
-    """Return a claim of the store as it stands. Its directory is where its files go once a generation follows."""
+    """Return a claim of a node on the store's own directory, of which no copy is made.
+
+    The claim's ``directory`` is where the files go once a generation follows.
+    """
     return Claim(number, node, f"{number}-{IN_PLACE}")
 
 
 @dataclass(frozen=True)
-class Look:
-    """What a guard sees at one moment. What it cannot see in time counts as not held.
+class FenceEvidence:
+    """The observations of a guard at one moment: whether it holds the pair's lock, and the newest claim on the store.
+
+    A lock that cannot be seen in time counts as not held.
 
     ``highest`` is the claim with the highest number, None on a store that nobody has claimed yet. ``has_ended``: its
     broker is known to be dead.
@@ -48,12 +55,12 @@ class Look:
 
     @property
     def number(self) -> int:
-        """The number of the highest claim, 0 where there is none."""
+        """The number of the newest claim on the store, 0 where nobody has claimed the store."""
         return self.highest.number if self.highest else 0
 
 
 class Action(Enum):
-    """The next step of a guard."""
+    """The actions between which a guard, the process that starts a broker and fences its store, decides."""
 
     WAIT = "try to get the pair's lock"
     BUILD = "make a generation from the one in force"
@@ -66,7 +73,10 @@ class Action(Enum):
 
 @dataclass(frozen=True)
 class Step:
-    """An action, and the number it is about: of the generation to build from, to claim, or to let the broker into."""
+    """A decision of a guard: an action, and the number of the store's generation that it copies, claims or opens.
+
+    ``reason`` says why the broker is to be killed.
+    """
 
     action: Action
     number: int = 0
@@ -75,7 +85,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Fence:
-    """What the guard of one node knows, and its decisions.
+    """The state of one node's guard that makes a copy of the store at each take-over, and the rules for its next step.
 
     Invariant: a generation is only ever written by brokers of the node that claimed it, one at a time, and a broker
     is let into a generation only after a look that showed its claim as the highest. Claiming is an exclusive
@@ -95,34 +105,42 @@ class Fence:
     built_from: int | None = None
     serves: int | None = None
 
-    def next(self, look: Look) -> Step:
-        """Return the next step, for the caller to carry out, to note here, and to look again."""
-        if self.serves is not None:
-            return _keep_serving(look, self.serves)
-        if not look.holds_lock:
-            return Step(Action.WAIT, look.number)
-        if look.highest and look.highest.node == self.node and not look.highest.is_in_place:
-            return Step(Action.ADMIT, look.number)
-        if self.built_from == look.number:
-            return Step(Action.CLAIM, look.number + 1)
-        return Step(Action.BUILD, look.number)
+    def next_step(self, evidence: FenceEvidence) -> Step:
+        """Return the next step of the guard, decided from its evidence and what it did before.
 
-    def built(self, number: int) -> Fence:
-        """Return what is known once a generation was made from ``number``, for as long as that is in force."""
+        The caller carries the step out, notes it with an ``after_`` method, and gathers evidence again.
+        """
+        if self.serves is not None:
+            return _keep_serving(evidence, self.serves)
+        if not evidence.holds_lock:
+            return Step(Action.WAIT, evidence.number)
+        if evidence.highest and evidence.highest.node == self.node and not evidence.highest.is_in_place:
+            return Step(Action.ADMIT, evidence.number)
+        if self.built_from == evidence.number:
+            return Step(Action.CLAIM, evidence.number + 1)
+        return Step(Action.BUILD, evidence.number)
+
+    def after_build(self, number: int) -> Fence:
+        """Return the guard's state after it copied the store's generation ``number`` into a new one, not yet claimed.
+
+        The copy is of use for as long as that generation is in force.
+        """
         return replace(self, built_from=number)
 
-    def claimed(self, number: int | None = None) -> Fence:
-        """Return what is known once a claim of ``number`` was tried: the next look tells whether it was made."""
+    def after_claim(self, number: int | None = None) -> Fence:
+        """Return the guard's state after it tried to claim ``number``; the next evidence tells whether it succeeded."""
         return replace(self, built_from=None)
 
-    def admitted(self, number: int) -> Fence:
-        """Return what is known once the broker was let into generation ``number``."""
+    def after_admission(self, number: int) -> Fence:
+        """Return the guard's state after it let its broker open the store's generation ``number``."""
         return replace(self, serves=number)
 
 
 @dataclass(frozen=True)
 class CommandFence:
-    """What the guard of one node knows, and its decisions, where both nodes write into the store as it stands.
+    """The state of one node's guard that takes over once the peer's broker is dead, and the rules for its next step.
+
+    Both nodes write into the store as it stands, without generations.
 
     Invariant: a broker is let into the store only after the broker of the claim before is known to be dead (its own
     guard left a record of it, the operator's command ended it, or a person says so), and after a look that showed this
@@ -137,33 +155,36 @@ class CommandFence:
     tried: int | None = None
     serves: int | None = None
 
-    def next(self, look: Look) -> Step:
-        """Return the next step, for the caller to carry out, to note here, and to look again."""
-        if self.serves is not None:
-            return _keep_serving(look, self.serves)
-        if not look.holds_lock:
-            return Step(Action.WAIT, look.number)
-        # A broker without a guard holds the lock of the store itself, which no claim speaks of.
-        claimant = look.highest.node if look.highest else ""
-        if claimant == self.node and look.number == self.tried:
-            return Step(Action.ADMIT, look.number)
-        if claimant in ("", self.node) or look.has_ended:
-            return Step(Action.CLAIM, look.number + 1)
-        return Step(Action.FENCE, look.number)
+    def next_step(self, evidence: FenceEvidence) -> Step:
+        """Return the next step of the guard, decided from its evidence and what it did before.
 
-    def claimed(self, number: int | None = None) -> CommandFence:
-        """Return what is known once a claim of ``number`` was tried: the next look tells whether it was made."""
+        The caller carries the step out, notes it with an ``after_`` method, and gathers evidence again.
+        """
+        if self.serves is not None:
+            return _keep_serving(evidence, self.serves)
+        if not evidence.holds_lock:
+            return Step(Action.WAIT, evidence.number)
+        # A broker without a guard holds the lock of the store itself, which no claim speaks of.
+        claimant = evidence.highest.node if evidence.highest else ""
+        if claimant == self.node and evidence.number == self.tried:
+            return Step(Action.ADMIT, evidence.number)
+        if claimant in ("", self.node) or evidence.has_ended:
+            return Step(Action.CLAIM, evidence.number + 1)
+        return Step(Action.FENCE, evidence.number)
+
+    def after_claim(self, number: int | None = None) -> CommandFence:
+        """Return the guard's state after it tried to claim ``number``; the next evidence tells whether it succeeded."""
         return replace(self, tried=number)
 
-    def admitted(self, number: int) -> CommandFence:
-        """Return what is known once the broker was let into the store by claim ``number``."""
+    def after_admission(self, number: int) -> CommandFence:
+        """Return the guard's state after it let its broker open the store by claim ``number``."""
         return replace(self, serves=number)
 
 
-def _keep_serving(look: Look, number: int) -> Step:
-    if look.number != number:
-        now = f"generation {look.number} was claimed" if look.highest else "the claims cannot be seen"
+def _keep_serving(evidence: FenceEvidence, number: int) -> Step:
+    if evidence.number != number:
+        now = f"generation {evidence.number} was claimed" if evidence.highest else "the claims cannot be seen"
         return Step(Action.END, number, f"generation {number} is no longer in force: {now}")
-    if not look.holds_lock:
+    if not evidence.holds_lock:
         return Step(Action.END, number, "the pair's lock is lost")
     return Step(Action.STAY, number)

@@ -19,10 +19,11 @@ _STEP = 0.5
 
 @dataclass(frozen=True)
 class FenceCommand:
-    """A call of the program; ``timeout`` is in seconds.
+    """A call of the operator's fence command, the program that makes sure that the peer's broker is dead.
 
-    ``environment`` is added to the caller's: ACTIVEMQ_FENCE_HOST, the host to fence by its inventory name,
-    ACTIVEMQ_FENCE_PAIR, and ACTIVEMQ_FENCE_SECRETS, the path of a file with a line NAME=VALUE for each secret.
+    ``timeout`` is in seconds. ``environment`` is added to the caller's: ACTIVEMQ_FENCE_HOST, the host to fence by its
+    inventory name, ACTIVEMQ_FENCE_PAIR, and ACTIVEMQ_FENCE_SECRETS, the path of a file with a line NAME=VALUE for each
+    secret.
     """
 
     argv: Sequence[str]
@@ -31,11 +32,11 @@ class FenceCommand:
 
     @property
     def host(self) -> str:
-        """The host that is to be fenced."""
+        """The inventory name of the host whose broker the command is to end."""
         return self.environment["ACTIVEMQ_FENCE_HOST"]
 
     def run(self, sign_of_life: Callable[[], None]) -> str:
-        """Run the program, and call ``sign_of_life`` while it runs; return why it failed, empty where it exited with 0.
+        """Run the fence command, calling ``sign_of_life`` twice a second; return why it failed, empty on success.
 
         Exit status 0 means that the host's broker is dead and cannot write any more. One that takes too long is killed,
         with all that it started.
@@ -62,7 +63,7 @@ class FenceCommand:
 
 
 def read_fence_command(path: str) -> FenceCommand:
-    """Read the call that is deployed with the broker's configuration. Raises OSError, ValueError."""
+    """Return the fence command that is deployed with the broker's configuration. Raises OSError, ValueError."""
     with open(path, "rb") as file:
         content = json.loads(file.read())
     return FenceCommand(content["argv"], content["timeout"], content["environment"])

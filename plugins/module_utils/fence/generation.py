@@ -42,7 +42,7 @@ def is_of_store(name: str) -> bool:
 
 @dataclass(frozen=True)
 class Generation:
-    """What was made.
+    """The result of copying a kahaDB store into a new generation: the files that were linked or copied, and how far.
 
     ``ends`` are the bytes that were taken of each journal file that was copied, the fence's point, and those of
     linked files whose numbers are higher than that of ``open_file``, the one that was being written. Of the files that
@@ -56,19 +56,21 @@ class Generation:
     copies: int = 0
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the same, ready for JSON."""
+        """Return the fields of the copy's description as a dict that can be written as JSON."""
         return vars(self).copy()
 
 
 def make_first(target: str) -> Generation:
-    """Make the empty generation of a store that nobody has used."""
+    """Make the empty directory ``target`` as the first generation of an unused store, and return its description."""
     disk.remove_tree(target)
     os.mkdir(target, 0o750)
     return Generation({}, "", 0, has_index=True)
 
 
 def make_generation(source: str, target: str, patience: float = PATIENCE, *, in_place: bool = False) -> Generation:
-    """Make ``target`` of the generation ``source``, and sync it. What is there of an earlier try is removed first.
+    """Copy a store's generation ``source`` into the new directory ``target``, sync it, and return what was copied.
+
+    What an earlier try has left in ``target`` is removed first.
 
     ``in_place``: the source is the store's own directory, in which there are other directories.
     While the files still change, the copy is made again; after ``patience`` seconds it is made without the index.
@@ -120,7 +122,7 @@ def _make(source: str, target: str, names: list[str], *, with_index: bool) -> Ge
         for name in names:
             if name in _INDEX:
                 _copy(source, target, name)
-    taken = sorted(journals, key=journal.number_of)
+    taken = sorted(journals, key=journal.data_file_number)
     moved = [name for name in taken if _holds_moved_acks_alone(os.path.join(source, name))]
     ends: dict[str, int] = {}
     links = _take_row(source, target, [name for name in taken if name not in moved], ends)
@@ -128,7 +130,7 @@ def _make(source: str, target: str, names: list[str], *, with_index: bool) -> Ge
     moved_links = _take_row(source, target, moved, ends)
     copies = len(ends)
     for name in moved_links:
-        if journal.number_of(name) > journal.number_of(open_file):
+        if journal.data_file_number(name) > journal.data_file_number(open_file):
             ends[name] = os.stat(os.path.join(target, name)).st_size
     return Generation(ends, open_file, len(links) + len(moved_links), with_index, copies)
 
@@ -154,7 +156,7 @@ def _take_row(source: str, target: str, names: list[str], ends: dict[str, int]) 
 
 def _holds_moved_acks_alone(path: str) -> bool:
     with open(path, "rb") as file:
-        if journal.first_kind(file.read(journal.LONGEST_HEAD)) != journal.MOVED_ACKS:
+        if journal.first_record_kind(file.read(journal.LONGEST_HEAD)) != journal.MOVED_ACKS:
             return False
     return not any(journal.commands_after(path, 0, kinds=(journal.TRACE,)))
 

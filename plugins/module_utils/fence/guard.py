@@ -35,11 +35,11 @@ from concurrent.futures import TimeoutError as LateError
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..install import disk
-from .decision import Action, Claim, CommandFence, Fence, Look, Step, claim_in_place
+from .decision import Action, Claim, CommandFence, Fence, FenceEvidence, Step, claim_in_place
 from .fence_command import FenceCommand, read_fence_command
 from .generation import Generation, make_first, make_generation
-from .in_place import claim_found_store, move_aside, note_node, unfence
-from .old_generations import tidy
+from .in_place import claim_existing_store, move_aside, note_node, unfence
+from .old_generations import remove_old_generations
 from .shared_store import BARRIER, SHARED_LINK, FenceError, SharedStore, node_name
 
 if TYPE_CHECKING:
@@ -78,11 +78,11 @@ def main() -> NoReturn:
     options = parser.parse_args()
     try:
         if options.tidy:
-            status = _say_all(tidy(SharedStore(options.store)))
+            status = _say_all(remove_old_generations(SharedStore(options.store)))
         elif options.unfence:
             status = _say_all(unfence(options.store))
         elif options.confirm:
-            status = _say_all(confirm(options.store, options.confirm))
+            status = _say_all(confirm_broker_dead(options.store, options.confirm))
         else:
             command = read_fence_command(options.fence_command) if options.fence_command else None
             status = Guard(options.store, options.local, command).run(options.command)
@@ -105,13 +105,13 @@ def _say_all(sentences: Iterable[str]) -> int:
     return 0
 
 
-def confirm(directory: str, number: int) -> Iterator[str]:
-    """Note that the broker which claimed a number is dead, as a person has made sure; yield what was done.
+def confirm_broker_dead(directory: str, number: int) -> Iterator[str]:
+    """Record that the broker of the newest claim on a store is dead, as a person asserts; yield a sentence.
 
     Raises FenceError where that number is not the highest, OSError.
     """
     store = SharedStore(directory)
-    highest = store.look().number
+    highest = store.gather_evidence().number
     if highest != number:
         raise FenceError(f"{number} is not the highest claim of {directory}, which is {highest}")
     store.note_end(number)
@@ -158,8 +158,9 @@ def _own_program() -> list[str]:
 
 
 class Guard:
-    """One guard and its broker. ``store`` is the shared directory, ``local`` one on the host's own disk.
+    """The parent process of a broker on a shared store: it claims the store for it, and kills it when the peer claims.
 
+    ``store`` is the shared directory, ``local`` one on the host's own disk.
     Without a ``command`` each take-over makes a generation of the store; with one the store stays as it stands.
     """
 
@@ -180,7 +181,9 @@ class Guard:
         self._both_have_guards = False
 
     def run(self, command: list[str]) -> int:
-        """Start the broker at the gate, and serve as its guard until it has ended; return the exit status.
+        """Start the broker, let it into the store once this node has claimed it, and return the broker's exit status.
+
+        Returns ``ENDED`` when the guard killed the broker.
 
         Raises FenceError, OSError for what is found before the broker is started.
         """
@@ -200,14 +203,14 @@ class Guard:
             self._store.unlock()
             self._close_gate()
             with contextlib.suppress(OSError, FenceError):
-                self._note_ends(self._store.look().number)
+                self._note_ends(self._store.gather_evidence().number)
 
     def _prepare(self) -> None:
         self._store.prepare()
         if self._command is None:
             self._both_have_guards = note_node(self._store, self._node)
             return
-        highest = self._store.highest()
+        highest = self._store.highest_claim()
         if (highest and not highest.is_in_place) or os.path.isdir(os.path.join(self._store.directory, BARRIER)):
             raise FenceError(
                 f"guards made generations in {self._store.directory}, and activemq_fence is command: "
@@ -216,7 +219,7 @@ class Guard:
 
     def _watch(self, fence: AnyFence, broker: subprocess.Popen[bytes]) -> int:
         while True:
-            step = fence.next(self._look())
+            step = fence.next_step(self._look())
             _tell_systemd("WATCHDOG=1")
             if step.action is Action.END:
                 self._kill()
@@ -229,7 +232,7 @@ class Guard:
                     raise
                 _say(f"it cannot {step.action.value}: {error}")
                 self._store.unlock()
-                fence = fence.claimed()
+                fence = fence.after_claim()
                 pause = FENCE_INTERVAL if step.action is Action.FENCE else RETRY_INTERVAL
                 self._drop_building()
                 self._tidy_at = 0.0
@@ -238,14 +241,14 @@ class Guard:
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     return broker.wait(pause)
 
-    def _look(self) -> Look:
+    def _look(self) -> FenceEvidence:
         """Look at the store; what is not seen in time counts as lost."""
-        look: Future[Look] = self._looks.submit(self._store.look)
+        look: Future[FenceEvidence] = self._looks.submit(self._store.gather_evidence)
         try:
             return look.result(LOOK_TIMEOUT)
         except (LateError, OSError, FenceError) as error:
             _say(f"the store cannot be seen: {error or 'it does not answer'}")
-            return Look(holds_lock=False, highest=None)
+            return FenceEvidence(holds_lock=False, highest=None)
 
     def _carry_out(self, fence: AnyFence, step: Step) -> tuple[AnyFence, float]:
         """Carry out a step; return what is known now, and the seconds until the next look."""
@@ -253,16 +256,16 @@ class Guard:
             return self._wait(fence, step.number)
         if step.action is Action.BUILD and isinstance(fence, Fence):
             self._build(step.number)
-            return fence.built(step.number), 0.0
+            return fence.after_build(step.number), 0.0
         if step.action is Action.FENCE:
             self._fence_other(step.number)
             return fence, 0.0
         if step.action is Action.CLAIM:
             self._claim(step.number)
-            return fence.claimed(step.number), 0.0
+            return fence.after_claim(step.number), 0.0
         if step.action is Action.ADMIT:
             self._admit(step.number)
-            return fence.admitted(step.number), 0.0
+            return fence.after_admission(step.number), 0.0
         return fence, LOOK_INTERVAL
 
     def _wait(self, fence: AnyFence, number: int) -> tuple[AnyFence, float]:
@@ -272,11 +275,11 @@ class Guard:
         if has_it and self._command is None and not self._store.bar_unguarded():
             self._store.unlock()  # A broker without a guard serves: this node waits for that, as for any other.
             has_it = False
-        return fence.claimed(), 0.0 if has_it else TRY_INTERVAL
+        return fence.after_claim(), 0.0 if has_it else TRY_INTERVAL
 
     def _build(self, number: int) -> None:
         """Make a generation where only this node's guard makes one."""
-        if not number and claim_found_store(self._store):
+        if not number and claim_existing_store(self._store):
             return
         target = self._store.building(self._node)
         began = time.monotonic()

@@ -11,7 +11,7 @@ import time
 from ..install import disk
 from .decision import claim_in_place
 from .generation import is_of_store, make_generation
-from .old_generations import tidy
+from .old_generations import remove_old_generations
 from .shared_store import BARRIER, FenceError, SharedStore
 
 _BUILDER = "unfence"
@@ -19,7 +19,10 @@ _NODES = 2
 
 
 def note_node(store: SharedStore, node: str) -> bool:
-    """Note that a guard of a node has started, so that its broker without a guard is dead; return whether both have."""
+    """Record in the store that a node's guard has started; return whether guards of both nodes have.
+
+    A node whose guard has started runs no broker without a guard any more.
+    """
     nodes = os.path.join(store.directory, "fence", "nodes")
     os.makedirs(nodes, 0o750, exist_ok=True)
     path = os.path.join(nodes, node)
@@ -28,8 +31,8 @@ def note_node(store: SharedStore, node: str) -> bool:
     return len([name for name in os.listdir(nodes) if not name.startswith(".")]) >= _NODES
 
 
-def claim_found_store(store: SharedStore) -> bool:
-    """Claim number 1 for what brokers without a guard have left in the store; return False where there is nothing."""
+def claim_existing_store(store: SharedStore) -> bool:
+    """Claim the kahaDB files that brokers without a guard left, as number 1; return False where there are none."""
     if not _files_of(store):
         return False
     store.claim(claim_in_place(1, ""), {"found": time.time()})
@@ -37,7 +40,7 @@ def claim_found_store(store: SharedStore) -> bool:
 
 
 def move_aside(store: SharedStore, number: int) -> None:
-    """Move the store's own files to the directory of their claim, once ``number``, which is a generation, is claimed.
+    """Move kahaDB files from the store's top directory below ``generations``, once a generation (a copy) is claimed.
 
     A broker that still has them open writes on into them there, and nobody reads them but to name its messages.
     """
@@ -57,7 +60,9 @@ def move_aside(store: SharedStore, number: int) -> None:
 
 
 def unfence(directory: str) -> list[str]:
-    """Make the generation in force the store itself, for brokers without a guard; return what was done, in sentences.
+    """Remove a store's fence: move its newest generation to the top directory; return what was done, in sentences.
+
+    Brokers without a guard can use the store then.
 
     For a pair whose brokers and guards are stopped on both hosts. It may be killed anywhere and called again. What only
     an old generation holds stays there. Raises FenceError while a guard has the pair's lock, OSError.
@@ -72,7 +77,7 @@ def unfence(directory: str) -> list[str]:
         for number in store.generations_by_number():
             if not store.has_ended(number):
                 store.note_end(number)
-        said += tidy(store)
+        said += remove_old_generations(store)
         # Guards that come one day say themselves which nodes have one.
         disk.remove_tree(os.path.join(directory, "fence", "nodes"))
         store.admit_unguarded()
@@ -82,7 +87,7 @@ def unfence(directory: str) -> list[str]:
 
 
 def _put_in_place(store: SharedStore) -> list[str]:
-    highest = store.highest()
+    highest = store.highest_claim()
     if highest is None or highest.is_in_place:
         return []
     aside = f"{store.directory}/set-aside-{time.time():.0f}"

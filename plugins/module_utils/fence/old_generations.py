@@ -20,8 +20,8 @@ from .shared_store import SharedStore
 
 
 @dataclass(frozen=True)
-class MessageBehind:
-    """A message that only an old generation holds.
+class UncopiedMessage:
+    """A message that a broker wrote to its copy of the store after the other node had taken over with a newer copy.
 
     ``destination`` is type and name as in ``journal.Command``. The message itself, an OpenWire frame, is ``size`` bytes
     from ``offset`` on in the journal file ``path``. ``in_doubt``: its XA transaction was prepared, and not decided.
@@ -35,13 +35,13 @@ class MessageBehind:
     in_doubt: bool
 
     def frame(self) -> bytes:
-        """Return the message as the store holds it."""
+        """Return the message as an OpenWire frame, read from the journal file."""
         with open(self.path, "rb") as file:
             file.seek(self.offset)
             return file.read(self.size)
 
     def row(self) -> dict[str, str]:
-        """Return what names the message, ready for JSON: destination, message id, and an agent's event id."""
+        """Return the message's destination, message id and, for an agent's event, event id, ready for JSON."""
         name = self.destination.partition(":")[2]
         event = openwire_message.event_id(self.frame())
         return {
@@ -52,23 +52,26 @@ class MessageBehind:
         }
 
 
-def messages_behind(store: SharedStore, number: int) -> Iterator[MessageBehind]:
-    """Yield the messages that were acknowledged in a generation after its files were copied for the next one.
+def uncopied_messages(store: SharedStore, number: int) -> Iterator[UncopiedMessage]:
+    """Yield the messages that a store's generation received after its files were copied for the next one.
 
     A message of a transaction counts where the commit came after that. Raises OSError, FenceError.
     """
     claim, _ = store.read_claim(number)
     _, told = store.read_claim(number + 1)
-    yield from behind_point(store.generation(claim.directory), told["open_file"], told["ends"])
+    yield from uncopied_messages_after(store.generation(claim.directory), told["open_file"], told["ends"])
 
 
-def behind_point(generation: str, open_file: str, ends: dict[str, int]) -> Iterator[MessageBehind]:
-    """Yield the messages behind a point of a generation's journal; the parameters are as in ``Generation``."""
-    names = sorted(filter(journal.FILE.fullmatch, os.listdir(generation)), key=journal.number_of)
+def uncopied_messages_after(generation: str, open_file: str, ends: dict[str, int]) -> Iterator[UncopiedMessage]:
+    """Yield the messages that a store's journal holds after the offsets up to which its files were copied.
+
+    ``open_file`` and ``ends`` are as in ``Generation``.
+    """
+    names = sorted(filter(journal.FILE.fullmatch, os.listdir(generation)), key=journal.data_file_number)
     behind = {
         name: ends.get(name, 0)
         for name in names
-        if name == open_file or journal.number_of(name) > journal.number_of(open_file)
+        if name == open_file or journal.data_file_number(name) > journal.data_file_number(open_file)
     }
     prepared: set[bytes] = set()
     committed: set[bytes] = set()
@@ -95,15 +98,17 @@ def behind_point(generation: str, open_file: str, ends: dict[str, int]) -> Itera
                 command.transaction in decided or (is_behind and not command.transaction)
             ):
                 in_doubt = command.transaction in prepared
-                yield MessageBehind(command.destination, command.message, path, start, stop - start, in_doubt)
+                yield UncopiedMessage(command.destination, command.message, path, start, stop - start, in_doubt)
 
 
-def tidy(store: SharedStore) -> Iterator[str]:
-    """Remove what can go of the generations before the one in force; yield a sentence for each that goes or stays.
+def remove_old_generations(store: SharedStore) -> Iterator[str]:
+    """Remove old copies of a store (generations) that hold no message of their own; yield a sentence for each.
+
+    A sentence says that a generation was removed, or why it is kept.
 
     Raises OSError, FenceError.
     """
-    highest = store.highest()
+    highest = store.highest_claim()
     for number, directories in store.generations_by_number().items():
         if highest is None or number > highest.number:
             break
@@ -120,13 +125,13 @@ def _tidy_claimed(store: SharedStore, number: int, path: str) -> Iterator[str]:
     if store.was_replayed(number):
         disk.remove_tree(path)
         yield f"generation {number} is removed: the messages that only it held were sent to the pair again"
-    elif store.has_ended(number) and not os.path.lexists(store.behind(number)):
-        rows = [message.row() for message in messages_behind(store, number)]
+    elif store.has_ended(number) and not os.path.lexists(store.uncopied_list_path(number)):
+        rows = [message.row() for message in uncopied_messages(store, number)]
         if rows:
-            store.note_behind(number, rows)
+            store.note_uncopied_messages(number, rows)
             yield (
                 f"generation {number} is kept: {len(rows)} messages in it came after the other node took over; "
-                f"{store.behind(number)} names them"
+                f"{store.uncopied_list_path(number)} names them"
             )
         else:
             disk.remove_tree(path)

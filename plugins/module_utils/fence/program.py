@@ -30,12 +30,12 @@ _PARTS: tuple[ModuleType, ...] = (
 
 
 def program(python: str) -> bytes:
-    """Return the content of the guard's program file; ``python`` is the interpreter that runs it."""
+    """Return the content of the guard's executable file; ``python`` is the interpreter that runs it."""
     return pack(guard, _PARTS, python)
 
 
 def install(path: str, content: bytes, *, check: bool = False) -> bool:
-    """Put a program file at ``path`` unless it is there; return whether it was, or would be, changed. Raises OSError.
+    """Write an executable file unless it has this content; return whether it was, or would be, changed. Raises OSError.
 
     A guard that runs keeps the program that it was started with.
     """
@@ -52,7 +52,7 @@ def install(path: str, content: bytes, *, check: bool = False) -> bool:
 
 
 def remove(path: str, *, check: bool = False) -> bool:
-    """Remove the program file; return whether it was, or would be, removed. Raises OSError."""
+    """Remove the guard's executable file; return whether it was, or would be, removed. Raises OSError."""
     if not os.path.lexists(path):
         return False
     if not check:

@@ -17,7 +17,7 @@ from collections.abc import Iterable
 
 from ..host.probe import Login
 from ..kahadb.openwire_message import StoredMessage, read_message
-from .old_generations import MessageBehind
+from .old_generations import UncopiedMessage
 from .shared_store import FenceError
 
 _OLD, _NEW = 6, 11
@@ -40,7 +40,10 @@ def _object(kind: int, content: bytes) -> bytes:
 
 
 class Replay:
-    """A connection to a broker that takes stored messages; a context manager. Raises OSError, FenceError."""
+    """An OpenWire connection that sends messages read from a store to a broker; a context manager.
+
+    Raises OSError, FenceError.
+    """
 
     def __init__(
         self, address: tuple[str, int], login: Login, tls: ssl.SSLContext | None = None, timeout: float = 30.0
@@ -77,8 +80,8 @@ class Replay:
         finally:
             self._close()
 
-    def send(self, messages: Iterable[MessageBehind]) -> int:
-        """Send messages, and return their number once the broker has all of them on its disk."""
+    def send(self, messages: Iterable[UncopiedMessage]) -> int:
+        """Send the messages to the broker, and return their number once the broker has acknowledged all of them."""
         sent = 0
         for message in messages:
             try:

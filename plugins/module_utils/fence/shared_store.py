@@ -31,7 +31,7 @@ from contextlib import suppress
 from typing import Any
 
 from ..install import disk
-from .decision import IN_PLACE, Claim, Look
+from .decision import IN_PLACE, Claim, FenceEvidence
 
 _NUMBER = re.compile(r"[1-9][0-9]{0,8}")
 _DIRECTORY = re.compile(r"[1-9][0-9]{0,8}-[0-9a-f]{8,64}")
@@ -53,11 +53,11 @@ A broker without one finds this directory where it makes its lock, and waits.
 
 
 class FenceError(Exception):
-    """The store cannot be fenced as it stands; the text says what to do."""
+    """The error of a shared store that cannot be fenced as it stands; the text says what to do."""
 
 
 def shared_directory(store: str, root: int | None = None) -> str:
-    """Return the directory that both nodes share, of the store that a broker's configuration names.
+    """Return the directory shared by both nodes that holds the store which a broker's configuration names.
 
     Without a guard that is the store itself. ``root``: a descriptor that stands for ``/``.
     """
@@ -69,9 +69,10 @@ def shared_directory(store: str, root: int | None = None) -> str:
 
 
 def node_name(local: str) -> str:
-    """Return the name of this node in claims, in hexadecimal digits, from the guard's directory on the host's own disk.
+    """Return this node's name in the claims on a shared store: hexadecimal digits of its host name and a random id.
 
-    It changes with the name of the host. Raises OSError where no guard has run.
+    ``local`` is the guard's directory on the host's own disk. The name changes with the host's. Raises OSError where no
+    guard has run.
     """
     with open(os.path.join(local, "node"), encoding="ascii") as file:
         return f"{zlib.crc32(socket.gethostname().encode()):08x}{file.read().strip()}"
@@ -83,7 +84,7 @@ def lock_file(store: str) -> str:
 
 
 def generation_number(directory: str) -> int:
-    """Return the number in the name of a generation's directory, 0 for any other name."""
+    """Return the number in the name of a directory that holds a store's generation (a copy), 0 for any other name."""
     return int(directory.partition("-")[0]) if _DIRECTORY.fullmatch(directory) else 0
 
 
@@ -93,7 +94,10 @@ def _lock(descriptor: int) -> None:
 
 
 class SharedStore:
-    """The claims and the lock of one pair's store. Every method may raise OSError, as a share does that is away."""
+    """The directory of one pair's fenced store: its lock, its claims and its generations (copies of the store).
+
+    Every method may raise OSError, as for a share whose server is away.
+    """
 
     def __init__(self, directory: str) -> None:
         self.directory = directory
@@ -107,7 +111,7 @@ class SharedStore:
         self._token = ""
 
     def prepare(self) -> None:
-        """Make what is missing of the directories."""
+        """Make the missing directories of a fenced store, for claims, records and generations."""
         fence = os.path.dirname(self._claims)
         for directory in (fence, self._claims, self._ended, self._behind, self._replayed, self.generations):
             with suppress(FileExistsError):
@@ -116,7 +120,9 @@ class SharedStore:
             disk.sync_directory(directory)
 
     def bar_unguarded(self) -> bool:
-        """Put a directory where brokers without a guard look for their lock; return False while one of them holds it.
+        """Make a directory in place of the lock file of brokers without a guard; return False while one holds the lock.
+
+        Such brokers wait then for as long as the directory is there.
 
         Only who holds the pair's lock may call this.
         """
@@ -143,7 +149,7 @@ class SharedStore:
         return True
 
     def admit_unguarded(self) -> None:
-        """Remove the directory at which brokers without a guard wait."""
+        """Remove the directory in place of the lock file, so that brokers without a guard can lock the store."""
         barrier = os.path.join(self.directory, BARRIER)
         if os.path.isdir(barrier):
             disk.remove(os.path.join(barrier, "README"))
@@ -153,7 +159,7 @@ class SharedStore:
     # -- the lock -----------------------------------------------------------------------------
 
     def try_lock(self, token: str) -> bool:
-        """Take the pair's lock if it is free, and write ``token`` into it; return whether it is held now."""
+        """Take the pair's lock if it is free, and write a token into its file; return whether this guard holds it."""
         if self.holds_lock():
             return True
         self.unlock()
@@ -171,7 +177,7 @@ class SharedStore:
         return self.holds_lock()
 
     def holds_lock(self) -> bool:
-        """Return whether the lock is held: its file is still the one that was locked, with the token of this guard.
+        """Return whether this guard holds the pair's lock: its file is still the locked one, with this guard's token.
 
         Another token in it means that a file system gave the lock to somebody else without a word. The file is opened
         anew each time, because NFS shows what others have changed for certain only to who opens it. A lock of the open
@@ -191,7 +197,7 @@ class SharedStore:
         return (there.st_ino, there.st_dev) == (own.st_ino, own.st_dev) and content == self._token
 
     def unlock(self) -> None:
-        """Give the pair's lock back."""
+        """Release the pair's lock, if it is held."""
         if self._held is not None:
             held, self._held = self._held, None
             # NFS may tell of an error of earlier writes here; the descriptor is closed all the same.
@@ -200,18 +206,18 @@ class SharedStore:
 
     # -- the claims ---------------------------------------------------------------------------
 
-    def look(self) -> Look:
-        """Return what a guard decides on."""
-        highest = self.highest()
-        return Look(self.holds_lock(), highest, highest is not None and self.has_ended(highest.number))
+    def gather_evidence(self) -> FenceEvidence:
+        """Return whether the lock is held, the newest claim, and whether the claim's broker is known to be dead."""
+        highest = self.highest_claim()
+        return FenceEvidence(self.holds_lock(), highest, highest is not None and self.has_ended(highest.number))
 
-    def highest(self) -> Claim | None:
-        """Return the claim with the highest number; None where there is none. Raises FenceError for a broken one."""
+    def highest_claim(self) -> Claim | None:
+        """Return the store's claim with the highest number, or None. Raises FenceError for a claim that is broken."""
         number = max((int(name) for name in os.listdir(self._claims) if _NUMBER.fullmatch(name)), default=0)
         return self.read_claim(number)[0] if number else None
 
     def read_claim(self, number: int) -> tuple[Claim, dict[str, Any]]:
-        """Return a claim, and what its maker wrote about the files of its generation."""
+        """Return a claim on the store by its number, and its file's content, such as the offsets copied up to."""
         path = os.path.join(self._claims, str(number))
         with open(path, "rb") as file:
             content = file.read(_LONGEST_CLAIM)
@@ -225,9 +231,10 @@ class SharedStore:
         return claim, told
 
     def claim(self, claim: Claim, told: dict[str, Any]) -> bool:
-        """Claim a number for the generation that the claim's node has built and synced; False: somebody else has it.
+        """Write a claim on the store if its number is free; return False where another guard has claimed that number.
 
-        What was built gets its own name first. It keeps that where the outcome is not known, and raises OSError.
+        ``told``: further contents of the claim's file. The generation that was built gets its own name first. It keeps
+        that where the outcome is not known, and raises OSError.
         """
         content = json.dumps({**told, "number": claim.number, "node": claim.node, "directory": claim.directory})
         draft = self._draft(self._claims, claim.number, claim.node, content)
@@ -237,27 +244,27 @@ class SharedStore:
         return self._publish(draft, claim.number, content)
 
     def sync_claims(self) -> None:
-        """Sync the claims: a broker that is let in acknowledges messages, which a claim that is lost would lose."""
+        """Sync the directory of claims to the disk: with a claim, the messages acknowledged since would be lost."""
         disk.sync_directory(self._claims)
 
     def note_end(self, number: int) -> None:
-        """Note that the broker which wrote a generation is dead. Only its own node may, once another is in force."""
+        """Record that the broker of claim ``number`` is dead and writes no more into the store."""
         self._note(self._ended, number, {"ended": time.time()})
 
     def has_ended(self, number: int) -> bool:
-        """Return whether the broker that wrote a generation is known to be dead."""
+        """Return whether the broker of claim ``number`` on the store is recorded as dead."""
         return os.path.lexists(os.path.join(self._ended, str(number)))
 
-    def note_behind(self, number: int, rows: list[dict[str, str]]) -> None:
-        """Note the messages that only a generation holds, one row each."""
+    def note_uncopied_messages(self, number: int, rows: list[dict[str, str]]) -> None:
+        """Record the list of messages that only the store's generation ``number`` holds, one row each."""
         self._note(self._behind, number, rows)
 
     def note_replay(self, number: int, sent: int) -> None:
-        """Note that the ``sent`` messages which only a generation holds are in the one in force: it may go."""
+        """Record that the messages which only one old generation holds were sent to the pair again: it can go."""
         self._note(self._replayed, number, {"replayed": time.time(), "messages": sent})
 
     def was_replayed(self, number: int) -> bool:
-        """Return whether the messages that only a generation holds were sent to the pair again."""
+        """Return whether the messages that only the store's generation ``number`` holds were sent to the pair again."""
         return os.path.lexists(os.path.join(self._replayed, str(number)))
 
     def _note(self, directory: str, number: int, content: Any) -> None:
@@ -293,7 +300,7 @@ class SharedStore:
     # -- the generations ----------------------------------------------------------------------
 
     def generations_by_number(self) -> dict[int, list[str]]:
-        """Return the names of the generations' directories that are there, claimed or not, by the number they bear."""
+        """Return the directory names of the store's generations, claimed or not: number -> names."""
         found: dict[int, list[str]] = {}
         for name in sorted(os.listdir(self.generations)):
             if number := generation_number(name):
@@ -301,20 +308,20 @@ class SharedStore:
         return dict(sorted(found.items()))
 
     def generation(self, directory: str) -> str:
-        """Return the path of a generation's directory; the store's own for files that still are where they were."""
+        """Return the path of a claim's files: below ``generations``, or the store's top directory if never moved."""
         path = os.path.join(self.generations, directory)
         is_in_place = directory.endswith(f"-{IN_PLACE}") and not os.path.isdir(path)
         return self.directory if is_in_place else path
 
     def building(self, node: str) -> str:
-        """Return the path where the guard of a node makes a generation, before that has a number."""
+        """Return the path at which the guard of ``node`` copies the store, before it has claimed a number."""
         return os.path.join(self.generations, f"building-{node}")
 
     def kept_generations(self) -> list[int]:
-        """Return the numbers of the generations with messages that the pair does not have, in order."""
+        """Return the numbers of old generations kept for messages that were not sent to the pair again, sorted."""
         numbers = sorted(int(name) for name in os.listdir(self._behind) if _NUMBER.fullmatch(name))
         return [number for number in numbers if not self.was_replayed(number)]
 
-    def behind(self, number: int) -> str:
-        """Return the path of the list of messages that only generation ``number`` holds."""
+    def uncopied_list_path(self, number: int) -> str:
+        """Return the path of the file that lists the messages which only the store's generation ``number`` holds."""
         return os.path.join(self._behind, str(number))

@@ -22,9 +22,10 @@ _NEWEST = 200
 
 @dataclass(frozen=True)
 class StoreAccess:
-    """Where one broker can write, and what is in force then, by the numbers of generations; 0 is the store itself.
+    """The number of the store's generation into which one broker can write, and of the newest generation at that time.
 
-    ``writes`` is None for a broker that has no file of the store open, ``in_force`` where that cannot be read.
+    0 is the store itself, without generations. ``writes`` is None for a broker that has no file of the store open,
+    ``in_force`` where the newest one cannot be read.
     """
 
     writes: int | None
@@ -32,19 +33,19 @@ class StoreAccess:
 
 
 def writers_in_force(accesses: Mapping[str, StoreAccess]) -> list[str]:
-    """Return which brokers of a pair can write to the store in force, by name. More than one: two masters."""
+    """Return the names of a pair's brokers that can write to the store's newest generation; two names: two masters."""
     newest = max((access.in_force for access in accesses.values() if access.in_force is not None), default=None)
     return sorted(host for host, access in accesses.items() if newest is not None and access.writes == newest)
 
 
 def two_masters(accesses: Mapping[str, StoreAccess]) -> str:
-    """Return the sentence that names the brokers of a pair when more than one can write to the store in force."""
+    """Return a sentence that names both brokers of a pair if both can write to the newest generation; else empty."""
     writers = writers_in_force(accesses)
     return f"{' and '.join(writers)} can both write to the store in force" if len(writers) > 1 else ""
 
 
 def generation_written(paths: Iterable[str], store: str) -> int | None:
-    """Return in which generation of the shared directory ``store`` a process can write that has ``paths`` open.
+    """Return the number of the store's generation into which a process with these open files can write.
 
     0 where it has files of the store itself open, None where it has none. No file system is asked.
     """
@@ -60,13 +61,13 @@ def generation_written(paths: Iterable[str], store: str) -> int | None:
 
 
 def generation_in_force(store: str) -> int | None:
-    """Return the number of the generation in force; 0 where the shared directory itself is, None for a broken claim.
+    """Return the number of a shared store's newest claimed generation; 0 without generations, None for a broken claim.
 
     Raises OSError.
     """
     shared = SharedStore(store)
     try:
-        highest = shared.highest()
+        highest = shared.highest_claim()
     except FileNotFoundError:
         return 0
     except FenceError:
@@ -75,7 +76,7 @@ def generation_in_force(store: str) -> int | None:
 
 
 def directory_in_force(store: str) -> str:
-    """Return the directory whose files hold the messages of the store that a broker's configuration names.
+    """Return the directory with the kahaDB files in use for the store which a broker's configuration names.
 
     Behind a guard that is the generation in force, whatever the guard's link leads to. Raises OSError, FenceError.
     """
@@ -83,19 +84,19 @@ def directory_in_force(store: str) -> str:
     if directory == store:
         return store
     shared = SharedStore(directory)
-    highest = shared.highest()
+    highest = shared.highest_claim()
     return shared.generation(highest.directory) if highest else directory
 
 
 def generations_of_host(store: str, local: str) -> list[dict[str, Any]]:
-    """Return ``number`` and ``made`` (seconds since the epoch) of the newest generations that this host's guard made.
+    """Return number and time (epoch seconds) of the store's newest generations that this host's guard made.
 
     ``local`` is the guard's directory on the host's own disk. Empty where no guard has run. Raises OSError.
     """
     shared = SharedStore(store)
     made = []
     with contextlib.suppress(FileNotFoundError, FenceError):
-        node, highest = node_name(local), shared.highest()
+        node, highest = node_name(local), shared.highest_claim()
         newest = highest.number if highest else 0
         for number in range(max(1, newest - _NEWEST), newest + 1):
             claim, told = shared.read_claim(number)

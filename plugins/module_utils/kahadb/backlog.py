@@ -32,8 +32,11 @@ _ATTRIBUTES = (
 
 
 @dataclass(frozen=True)
-class View:
-    """The counts of a running broker's management view. ``subscriptions``: messages by (topic, client, name)."""
+class ManagementView:
+    """The message counts, clients and bridges of a running broker, as read over JMX.
+
+    ``subscriptions``: messages by (topic, client, name).
+    """
 
     queues: dict[str, int] = field(default_factory=dict)
     subscriptions: dict[tuple[str, str, str], int] = field(default_factory=dict)
@@ -42,7 +45,7 @@ class View:
 
 
 def count_backlog(base: str, user: str | None = None) -> dict[str, Any]:
-    """Return the messages that a broker holds, as the module's result.
+    """Return the numbers of messages that the broker below ``base`` holds, as the result of the module store_backlog.
 
     The store is read as ``user``, the broker's account, or as the account that owns it. Raises InstallError for what
     cannot be counted.
@@ -56,13 +59,13 @@ def count_backlog(base: str, user: str | None = None) -> dict[str, Any]:
     except (OSError, FenceError) as error:
         raise InstallError(f"{store}: the generation in force is not known: {error}") from None
     process = find_broker(layout.base)
-    return combine(_view(process) if process else None, store, user)
+    return combine_counts(_view(process) if process else None, store, user)
 
 
-def combine(view: View | None, store: str, user: str | None = None) -> dict[str, Any]:
-    """Return a broker's messages by its management view (None if stopped) and its store's journal together.
+def combine_counts(view: ManagementView | None, store: str, user: str | None = None) -> dict[str, Any]:
+    """Return a broker's message counts, merged from JMX and its store's journal: the higher number of both counts.
 
-    The higher number counts; ``certain`` is False where a subscription could be missing.
+    ``view`` is None for a stopped broker; ``certain`` is False where a subscription could be missing.
     """
     keys = None if view is None else {(topic, f"{client}:{name}") for topic, client, name in view.subscriptions}
     counts = _count(store, keys, user)
@@ -102,12 +105,12 @@ def _count(store: str, keys: set[tuple[str, str]] | None, user: str | None) -> r
 
 
 def _counted(store: str, keys: set[tuple[str, str]] | None) -> dict[str, Any]:
-    counts = remaining_messages.count(store, keys)
+    counts = remaining_messages.count_remaining(store, keys)
     subscriptions = [[topic, key, number] for (topic, key), number in counts.subscriptions.items()]
     return {**vars(counts), "subscriptions": subscriptions}
 
 
-def _view(process: Process) -> View:
+def _view(process: Process) -> ManagementView:
     if process.state == "T":
         raise InstallError(f"process {process.pid} was stopped by a signal: it cannot be asked")
     found: dict[str, list[dict[str, str]]] = defaultdict(list)
@@ -115,7 +118,7 @@ def _view(process: Process) -> View:
         found[one["Type"]].append(one)
     if not found["Broker"]:
         raise InstallError("its management view has no broker of 5.3 to 5.7: useJmx is off, or it is a later release")
-    return View(
+    return ManagementView(
         queues={queue["Destination"]: int(queue["QueueSize"]) for queue in found["Queue"]},
         subscriptions={
             (one["DestinationName"], one["ClientId"], one["SubscriptionName"]): int(one["PendingQueueSize"])

@@ -45,8 +45,9 @@ _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 @dataclass(frozen=True)
 class Command:
-    """One record of the journal. ``destination`` is type and name (``0:orders``: a queue), empty where there is none.
+    """One record of a kahaDB journal, such as a message that was added, an acknowledgement or a commit.
 
+    ``destination`` is type and name (``0:orders``: a queue), empty where there is none.
     ``kind``: one of ``ADD``, ``REMOVE``, ``COMMIT`` … ``transaction`` is the bytes that name it, empty outside of one;
     ``xa`` tells XA from local ones. ``message`` is the message id, of a trace its text.
     ``subscription`` is the key of a durable subscription; ``info`` False: the subscription is removed.
@@ -65,7 +66,7 @@ class Command:
 
 @dataclass
 class JournalEnd:
-    """The end of a journal (data file number and offset), and how many places and records could not be read."""
+    """The position at which a kahaDB journal ends (data file number and offset), and its count of unreadable places."""
 
     file: int = 0
     offset: int = 0
@@ -74,7 +75,7 @@ class JournalEnd:
 
 
 class OpenTransactions:
-    """Holds the records of transactions that a journal has begun and not ended; ``held`` is the number of records."""
+    """The records of the transactions that a kahaDB journal has begun and not ended; ``held`` is their number."""
 
     def __init__(self) -> None:
         self.held = 0
@@ -82,7 +83,7 @@ class OpenTransactions:
         self._prepared: set[tuple[bool, bytes]] = set()
 
     def records_in_effect(self, command: Command) -> Sequence[Command]:
-        """Return the records that take effect with a journal's next one: itself, those that it commits, or none."""
+        """Return the records that take effect with the next one: itself, on commit its transaction's, or none."""
         transaction = (command.xa, command.transaction)
         if command.kind in (ADD, REMOVE) and command.transaction:
             self._records.setdefault(transaction, []).append(command)
@@ -108,19 +109,19 @@ class OpenTransactions:
             yield from records if xa else ()
 
 
-def number_of(name: str) -> int:
-    """Return the number in the name of a data file, 0 for any other name."""
+def data_file_number(name: str) -> int:
+    """Return the number in the name of a kahaDB data file (``db-7.log``: 7), 0 for any other name."""
     match = FILE.fullmatch(name)
     return int(match[1]) if match else 0
 
 
 def data_files(directory: Directory) -> list[tuple[int, str]]:
-    """Return number and name of each data file in a store's directory, in order."""
+    """Return number and name of each kahaDB data file (``db-N.log``) in a store's directory, in order."""
     return sorted((int(match[1]), name) for name in directory.names() if (match := FILE.fullmatch(name)))
 
 
 def data_file_sizes(store: str) -> list[list[int]]:
-    """Return number and bytes of each data file of a store, in order; empty where there is no store.
+    """Return number and bytes of each kahaDB data file of a store, in order; empty where there is no store.
 
     Raises InstallError, OSError.
     """
@@ -133,7 +134,9 @@ def data_file_sizes(store: str) -> list[list[int]]:
 
 
 def commands(store: str, tail: JournalEnd) -> Iterator[Command]:
-    """Yield every record of the journal that can be read, and fill in ``tail``; nothing where there is no store.
+    """Yield every readable record of a store's kahaDB journal, and write the end that was found into ``tail``.
+
+    Yields nothing where there is no store.
 
     A broken end of the last file is no damage: a killed broker was writing it. A file that a running
     broker removes meanwhile held nothing. Time and memory grow with what the journal takes of its disk.
@@ -163,8 +166,9 @@ def commands(store: str, tail: JournalEnd) -> Iterator[Command]:
 def commands_after(
     path: str, offset: int, end: int | None = None, kinds: Collection[int] | None = None
 ) -> Iterator[Command]:
-    """Yield every record of one data file from ``offset`` to ``end``, ends of batches; by default to the last one.
+    """Yield every record of one kahaDB data file from one offset to another, by default to its last whole batch.
 
+    Both offsets are ends of batches.
     ``kinds``: only records of these kinds, such as ``COMMIT``; the others are not decoded, which takes most time.
     """
     with open(path, "rb") as file:
@@ -208,7 +212,7 @@ def _batches(data: mmap.mmap, tail: JournalEnd, at: int, end: int) -> Iterator[t
 
 
 def end_of_batches(data: mmap.mmap) -> int:
-    """Return where the last whole batch of a data file ends; 0 where it holds none. Works for every release."""
+    """Return the offset at which a kahaDB data file's last whole batch of records ends; 0 without a whole batch."""
     whole = [
         stop
         for start, stop, checksum in _batches(data, JournalEnd(), 0, len(data))
@@ -217,8 +221,8 @@ def end_of_batches(data: mmap.mmap) -> int:
     return max(whole, default=0)
 
 
-def first_kind(data: bytes) -> int:
-    """Return the kind of the first record of a data file, such as ``ADD`` or ``MOVED_ACKS``; -1 without one.
+def first_record_kind(data: bytes) -> int:
+    """Return the kind of a kahaDB data file's first record, such as ``ADD`` or ``MOVED_ACKS``; -1 without a record.
 
     ``data``: at least its first ``LONGEST_HEAD`` bytes.
     """

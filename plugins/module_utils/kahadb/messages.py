@@ -35,15 +35,15 @@ _RECORD = struct.Struct(">BQ")
 _ITEM = struct.Struct(">QQ")
 
 
-def key(*words: str) -> int:
-    """Return 64 bits that identify a message on a destination, a subscription, or both together."""
+def message_key(*words: str) -> int:
+    """Return a 64-bit hash of the given words: destination, message id and subscription, any of which may be empty."""
     text = "\0".join(words).encode(errors="surrogateescape")
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big")
 
 
 @dataclass
-class Contents:
-    """The contents of a store after its journal's records.
+class StoreContents:
+    """The messages and durable subscriptions left in a kahaDB store, found by applying its journal's records in order.
 
     ``kinds`` and ``keys`` are every record about a message or subscription, in order, with a 0 for each
     start of a broker, whose words are in ``loads``; of more than two millions the oldest are dropped.
@@ -63,7 +63,7 @@ class Contents:
     deliveries: int = 0
 
     def apply(self, commands: Iterable[Command]) -> None:
-        """Apply a journal's records to the messages that are held so far.
+        """Apply journal records in order: add and remove the messages and subscriptions that they name.
 
         A local transaction that has no end was rolled back; one of XA is in doubt.
         Raises InstallError for more records than memory and time allow.
@@ -84,9 +84,9 @@ class Contents:
                 del self.loads[:_STARTS]
             self._keep(journal.TRACE, 0)
         elif command.kind in (journal.ADD, journal.REMOVE):
-            self._keep(command.kind, key(command.destination, command.message, command.subscription))
+            self._keep(command.kind, message_key(command.destination, command.message, command.subscription))
         elif command.kind == journal.SUBSCRIPTION:
-            self._keep(command.kind, key(command.destination, "", command.subscription))
+            self._keep(command.kind, message_key(command.destination, "", command.subscription))
 
     def _keep(self, kind: int, name: int) -> None:
         self.kinds.append(kind)
@@ -106,17 +106,17 @@ class Contents:
 
     def _apply_to(self, here: dict[int, int], command: Command) -> None:
         if command.kind == journal.ADD:
-            brought = key(command.destination, command.message, "")
+            brought = message_key(command.destination, command.message, "")
             if command.destination.startswith(journal.TOPICS):
                 subscribers = self.subscribers.get(command.destination, ())
                 self.deliveries += len(subscribers)
                 _refuse_more(self.deliveries, MAX_DELIVERIES, "messages for subscribers")
                 for subscriber in subscribers:
-                    here[key(command.destination, command.message, subscriber)] = brought
+                    here[message_key(command.destination, command.message, subscriber)] = brought
             else:
                 here[brought] = brought
         elif command.kind == journal.REMOVE:
-            here.pop(key(command.destination, command.message, command.subscription), None)
+            here.pop(message_key(command.destination, command.message, command.subscription), None)
         elif command.kind == journal.REMOVE_DESTINATION:
             here.clear()
             self.subscribers.pop(command.destination, None)
@@ -124,7 +124,7 @@ class Contents:
             self._subscribe(command, here)
 
     def _subscribe(self, command: Command, here: dict[int, int]) -> None:
-        itself = key(command.destination, "", command.subscription)
+        itself = message_key(command.destination, "", command.subscription)
         subscribers = self.subscribers.setdefault(command.destination, set())
         if command.info:
             subscribers.add(command.subscription)
@@ -133,8 +133,8 @@ class Contents:
             subscribers.discard(command.subscription)
             here.pop(itself, None)
 
-    def items(self) -> list[tuple[int, int]]:
-        """Return everything in the store as sorted pairs: its key, and the key of the record that brought it."""
+    def remaining_keys(self) -> list[tuple[int, int]]:
+        """Return (key, key of the record that added it) of each message and subscription left in the store, sorted."""
         return sorted(pair for here in self.live.values() for pair in here.items())
 
 
@@ -160,10 +160,13 @@ UNSEEN: dict[str, Any] = {
 
 
 def read_store_contents(store: str) -> dict[str, Any]:
-    """Return the contents of a store, ready for JSON. Nothing is opened for writing. Raises InstallError, OSError."""
-    tail, contents = journal.JournalEnd(), Contents()
+    """Return the messages, subscriptions and newest records of a kahaDB store as hashes, ready for JSON.
+
+    Nothing is opened for writing. Raises InstallError, OSError.
+    """
+    tail, contents = journal.JournalEnd(), StoreContents()
     contents.apply(journal.commands(store, tail))
-    items = contents.items()
+    items = contents.remaining_keys()
     files = journal.data_file_sizes(store)
     order = list(map(_RECORD.pack, contents.kinds[-LIMIT:], contents.keys[-LIMIT:]))
     records = len(contents.kinds) + contents.dropped

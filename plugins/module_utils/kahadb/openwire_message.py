@@ -21,8 +21,9 @@ _MESSAGE_ID, _LOCAL_TRANSACTION, _XA_TRANSACTION = 110, 111, 112
 
 @dataclass(frozen=True)
 class StoredMessage:
-    """One message. ``frame`` is all of it, with its length in front; ``version`` is that of OpenWire.
+    """One message as a kahaDB store holds it: its OpenWire frame, and the offsets of its parts.
 
+    ``frame`` is all of it, with its length in front; ``version`` is that of OpenWire.
     The offsets count bytes of the frame: where the destination begins, the transaction, the rest (the original
     destination and all else), and the message id; ``content`` are start and end of the body.
     """
@@ -95,7 +96,7 @@ class _Reader:
 
 
 def read_message(frame: bytes) -> StoredMessage:
-    """Return a stored message's parts. Raises ValueError for what no release writes."""
+    """Return an OpenWire message with the offsets of its parts. Raises ValueError for what no release writes."""
     for version in VERSIONS:
         try:
             return _read(frame, version)
@@ -142,7 +143,7 @@ def _read(frame: bytes, version: int) -> StoredMessage:
 
 
 def event_id(frame: bytes) -> str:
-    """Return the id of an agent's event, the member ``eventId`` of a JSON object in the body; empty where none is."""
+    """Return the id of an agent's event, ``eventId`` in the JSON body of an OpenWire message; empty without one."""
     if b"eventId" not in frame:
         return ""
     try:

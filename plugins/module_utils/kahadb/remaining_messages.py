@@ -41,8 +41,8 @@ class Counts:
     whole: bool = True
 
 
-def count(directory: str, known: Iterable[tuple[str, str]] | None = None) -> Counts:
-    """Return the numbers of messages left in a kahaDB store, by the journal in ``directory``.
+def count_remaining(directory: str, known: Iterable[tuple[str, str]] | None = None) -> Counts:
+    """Return the numbers of messages left in a kahaDB store by queue and subscription, counted from its journal.
 
     ``known``: the (topic, subscription key) pairs that exist; None: those that the journal itself knows. Raises
     InstallError for a journal that cannot be read to its end.
@@ -51,10 +51,10 @@ def count(directory: str, known: Iterable[tuple[str, str]] | None = None) -> Cou
         open_directory(directory).close()
     except FileNotFoundError:
         raise InstallError(f"{directory}: there is no such directory") from None
-    replay, tail = Replay(), journal.JournalEnd()
+    recovery, tail = RecoverySimulation(), journal.JournalEnd()
     try:
         for command in journal.commands(directory, tail):
-            replay.apply(command)
+            recovery.apply(command)
         files = journal.data_file_sizes(directory)
     except OSError as error:
         raise InstallError(f"{directory}: {error.strerror}") from None
@@ -64,13 +64,13 @@ def count(directory: str, known: Iterable[tuple[str, str]] | None = None) -> Cou
             f"{directory}: {counted(places, 'place')} of its journal cannot be read: nothing can be counted. It is "
             "damaged, or of a release after 5.8"
         )
-    counts = replay.counts(None if known is None else set(known))
+    counts = recovery.counts(None if known is None else set(known))
     counts.whole = not files or files[0][0] <= 1
     return counts
 
 
-class Replay:
-    """Applies the records of a kahaDB journal one after the other, as the broker does when it recovers. Pure."""
+class RecoverySimulation:
+    """A simulated recovery of a kahaDB store: applies journal records in order and counts the messages left. Pure."""
 
     def __init__(self) -> None:
         self._messages: dict[str, dict[str, None]] = defaultdict(dict)

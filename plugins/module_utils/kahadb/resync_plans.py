@@ -27,10 +27,11 @@ _BACKUP = re.compile(r"(?:\.before-\d{8}T\d{6}Z(?:-\d{1,2})?)?", re.ASCII)
 
 @dataclass(frozen=True)
 class ResyncPlan:
-    """The plan for exchanging one store: ``staging`` takes its place, and the old store is renamed to ``backup``.
+    """The written plan for replacing a store by the copy of the other node's store, read again after an interruption.
 
-    Both are names beside the store; ``backup`` is empty where there was no store. ``before`` is the fingerprint of the
-    backup's files, ``source`` the host that had the store.
+    The directory ``staging`` takes the store's place, and the old store is renamed to ``backup``. Both are names beside
+    the store; ``backup`` is empty where there was no store. ``before`` is the fingerprint of the backup's files,
+    ``source`` the host that had the store.
     """
 
     store: str
@@ -41,13 +42,13 @@ class ResyncPlan:
 
 
 def write_plan(plan: ResyncPlan, account: Account) -> None:
-    """Write the plan of a store's exchange durably, in one step. Raises InstallError, OSError."""
+    """Write the plan for replacing a store durably, in one step. Raises InstallError, OSError."""
     with _open(plan.store, account, make=True) as directory:
         directory.replace_file(_name(plan.store, account), json.dumps(asdict(plan)).encode() + b"\n", 0o600)
 
 
 def read_plan(store: str, account: Account) -> ResyncPlan | None:
-    """Return the plan of a store's exchange that was not finished, or None.
+    """Return the plan for replacing a store that was begun and not finished, or None.
 
     Raises InstallError for a plan that is not what ``write_plan`` writes; OSError.
     """
@@ -71,7 +72,7 @@ def read_plan(store: str, account: Account) -> ResyncPlan | None:
 
 
 def has_plan(store: str, account: Account) -> bool:
-    """Return whether there is a plan for a store: its exchange was begun and not finished."""
+    """Return whether replacing a store by a copy was begun and not finished: its plan is there."""
     try:
         with _open(store, account, make=False) as directory:
             return bool(directory.exists(_name(store, account)))
@@ -80,14 +81,14 @@ def has_plan(store: str, account: Account) -> bool:
 
 
 def remove_plan(store: str, account: Account) -> None:
-    """Remove the plan of a store's exchange that is finished. Raises OSError."""
+    """Remove the plan for replacing a store, once the store is replaced. Raises OSError."""
     with _open(store, account, make=False) as directory:
         directory.unlink(_name(store, account))
         directory.sync()
 
 
 def untrusted_plan(store: str, account: Account) -> str:
-    """Return what to do about a resync plan beside the store that root does not trust; empty where there is none.
+    """Return what to do about a plan beside a store that others than root could have written; empty without one.
 
     Earlier versions left plans there, and so can the account. Raises UntrustedPathError, OSError.
     """

@@ -39,7 +39,7 @@ _SPARE = 64 << 20
 
 @dataclass(frozen=True)
 class Location:
-    """A store and the accounts that act on it: ``owner`` on its files, ``keeper`` on the names in its directory."""
+    """The path of a store and the accounts to act as: ``owner`` on its files, ``keeper`` in its parent directory."""
 
     store: str
     owner: Account
@@ -54,14 +54,15 @@ class Location:
         return os.path.basename(self.store)
 
     def sibling(self, name: str) -> str:
-        """Return the path of another name in the store's directory."""
+        """Return the path of a name in the directory that holds the store's directory."""
         return os.path.join(self.parent, name)
 
 
-def locate(store: str, user: str | None = None) -> Location:
-    """Return a store's path and accounts. ``user`` is the broker's account as the inventory names it.
+def locate_store(store: str, user: str | None = None) -> Location:
+    """Return a store's absolute path with the accounts as which to act on its files and on its parent directory.
 
-    Raises InstallError where root would have to act as itself in what others can exchange; OSError.
+    ``user`` is the broker's account as the inventory names it. Raises InstallError where root would have to act as
+    itself in what others can exchange; OSError.
     """
     store = os.path.abspath(store)
     owner = account_for(store, user)
@@ -75,12 +76,12 @@ def manifest(store: str, user: str | None = None) -> dict[str, dict[str, Any]]:
 
 
 def refuse_locked(store: str, user: str | None = None) -> None:
-    """Raise InstallError where a broker holds the lock of the store; OSError."""
+    """Raise InstallError where a broker holds the lock of the store; OSError where the store cannot be read."""
     run_as(account_for(store, user), store_files.refuse_locked, store)
 
 
-def obstacle(store: str, needed: int = 0, user: str | None = None) -> str:
-    """Return why a store could not be replaced here, on one line; empty if it could.
+def replacement_obstacle(store: str, needed: int = 0, user: str | None = None) -> str:
+    """Return why a store on this host could not be replaced by a copy, on one line; empty if it could.
 
     ``needed``: bytes of the new store.
     """
@@ -109,19 +110,19 @@ def _is_mount_point(parent: Directory, name: str) -> bool:
 
 
 def is_unfinished(store: str, user: str | None = None) -> bool:
-    """Return whether an interrupted run was putting a copy in place. Raises InstallError, OSError."""
+    """Return whether replacing the store by a copy was begun and not finished. Raises InstallError, OSError."""
     try:
         return bool(resync_plans.has_plan(store, account_for(store, user)))
     except UntrustedPathError:
         return False
 
 
-def stage(store: str, files: Manifest, user: str | None = None) -> dict[str, int]:
-    """Make the directory for a store's copy, and copy into it the files that this host's store has already.
+def stage_copy(store: str, files: Manifest, user: str | None = None) -> dict[str, int]:
+    """Make the directory for a copy of the other node's store, and fill it with the equal files of this host's store.
 
     Returns the files that have yet to come, and from which byte on. Raises InstallError, OSError.
     """
-    where = locate(store, user)
+    where = locate_store(store, user)
     _refuse_untrusted_plan(where)
     run_as(where.owner, store_files.refuse_locked, where.store)
     staging, prefix = _staging(where, files), f"{where.name}.resync-"
@@ -161,18 +162,20 @@ def _make_staging(where: Location, prefix: str, staging: str, mode: int) -> None
         parent.sync()
 
 
-def read(store: str, name: str, offset: int, size: int, user: str | None = None) -> str:
-    """Return the chunk of a store's file from ``offset`` on, packed. Raises InstallError when the file changed."""
-    return run_as(account_for(store, user), lambda: pack(store_files.read_piece(store, name, offset, size, CHUNK)))
+def read_chunk(store: str, name: str, offset: int, size: int, user: str | None = None) -> str:
+    """Return up to 8 MiB of a store's file, compressed, in base64. Raises InstallError when the file has changed."""
+    return run_as(
+        account_for(store, user), lambda: pack_chunk(store_files.read_piece(store, name, offset, size, CHUNK))
+    )
 
 
-def pack(piece: bytes) -> str:
+def pack_chunk(piece: bytes) -> str:
     """Return a chunk of a file as text for transport: compressed, in base64."""
     return base64.b64encode(zlib.compress(piece, 1)).decode()
 
 
-def unpack(data: str) -> bytes:
-    """Return the bytes of a chunk that ``pack`` made.
+def unpack_chunk(data: str) -> bytes:
+    """Return the bytes of a chunk of a file, from the compressed base64 text in which it was sent.
 
     Raises InstallError for text that is no chunk, or larger than any.
     """
@@ -187,22 +190,24 @@ def unpack(data: str) -> bytes:
 
 
 def append_chunk(store: str, files: Manifest, name: str, offset: int, data: str, user: str | None = None) -> int:
-    """Append a packed chunk to a file of the copy; return the file's length now. The last chunk completes the file.
+    """Append a compressed chunk to a file of a store's growing copy; return the file's length after it.
+
+    The last chunk completes the file, whose SHA-256 is checked then.
 
     Raises InstallError for a chunk that does not follow, or a file whose sum is wrong.
     """
-    where = locate(store, user)
+    where = locate_store(store, user)
     staging = where.sibling(_staging(where, files))
-    return int(run_as(where.owner, store_files.write_piece, staging, files, name, offset, unpack(data)))
+    return int(run_as(where.owner, store_files.write_piece, staging, files, name, offset, unpack_chunk(data)))
 
 
-def switch(store: str, files: Manifest, source: str, user: str | None = None) -> str:
-    """Put a store's complete copy in its place; return the path of the old store's backup, empty if there was no store.
+def replace_by_copy(store: str, files: Manifest, source: str, user: str | None = None) -> str:
+    """Replace a store by its complete copy; return the path of the old store's backup, empty if there was no store.
 
     The copy is verified once more, and the sums of the old store are written down, before
     anything is renamed. Raises InstallError, OSError.
     """
-    where = locate(store, user)
+    where = locate_store(store, user)
     _refuse_untrusted_plan(where)
     run_as(where.owner, store_files.refuse_locked, where.store)
     staging = _staging(where, files)
@@ -215,15 +220,15 @@ def switch(store: str, files: Manifest, source: str, user: str | None = None) ->
         content = json.dumps(text, indent=1) + "\n"
         backup, before = str(run_as(where.keeper, _write_sums, where.parent, where.name, content)), _sums(old)
     resync_plans.write_plan(ResyncPlan(where.store, staging, backup, before, source), where.owner)
-    return finish(store, user)
+    return finish_replacement(store, user)
 
 
-def finish(store: str, user: str | None = None) -> str:
-    """Finish putting a store's copy in place, as the resync plan says; return the path of the old store's backup.
+def finish_replacement(store: str, user: str | None = None) -> str:
+    """Finish replacing a store by its copy, as the written plan says; return the path of the old store's backup.
 
     Returns "" where there is no plan, or was no store. Raises InstallError, OSError.
     """
-    where = locate(store, user)
+    where = locate_store(store, user)
     _refuse_untrusted_plan(where)
     plan = resync_plans.read_plan(where.store, where.owner)
     if plan is None:
@@ -292,5 +297,5 @@ def _sums(files: Manifest) -> str:
 
 
 def spool_name(name: str) -> str:
-    """Return a file name without slashes for a file of a store, unique in the controller's directory of chunks."""
+    """Return a name for a store's file in the controller's directory of chunks: a hash of its path, without slashes."""
     return hashlib.sha256(name.encode(errors="surrogateescape")).hexdigest()[:24]

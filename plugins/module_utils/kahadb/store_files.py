@@ -60,13 +60,13 @@ def sha256(descriptor: int) -> str:
 
 
 def identity(files: Manifest) -> str:
-    """Return a fingerprint of files' names and contents, 16 hexadecimal digits."""
+    """Return a fingerprint of the paths, sizes and hashes of a store's files, 16 hexadecimal digits."""
     text = json.dumps({name: [entry["size"], entry["sha256"]] for name, entry in files.items()}, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def store_mode(store: str) -> int | None:
-    """Return the permissions of the store's directory; None where there is none."""
+    """Return the permission bits of the store's directory; None where there is no directory."""
     try:
         with open_directory(store) as directory:
             return stat.S_IMODE(directory.own_status().st_mode) & 0o777
@@ -75,7 +75,7 @@ def store_mode(store: str) -> int | None:
 
 
 def is_locked(store: str) -> bool:
-    """Return whether a broker, of whatever kind, holds the lock of the store. Leaves no lock behind.
+    """Return whether a broker holds the lock of a kahaDB store; the lock is released again if it was free.
 
     Raises UntrustedPathError for a lock that is no file, OSError.
     """
@@ -110,7 +110,7 @@ def allocated_bytes(store: str) -> int:
 
 
 def fill_staging(store: str, staging: str, files: Manifest) -> dict[str, int]:
-    """Copy the files that this host's store has already into the copy that grows in ``staging``.
+    """Copy the files of this host's store that a copy of the other node's store needs into its growing directory.
 
     Returns the files that have yet to come, and from which byte on. Raises InstallError, OSError.
     """
@@ -131,7 +131,9 @@ def fill_staging(store: str, staging: str, files: Manifest) -> dict[str, int]:
 
 
 def write_piece(staging: str, files: Manifest, name: str, offset: int, piece: bytes) -> int:
-    """Append a chunk to a file of the copy; return the file's length now. The last chunk completes the file.
+    """Append a chunk to a file of a store's growing copy; return the file's length after it.
+
+    The last chunk completes the file.
 
     Raises InstallError for a chunk that does not follow, or a file whose sum is wrong.
     """
@@ -153,7 +155,7 @@ def write_piece(staging: str, files: Manifest, name: str, offset: int, piece: by
 
 
 def read_piece(store: str, name: str, offset: int, size: int, length: int) -> bytes:
-    """Return ``length`` bytes of a store's file from ``offset`` on.
+    """Return a number of bytes of a store's file from an offset on.
 
     Raises InstallError when the file changed, OSError.
     """
@@ -168,7 +170,7 @@ def read_piece(store: str, name: str, offset: int, size: int, length: int) -> by
 
 
 def empty_directory(path: str) -> None:
-    """Remove everything in a directory, but not the directory, which may be another account's to remove.
+    """Remove everything in a directory, and keep the empty directory, which another account may have to remove.
 
     Raises InstallError, OSError.
     """

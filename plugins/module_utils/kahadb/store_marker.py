@@ -22,10 +22,11 @@ _UNREADABLE = "(not the name of a pair)"
 
 
 def read_marker_state(directory: str, user: str | None = None) -> dict[str, Any]:
-    """Return whether a store exists, is mounted, was used, is fenced and is marked, read as ``user``, the account.
+    """Return whether a store exists, is mounted, was used, is fenced, and the lines of the marker that names its pair.
 
-    Where ``user`` is no account of this host the store's owner reads. ``marked``: the marker's lines, None without one.
-    Raises InstallError for what is no store or marker; OSError, for instance for a share whose server is away.
+    It is read as the account ``user``. Where ``user`` is no account of this host the store's owner reads. ``marked``:
+    the marker's lines, None without one. Raises InstallError for what is no store or marker; OSError, for instance for
+    a share whose server is away.
     """
     account = account_for(directory, user if user and is_account(user) else None)
     return {"mounted": _mounted(directory), **run_as(account, _read_state, directory, patience=_PATIENCE)}
@@ -45,7 +46,7 @@ def _read_state(directory: str) -> dict[str, Any]:
 
 
 def read_marker(store: Directory) -> list[str] | None:
-    """Return the pair's name and the word of the run that wrote the marker; None where there is no marker.
+    """Return the lines of a store's marker, the pair's name and the playbook run's word; None without a marker.
 
     A line that is too long or cannot be printed is no name: words in parentheses take its place. Whoever owns the
     store can have written it, so it serves for comparison only. Raises UntrustedPathError, OSError.
@@ -59,10 +60,10 @@ def read_marker(store: Directory) -> list[str] | None:
 
 
 def claim(directory: str, pair: str, word: str, user: str | None = None) -> bool:
-    """Write the marker of an empty store, with the word of the run for the other node to find; return True.
+    """Write the marker that ties an empty store to its pair; return False where a marker is there already.
 
-    ``user`` is the account that writes. The store's directory is made only below a mount point. Returns False when a
-    marker is there already. Raises InstallError for a store that may not be claimed.
+    ``word`` is the playbook run's, for the other node to find; ``user`` is the account that writes. The store's
+    directory is made only below a mount point. Raises InstallError for a store that may not be claimed.
     """
     marker_state = read_marker_state(directory, user)
     if marker_state["marked"] is not None:
@@ -109,7 +110,7 @@ def _write_marker(directory: str, text: str) -> None:
 
 
 def withdraw(directory: str, word: str, user: str | None = None) -> bool:
-    """Remove a store's marker if it holds ``word``, the run that wrote it; return whether it was removed."""
+    """Remove a store's marker if this playbook run, known by its word, wrote it; return whether it was removed."""
     return bool(run_as(account_for(directory, user), _remove_marker, directory, word))
 
 

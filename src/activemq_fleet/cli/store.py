@@ -81,7 +81,7 @@ def replay_command(
     Messages of XA transactions that nobody has decided are not sent, and their generation stays.
     A replay that broke off is repeated from its beginning: a message that is still in its queue is not taken twice.
     """
-    from activemq_fleet.fence.old_generations import messages_behind, tidy
+    from activemq_fleet.fence.old_generations import remove_old_generations, uncopied_messages
     from activemq_fleet.fence.shared_store import FenceError
     from activemq_fleet.host.probe import Login
 
@@ -94,14 +94,14 @@ def replay_command(
     try:
         with _connect(urls, Login(username, password), ca_file) as connection:
             for number in numbers:
-                sent = connection.send(message for message in messages_behind(store, number) if not message.in_doubt)
-                in_doubt = sum(message.in_doubt for message in messages_behind(store, number))
+                sent = connection.send(message for message in uncopied_messages(store, number) if not message.in_doubt)
+                in_doubt = sum(message.in_doubt for message in uncopied_messages(store, number))
                 echo(f"generation {number}: {sent} messages were sent")
                 if in_doubt:
                     echo(f"generation {number} is kept: {in_doubt} messages wait for the decision of an XA transaction")
                 else:
                     store.note_replay(number, sent)
-        for sentence in tidy(store):
+        for sentence in remove_old_generations(store):
             echo(sentence)
     except (FenceError, OSError) as error:
         raise ReplayError(f"{directory}: {error}") from None
