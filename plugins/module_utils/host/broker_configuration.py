@@ -27,7 +27,7 @@ FENCED = "generations"
 
 @dataclass(frozen=True)
 class Listener:
-    """A transportConnector and the address to probe it at.
+    """A broker's transportConnector: its name, scheme, and the local address at which it can be probed.
 
     ``requires_client_certificate``: clients without a certificate are refused.
     """
@@ -40,7 +40,7 @@ class Listener:
 
 @dataclass(frozen=True)
 class Deployed:
-    """The parts of a broker's configuration that host modules need: connectors, an account to log in with, store.
+    """The parts of a deployed activemq.xml that host modules need: connectors, an account to log in with, the store.
 
     ``store`` is kahaDB's directory, empty for another store; ``pure``: the broker copies to a slave, or is one.
     """
@@ -52,13 +52,13 @@ class Deployed:
     persistence: dict[str, Any] = field(default_factory=dict)
 
     def probe(self, listener: Listener, timeout: float = PROBE) -> Answer:
-        """Probe one of the broker's connectors with its account, ``timeout`` seconds an answer; return the outcome."""
+        """Probe one of the broker's connectors with the configured account, and return the outcome."""
         certificate = listener.requires_client_certificate
         return ask(listener.scheme, listener.address, self.login, timeout, requires_client_certificate=certificate)
 
 
 def read_deployed(layout: Layout, name: str | None) -> Deployed:
-    """Return the configuration in the version ``name``; where that is None, one without connectors and store.
+    """Return connectors, account and store from a version's activemq.xml; an empty configuration for the name None.
 
     Raises OSError or ElementTree.ParseError when it cannot be read.
     """
@@ -78,7 +78,7 @@ def read_deployed(layout: Layout, name: str | None) -> Deployed:
 
 
 def persistence_of(document: bytes) -> dict[str, Any]:
-    """Return where a configuration (an activemq.xml) keeps its messages.
+    """Return the persistence adapter of an activemq.xml and where it keeps messages, as a dict.
 
     ``kind`` is the element of the store, None where there is none or the broker keeps nothing;
     ``openwire`` the value of ``storeOpenWireVersion``, or None; ``pure``: the broker copies to a slave, or is one.
@@ -103,7 +103,7 @@ def _is_pure(root: ElementTree.Element) -> bool:
 
 
 def has_messages(store: str, root: int | None = None) -> bool:
-    """Return whether a kahaDB store was ever used. ``root``: a descriptor that stands for ``/``.
+    """Return whether a kahaDB store was ever used, by the files in its directory. ``root``: a descriptor for ``/``.
 
     Raises UntrustedPathError for a store behind a link that an untrusted account made.
     """
@@ -116,7 +116,7 @@ def has_messages(store: str, root: int | None = None) -> bool:
 
 
 def elements(root: ElementTree.Element, name: str) -> list[ElementTree.Element]:
-    """Return all elements of this name below and including ``root``, whatever their namespace."""
+    """Return all XML elements of a name below and including ``root``, whatever their namespace."""
     return [element for element in root.iter() if element.tag.rpartition("}")[2] == name]
 
 

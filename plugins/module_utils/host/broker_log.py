@@ -76,7 +76,7 @@ _READ = 4 << 20
 
 @dataclass(frozen=True)
 class Phase:
-    """A broker's phase by its log.
+    """The phase of a broker's life that its log shows, such as starting, waiting for the lock, or started.
 
     ``name``: starting, waiting, attached, started, stopping, stopped, failed, or unknown. ``message`` is the record
     that shows the phase, ``time`` its local time in whole seconds. ``has_started``: the same process logged before that
@@ -92,7 +92,7 @@ class Phase:
 
 @dataclass(frozen=True)
 class Record:
-    """A whole record of the log: ``time`` is local, in whole seconds, ``logger`` the class that wrote it."""
+    """One record of activemq.log: ``time`` is local, in whole seconds, ``logger`` the Java class that wrote it."""
 
     time: str
     level: str
@@ -102,12 +102,12 @@ class Record:
     milliseconds: int = 0
 
     def is_by(self, classes: Sequence[str]) -> bool:
-        """Return whether one of these classes of ActiveMQ wrote the record."""
+        """Return whether one of the named classes of ActiveMQ wrote the log record."""
         return self.logger.startswith("org.apache.activemq.") and self.logger.rpartition(".")[2] in classes
 
     @property
     def is_of_a_client(self) -> bool:
-        """Whether the record was written by a thread that serves a connection."""
+        """Whether the log record was written by a thread that serves a client's connection."""
         return _CLIENT_THREAD.match(self.thread) is not None
 
 
@@ -124,7 +124,7 @@ def read_phase(data: str, since: float) -> Phase:
 
 
 def last_error(data: str, since: float = 0) -> str:
-    """Return the last error in ``data``/activemq.log not before ``since``, on one line with its root cause; else ""."""
+    """Return the last error in ``data``/activemq.log since a time, on one line with its root cause; or empty."""
     error = ""
     stack: list[str] = []
     for line, record in _followed(_tail(data, "activemq.log")):
@@ -203,7 +203,7 @@ def _is_of(record: Record, since: float) -> bool:
 
 
 def seconds_of(local_time: str) -> float | None:
-    """Return a time of the log in seconds since the epoch; None for a time that no calendar has."""
+    """Return a local time as activemq.log writes it in seconds since the epoch; None for an impossible time."""
     try:
         return time.mktime(time.strptime(local_time, "%Y-%m-%d %H:%M:%S"))
     except (ValueError, OverflowError):
@@ -211,7 +211,7 @@ def seconds_of(local_time: str) -> float | None:
 
 
 def phase_after(records: Iterable[Record]) -> Phase:
-    """Return the phase that a broker is in after these records. Pure."""
+    """Return the phase of a broker (starting, waiting, started …) after it wrote the given log records. Pure."""
     phase, slave, started = UNKNOWN, False, False
     for record in records:
         meaning = _meaning(record)

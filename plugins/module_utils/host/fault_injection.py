@@ -24,7 +24,7 @@ _SIGNALS = {"kill": signal.SIGKILL, "pause": signal.SIGSTOP, "stop": signal.SIGT
 
 
 def inject_fault(base: str, unit: str | None, act: str, again: int) -> dict[str, Any]:
-    """Inject one fault into the active broker.
+    """Kill, stop or freeze the active broker on this host, as a drill does; return when, and the process id.
 
     Returns the time ``at`` by the host's clock (epoch seconds) and the ``pid``. If the drill dies meanwhile, no broker
     stays down or frozen: after ``again`` seconds systemd itself starts it or lets it go on. Raises InstallError when
@@ -58,9 +58,9 @@ def cancel_return_timer(unit: str) -> None:
 
 
 def wait_for_start(base: str, wait: float) -> dict[str, Any]:
-    """Wait for the broker's log to say that it is started.
+    """Wait for the broker's log to say that it is started, and return the time of that record.
 
-    Returns that time as ``at``, by the host's clock (epoch seconds); None if not within ``wait`` seconds.
+    The result has the time as ``at``, by the host's clock (epoch seconds); None if not within ``wait`` seconds.
     """
     layout, deadline = Layout(os.path.abspath(base)), time.monotonic() + wait
     while True:

@@ -33,7 +33,7 @@ _PATIENCE = 10.0
 
 
 def gather_health(layout: Layout, process: Process | None, owed: PendingRestart | None, store: str) -> dict[str, Any]:
-    """Return what ``broker_info`` tells of a broker beside its state: release, store access, free bytes …
+    """Return the facts of ``broker_info`` beside the state: release, home, drift, store access, free bytes …
 
     ``owed`` is a restart that is still pending, or None.
     """
@@ -64,7 +64,9 @@ def gather_health(layout: Layout, process: Process | None, owed: PendingRestart 
 
 
 def running_release(process: Process) -> str | None:
-    """Return the release of the broker's jar that a process has open, whatever its home directory holds by now.
+    """Return the ActiveMQ release of the broker's jar that a process has open, or None if it cannot be seen.
+
+    The home directory may hold another release by now.
 
     It is read from inside the jar, or from the jar's name where the jar says none; None where no jar can be seen.
     """
@@ -72,7 +74,7 @@ def running_release(process: Process) -> str | None:
 
 
 def release_or_reason(process: Process) -> tuple[str | None, str]:
-    """Return the release that a process runs and "", or None and the reason why no release could be seen."""
+    """Return the ActiveMQ release that a process runs and "", or None and the reason why it could not be seen."""
     place = f"/proc/{process.pid}/fd"
     try:
         files = list(open_files(process.pid))

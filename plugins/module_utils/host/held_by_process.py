@@ -19,7 +19,7 @@ _TABLES = ("tcp", "tcp6")
 
 
 def is_listening(pid: int, addresses: Collection[tuple[str, int]]) -> bool:
-    """Return whether the account of a process listens on one of the addresses, in the network that the process sees.
+    """Return whether the account of a process listens on one of the addresses, in the process's network namespace.
 
     The account is compared and not the descriptors: those of a process can be read by root only where the reader has
     a user namespace of its own, as the watchdog has.
@@ -57,7 +57,7 @@ def _listeners(pid: int) -> Iterator[tuple[int, str, int]]:
 
 
 def is_connected(port: int) -> bool:
-    """Return whether somebody is connected to a port of this machine."""
+    """Return whether any client is connected to a TCP port of this machine."""
     return any(words[1].endswith(f":{port:04X}") and words[3] == _ESTABLISHED for words in _sockets(os.getpid()))
 
 

@@ -21,7 +21,9 @@ STATES: tuple[BrokerState, ...] = ("active", "standby", "starting", "stopped", "
 
 @dataclass(frozen=True)
 class Evidence:
-    """The observations of one broker. What was not observed keeps its default, which claims nothing.
+    """The observations of one broker (process, log phase, probe answers …) from which its state is concluded.
+
+    What was not observed keeps its default, which claims nothing.
 
     ``answers`` are by the connector's name. ``pure``: the broker copies to a slave, or is one. ``listens``: the
     process has the ports of its connectors open; ``holds_lock``: it holds its store's lock. ``has_answered``: the
@@ -39,25 +41,25 @@ class Evidence:
 
     @property
     def is_frozen(self) -> bool:
-        """Whether the process was stopped by a signal and can do nothing."""
+        """Whether the broker's process was stopped by a signal (SIGSTOP) and can do nothing."""
         return self.process is not None and self.process.state == "T"
 
     @property
     def silent(self) -> list[str]:
-        """The connectors, each with its detail, that accepted the connection or timed out and gave no message back."""
+        """The names of connectors that accepted a probe or timed out and returned no message, each with its outcome."""
         return [f"{name} {answer.detail}" for name, answer in self.answers.items() if answer.returned is False]
 
 
 @dataclass(frozen=True)
 class Conclusion:
-    """The state that was concluded for a broker, and the reason in one sentence."""
+    """The state concluded for a broker (active, standby, starting, stopped or hung), and the reason in one sentence."""
 
     state: BrokerState
     reason: str
 
 
 def judge(evidence: Evidence) -> Conclusion:
-    """Return the state that the evidence shows.
+    """Return the broker's state (active, standby, starting, stopped or hung) that the evidence shows, and why.
 
     An open port is not ready, and of a pure master not even an answer is: it serves before its
     slave is attached, and its log says ``started`` only after that (measured on 5.5.1). Clients can write

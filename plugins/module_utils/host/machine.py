@@ -107,7 +107,7 @@ def java_version(java: str) -> int | None:
 
 
 def mount_of(path: str, mounts: str) -> Mount | None:
-    """Return the mount that holds a path, or that would hold it; ``mounts`` is the text of /proc/self/mounts."""
+    """Return the mount that holds a path, or would hold it if it existed, by the text of /proc/self/mounts."""
     wanted = os.path.abspath(path)
     found = None
     for line in mounts.splitlines():
@@ -121,7 +121,7 @@ def mount_of(path: str, mounts: str) -> Mount | None:
 
 
 def store_capacity(directory: str) -> int | None:
-    """Return the bytes that a store in a directory can grow to: what it holds, and what is free. None if unknown."""
+    """Return the bytes that a store can grow to: the size of its directory and the free space. None if unknown."""
     path = os.path.abspath(directory)
     while not os.path.isdir(path):
         path = os.path.dirname(path)

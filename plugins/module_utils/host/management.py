@@ -33,7 +33,7 @@ _DROPPED = re.compile(r"-agentlib:|-agentpath:|-javaagent:|-Xrun|-Dcom\.sun\.man
 
 
 def query_mbeans(process: Process, pattern: str, view: tuple[str, ...]) -> list[dict[str, str]]:
-    """Return the attributes ``view`` of all MBeans that match ``pattern`` (``Type=Queue,*``), one dict per MBean.
+    """Return attributes of the broker's MBeans that match a pattern such as ``Type=Queue,*``, one dict per MBean.
 
     Raises InstallError when the JVM or the console command refuses.
     """

@@ -25,7 +25,9 @@ LARGEST = 2 << 20
 
 
 def append_record(record: Mapping[str, str], directory: str = DIRECTORY) -> str:
-    """Append a record with the host's time, trim the file if it has grown too large, and return the line.
+    """Append a record of an operation, with the host's time, to a file of JSON lines, and return the line.
+
+    A file that has grown too large loses its older half.
 
     Raises OSError, or UntrustedPathError for a path on which another account than root could lay a link.
     """

@@ -28,7 +28,7 @@ _PARTING = 1.0
 
 @dataclass(frozen=True)
 class Answer:
-    """The outcome of probing one connector.
+    """The outcome of probing one connector of a broker: whether it spoke its protocol and returned a message.
 
     ``answered``: it spoke its protocol. ``returned``: a message came back; None where that was
     not tried or the account may not. ``detail`` says the outcome in words. ``greeted``: the broker itself
@@ -44,18 +44,18 @@ class Answer:
 
 @dataclass(frozen=True)
 class Login:
-    """A user name and password; empty where the broker lets everybody in."""
+    """A user name and password for a broker; empty where the broker lets everybody in."""
 
     username: str = ""
     password: str = ""
 
 
 class Refused(Exception):
-    """The broker answered the probe with a refusal."""
+    """The error of a broker that answered a probe with a refusal."""
 
 
 class Blocked(Exception):
-    """The broker greeted the probe, and then did not answer any more."""
+    """The error of a broker that greeted a probe and then did not answer any more."""
 
 
 # Two classes until Python 3.10.
@@ -70,7 +70,7 @@ def ask(
     *,
     requires_client_certificate: bool = False,
 ) -> Answer:
-    """Probe one connector and return the outcome; no error is raised, a failure is an outcome.
+    """Probe one connector of a broker (connect, log in, exchange a message) and return the outcome; raises nothing.
 
     ``timeout``: seconds for each answer. ``requires_client_certificate``: the connector refuses clients without a
     certificate, and the probe has none; then only the TLS handshake can be probed.
@@ -105,7 +105,7 @@ def ask(
 
 
 def speaks(scheme: str) -> bool:
-    """Return whether the probe speaks the protocol of a connector scheme, and so tests more than an open port."""
+    """Return whether a probe of a connector with this scheme speaks its protocol, and tests more than its port."""
     return protocol_of(scheme) in _PROTOCOLS
 
 

@@ -25,7 +25,7 @@ _SLOWEST_SYSTEMCTL = 10
 
 @dataclass(frozen=True)
 class Process:
-    """A running Java process.
+    """A running process: its pid, start time, state letter and command line from /proc.
 
     ``started`` is in seconds since the machine booted, the clock of /proc, which no change of the
     wall clock moves; ``state`` is the letter of /proc, ``T`` for a process stopped by a signal.
@@ -71,14 +71,14 @@ def process_ids() -> list[int]:
 
 
 def open_files(pid: int) -> Iterator[tuple[str, str]]:
-    """Yield the number of each open descriptor of a process, and the path it leads to. Raises OSError if hidden."""
+    """Yield number and path of each open file of a process, from /proc/PID/fd. Raises OSError if they are hidden."""
     for number in os.listdir(f"/proc/{pid}/fd"):
         with contextlib.suppress(OSError):
             yield number, os.readlink(f"/proc/{pid}/fd/{number}")
 
 
 def find_broker(base: str, unit: str | None = None) -> Process | None:
-    """Return the process that runs the broker of the directory ``base``, or None.
+    """Return the process that runs the broker of the directory ``base`` (-Dactivemq.base), or None.
 
     ``unit`` is the broker's unit of systemd; without it, the unit that is named after the directory.
     """
@@ -115,7 +115,7 @@ def _is_guard(process: Process) -> bool:
 
 
 def guard_of(broker: Process) -> int | None:
-    """Return the pid of the guard that started a broker; None where no guard did."""
+    """Return the pid of the guard, the parent that fences a broker's shared store; None for a broker without one."""
     fields = _stat_fields(broker.pid)
     parent = read_process(int(fields[1])) if fields else None
     is_guarded = parent is not None and _is_guard(parent) and parent.command[-len(broker.command) :] == broker.command
@@ -217,7 +217,7 @@ def proc_text(pid: int, name: str) -> str:
 
 
 def file_text(path: str) -> str:
-    """Return the text of a small file of the system's; empty where it cannot be read."""
+    """Return the text of a small file of the operating system; empty where it cannot be read."""
     try:
         with open(path, "rb") as file:
             return file.read().decode(errors="replace")
@@ -226,14 +226,14 @@ def file_text(path: str) -> str:
 
 
 def is_same(process: Process) -> bool:
-    """Return whether the pid still belongs to the same process, by start time and command line."""
+    """Return whether a pid still belongs to the same process, by start time and command line."""
     now = read_process(process.pid)
     return now is not None and (now.started, now.command) == (process.started, process.command)
 
 
 @contextlib.contextmanager
 def process_handle(process: Process) -> Iterator[int | None]:
-    """Context manager: a pidfd of a process, which no later process can inherit; None on kernels before 5.3."""
+    """Yield a pidfd of a process, which no later process with its pid can get; None on kernels before 5.3."""
     try:
         handle = os.pidfd_open(process.pid)
     except (OSError, AttributeError):

@@ -33,10 +33,10 @@ _MEANINGS = (
 
 
 def read_runs(data: str) -> list[dict[str, Any]]:
-    """Return the runs in ``data``/activemq.log and its rolled predecessors, oldest first, 50 at most.
+    """Return what activemq.log and its rolled files tell of a pure master or slave: a dict per run, oldest first.
 
-    Each has ``began``, ``started``, ``attached``, ``established``, ``served``; ``began`` is empty for a run whose
-    beginning was rolled away. Raises UntrustedPathError for a log that is no regular file.
+    At most 50 runs; each has ``began``, ``started``, ``attached``, ``established``, ``served``; ``began`` is empty for
+    a run whose beginning was rolled away. Raises UntrustedPathError for a log that is no regular file.
     """
     found: list[dict[str, Any]] = []
     for name in reversed(["activemq.log", *(f"activemq.log.{number}" for number in range(1, _FILES + 1))]):

@@ -29,7 +29,9 @@ _NOTHING = "1 = 0"
 
 
 def subscribe_to_queues(base: str, queues: Iterable[str], seconds: float) -> dict[str, Any]:
-    """Subscribe to ``queues`` at the broker below ``base`` for ``seconds``; return the module's result.
+    """Subscribe to queues of the broker below ``base`` for some seconds, so that its bridges forward their messages.
+
+    Returns the result of the module queue_demand. The selector takes no message.
 
     Raises InstallError when the broker has no STOMP connector or refuses.
     """

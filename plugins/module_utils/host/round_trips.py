@@ -19,7 +19,7 @@ from .versions import Layout
 
 @dataclass(frozen=True)
 class ProbeRound:
-    """One round of probes over all addresses: ``address`` is the one that answered, None if none did.
+    """One round of probes over the addresses of a pair: its times, and the address that answered, None if none did.
 
     ``began`` and ``ended`` are seconds since the epoch.
     """
@@ -32,9 +32,10 @@ class ProbeRound:
 def watch_addresses(
     addresses: list[str], base: str | None, seconds: float, interval: float, timeout: float, flag: str | None
 ) -> dict[str, Any]:
-    """Probe the addresses for ``seconds``, every ``interval``, or until ``flag`` is removed.
+    """Probe a pair's connectors for some seconds, and return when which of them answered, as a module's result.
 
-    Return the module's result. Raises InstallError for an address or a configuration that cannot be read.
+    Probes are ``interval`` seconds apart, and end early when the file ``flag`` is removed. Raises InstallError for an
+    address or a configuration that cannot be read.
     """
     targets = {text: _parse_address(text) for text in addresses}
     login = _login(base) if base else probe.Login()

@@ -43,9 +43,9 @@ _FAILED = re.compile(
 
 @dataclass(frozen=True)
 class Change:
-    """A change of activemq.xml for the runtimeConfigurationPlugin: number of new ``links``, and ``plugins``.
+    """A change of activemq.xml that the runtimeConfigurationPlugin can apply without a restart of the broker.
 
-    ``plugins``: whether accounts or permissions changed.
+    ``links`` is the number of new network connectors; ``plugins``: whether accounts or permissions changed.
     """
 
     links: int
@@ -56,7 +56,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Mark:
-    """The end of a broker's log at one moment: path, inode and size of the file."""
+    """The end of a broker's log file at one moment: path, inode and size."""
 
     path: str
     inode: int
@@ -64,10 +64,7 @@ class Mark:
 
 
 def change(layout: Layout, changed: Iterable[str], old: Version | None, tree: Mapping[str, File]) -> Change | None:
-    """Return the change of configuration that the running broker can take without a restart.
-
-    None if it must be restarted.
-    """
+    """Return the change of configuration that the running broker can apply without a restart; None if it cannot."""
     if (
         old is None
         or DOCUMENT not in tree
@@ -90,9 +87,9 @@ def _keeps_passwords(old: bytes | None, new: File | None) -> bool:
 
 
 def compare(old: bytes, new: bytes) -> Change | None:
-    """Return the change between two activemq.xml if both have the runtimeConfigurationPlugin and it can take all of it.
+    """Return the difference of two activemq.xml if the runtimeConfigurationPlugin can apply all of it, else None.
 
-    Returns None otherwise. Pure.
+    Both need to have the plugin. Pure.
     """
     try:
         before, after = _Document(old), _Document(new)
@@ -130,12 +127,12 @@ def _text(element: ElementTree.Element) -> str:
 
 
 def trigger_reload(layout: Layout, version: str) -> None:
-    """Touch a version's activemq.xml, so that the broker's runtimeConfigurationPlugin reads it."""
+    """Touch activemq.xml in an installed version, so that the broker's runtimeConfigurationPlugin reads it."""
     os.utime(os.path.join(layout.directory(version), DOCUMENT))
 
 
 def suppress_reload(layout: Layout, version: str, previous: str | None) -> None:
-    """Give a version's activemq.xml the time of the previous one, so that runtimeConfigurationPlugin ignores it.
+    """Set a new activemq.xml's modification time to its predecessor's, so that runtimeConfigurationPlugin ignores it.
 
     Used for a change that needs a restart, of which the plugin would take a part.
     """
@@ -153,7 +150,7 @@ def suppress_reload(layout: Layout, version: str, previous: str | None) -> None:
 
 
 def mark(layout: Layout) -> Mark:
-    """Return the current end of the broker's log, from which ``is_taken`` reads on."""
+    """Return the current end of the broker's log file, from which later records can be read."""
     path = os.path.join(layout.data, "activemq.log")
     try:
         descriptor = open_file(path)
@@ -165,7 +162,7 @@ def mark(layout: Layout) -> Mark:
 
 
 def is_taken(since: Mark, wanted: Change) -> bool:
-    """Wait until the broker's log says that its runtimeConfigurationPlugin has taken a change.
+    """Wait until the log says that the runtimeConfigurationPlugin has applied a change; return whether it did.
 
     Returns False when the change failed or was not logged in time.
     """
@@ -182,7 +179,7 @@ def is_taken(since: Mark, wanted: Change) -> bool:
 
 
 def is_change_logged(lines: Iterable[str], wanted: Change) -> bool | None:
-    """Return whether log lines say that a change was taken: True, False if something failed, None if neither yet.
+    """Return whether log lines say that a configuration change was applied (True), failed (False), or neither (None).
 
     Pure.
     """

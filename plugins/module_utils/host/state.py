@@ -33,7 +33,7 @@ _PROPERTIES = "Id,ActiveState,SubState,Result,UnitFileState,NRestarts,LoadState,
 
 
 def gather_broker_state(base: str, unit: str | None, wait: float = 0, wanted: tuple[str, ...] = ()) -> dict[str, Any]:
-    """Return the state of the broker below ``base`` with its evidence, the result of ``broker_info``.
+    """Return state and evidence of the broker below ``base``, as the result of the module broker_info.
 
     With ``wait`` the broker is looked at again, for so many seconds, until its state is one of ``wanted``.
     A broker that systemd has given up, or restarted again and again meanwhile, is not waited for. A
@@ -56,7 +56,7 @@ def gather_broker_state(base: str, unit: str | None, wait: float = 0, wanted: tu
 def unmet_expectation(
     result: Mapping[str, Any], states: Collection[str], old_pid: int | None, release: str | None
 ) -> str:
-    """Return why a result of ``gather_broker_state`` is not what was waited for, on one line; empty when it is.
+    """Return why a broker's state is not one of those required, on one line; empty when it is.
 
     ``old_pid``: the process that must have been replaced. ``release``: the release that must run.
     """

@@ -35,12 +35,12 @@ _TICK = 1.0
 
 
 class AccountError(InstallError):
-    """The error of a function that could not be run as an account, or whose process ended before it answered."""
+    """The error of a function that could not be run as another account, or whose process ended without a result."""
 
 
 @dataclass(frozen=True)
 class Account:
-    """An account to run a function as: numeric ids, and the supplementary groups."""
+    """An operating-system account to run a function as: numeric ids, and the supplementary groups."""
 
     uid: int
     gid: int
@@ -82,7 +82,7 @@ def is_account(name: str) -> bool:
 
 
 def account_for(path: str, user: str | None = None) -> Account:
-    """Return the account as which to do whatever concerns ``path``.
+    """Return the account as which to read or write a path: ``user``, or whoever can change the directories above it.
 
     ``user`` is the account that the inventory names. Root acts as itself only where nobody else can change what lies on
     the way to the path; without ``user`` it acts as the account that can. A process that is not root acts as itself.
@@ -108,9 +108,9 @@ def account_for(path: str, user: str | None = None) -> Account:
 
 
 def account_to_rename_as(directory: str, account: Account) -> Account:
-    """Return the account that renames in a directory for ``account``: this process's where nobody else can write.
+    """Return the account as which to rename names in a directory: this process's where nobody else can write.
 
-    Else returns ``account``.
+    Where others can, returns ``account``.
     """
     try:
         with open_directory(directory) as opened:
@@ -133,7 +133,9 @@ def run_as(
     patience: float = PATIENCE,
     in_child: bool = False,
 ) -> _T:
-    """Return what ``function(*arguments)`` returns when it runs as ``account``; it must be JSON (tuples become lists).
+    """Run a function in a child process as another account, and return its result, which must be JSON.
+
+    Tuples become lists.
 
     Where this process is that account already the function is called here, without a child and without a time limit,
     unless ``in_child`` wants the limit all the same.

@@ -31,7 +31,7 @@ _END = ("JNI global ref", "Metaspace", "PSPermGen")
 
 @dataclass
 class ThreadDumps:
-    """Thread dumps of a process: ``texts``, one per dump; ``notes``: why there are fewer, or what a dump lacks."""
+    """The thread dumps taken of a JVM: ``texts``, one per dump, and ``notes`` on missing or incomplete dumps."""
 
     texts: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -75,7 +75,7 @@ def take_thread_dumps(process: Process, count: int = COUNT, pause: float = PAUSE
 
 
 def thread_states(pid: int) -> str:
-    """Return one line per thread from /proc: id, state, CPU seconds, where it waits, name.
+    """Return a text with one line per thread of a process, from /proc: id, state, CPU seconds, wait channel, name.
 
     Works whatever the process does.
     """
@@ -94,7 +94,7 @@ def thread_states(pid: int) -> str:
 
 
 def catches_quit(pid: int) -> bool:
-    """Return whether the process has a handler of its own for SIGQUIT."""
+    """Return whether a process handles SIGQUIT itself, as a JVM does to print its threads, and is not ended by it."""
     caught = status_field(pid, "SigCgt")
     return bool(caught) and bool(int(caught[0], 16) & (1 << (signal.SIGQUIT - 1)))
 

@@ -41,14 +41,14 @@ _KINDS = (
 
 
 class UntrustedPathError(InstallError):
-    """The error of a path that is a link, a wrong kind of file, or of a wrong owner.
+    """The error of a path that leads over a symbolic link, or to a file of a wrong kind or owner.
 
     Its message names the path and says why the path was refused.
     """
 
 
 class Directory:
-    """An open directory, closed by ``with``. Every name is looked up in its descriptor, wherever it was moved.
+    """An open directory, as a context manager; names are looked up in its descriptor and links are not followed.
 
     ``path`` is only for messages. ``foreign``: owner and group of the first directory on the way here whose names
     an account can change that is neither root nor this process's own; None where there is none.
@@ -66,7 +66,7 @@ class Directory:
         self.close()
 
     def close(self) -> None:
-        """Close the directory's descriptor."""
+        """Close the open directory's descriptor."""
         os.close(self.descriptor)
 
     def names(self) -> list[str]:
@@ -79,11 +79,11 @@ class Directory:
         return self.foreign is None and _is_private(self.own_status())
 
     def own_status(self) -> os.stat_result:
-        """Return the status of the directory itself."""
+        """Return the stat result of the open directory itself."""
         return os.fstat(self.descriptor)
 
     def status(self, name: str) -> os.stat_result:
-        """Return the status of a name in the directory; of a link, its own. Raises FileNotFoundError."""
+        """Return the lstat result of a name in the directory. Raises FileNotFoundError."""
         return os.stat(_plain(name), dir_fd=self.descriptor, follow_symlinks=False)
 
     def exists(self, name: str) -> bool:
@@ -95,11 +95,11 @@ class Directory:
         return True
 
     def is_directory(self, name: str) -> bool:
-        """Return whether the name is a directory itself, not a link to one."""
+        """Return whether a name in the directory is a directory, and not a link to one."""
         return self.exists(name) and stat.S_ISDIR(self.status(name).st_mode)
 
     def subdirectory(self, name: str) -> Directory:
-        """Open and return a directory in this one, which is no link. Raises UntrustedPathError, OSError."""
+        """Open and return a subdirectory, not through a link. Raises UntrustedPathError, OSError."""
         path = os.path.join(self.path, _plain(name))
         try:
             descriptor = os.open(name, os.O_RDONLY | _DIRECTORY, dir_fd=self.descriptor)
@@ -110,7 +110,7 @@ class Directory:
     def open_file(
         self, name: str, owners: Collection[int] | None = None, single_name: bool = False, write: bool = False
     ) -> int:
-        """Open a regular file that is in the directory; return its descriptor. Never waits.
+        """Open a regular file in the directory, and return its descriptor; a FIFO or device never makes it wait.
 
         ``owners``: uids of which one must own the file. ``single_name``: a file that has a second name, a hard
         link, is refused. ``write`` opens it for reading and writing. Raises UntrustedPathError, OSError.
@@ -135,7 +135,7 @@ class Directory:
             return file.read(limit)
 
     def create_file(self, name: str, content: bytes = b"", mode: int = 0o600) -> int:
-        """Make a new file with this content and mode; return its descriptor, open for writing.
+        """Create a new file in the directory, write its content, and return its descriptor, open for writing.
 
         Raises FileExistsError where anything has the name, a dangling link too; OSError.
         """
@@ -152,7 +152,7 @@ class Directory:
         return descriptor
 
     def write_file(self, name: str, content: bytes, mode: int = 0o600) -> None:
-        """Make a new file and sync its content to the disk, but not its name. Raises FileExistsError, OSError."""
+        """Create a new file in the directory and sync its content to the disk. Raises FileExistsError, OSError."""
         descriptor = self.create_file(name, content, mode)
         try:
             os.fsync(descriptor)
@@ -160,14 +160,14 @@ class Directory:
             os.close(descriptor)
 
     def replace_file(self, name: str, content: bytes, mode: int = 0o600) -> None:
-        """Replace a file by a new one with this content, in one rename. Raises OSError."""
+        """Replace a file in the directory by a new one with the given content, in one rename. Raises OSError."""
         self.unlink(f"{name}.new")
         self.write_file(f"{name}.new", content, mode)
         os.rename(f"{name}.new", name, src_dir_fd=self.descriptor, dst_dir_fd=self.descriptor)
         self.sync()
 
     def make_directory(self, name: str, mode: int = 0o700, uid: int = -1, gid: int = -1) -> Directory:
-        """Make a directory where nothing is; open and return it. Raises FileExistsError, UntrustedPathError, OSError.
+        """Create a new subdirectory, open it and return it. Raises FileExistsError, UntrustedPathError, OSError.
 
         Whoever exchanges what was just made gets no other directory chmodded: the owner must be this process.
         """
@@ -185,7 +185,7 @@ class Directory:
         return made
 
     def rename(self, name: str, target: str) -> None:
-        """Rename something within the directory. Raises FileExistsError where the target exists; OSError.
+        """Rename a name within the open directory. Raises FileExistsError where the target exists; OSError.
 
         Only who may write in the directory can take the name between check and rename.
         """
@@ -195,17 +195,17 @@ class Directory:
         self.sync()
 
     def unlink(self, name: str) -> None:
-        """Remove a file, link, FIFO or socket, if it is there. Raises OSError for a directory."""
+        """Remove a file, link, FIFO or socket from the open directory, if it exists. Raises OSError for a directory."""
         with contextlib.suppress(FileNotFoundError):
             os.unlink(_plain(name), dir_fd=self.descriptor)
 
     def remove_directory(self, name: str) -> None:
-        """Remove an empty directory, if it is there. Raises OSError."""
+        """Remove an empty subdirectory, if it is there. Raises OSError."""
         with contextlib.suppress(FileNotFoundError):
             os.rmdir(_plain(name), dir_fd=self.descriptor)
 
     def remove_tree(self, name: str) -> None:
-        """Remove a directory and all below it, or a file; links are removed and never followed.
+        """Remove a subdirectory with all below it, or a file; links are removed and never followed.
 
         Raises UntrustedPathError for a tree deeper than MAX_DEPTH, OSError.
         """
@@ -228,7 +228,7 @@ class Directory:
                 self.unlink(name)
 
     def walk(self, depth: int = 0) -> Iterator[tuple[Directory, str]]:
-        """Yield (directory, name) for everything below that is no directory.
+        """Yield (open directory, name) for every file below the directory that is no directory itself.
 
         Each directory is open until the next pair. Directories are entered, links never followed. Raises
         UntrustedPathError for a tree deeper than MAX_DEPTH, OSError.
@@ -307,7 +307,7 @@ def open_owned_file(directory: Directory, name: str) -> int:
 
 
 def foreign_owner(path: str) -> tuple[int, int] | None:
-    """Return owner and group of the first directory on the way to ``path`` whose names others than root can change.
+    """Return owner and group of the first directory on the way to a path in which others than root can rename; or None.
 
     That account can put anything in the place of all below, so acting as it gives it nothing; and nobody but root
     can have changed who it is, for all directories above it are root's (or this process's own). Of a path that is
@@ -409,7 +409,7 @@ def _kind(mode: int) -> str:
 
 
 def account_name(uid: int) -> str:
-    """Return the name of an account, or ``account UID`` where it has none."""
+    """Return the login name of a numeric user id, or ``account UID`` where it has none."""
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:

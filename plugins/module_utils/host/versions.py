@@ -29,14 +29,14 @@ _LARGEST = 64 << 20
 
 
 def tree_id(tree: Mapping[str, File]) -> str:
-    """Return the SHA-256 of a whole tree of files: paths, modes and contents."""
+    """Return the SHA-256 of a whole tree of configuration files: paths, modes and contents."""
     lines = [f"{file.mode:04o} {file.sha256} {path}\n" for path, file in sorted(tree.items())]
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
 @dataclass(frozen=True)
 class Version:
-    """One installed version of a configuration: its directory, and the hashes and modes of the files deployed there.
+    """One installed version of a host's configuration: its directory, and the hashes and modes of its deployed files.
 
     ``tree`` is the id of the deployed tree; ``masked``: path -> planned text with secrets as ``@VARIABLE@``;
     ``hidden``: paths of files that are not to be shown.
@@ -54,7 +54,7 @@ class Version:
         return os.path.basename(self.directory)
 
     def read(self, path: str) -> bytes | None:
-        """Return the content of the version's file at a path now; None when there is no such regular file."""
+        """Return the present content of a file in an installed version; None when there is no such regular file."""
         try:
             with os.fdopen(open_file(os.path.join(self.directory, path)), "rb") as file:
                 return file.read()
@@ -62,7 +62,7 @@ class Version:
             return None
 
     def drift(self, owner_of: Callable[[int], Owner]) -> dict[str, str]:
-        """Return path -> what differs from the deployment: changed, removed, added by hand, or other owner or mode."""
+        """Return the files changed since they were deployed: path -> what differs (content, existence, owner, mode)."""
         found = {}
         for path, digest in self.manifest.items():
             content = self.read(path)
@@ -85,7 +85,7 @@ class Version:
 
 
 def manifest_and_record(tree: Mapping[str, File]) -> dict[str, bytes]:
-    """Return the two files that describe a version, manifest and record: name -> content."""
+    """Return the two JSON files that describe an installed version, manifest and record: name -> content."""
     record = {
         "tree": tree_id(tree),
         "modes": {path: f"{file.mode:04o}" for path, file in tree.items()},
@@ -100,7 +100,7 @@ def manifest_and_record(tree: Mapping[str, File]) -> dict[str, bytes]:
 
 
 def read_version(directory: str) -> Version | None:
-    """Return the version in a directory, or None when it has no valid manifest and record."""
+    """Return the installed configuration version in a directory, or None without a valid manifest and record."""
     try:
         with open_directory(directory) as opened:
             manifest = json.loads(opened.read_file(MANIFEST, _LARGEST))
@@ -131,7 +131,7 @@ class Layout:
         return os.path.join(self.versions, name)
 
     def target(self, name: str) -> str:
-        """Return the text that the link ``current`` holds when version ``name`` is in force."""
+        """Return the relative path that the symbolic link ``current`` holds when version ``name`` is in force."""
         return os.path.relpath(self.directory(name), os.path.dirname(self.current))
 
     def current_name(self) -> str | None:
@@ -157,7 +157,7 @@ class Layout:
         return read_version(self.directory(name)) if name else None
 
     def names(self) -> list[str]:
-        """Return the names of the complete installed versions, newest first."""
+        """Return the names of the completely installed configuration versions, newest first."""
         try:
             found = [entry for entry in os.scandir(self.versions) if not entry.name.startswith(".")]
         except FileNotFoundError:
