@@ -6,7 +6,7 @@ import statistics
 import time
 from dataclasses import dataclass
 
-from activemq_fleet.masking import Known, Secret, mask
+from activemq_fleet.masking import KnownSecrets, Secret, mask
 from tests.unit.hostile_texts import AROUND, PIECES, hostile
 
 SIZE = 1_000_000
@@ -54,7 +54,7 @@ def _median(text: str) -> float:
 
 
 def _seconds(text: str) -> float:
-    known = Known(Secret(f"only-measured-{number}", f"activemq_secret_{number}") for number in range(SECRETS))
+    known = KnownSecrets(Secret(f"only-measured-{number}", f"activemq_secret_{number}") for number in range(SECRETS))
     began = time.process_time()
     mask("conf/any", text, known)
     return time.process_time() - began

@@ -21,7 +21,7 @@ _ASKED = 3
 
 
 class ActionModule(ActionBase):
-    """Creates the collection's directory (``state: opened``), or collects a host's evidence into it."""
+    """The action of ``collect``: creates the controller's directory, or collects a host's evidence into it."""
 
     TRANSFERS_FILES = True
     _supports_check_mode = False

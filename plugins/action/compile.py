@@ -29,7 +29,7 @@ with suppress(AnsibleError):
 
 
 class ActionModule(ActionBase):
-    """Compiles the configuration of every host of the inventory; runs once per play whatever the task says."""
+    """The action of ``compile``: renders the configuration of every host of the inventory, once per play."""
 
     BYPASS_HOST_LOOP = True
     _requires_connection = False

@@ -14,7 +14,7 @@ from ansible_collections.activemq.fleet.plugins.module_utils.install.configure i
 
 
 class ActionModule(ActionBase):
-    """Runs ``configure`` on the controller for a local connection without become, else as a module on the host."""
+    """The action of ``configure``: runs in the controller's process for a local connection, else as a module."""
 
     _supports_check_mode = True
     _supports_async = False

@@ -23,7 +23,7 @@ _ARGUMENTS = argument_spec(DOCUMENTATION)
 
 
 class ActionModule(ActionBase):
-    """Makes one decision for all hosts of the play, and therefore runs once."""
+    """The action of ``decide``: returns the next step of an operation for all hosts of the play, and runs once."""
 
     BYPASS_HOST_LOOP = True
     _requires_connection = False

@@ -20,7 +20,7 @@ _ALLOWED = "activemq_drill_allowed"
 
 
 class ActionModule(ActionBase):
-    """Runs one step of a drill. A drill has one load, whatever the number of hosts, so the action runs once."""
+    """The action of ``drill``: runs one step of a drill, once for all hosts, which share one load."""
 
     BYPASS_HOST_LOOP = True
     _requires_connection = False

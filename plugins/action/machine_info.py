@@ -12,7 +12,7 @@ from ansible_collections.activemq.fleet.plugins.module_utils.host.machine import
 
 
 class ActionModule(ActionBase):
-    """Gathers the facts on the controller for a local connection without become, else as a module on the host."""
+    """The action of ``machine_info``: gathers facts in the controller's process if local, else as a module."""
 
     _supports_check_mode = True
     _supports_async = False

@@ -33,7 +33,7 @@ def _store(arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 class ActionModule(ActionBase):
-    """Does the states ``fetched`` and ``placed`` chunk by chunk from the controller; other states are the module's."""
+    """The action of ``store_copy``: moves a store's files over the controller in chunks; the module does the rest."""
 
     _supports_check_mode = True
     _supports_async = False

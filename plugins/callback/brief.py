@@ -36,7 +36,7 @@ _QUIET = "All assertions passed"
 
 
 class CallbackModule(CallbackBase):
-    """Prints each message, change and failure once, without the default callback's headings."""
+    """The callback ``brief``: prints each message, change and failure once, without the default headings."""
 
     CALLBACK_VERSION = 2.0
     CALLBACK_TYPE = "stdout"
@@ -47,7 +47,7 @@ class CallbackModule(CallbackBase):
         self._play = ""
 
     def v2_playbook_on_play_start(self, play: Any) -> None:
-        """Remember the play's name, which is printed before its first message.
+        """Store the play's name, which is printed before its first message.
 
         A play without messages is not printed.
         """

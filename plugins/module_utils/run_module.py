@@ -19,7 +19,9 @@ def run_module(
     failure: str = "{error}",
     **restrictions: Any,
 ) -> None:
-    """Exit with the result of ``act(parameters, check_mode)``, whose ``changed`` is False unless it says otherwise.
+    """Run an Ansible module: call ``act(parameters, check_mode)`` and exit with its result, or fail with its error.
+
+    ``changed`` is False unless the result says otherwise.
 
     For an InstallError, OSError or ParseError (of XML) the module fails with ``failure``, in which ``{error}`` and the
     names of parameters are filled in. ``restrictions`` are further arguments of AnsibleModule.

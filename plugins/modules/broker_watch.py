@@ -95,7 +95,7 @@ from ansible_collections.activemq.fleet.plugins.module_utils.run_module import r
 
 
 def watch_pair(parameters: dict[str, Any], check: bool) -> dict[str, Any]:
-    """Watch the addresses, in check mode without the file ``flag``; return the module's result."""
+    """Probe a pair's addresses for some time, and return the module's result; in check mode write no flag file."""
     result: dict[str, Any] = watch_addresses(**{**parameters, "flag": None if check else parameters["flag"]})
     return result
 

@@ -59,7 +59,7 @@ from ansible_collections.activemq.fleet.plugins.module_utils.run_module import r
 
 
 def install_or_remove_guard(parameters: dict[str, Any], check: bool) -> dict[str, Any]:
-    """Install or remove the guard's program; return the module's result."""
+    """Install or remove the program that fences a broker's shared store; return the module's result."""
     path = os.path.join(parameters["directory"], f"{parameters['instance']}-guard")
     is_wanted = parameters["state"] == "present"
     changed = install(path, program(sys.executable), check=check) if is_wanted else remove(path, check=check)

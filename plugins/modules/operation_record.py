@@ -75,7 +75,7 @@ from ansible_collections.activemq.fleet.plugins.module_utils.run_module import r
 
 
 def record_operation(parameters: dict[str, Any], check: bool) -> dict[str, Any]:
-    """Append the record; return the module's result, never as a change: the record is of a change, and none itself."""
+    """Append the record of an operation to the host's file; return the module's result, which is never a change."""
     if check:
         return {"recorded": False}
     try:

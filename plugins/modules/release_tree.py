@@ -83,7 +83,7 @@ STATES: dict[str, tuple[Callable[..., dict[str, Any]], tuple[str, ...]]] = {
 
 
 def bring_into_state(parameters: dict[str, Any], _check: bool) -> dict[str, Any]:
-    """Bring the release's directory into the state; return the module's result. Raises InstallError."""
+    """Bring an ActiveMQ release's directory into the wanted state; return the module's result. Raises InstallError."""
     function, names = STATES[parameters["state"]]
     try:
         return function(*(parameters[name] for name in names))

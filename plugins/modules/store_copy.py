@@ -125,7 +125,7 @@ from ansible_collections.activemq.fleet.plugins.module_utils.run_module import r
 
 
 def do_copy_step(wanted: dict[str, Any], check: bool) -> dict[str, Any]:
-    """Do one step of copying a store; return the module's result. Raises InstallError, OSError."""
+    """Do one step of copying a kahaDB store between hosts; return the module's result. Raises InstallError, OSError."""
     state, directory, files, user = (wanted[name] for name in ("state", "directory", "files", "user"))
     if state in ("fetched", "placed"):
         raise InstallError("this state is the controller's: call the module as a task")

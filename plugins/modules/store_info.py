@@ -144,7 +144,7 @@ from ansible_collections.activemq.fleet.plugins.module_utils.run_module import r
 
 
 def gather_store_evidence(base: str, directory: str, read: bool, user: str | None = None) -> dict[str, Any]:
-    """Return what a pure broker's store and log show, as the module's result. Raises InstallError, OSError."""
+    """Return the evidence of a pure broker's store and log, as the module's result. Raises InstallError, OSError."""
     process = find_broker(base)
     free = 0
     with suppress(FileNotFoundError, InstallError), open_directory(os.path.dirname(directory)) as parent:

@@ -89,7 +89,7 @@ from ansible_collections.activemq.fleet.plugins.module_utils.run_module import r
 
 
 def check_or_change_marker(parameters: dict[str, Any], check: bool) -> dict[str, Any]:
-    """Do what ``state`` says (look, claimed, confirmed, withdrawn) with a store's marker; return the module's result.
+    """Read, write, compare or remove the marker that ties a store to its pair; return the module's result.
 
     Raises InstallError, OSError.
     """

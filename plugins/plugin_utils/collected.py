@@ -22,7 +22,7 @@ _SLACK = 64 << 20
 
 
 def open_directory(path: str) -> str:
-    """Create the private directory of a collection, or take that of an earlier run; return its absolute path.
+    """Create the controller's private directory for collected evidence, or reuse it; return its absolute path.
 
     Raises AnsibleActionFail for a directory that holds anything else.
     """
@@ -42,9 +42,9 @@ def open_directory(path: str) -> str:
 
 @contextmanager
 def staging(directory: str, host: str) -> Iterator[str]:
-    """Context manager: a temporary directory for a host's evidence, removed at the end.
+    """Yield the path of a temporary directory for a host's evidence, which is removed at the end.
 
-    Removes those of killed runs too.
+    Removes what killed runs have left, too.
     """
     if host.startswith(".") or "/" in host:
         raise AnsibleActionFail(f"{host!r} is no name for a directory")
@@ -59,7 +59,7 @@ def staging(directory: str, host: str) -> Iterator[str]:
 
 
 def unpack_evidence(archive: str, facts: Mapping[str, Any], place: str, target: str, limit: int) -> None:
-    """Unpack a host's archive below ``place``, add ``host.json``, and replace the directory ``target`` by the result.
+    """Unpack a host's archive of evidence, add ``host.json``, and replace the host's directory by the result.
 
     Raises AnsibleActionFail for an archive that holds anything but files below it, or far more than
     ``limit`` bytes, and for a disk that has no room for them.

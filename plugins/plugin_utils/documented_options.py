@@ -12,6 +12,6 @@ _KEYS = ("type", "elements", "choices", "default", "required")
 
 
 def argument_spec(documentation: str) -> dict[str, dict[str, Any]]:
-    """Return the argument spec of a module's DOCUMENTATION: option -> type, choices, default …"""
+    """Return the argument spec that a module's DOCUMENTATION declares: option -> type, choices, default …"""
     options = yaml.safe_load(documentation)["options"]
     return {name: {key: option[key] for key in _KEYS if key in option} for name, option in options.items()}

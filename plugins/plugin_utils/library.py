@@ -16,7 +16,7 @@ _INSTALL = "pip install activemq-fleet"
 
 
 def library(module: str) -> ModuleType:
-    """Return the module ``activemq_fleet.MODULE``. Raises AnsibleError with the command that installs the library."""
+    """Import and return a module of the library activemq_fleet. Raises AnsibleError if it is not installed."""
     try:
         return import_module(f"activemq_fleet.{module}")
     except ImportError as error:
@@ -28,7 +28,7 @@ def library(module: str) -> ModuleType:
 
 @contextmanager
 def filter_errors(plugin: str, value: object) -> Iterator[None]:
-    """Context manager: raise the library's errors as one AnsibleFilterError that names plugin and input."""
+    """Turn the library's errors within a ``with`` block into an AnsibleFilterError that names plugin and input."""
     fleet_error: type[Exception] = library("errors").FleetError
     try:
         yield

@@ -124,7 +124,7 @@ def test_a_forged_log_deceives_neither_judge_nor_watchdog(ground: Ground, releas
     os.kill(process.pid, signal.SIGSTOP)
     dog = dog_of(broker)
     for _ in range(3):
-        dog.turn()
+        dog.check_broker()
     assert until(lambda: broker.settle(0.1).exit_code == -signal.SIGKILL, 60)
     assert until(lambda: judged(guarded) == "active", 60)
 

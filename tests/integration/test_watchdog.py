@@ -56,19 +56,19 @@ def test_a_full_broker_is_left_alone_and_a_frozen_one_is_killed(
     broker = ground.plant("full", release, document("full", ground.address(1), *children))
     assert broker.boot().fate == "started", broker.said
     dog = watched(broker)
-    dog.turn()
+    dog.check_broker()
     with StompConnection((ground.address(1), STOMP), timeout=SILENCE) as producer:
         with pytest.raises(StompSilence):
             fill(producer)
         for _ in range(3):
-            dog.turn()
+            dog.check_broker()
     process = find_broker(str(broker.data.parent))
     assert process is not None
     assert dog._count.kind in ("fine", "odd")
     os.kill(process.pid, signal.SIGSTOP)
     for _ in range(3):
         assert broker.settle(0.1).exit_code is None
-        dog.turn()
+        dog.check_broker()
     assert until(lambda: broker.settle(0.1).exit_code == -signal.SIGKILL, 120)
 
 
@@ -87,6 +87,6 @@ def test_its_questions_leave_no_trace_in_the_log(ground: Ground, release: str) -
     dog = watched(broker)
     before = broker.said
     for _ in range(5):
-        dog.turn()
+        dog.check_broker()
     assert dog._count.kind == "fine"
     assert not until(lambda: broker.said != before, 2)

@@ -277,7 +277,7 @@ def test_what_no_time_was_left_for_is_named(host: Host, monkeypatch: pytest.Monk
     os.utime(host.data / "activemq.log.1.gz", (1, 1))
     slow = masking.mask_text
 
-    def wait_and_mask(text: str, known: masking.Known = masking.NOBODY) -> str:
+    def wait_and_mask(text: str, known: masking.KnownSecrets = masking.NOBODY) -> str:
         time.sleep(2.1 if len(text) > 1 << 20 else 0)
         return slow(text, known)
 

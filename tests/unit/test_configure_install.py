@@ -19,7 +19,7 @@ from ansible_collections.activemq.fleet.plugins.module_utils.install.configurati
     Outcome,
     Owners,
     install,
-    put_back,
+    put_version_back,
 )
 
 Tree = Mapping[str, File]
@@ -269,7 +269,7 @@ def test_the_version_before_this_one_is_kept_however_old(tmp_path: Path) -> None
     oldest = put(tmp_path, OLD).version
     for number in range(3):
         put(tmp_path, {"conf/a": File(b"%d" % number, 0o644)})
-    put_back(str(tmp_path), oldest)
+    put_version_back(str(tmp_path), oldest)
     outcome = put(tmp_path, NEW, keep=1)
     assert outcome.previous == oldest
     assert {outcome.version, oldest} <= set(Layout(str(tmp_path)).names())
@@ -327,24 +327,24 @@ def test_a_link_whose_version_was_removed_by_hand_is_repaired(tmp_path: Path) ->
 def test_a_version_can_be_put_back(tmp_path: Path) -> None:
     old = put(tmp_path, OLD).version
     new = put(tmp_path, NEW).version
-    outcome = put_back(str(tmp_path), old)
+    outcome = put_version_back(str(tmp_path), old)
     assert (outcome.changed, outcome.version, outcome.previous) == (True, old, new)
     assert in_force(tmp_path) == contents(OLD)
-    assert not put_back(str(tmp_path), old).changed
+    assert not put_version_back(str(tmp_path), old).changed
 
 
 def test_a_version_that_is_put_back_owes_a_restart_when_the_broker_has_read_a_later_one(tmp_path: Path) -> None:
     old = put(tmp_path, OLD).version
     put(tmp_path, NEW)
     os.unlink(Layout(str(tmp_path)).pending)  # as after a restart
-    assert put_back(str(tmp_path), old).reasons == (f"version {old} was put back",)
+    assert put_version_back(str(tmp_path), old).reasons == (f"version {old} was put back",)
 
 
 @pytest.mark.parametrize("name", ["000000000000", "../versions", ".", "", ".new-x", "/etc"])
 def test_only_a_complete_version_can_be_put_back(tmp_path: Path, name: str) -> None:
     put(tmp_path, OLD)
     with pytest.raises(InstallError, match="there is no version"):
-        put_back(str(tmp_path), name)
+        put_version_back(str(tmp_path), name)
 
 
 def test_a_full_disk_leaves_the_old_version_in_force(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -392,7 +392,7 @@ def test_a_restart_is_owed_until_a_broker_was_started_after_the_change(tmp_path:
 def test_going_back_to_what_the_broker_runs_with_owes_no_restart(tmp_path: Path) -> None:
     first = put(tmp_path, OLD)
     put(tmp_path, NEW)
-    assert put_back(str(tmp_path), first.version).reasons == ()
+    assert put_version_back(str(tmp_path), first.version).reasons == ()
     assert not put(tmp_path, OLD).reasons
     put(tmp_path, NEW)
     assert put(tmp_path, OLD, check=True).reasons == ()

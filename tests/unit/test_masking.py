@@ -9,7 +9,16 @@ from hypothesis import strategies as st
 
 from activemq_fleet import masking
 from activemq_fleet.deployment import files_of
-from activemq_fleet.masking import Known, Secret, learn, mask, mask_data, mask_text, mask_words, why_left_out
+from activemq_fleet.masking import (
+    KnownSecrets,
+    Secret,
+    mask,
+    mask_data,
+    mask_text,
+    mask_words,
+    secrets_of_file,
+    why_left_out,
+)
 from activemq_fleet.topology import Agent, Broker, build_fleet
 from tests.unit.fleets import hosts
 
@@ -91,7 +100,7 @@ ALONE = [
 
 @pytest.mark.parametrize(("path", "line"), ALONE)
 def test_a_known_secret_shows_its_variable(path: str, line: str) -> None:
-    known = Known([Secret(CANARY, "activemq_x.password")])
+    known = KnownSecrets([Secret(CANARY, "activemq_x.password")])
     text = f"first line\n{line.replace('{}', CANARY).replace('{{', '{').replace('}}', '}')}\nlast"
 
     masked = mask(f"conf/{path}", text, known)
@@ -121,22 +130,22 @@ def test_what_is_no_secret_stays(path: str, text: str) -> None:
 
 
 def test_a_plain_word_is_masked_where_a_password_stands_and_left_elsewhere() -> None:
-    known = Known([Secret("activemq", "activemq_users[0].password")])
+    known = KnownSecrets([Secret("activemq", "activemq_users[0].password")])
 
     assert mask("credentials.properties", "a.password=activemq\n", known) == "a.password=@activemq_users[0].password@\n"
     assert mask_text("org.apache.activemq started", known) == "org.apache.activemq started"
-    assert known.indistinct == 1
+    assert known.word_like_count == 1
 
 
 def test_a_known_secret_is_found_in_any_text_and_in_other_escapes() -> None:
-    known = Known([Secret(r"p\=ss<1> &2", "activemq_x")])
+    known = KnownSecrets([Secret(r"p\=ss<1> &2", "activemq_x")])
 
     for text in (r"p\=ss<1> &2", "p=ss<1> &2", "p=ss&lt;1&gt; &amp;2", "p%3Dss%3C1%3E%20%262"):
         assert mask_text(f"the log says {text} here", known) == "the log says @activemq_x@ here"
 
 
 def test_two_variables_with_one_value_are_told_apart_by_their_place() -> None:
-    known = Known([Secret(CANARY, "activemq_a", "one.password="), Secret(CANARY, "activemq_b", "two.password=")])
+    known = KnownSecrets([Secret(CANARY, "activemq_a", "one.password="), Secret(CANARY, "activemq_b", "two.password=")])
 
     masked = mask("credentials.properties", f"one.password={CANARY}\ntwo.password={CANARY}\n", known)
 
@@ -144,7 +153,7 @@ def test_two_variables_with_one_value_are_told_apart_by_their_place() -> None:
 
 
 def test_a_changed_secret_that_begins_like_a_known_one_shows_nothing_of_itself() -> None:
-    known = Known([Secret(CANARY, "activemq_x")])
+    known = KnownSecrets([Secret(CANARY, "activemq_x")])
 
     assert mask("credentials.properties", f"a.password={CANARY}-more\n", known) == "a.password=@secret@\n"
 
@@ -205,7 +214,7 @@ def test_collected_files_are_masked_as_planned_ones(release: str) -> None:
         files = files_of(node)
         texts = {path: file.content.decode() for path, file in files.items()}
         planned = {path: text if (m := files[path].masked) is None else m for path, text in texts.items()}
-        known = on_hosts.Known(s for path in files for s in on_hosts.learn(planned[path], texts[path]))
+        known = on_hosts.KnownSecrets(s for path in files for s in on_hosts.secrets_of_file(planned[path], texts[path]))
         for path, text in texts.items():
             found = on_hosts.mask(path, text, known)
             assert found == masking.mask(path, planned[path])
@@ -222,7 +231,7 @@ def test_both_names_are_one_file() -> None:
 
 def test_secrets_are_learnt_from_lines_that_are_alike_but_for_them() -> None:
     masked = "# x\na.password=@activemq_a@\nb: @activemq_b[0].password@,user\nc=@activemq_c@\n"
-    found = learn(masked, "# x\na.password=one\nb: two,user\nsomething else\n")
+    found = secrets_of_file(masked, "# x\na.password=one\nb: two,user\nsomething else\n")
 
     assert [(secret.variable, secret.value) for secret in found] == [
         ("activemq_a", "one"),

@@ -305,7 +305,7 @@ def test_a_connector_is_asked_in_its_own_protocol(
 ) -> None:
     with server(*replies) as address:
         patience = 0.5 if "says nothing" in detail else 60
-        answer = probe.ask(scheme, address, probe.Login("probe", "made-up"), timeout=patience)
+        answer = probe.probe_connector(scheme, address, probe.Login("probe", "made-up"), timeout=patience)
     assert (answer.answered, answer.returned) == (answered, returned)
     assert detail in answer.detail
     assert "made-up" not in answer.detail
@@ -322,8 +322,10 @@ def test_a_connector_that_refuses_clients_without_a_certificate_answers_by_tls_a
     context.load_verify_locations(authority.ca)
 
     with tls_server(context) as port:
-        told = probe.ask(scheme, ("127.0.0.1", port), probe.Login("probe", "made-up"), requires_client_certificate=True)
-        untold = probe.ask(scheme, ("127.0.0.1", port), probe.Login("probe", "made-up"))
+        told = probe.probe_connector(
+            scheme, ("127.0.0.1", port), probe.Login("probe", "made-up"), requires_client_certificate=True
+        )
+        untold = probe.probe_connector(scheme, ("127.0.0.1", port), probe.Login("probe", "made-up"))
 
     assert told == probe.Answer(True, None, "answers over TLS, and refuses a client without a certificate")
     assert not untold.answered
@@ -331,13 +333,13 @@ def test_a_connector_that_refuses_clients_without_a_certificate_answers_by_tls_a
 
 def test_a_port_that_closes_before_any_handshake_has_not_answered() -> None:
     with tls_server(None) as port:
-        answer = probe.ask("nio+ssl", ("127.0.0.1", port), probe.Login(), requires_client_certificate=True)
+        answer = probe.probe_connector("nio+ssl", ("127.0.0.1", port), probe.Login(), requires_client_certificate=True)
 
     assert not answer.answered
 
 
 def test_a_closed_port_refuses(unused_port: int) -> None:
-    assert probe.ask("stomp", ("127.0.0.1", unused_port), probe.Login()) == REFUSES
+    assert probe.probe_connector("stomp", ("127.0.0.1", unused_port), probe.Login()) == REFUSES
 
 
 @pytest.fixture

@@ -143,10 +143,10 @@ def test_a_silent_broker_with_open_ports_that_says_it_starts_or_ends_has_a_while
     assert not count.is_due(4.0, 60.0)
 
 
-def counted(*looks: tuple[str, Process | None]) -> hang_detection.Count:
-    count = hang_detection.Count()
+def counted(*looks: tuple[str, Process | None]) -> hang_detection.SampleCount:
+    count = hang_detection.SampleCount()
     for moment, (kind, process) in enumerate(looks):
-        count = count.after(hang_detection.HangState("active", kind, ""), process, float(moment))
+        count = count.with_sample(hang_detection.HangState("active", kind, ""), process, float(moment))
     return count
 
 
@@ -268,10 +268,10 @@ def test_an_active_broker_that_was_stopped_by_a_signal_is_killed_at_the_third_lo
     rig.log(STARTED)
     stopped(rig)
     dog = rig.watchdog("kill", kills=tmp_path / "kills")
-    dog.turn()
-    dog.turn()
+    dog.check_broker()
+    dog.check_broker()
     assert rig.broker.poll() is None
-    dog.turn()
+    dog.check_broker()
     assert rig.broker.wait(60) == -signal.SIGKILL
     assert "<3>the broker is hung: 3 looks" in capfd.readouterr().out
     assert len(watchdog.read_kills(str(tmp_path / "kills"))) == 1
@@ -291,7 +291,7 @@ def test_an_active_broker_that_says_nothing_is_killed_after_a_dump_of_its_thread
     rig.log(STARTED)
     dog = rig.watchdog("kill")
     for _ in range(3):
-        dog.turn()
+        dog.check_broker()
     assert rig.broker.wait(60) == -signal.SIGKILL
     assert sent == [signal.SIGQUIT, signal.SIGKILL]
 
@@ -301,7 +301,7 @@ def test_warn_only_warns_and_once(rig: Rig, capfd: pytest.CaptureFixture[str]) -
     stopped(rig)
     dog = rig.watchdog("warn")
     for _ in range(6):
-        dog.turn()
+        dog.check_broker()
     assert rig.broker.poll() is None
     (line,) = capfd.readouterr().out.splitlines()
     assert "systemctl kill --signal=KILL x.service" in line
@@ -318,7 +318,7 @@ def test_a_broker_that_starts_stands_by_or_ends_is_left_alone(rig: Rig, message:
     stopped(rig)
     dog = rig.watchdog("kill")
     for _ in range(4):
-        dog.turn()
+        dog.check_broker()
     assert rig.broker.poll() is None
 
 
@@ -337,7 +337,7 @@ def test_a_forged_log_does_not_keep_a_frozen_broker_with_open_ports_alive(rig: R
     stopped(rig)
     dog = rig.watchdog("kill")
     for _ in range(3):
-        dog.turn()
+        dog.check_broker()
     assert rig.broker.wait(60) == -signal.SIGKILL
 
 
@@ -349,10 +349,10 @@ def test_a_forged_log_keeps_a_silent_broker_with_open_ports_alive_for_a_while_on
     rig.log(STARTED)
     rig.log(forged)
     dog = rig.watchdog("kill")
-    dog.turn()
+    dog.check_broker()
     until = time.monotonic() + 60
     while rig.broker.poll() is None and time.monotonic() < until:
-        dog.turn()
+        dog.check_broker()
     # What stands in for a broker ends by the signal that makes a JVM print its threads.
     assert rig.broker.wait(60) in (-signal.SIGKILL, -signal.SIGQUIT)
 
@@ -362,11 +362,11 @@ def test_a_pure_master_is_killed_only_while_a_slave_is_attached(rig: Rig) -> Non
     stopped(rig)
     dog = rig.watchdog("kill", ha="pure")
     for _ in range(4):
-        dog.turn()
+        dog.check_broker()
     assert rig.broker.poll() is None
     with socket.create_connection(rig.replication.getsockname()):
         for _ in range(3):
-            dog.turn()
+            dog.check_broker()
         assert rig.broker.wait(60) == -signal.SIGKILL
 
 
@@ -377,7 +377,7 @@ def test_the_brake_holds_over_restarts_of_the_watchdog(rig: Rig, tmp_path: Path)
     watchdog.write_kills(str(tmp_path / "kills"), [now - 30, now - 20, now - 10])
     dog = rig.watchdog("kill", kills=tmp_path / "kills")
     for _ in range(4):
-        dog.turn()
+        dog.check_broker()
     assert rig.broker.poll() is None
 
 
@@ -413,13 +413,13 @@ def test_the_slave_of_a_master_is_seen_by_its_connection() -> None:
 )
 def test_a_broker_that_greets_and_holds_the_message_back_has_greeted(scheme: str, replies: tuple[bytes, ...]) -> None:
     with answering(*replies) as address:
-        answer = probe.ask(scheme, address, probe.Login(), timeout=3)
+        answer = probe.probe_connector(scheme, address, probe.Login(), timeout=3)
     assert (answer.answered, answer.returned, answer.greeted) == (False, False, True)
 
 
 def test_a_broker_that_never_speaks_has_not_greeted() -> None:
     with answering() as address:
-        answer = probe.ask("stomp", address, probe.Login(), timeout=0.2)
+        answer = probe.probe_connector("stomp", address, probe.Login(), timeout=0.2)
     assert (answer.returned, answer.greeted) == (False, False)
 
 

@@ -38,7 +38,7 @@ def document(**variables: Any) -> bytes:
 
 
 def taken(*, before: dict[str, Any] | None = None, **after: Any) -> runtime_configuration.Change | None:
-    return runtime_configuration.compare(document(**(before or {})), document(**after))
+    return runtime_configuration.applicable_difference(document(**(before or {})), document(**after))
 
 
 def test_the_plugin_stands_last_and_the_broker_is_started_by_its_command() -> None:
@@ -97,7 +97,7 @@ def test_anything_else_needs_a_restart(case: str) -> None:
 def test_a_broker_without_the_plugin_takes_nothing() -> None:
     off = {"runtime_configuration": False}
 
-    assert runtime_configuration.compare(document(**off), document(**off, users=USERS)) is None
+    assert runtime_configuration.applicable_difference(document(**off), document(**off, users=USERS)) is None
 
 
 SAW = "change in URL [file:/x/conf/activemq.xml] at: Sat Nov 21 14:32:13 UTC 2026"
@@ -175,15 +175,15 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
 
 def answers(host: Host, monkeypatch: pytest.MonkeyPatch, *messages: str) -> None:
     """The plugin's answer to whatever is installed next."""
-    found = runtime_configuration.mark
+    found = runtime_configuration.end_of_log
 
-    def mark(layout: Layout) -> runtime_configuration.Mark:
+    def mark(layout: Layout) -> runtime_configuration.EndOfLog:
         end = found(layout)
         with host.log.open("a") as file:
             file.writelines(f"{line}\n" for line in lines(*messages))
         return end
 
-    monkeypatch.setattr(runtime_configuration, "mark", mark)
+    monkeypatch.setattr(runtime_configuration, "end_of_log", mark)
 
 
 def test_a_change_that_was_taken_owes_nothing(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:

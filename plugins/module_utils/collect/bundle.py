@@ -34,7 +34,7 @@ Late = Callable[[], bool]
 
 @dataclass
 class OpenFile:
-    """A regular file that is held open; ``size`` and ``mtime`` are those of the moment when it was opened."""
+    """A log or other regular file held open, with its size and modification time when it was opened."""
 
     name: str
     file: BinaryIO = field(repr=False)
@@ -44,7 +44,9 @@ class OpenFile:
 
 @dataclass
 class Bundle:
-    """A gzipped tar at ``path`` of at most ``limit`` bytes, counted before compression.
+    """The gzipped tar of a host's evidence that is being written, of limited size, with a list of what was left out.
+
+    ``limit`` is in bytes before compression.
 
     ``seconds`` after it was made it takes no more logs. ``left_out`` has ``{path, bytes, why}`` for everything
     that is not in it, or not whole; ``files`` is the number of files in it.
@@ -68,12 +70,12 @@ class Bundle:
         self._out.close()
 
     def is_late(self) -> bool:
-        """Return whether the bundle's ``seconds`` are over."""
+        """Return whether the time allowed for collecting evidence is over."""
         return time.monotonic() > self._until
 
     @property
     def remaining_seconds(self) -> float:
-        """The seconds left for collecting; negative when the time is over."""
+        """The seconds left for collecting evidence; negative when the time is over."""
         return self._until - time.monotonic()
 
     def make_fetchable(self) -> None:
@@ -88,10 +90,7 @@ class Bundle:
         self.left_out.append({"path": printable(path), "bytes": size, "why": printable(why)})
 
     def add(self, name: str, data: bytes, mtime: float = 0) -> bool:
-        """Add a small file that is masked already.
-
-        Return False, and list the file as left out, when it does not fit.
-        """
+        """Add a small file, masked already, to the archive; return False, and list it as left out, if too large."""
         if len(data) > self.rest:
             self.leave_out(name, len(data), "does not fit")
             return False
@@ -100,7 +99,7 @@ class Bundle:
         return True
 
     def add_logs(self, opened: Iterable[OpenFile], mask: Mask) -> None:
-        """Add logs, masked, newest first. The first that does not fit is cut to its newest lines."""
+        """Mask logs and add them to the archive, newest first; one that does not fit is cut to its newest lines."""
         for log in sorted(opened, key=lambda log: log.mtime, reverse=True):
             with log.file:
                 try:
@@ -193,7 +192,7 @@ def _skip_line(source: Any, most: int) -> int:
 
 
 def open_evidence_file(directory: Directory, name: str, shown: str) -> OpenFile:
-    """Open a file that root or the directory's owner has written in it; return the open file with its size and time.
+    """Open a file that root or its directory's owner has written; return it with size and modification time.
 
     Raises UntrustedPathError, OSError.
     """
@@ -203,7 +202,7 @@ def open_evidence_file(directory: Directory, name: str, shown: str) -> OpenFile:
 
 
 def open_matching_files(path: str, wanted: Callable[[str], bool], prefix: str, bundle: Bundle) -> list[OpenFile]:
-    """Open the files of a directory whose name is ``wanted``, as they stood at one moment, and return them.
+    """Open the files of a directory whose names a predicate accepts, all as of one moment, and return them.
 
     If one is renamed meanwhile, as a log that rolls is, all are opened again. What cannot be opened is listed in
     ``bundle``, also a directory that is behind a link of an untrusted account.

@@ -14,7 +14,7 @@ from typing import Any
 from .. import masking
 from ..host.untrusted_paths import Directory, UntrustedPathError, open_directory
 from ..host.versions import PRIVATE, Version, read_version
-from ..masking import Known, Secret
+from ..masking import KnownSecrets, Secret
 from .bundle import TIME_IS_OVER, Bundle, open_evidence_file
 
 _LARGEST = 1 << 20
@@ -22,7 +22,7 @@ _LARGEST = 1 << 20
 
 @dataclass
 class MaskedTree:
-    """The masked files of a directory by path.
+    """The masked texts of a configuration directory's files by path, with hashes and each file's status.
 
     ``manifest``: hashes of deployed files, ``found``: status of each file.
     """
@@ -33,7 +33,7 @@ class MaskedTree:
 
 
 def known_secrets(versions: list[Version]) -> list[Secret]:
-    """Return the secrets of installed versions: the values that stand where the planned files say ``@VARIABLE@``.
+    """Return the secrets of installed configurations: the deployed values where planned files have ``@VARIABLE@``.
 
     The secrets of a file that was changed by hand count only if filling them into the planned text gives the very
     bytes that were deployed.
@@ -45,7 +45,7 @@ def known_secrets(versions: list[Version]) -> list[Secret]:
             content = _text(version.read(path))
             if content is None:
                 continue
-            found = masking.learn(masked, content)
+            found = masking.secrets_of_file(masked, content)
             if _sha256(content) == version.manifest[path]:
                 secrets += found
             else:
@@ -65,10 +65,10 @@ def _filled(masked: str, secrets: list[Secret]) -> str:
     return text
 
 
-def read_masked_tree(path: str, known: Known, bundle: Bundle, prefix: str) -> MaskedTree:
-    """Return every file below a directory, masked.
+def read_masked_tree(path: str, known: KnownSecrets, bundle: Bundle, prefix: str) -> MaskedTree:
+    """Read every file below a directory, mask its secrets, and return the texts with each file's status.
 
-    Those of a version of this collection are compared with its manifest.
+    The files of an installed version are compared with its manifest.
     """
     version, tree = read_version(path), MaskedTree()
     deployed = version.manifest if version else {}
@@ -100,7 +100,7 @@ def _read_file(
     name: str,
     path: str,
     version: Version | None,
-    known: Known,
+    known: KnownSecrets,
     bundle: Bundle,
     prefix: str,
     tree: MaskedTree,
@@ -144,7 +144,7 @@ def add_tree(tree: MaskedTree, bundle: Bundle, prefix: str) -> None:
 
 
 def add_records(trees: list[MaskedTree], bundle: Bundle, prefix: str) -> None:
-    """Add ``.fleet-manifest.json``, with the plan's hashes, and ``.fleet-found.json`` of all trees to the bundle."""
+    """Add two JSON files to the archive: the planned hash and the found status of each deployed file."""
     manifest: dict[str, str] = {}
     found: dict[str, Any] = {}
     for tree in trees:

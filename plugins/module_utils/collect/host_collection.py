@@ -25,7 +25,7 @@ from ..host.process import Process, account_of_broker, boot_id, file_text, find_
 from ..host.state import gather_broker_state
 from ..host.versions import Layout, Version, read_version
 from ..install.configuration_archive import InstallError
-from ..masking import Known
+from ..masking import KnownSecrets
 from ..printable import counted
 from . import deployed_files
 from .bundle import TIME_IS_OVER, Bundle, open_matching_files
@@ -51,7 +51,7 @@ _PATIENCE = 60
 
 
 def collect(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Write the archive and return the module's result: ``facts``, ``left_out``, ``notes``, files and bytes written.
+    """Write the archive of a broker's evidence (logs, files, facts), and return the result of the module collect.
 
     Raises InstallError with one line when there can be no archive.
     """
@@ -89,9 +89,11 @@ class _Work:
             homes.append(Layout(os.path.abspath(broker["base"])))
         if agent:
             homes.append(Layout(f"{agent['config']}.d", agent["config"], ""))
-        self.known = Known(deployed_files.known_secrets([version for home in homes for version in _versions(home)]))
-        if self.known.indistinct:
-            number = counted(self.known.indistinct, "secret")
+        self.known = KnownSecrets(
+            deployed_files.known_secrets([version for home in homes for version in _versions(home)])
+        )
+        if self.known.word_like_count:
+            number = counted(self.known.word_like_count, "secret")
             self.notes.append(f"masked only where a password stands, because so short or plain: {number}")
         facts = _machine()
         process = find_broker(homes[0].base, broker.get("unit")) if broker else None
@@ -205,7 +207,7 @@ class _Work:
 
 
 def timezone(process: Process | None, etc: str = "/etc") -> str:
-    """Return the time zone of the broker's log, the JVM's own or else the host's: a name, or ``+02:00``."""
+    """Return the time zone in which a broker writes its log, the JVM's or else the host's: a name, or ``+02:00``."""
     for word in process.command if process else ():
         if word.startswith("-Duser.timezone="):
             return str(word.partition("=")[2])

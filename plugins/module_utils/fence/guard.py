@@ -191,7 +191,7 @@ class Guard:
         alive = self._only_one()
         self._node = self._read_node()
         self._prepare()
-        disk.point(os.path.join(self._local, SHARED_LINK), self._store.directory)
+        disk.point_link(os.path.join(self._local, SHARED_LINK), self._store.directory)
         self._close_gate()
         self._broker = _start(command, (alive,))
         signal.signal(signal.SIGTERM, lambda *_: self._send(signal.SIGTERM))
@@ -349,7 +349,7 @@ class Guard:
         if self._command is None:
             move_aside(self._store, number)
         self._store.sync_claims()
-        disk.point(self._link, path)
+        disk.point_link(self._link, path)
         self._tidy_at = time.monotonic() + FIRST_TIDY
         _say(f"the broker is let into {'the store, by claim' if self._command else 'generation'} {number}")
 
@@ -407,7 +407,7 @@ class Guard:
     def _close_gate(self) -> None:
         """Point the link to where no broker ever gets a lock: a directory has the place of the lock's file."""
         os.makedirs(os.path.join(self._gate, "lock"), 0o750, exist_ok=True)
-        disk.point(self._link, self._gate)
+        disk.point_link(self._link, self._gate)
 
     def _send(self, number: signal.Signals) -> None:
         if self._broker and self._broker.poll() is None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from xml.etree import ElementTree
 
-from .probe import Answer, Login, ask
+from .probe import Answer, Login, probe_connector
 from .timeouts import PROBE
 from .untrusted_paths import open_directory
 from .versions import Layout
@@ -54,7 +54,9 @@ class Deployed:
     def probe(self, listener: Listener, timeout: float = PROBE) -> Answer:
         """Probe one of the broker's connectors with the configured account, and return the outcome."""
         certificate = listener.requires_client_certificate
-        return ask(listener.scheme, listener.address, self.login, timeout, requires_client_certificate=certificate)
+        return probe_connector(
+            listener.scheme, listener.address, self.login, timeout, requires_client_certificate=certificate
+        )
 
 
 def read_deployed(layout: Layout, name: str | None) -> Deployed:

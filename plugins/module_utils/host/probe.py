@@ -62,7 +62,7 @@ class Blocked(Exception):
 _SILENCE = (TimeoutError, socket.timeout)
 
 
-def ask(
+def probe_connector(
     scheme: str,
     address: tuple[str, int],
     login: Login,

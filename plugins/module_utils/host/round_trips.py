@@ -80,7 +80,7 @@ def _round(
     began = time.time()
     for text in sorted(targets, key=lambda text: text != before):
         scheme, address = targets[text]
-        answer = probe.ask(scheme, address, login, timeout)
+        answer = probe.probe_connector(scheme, address, login, timeout)
         last[text] = answer.detail
         if answer.answered:
             return ProbeRound(began, time.time(), text)

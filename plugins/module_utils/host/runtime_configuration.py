@@ -55,7 +55,7 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Mark:
+class EndOfLog:
     """The end of a broker's log file at one moment: path, inode and size."""
 
     path: str
@@ -63,7 +63,9 @@ class Mark:
     size: int
 
 
-def change(layout: Layout, changed: Iterable[str], old: Version | None, tree: Mapping[str, File]) -> Change | None:
+def applicable_change(
+    layout: Layout, changed: Iterable[str], old: Version | None, tree: Mapping[str, File]
+) -> Change | None:
     """Return the change of configuration that the running broker can apply without a restart; None if it cannot."""
     if (
         old is None
@@ -77,7 +79,7 @@ def change(layout: Layout, changed: Iterable[str], old: Version | None, tree: Ma
         return None
     if not _keeps_passwords(old.read(_CREDENTIALS), tree.get(_CREDENTIALS)):
         return None
-    return compare(old.read(DOCUMENT) or b"", tree[DOCUMENT].content)
+    return applicable_difference(old.read(DOCUMENT) or b"", tree[DOCUMENT].content)
 
 
 def _keeps_passwords(old: bytes | None, new: File | None) -> bool:
@@ -86,7 +88,7 @@ def _keeps_passwords(old: bytes | None, new: File | None) -> bool:
     return all(after.get(name, value) == value for name, value in before.items())
 
 
-def compare(old: bytes, new: bytes) -> Change | None:
+def applicable_difference(old: bytes, new: bytes) -> Change | None:
     """Return the difference of two activemq.xml if the runtimeConfigurationPlugin can apply all of it, else None.
 
     Both need to have the plugin. Pure.
@@ -149,19 +151,19 @@ def suppress_reload(layout: Layout, version: str, previous: str | None) -> None:
         return
 
 
-def mark(layout: Layout) -> Mark:
+def end_of_log(layout: Layout) -> EndOfLog:
     """Return the current end of the broker's log file, from which later records can be read."""
     path = os.path.join(layout.data, "activemq.log")
     try:
         descriptor = open_file(path)
     except (OSError, UntrustedPathError):
-        return Mark(path, 0, 0)
+        return EndOfLog(path, 0, 0)
     status = os.fstat(descriptor)
     os.close(descriptor)
-    return Mark(path, status.st_ino, status.st_size)
+    return EndOfLog(path, status.st_ino, status.st_size)
 
 
-def is_taken(since: Mark, wanted: Change) -> bool:
+def wait_until_applied(since: EndOfLog, wanted: Change) -> bool:
     """Wait until the log says that the runtimeConfigurationPlugin has applied a change; return whether it did.
 
     Returns False when the change failed or was not logged in time.
@@ -197,7 +199,7 @@ def is_change_logged(lines: Iterable[str], wanted: Change) -> bool | None:
     return None
 
 
-def _read(since: Mark) -> list[str]:
+def _read(since: EndOfLog) -> list[str]:
     """Return the log's lines after a mark; if the log was rolled since, also the end of the rolled file."""
     data = b""
     for path in (since.path + ".1", since.path):

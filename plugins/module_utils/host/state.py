@@ -83,7 +83,7 @@ def _is_hopeless(first: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
 def _gather_now(layout: Layout, unit: str | None, recent: float) -> tuple[dict[str, Any], Callable[[], dict[str, Any]]]:
     """Return the broker's state now, and a function that gathers the rest of the result, which takes longer."""
     process = find_broker(layout.base, unit)
-    owed = pending_restart.owed_by(layout, process)
+    owed = pending_restart.pending_restart_of(layout, process)
     name = layout.current_name()
     # A broker that has yet to be restarted listens where its old configuration says.
     deployed = _deployed(layout, owed.previous if owed and owed.previous else name)

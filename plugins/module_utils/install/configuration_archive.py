@@ -25,7 +25,7 @@ class InstallError(Exception):
 
 @dataclass(frozen=True)
 class File:
-    """Content and mode of one file of a configuration.
+    """The content and mode of one file of a host's configuration.
 
     ``masked`` is the same text with a word in place of each secret, and None for a file that
     holds none: only such a file's content may ever be shown. Of a ``hidden`` file nothing is shown.
@@ -52,7 +52,7 @@ def check_path(path: str) -> str:
 
 
 def pack(files: Mapping[str, File]) -> bytes:
-    """Return the archive of these files (path -> file) as bytes."""
+    """Return a tar archive of configuration files (path -> file) as bytes."""
     buffer = io.BytesIO()
     index = {
         "format": _FORMAT,
@@ -74,7 +74,7 @@ def _add(archive: tarfile.TarFile, name: str, content: bytes, mode: int) -> None
 
 
 def unpack(data: bytes) -> dict[str, File]:
-    """Return the files of an archive by path. Raises InstallError for anything that ``pack`` has not made."""
+    """Return the configuration files of an archive by path. Raises InstallError for an archive of another origin."""
     try:
         with tarfile.open(fileobj=io.BytesIO(data), mode="r:") as archive:
             members = archive.getmembers()

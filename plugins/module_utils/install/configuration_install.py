@@ -31,7 +31,7 @@ Check = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Owners:
-    """The owners of installed files: numeric ids, -1 to leave them.
+    """The numeric owners and group that installed files and directories are to have; -1 leaves an id as it is.
 
     A file that only its owner may read belongs to ``user``.
     """
@@ -54,10 +54,10 @@ class Owners:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of an installation, or in check mode what it would be. ``reasons``: why a restart is pending.
+    """The result of installing a configuration, or in check mode what it would be: version, changed files, diff …
 
-    ``version`` is in force afterwards, ``previous`` was before; ``drift``: files found changed by hand; ``diff``: in
-    Ansible's form.
+    ``reasons``: why a restart is pending. ``version`` is in force afterwards, ``previous`` was before; ``drift``: files
+    found changed by hand; ``diff``: in Ansible's form.
     """
 
     changed: bool
@@ -77,7 +77,7 @@ def install(
     check: bool = False,
     validate: Check | None = None,
 ) -> Outcome:
-    """Put a tree of files in force below a BASE as a new version; return the outcome.
+    """Install configuration files below a BASE as a new version, switch the link to it, and return the outcome.
 
     With ``check`` nothing is written, and the outcome is what an installation would have.
     Raises InstallError when something there was not installed by this collection, or what ``validate`` raises, and then
@@ -147,7 +147,7 @@ def _install(
     version = _name(layout, tree, owners)
     if pending_restart.is_known_to_broker(layout, version):
         restart = []
-    live = runtime_configuration.change(layout, changed, current, tree) if restart else None
+    live = runtime_configuration.applicable_change(layout, changed, current, tree) if restart else None
     if live and check:
         restart = []
     if not check:
@@ -175,8 +175,8 @@ def _outcome(layout: Layout, name: str, check: bool) -> Outcome:
     return Outcome(False, name, owed.previous, reasons=owed.reasons)
 
 
-def put_back(where: str | Layout, version: str, check: bool = False) -> Outcome:
-    """Put a version that is still installed in force again; return the outcome.
+def put_version_back(where: str | Layout, version: str, check: bool = False) -> Outcome:
+    """Switch the link ``current`` back to a version that is still installed, and return the outcome.
 
     Raises InstallError when the version is not there or not complete.
     """
@@ -249,9 +249,9 @@ def _let_it_be_taken(
     A restart is pending until then.
     """
     runtime_configuration.trigger_reload(layout, version)
-    end = runtime_configuration.mark(layout)
+    end = runtime_configuration.end_of_log(layout)
     _switch(layout, version, previous, reasons, live=True)
-    if not runtime_configuration.is_taken(end, wanted):
+    if not runtime_configuration.wait_until_applied(end, wanted):
         return False
     pending_restart.clear_restart(layout)
     return True
@@ -262,7 +262,7 @@ def _switch(layout: Layout, version: str, previous: str | None, reasons: list[st
     owed = pending_restart.record_restart(layout, previous, reasons) if reasons and previous else None
     if not live:
         runtime_configuration.suppress_reload(layout, version, previous)
-    disk.point(layout.current, layout.target(version))
+    disk.point_link(layout.current, layout.target(version))
     if owed:
         pending_restart.mark_in_force(layout, owed)
     elif pending_restart.is_known_to_broker(layout, version):

@@ -21,7 +21,7 @@ from ..host.process import find_broker
 from ..host.versions import Layout
 from . import pending_restart
 from .configuration_archive import File, InstallError, unpack
-from .configuration_install import KEEP, Outcome, Owners, install, put_back
+from .configuration_install import KEEP, Outcome, Owners, install, put_version_back
 from .difference import hide_passwords
 from .vendor_files import vendor_files
 
@@ -44,7 +44,7 @@ _MOST_SAID = 5
 
 
 def configure(parameters: Mapping[str, Any], check: bool) -> dict[str, Any]:
-    """Install an archive, or put a version back; return the module's result.
+    """Install a configuration archive, or go back to an installed version; return the result of the module configure.
 
     Raises InstallError with one line, whatever the disk or the system refuses.
     """
@@ -69,7 +69,7 @@ def configure(parameters: Mapping[str, Any], check: bool) -> dict[str, Any]:
 
 def _act(layout: Layout, parameters: Mapping[str, Any], check: bool) -> Outcome:
     if parameters.get("version"):
-        return put_back(layout, parameters["version"], check)
+        return put_version_back(layout, parameters["version"], check)
     keep = parameters.get("keep") or KEEP
     if keep < 1:
         raise InstallError("keep must be at least 1")
@@ -135,4 +135,4 @@ def _is_restart_owed(layout: Layout, outcome: Outcome, check: bool) -> bool:
     process = find_broker(layout.base)
     if process is None:
         return False
-    return (check and outcome.changed) or pending_restart.owed_by(layout, process) is not None
+    return (check and outcome.changed) or pending_restart.pending_restart_of(layout, process) is not None

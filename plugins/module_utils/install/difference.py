@@ -24,12 +24,12 @@ _HIDDEN = "********"
 
 
 def hide_passwords(text: str) -> str:
-    """Return the text with every value of something called a password replaced by asterisks; references stay."""
+    """Return the text with values of passwords and secrets replaced by asterisks; references such as ``${x}`` stay."""
     return _SECRET_VALUE.sub(lambda match: match.group(1) + _HIDDEN, text)
 
 
 def changed_files(old: Version | None, tree: Mapping[str, File], drift: Mapping[str, str]) -> list[str]:
-    """Return the paths that are added, removed or different from what is deployed now, sorted."""
+    """Return the paths of files that a new configuration adds, removes or changes, sorted."""
     was = old.manifest if old else {}
     differs = {path for path, file in tree.items() if was.get(path) != file.sha256}
     if old:
@@ -38,7 +38,7 @@ def changed_files(old: Version | None, tree: Mapping[str, File], drift: Mapping[
 
 
 def changed_contents(old: Version | None, tree: Mapping[str, File], drift: Mapping[str, str]) -> list[str]:
-    """Return the paths whose content changes; those of which only the mode differs are left out."""
+    """Return the paths of files whose content a new configuration changes; a change of mode alone does not count."""
     was = old.manifest if old else {}
     return [
         path
@@ -48,7 +48,7 @@ def changed_contents(old: Version | None, tree: Mapping[str, File], drift: Mappi
 
 
 def differences(old: Version | None, tree: Mapping[str, File], drift: Mapping[str, str]) -> list[dict[str, str]]:
-    """Return one entry per changed file, in the form that Ansible shows as a unified diff."""
+    """Return one dict per file that a new configuration changes, in the form that Ansible shows as a diff."""
     return [_difference(path, old, tree.get(path), drift.get(path)) for path in changed_files(old, tree, drift)]
 
 

@@ -20,7 +20,7 @@ from ..host.untrusted_paths import open_directory
 
 @dataclass(frozen=True)
 class Owner:
-    """Numeric owner and group of a file; -1 leaves them as they are."""
+    """The numeric owner and group that a file is to have; -1 leaves an id as it is."""
 
     uid: int = -1
     gid: int = -1
@@ -34,7 +34,7 @@ class Owner:
 
 
 def make_directory(path: str, mode: int, owner: Owner) -> None:
-    """Make one directory, or set mode and owner of an existing one.
+    """Create a directory, or set mode and owner of an existing directory.
 
     Raises UntrustedPathError for a link that another account could have put there, OSError.
     """
@@ -47,7 +47,7 @@ def make_directory(path: str, mode: int, owner: Owner) -> None:
 
 
 def write_file(path: str, content: bytes, mode: int, owner: Owner) -> None:
-    """Write a new file and sync it. It has its owner and mode before it has its content."""
+    """Create a file with owner and mode, write its content, and sync it to the disk."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     try:
         owner.give(descriptor)
@@ -61,7 +61,7 @@ def write_file(path: str, content: bytes, mode: int, owner: Owner) -> None:
 
 
 def replace_file(path: str, content: bytes, mode: int) -> None:
-    """Replace a file by one with this content and mode, in one rename."""
+    """Replace a file by a new one with the given content and mode, in one rename, and sync it."""
     temporary = path + ".new"
     remove(temporary)
     write_file(temporary, content, mode, Owner())
@@ -79,12 +79,12 @@ def sync_directory(path: str) -> None:
 
 
 def rename(source: str, target: str) -> None:
-    """Rename within one directory, and sync the directory."""
+    """Rename a file or directory within its parent directory, and sync the parent."""
     os.rename(source, target)
     sync_directory(os.path.dirname(target))
 
 
-def point(link: str, target: str) -> None:
+def point_link(link: str, target: str) -> None:
     """Make the symbolic link ``link`` point to ``target``, by one rename: the link never dangles or is missing."""
     temporary = link + ".new"
     remove(temporary)
@@ -109,7 +109,7 @@ def remove_tree(path: str) -> None:
 
 @contextmanager
 def locked(directory: str) -> Iterator[None]:
-    """Context manager: hold the directory's lock, so that two installations of one broker take turns."""
+    """Hold a directory's lock within a ``with`` block, so that two installations of one broker take turns."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

@@ -28,12 +28,12 @@ _LONGEST_END = 65557
 
 
 def is_broker_jar(name: str) -> bool:
-    """Return whether a jar of this name holds the broker itself (activemq-broker, -core or -all)."""
+    """Return whether a jar, by its file name, holds the broker itself (activemq-broker, -core or -all)."""
     return _BROKER_JAR.fullmatch(name) is not None
 
 
 def release_of_jar(name: str, file: IO[bytes]) -> str | None:
-    """Return the release of a broker's jar, from Maven's record in it, its manifest, or its file name.
+    """Return the ActiveMQ release of a broker's jar, from its Maven metadata, its manifest, or its file name.
 
     Returns None if none of the three names a release.
     """
@@ -69,7 +69,7 @@ def _text(jar: zipfile.ZipFile, name: str) -> str:
 
 
 def release_of_jar_at(path: str, name: str) -> str | None:
-    """Return the release of the jar at a path, which may be a descriptor below /proc; ``name`` is the jar's own.
+    """Return the ActiveMQ release of the broker's jar at a path, which may be a descriptor below /proc, or None.
 
     Only a regular file of a jar's size is read, without waiting; else the release comes from the name alone.
     """
@@ -84,7 +84,7 @@ def release_of_jar_at(path: str, name: str) -> str | None:
 
 
 def releases_in_directory(directory: str) -> list[str]:
-    """Return the releases of the brokers' jars in one directory, sorted; empty where there is no directory or jar."""
+    """Return the ActiveMQ releases of the brokers' jars in one directory, sorted; empty without any jar."""
     try:
         names = sorted(os.listdir(directory))
     except (FileNotFoundError, NotADirectoryError):
@@ -98,7 +98,7 @@ def releases_in_directory(directory: str) -> list[str]:
 
 
 def releases_in_archive(path: str, depth: int) -> list[str]:
-    """Return the releases of the brokers' jars in a tar archive, sorted.
+    """Return the ActiveMQ releases of the brokers' jars in a tar archive, sorted.
 
     ``depth``: 0 for an archive of jars, 1 for one of a distribution, whose jars lie in ``NAME/lib``.
     Raises InstallError with one line for what cannot be read as an archive.

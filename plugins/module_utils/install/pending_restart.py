@@ -30,10 +30,10 @@ _MONITORED = re.compile(rb"^\s*monitorInterval\s*=\s*[1-9]", re.MULTILINE)
 
 @dataclass(frozen=True)
 class PendingRestart:
-    """A pending restart: a broker that was started before ``uptime`` (seconds since boot ``boot``) must be restarted.
+    """The record that a broker must be restarted to read its changed configuration, with the reasons.
 
-    ``uptime`` is None while the link has not moved yet. ``previous`` is the last version that a
-    broker was started with.
+    A broker that was started before ``uptime`` (seconds since boot ``boot``) must be. ``uptime`` is None while the link
+    has not moved yet. ``previous`` is the last version that a broker was started with.
     """
 
     previous: str
@@ -42,14 +42,14 @@ class PendingRestart:
     uptime: float | None = None
 
     def is_settled_by(self, process: Process | None) -> bool:
-        """Return whether the restart is no longer needed: no broker runs, or one that was started after the change."""
+        """Return whether the restart is no longer needed: no broker runs, or it was started after the change."""
         if process is None or self.boot != boot_id():
             return True
         return self.uptime is not None and process.started > self.uptime
 
 
 def reasons(changed: Iterable[str], old: Version | None, tree: Mapping[str, File]) -> list[str]:
-    """Return why changed files need a restart: one line for each file that a broker reads only when it starts."""
+    """Return why changed files need a restart of the broker: one line for each file that it reads only at its start."""
     return [f"{path} changed" for path in changed if not _read_at_runtime(path, old, tree)]
 
 
@@ -62,14 +62,14 @@ def _read_at_runtime(path: str, old: Version | None, tree: Mapping[str, File]) -
 
 
 def read(layout: Layout) -> PendingRestart | None:
-    """Return the pending restart, or None if there is none or a broker was started since the change."""
+    """Return the recorded pending restart of a broker, or None if none is recorded or the broker was started since."""
     owed = _load(layout.pending)
     process = find_broker(layout.base) if owed else None
     return None if owed and process and owed.is_settled_by(process) else owed
 
 
-def owed_by(layout: Layout, process: Process | None) -> PendingRestart | None:
-    """Return the pending restart of a broker's process; None if it has read the version in force, or none runs."""
+def pending_restart_of(layout: Layout, process: Process | None) -> PendingRestart | None:
+    """Return the pending restart of a broker's process; None if it has read its configuration or does not run."""
     owed = read(layout)
     return owed if owed and not owed.is_settled_by(process) else None
 
@@ -86,13 +86,13 @@ def _load(path: str) -> PendingRestart | None:
 
 
 def is_known_to_broker(layout: Layout, version: str) -> bool:
-    """Return whether a broker last ran with configuration ``version``, so that going back to it needs no restart."""
+    """Return whether a broker was last started with a configuration version, so that going back needs no restart."""
     owed = read(layout)
     return owed is not None and owed.previous == version
 
 
 def record_restart(layout: Layout, previous: str, more: Iterable[str]) -> PendingRestart:
-    """Record a pending restart, adding to the reasons of one that is pending already; return the record."""
+    """Record that a broker must be restarted, adding to reasons that are recorded already; return the record."""
     before = read(layout)
     known = before.reasons if before else ()
     owed = PendingRestart(
@@ -104,12 +104,12 @@ def record_restart(layout: Layout, previous: str, more: Iterable[str]) -> Pendin
 
 
 def mark_in_force(layout: Layout, owed: PendingRestart) -> PendingRestart:
-    """Record that a change of configuration is in force as of now; return the record of the pending restart."""
+    """Record that the link moved to the changed configuration just now; return the record of the pending restart."""
     return _write(layout, replace(owed, uptime=uptime(), boot=boot_id()))
 
 
 def clear_restart(layout: Layout) -> None:
-    """Remove the record of a pending restart."""
+    """Remove the record that a broker must be restarted."""
     disk.remove(layout.pending)
 
 

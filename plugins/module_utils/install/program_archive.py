@@ -18,7 +18,7 @@ _WHEN = (2000, 1, 1, 0, 0, 0)
 
 
 def pack(main: ModuleType, parts: Sequence[ModuleType], python: str) -> bytes:
-    """Return the content of a program file that calls ``main.main()``.
+    """Return the content of an executable Python zip file that calls ``main.main()``.
 
     ``parts`` are all modules that it imports, ``main`` among them, but for the standard library's. ``python`` is the
     interpreter in the first line, run with ``-I``.

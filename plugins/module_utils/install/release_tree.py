@@ -29,13 +29,15 @@ _SLOWEST_STOP = 600
 
 
 def releases_of(home: str) -> list[str]:
-    """Return the releases of the brokers' jars in a release's directory; exactly one in a sound directory."""
+    """Return the ActiveMQ releases of the brokers' jars in an ActiveMQ home directory; exactly one if it is sound."""
     found: list[str] = releases_in_directory(os.path.join(home, "lib"))
     return found
 
 
 def place_release(home: str, release: str, source: str = "what was unpacked") -> dict[str, Any]:
-    """Rename ``HOME.new`` to ``HOME``, unless a process runs from ``HOME``; then ``HOME.new`` waits. Return the result.
+    """Rename an unpacked release ``HOME.new`` to ``HOME``, unless a process runs from ``HOME``; return the result.
+
+    While a process runs from ``HOME``, ``HOME.new`` is kept.
 
     Raises InstallError where ``HOME.new`` is not this release; it is removed then.
     """
@@ -64,7 +66,7 @@ def _holds(releases: list[str]) -> str:
 
 
 def replace_running(home: str, release: str, unit: str) -> dict[str, Any]:
-    """Stop a unit, put the release that waits in ``HOME.new`` in its place, and start the unit again, in any case.
+    """Stop a unit, replace ``HOME`` by the release in ``HOME.new``, and start the unit again, in any case.
 
     Returns ``changed``. The replaced directory stays as ``HOME.old``. Raises InstallError; then everything is as it
     was.
@@ -80,7 +82,7 @@ def replace_running(home: str, release: str, unit: str) -> dict[str, Any]:
 
 
 def restore_old_release(home: str, release: str, unit: str) -> dict[str, Any]:
-    """Stop a unit, put ``HOME.old`` back, and start the unit with it.
+    """Stop a unit, put the replaced release ``HOME.old`` back as ``HOME``, and start the unit again.
 
     Returns ``changed``: False where nothing was replaced.
     """
@@ -95,7 +97,7 @@ def restore_old_release(home: str, release: str, unit: str) -> dict[str, Any]:
 
 
 def recover_release(home: str, unit: str) -> dict[str, Any]:
-    """Rename ``HOME.old`` back where an exchange was cut short between its renames, and start the unit.
+    """Rename ``HOME.old`` back to ``HOME`` where replacing a release was interrupted, and start the unit.
 
     Return ``changed``.
     """
@@ -106,7 +108,7 @@ def recover_release(home: str, unit: str) -> dict[str, Any]:
 
 
 def remove_old_release(home: str, release: str) -> dict[str, Any]:
-    """Remove ``HOME.old`` once ``HOME`` holds the release and no process runs from ``HOME.old``; return ``changed``."""
+    """Remove the replaced release ``HOME.old`` once no process runs from it and ``HOME`` holds the new release."""
     if not _was_replaced(home, release) or processes_in(f"{home}.old"):
         return {"changed": False}
     _discard(home)

@@ -45,7 +45,7 @@ _SETS_PASSWORD = re.compile(rb"^[^#!\r\n]*passw(?:or)?d[\w.]*[ \t]*[=:][ \t]*[^\
 
 
 def vendor_files(home: str) -> dict[str, File]:
-    """Return the files below ``home/conf`` by their path in the tree, mode 0644; none where there is no such directory.
+    """Return the files that an ActiveMQ release ships below ``home/conf``, by path; none without such a directory.
 
     Links are followed no further than ``conf`` itself, which Debian's package links to /etc. Raises UntrustedPathError
     where somebody else than root could have put a link or somebody's file there.

@@ -22,9 +22,9 @@ from fnmatch import fnmatch
 
 from . import shapes
 from .documents import LINES, kind_of, line_spans
-from .known import NOBODY, Known, Secret, is_distinct, learn
+from .known import NOBODY, KnownSecrets, Secret, is_distinct, secrets_of_file
 from .markup import Markup
-from .names import candidates, is_secret
+from .names import is_secret_name, secret_word_positions
 from .spans import CUT_NOTE, MARK, UNKNOWN, Spans, cut_note_start, is_mark, is_reference, merged
 from .values import ValueScanner
 
@@ -32,15 +32,15 @@ __all__ = [
     "LINE_LENGTH",
     "NOBODY",
     "UNKNOWN",
-    "Known",
+    "KnownSecrets",
     "Secret",
     "cut_lines",
     "is_distinct",
-    "learn",
     "mask",
     "mask_data",
     "mask_text",
     "mask_words",
+    "secrets_of_file",
     "why_left_out",
 ]
 
@@ -58,14 +58,14 @@ _KEYS = ("*.key", "*.pem", "*.der", "id_rsa*", "id_ed25519*", "id_ecdsa*")
 _MAGIC = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce", b"\x30\x82", b"\x30\x80")
 
 
-def mask(path: str, text: str, known: Known = NOBODY) -> str:
-    """Return the text of the configuration file ``path`` without its secrets."""
+def mask(path: str, text: str, known: KnownSecrets = NOBODY) -> str:
+    """Return the text of a configuration file with its secrets replaced by marks such as ``@secret@``."""
     kind = kind_of(path)
     return _masked(text, known, kind)
 
 
-def mask_text(text: str, known: Known = NOBODY) -> str:
-    """Return the text of a log, journal, unit or anything but a configuration file without its secrets.
+def mask_text(text: str, known: KnownSecrets = NOBODY) -> str:
+    """Return the text of a log, unit or anything but a configuration file with its secrets replaced by marks.
 
     Lines above ``LINE_LENGTH`` characters are cut, with a note.
     """
@@ -73,7 +73,7 @@ def mask_text(text: str, known: Known = NOBODY) -> str:
 
 
 def cut_lines(text: str) -> str:
-    """Return the text, each line with at most ``LINE_LENGTH`` characters and a note where more were left out."""
+    """Return the text with each line cut to 65536 characters, and a note on each cut line of how many were left out."""
     if len(text) <= LINE_LENGTH:
         return text
     return "\n".join(_cut(line) if len(line) > LINE_LENGTH else line for line in text.split("\n"))
@@ -85,15 +85,15 @@ def _cut(line: str) -> str:
     return line[:LINE_LENGTH] + CUT_NOTE.format(len(line) - LINE_LENGTH)
 
 
-def mask_words(words: Sequence[str], known: Known = NOBODY) -> list[str]:
-    """Return the words of a command line without their secrets."""
+def mask_words(words: Sequence[str], known: KnownSecrets = NOBODY) -> list[str]:
+    """Return the words of a command line with their secrets replaced by marks such as ``@secret@``."""
     found: list[str] = []
     for number, word in enumerate(words):
         name, equals, value = word.partition("=")
         option = _OPTION.fullmatch(words[number - 1]) if number else None
-        if option and is_secret(option["name"]) and not option["name"].startswith(("ask", "no-", "prompt")):
+        if option and is_secret_name(option["name"]) and not option["name"].startswith(("ask", "no-", "prompt")):
             found.append(_shown(word, "", known))
-        elif equals and is_secret(name.lstrip("-")):
+        elif equals and is_secret_name(name.lstrip("-")):
             found.append(f"{name}={_shown(value, f'{name}=', known)}")
         elif os.path.basename(words[0]) == "curl" and _JOINED_ACCOUNT.match(word):
             found.append(_masked_behind("curl ", word, known))
@@ -104,19 +104,21 @@ def mask_words(words: Sequence[str], known: Known = NOBODY) -> list[str]:
     return found
 
 
-def _masked_behind(before: str, word: str, known: Known) -> str:
+def _masked_behind(before: str, word: str, known: KnownSecrets) -> str:
     """Return one word of a command line as it is masked behind the text ``before``."""
     masked = mask_text(before + word.replace(" ", "\0"), known).replace("\0", " ")
     return masked[len(before) :] if masked.startswith(before) else UNKNOWN
 
 
-def mask_data(data: object, known: Known = NOBODY) -> object:
-    """Return a value of JSON with its texts masked, and the values of keys whose name is a secret's."""
+def mask_data(data: object, known: KnownSecrets = NOBODY) -> object:
+    """Return a JSON value with secrets in its texts, and values of keys such as ``password``, replaced by marks."""
     if isinstance(data, str):
         return mask_text(data, known)
     if isinstance(data, dict):
         return {
-            key: _shown(value, "", known) if isinstance(value, str) and is_secret(str(key)) else mask_data(value, known)
+            key: _shown(value, "", known)
+            if isinstance(value, str) and is_secret_name(str(key))
+            else mask_data(value, known)
             for key, value in data.items()
         }
     if isinstance(data, (list, tuple)):
@@ -125,7 +127,7 @@ def mask_data(data: object, known: Known = NOBODY) -> object:
 
 
 def why_left_out(path: str, content: bytes) -> str:
-    """Return why a file of a configuration is not shown at all (a key store, no text); empty for one that is shown."""
+    """Return why a configuration file is not shown at all (a key store, no text); empty for a file that is shown."""
     name = os.path.basename(path).lower()
     if any(fnmatch(name, pattern) for pattern in _KEYSTORES):
         return "a key store"
@@ -139,11 +141,11 @@ def why_left_out(path: str, content: bytes) -> str:
         return "no text"
 
 
-def _shown(value: str, before: str, known: Known) -> str:
-    return value if is_reference(value) else known.name(value, before)
+def _shown(value: str, before: str, known: KnownSecrets) -> str:
+    return value if is_reference(value) else known.mark_for(value, before)
 
 
-def _masked(text: str, known: Known, kind: str) -> str:
+def _masked(text: str, known: KnownSecrets, kind: str) -> str:
     """Return the text, masked again until masking changes nothing: a mark may bring to light what stands beside it.
 
     A line that still changes after ``_ROUNDS`` rounds is masked whole.
@@ -159,7 +161,7 @@ def _masked(text: str, known: Known, kind: str) -> str:
     return "\n".join(now if now == then else UNKNOWN for now, then in zip(lines, lines_before))  # noqa: B905 -- Python 3.9
 
 
-def _masked_once(text: str, known: Known, kind: str) -> str:
+def _masked_once(text: str, known: KnownSecrets, kind: str) -> str:
     found = known.spans(text)
     marks = {match.start(): match.span() for match in _MARK.finditer(text)} if "@" in text else {}
 
@@ -167,9 +169,9 @@ def _masked_once(text: str, known: Known, kind: str) -> str:
         span = found.get(start) or marks.get(start)
         if span and span[1] <= limit and (span[1] == limit or text[span[1]] in _BEHIND_KNOWN):
             return span[1]
-        return known.indistinct_end(text, start, limit)
+        return known.word_like_secret_end(text, start, limit)
 
-    spans: Spans = [known.widened(text, span) for span in found.values()]
+    spans: Spans = [known.widened_base64_span(text, span) for span in found.values()]
     spans += marks.values()
     spans += shapes.private_keys(text)
     if kind in LINES:
@@ -177,7 +179,7 @@ def _masked_once(text: str, known: Known, kind: str) -> str:
     markup = Markup(text) if "<" in text or kind == "xml" else None
     if markup:
         spans += markup.secrets
-    names = candidates(text)
+    names = secret_word_positions(text)
     segments = markup.others if markup and kind == "xml" else [(0, len(text))]
     is_file, may_continue = kind != "text", kind not in ("text", "yaml")
     for start, end in segments:
@@ -203,13 +205,13 @@ def _clipped(spans: Spans, segments: Spans) -> Spans:
     return found
 
 
-def _replaced(text: str, spans: Spans, known: Known) -> str:
+def _replaced(text: str, spans: Spans, known: KnownSecrets) -> str:
     pieces: list[str] = []
     position = 0
     for start, end in spans:
         value = text[start:end]
         before = text[max(0, start - 400) : start].rpartition("\n")[2]
-        shown = value if is_mark(value) else known.name(value, before)
+        shown = value if is_mark(value) else known.mark_for(value, before)
         pieces += [text[position:start], shown]
         position = end
     pieces.append(text[position:])

@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 import re
 
-from .names import is_harmless, is_secret
+from .names import is_harmless_name, is_secret_name
 from .spans import Spans, is_reference
 
 _KINDS = tuple(
@@ -47,7 +47,7 @@ def kind_of(path: str) -> str:
 
 
 def line_spans(kind: str, text: str) -> Spans:
-    """Return the positions of the secrets in a file whose lines have a syntax of their own."""
+    """Return the (start, end) positions of secret values in a file with a line syntax, such as properties or YAML."""
     if kind == "whole":
         return [span for line in _LINE.finditer(text) for span in _value(text, *line.span())]
     if kind == "jmx":
@@ -75,7 +75,7 @@ def _value(text: str, start: int, end: int, *, may_be_reference: bool = False) -
 def _property(text: str, line: re.Match[str]) -> Spans:
     """Return the secret of ``name = value``, ``name: value`` or ``name value``, also continued or commented out."""
     match = _PROPERTY.match(text, line.start(), line.end())
-    if match is None or not is_secret(match["name"].replace("\\", "")):
+    if match is None or not is_secret_name(match["name"].replace("\\", "")):
         return []
     separator = _SEPARATOR.match(text, match.end(), line.end())
     if separator is None or (match["comment"].strip() and not separator[0].strip()):
@@ -96,7 +96,7 @@ def _account(text: str, line: re.Match[str], *, until_comma: bool = False, only_
     name, start, end = match["name"].strip(), match.end(), line.end()
     if match["comment"].strip() and (" " in name or " " in text[start:end].strip().partition(",")[0]):
         return []  # prose
-    if only_secrets and (is_harmless(name) or _NAMES.search(name)):
+    if only_secrets and (is_harmless_name(name) or _NAMES.search(name)):
         return []
     comma = text.find(",", start, end) if until_comma else -1
     return _value(text, start, comma if comma >= 0 else end, may_be_reference=only_secrets)
@@ -149,7 +149,7 @@ def _yaml(text: str) -> Spans:
             continue
         parent = -1
         key = _YAML_KEY.match(text, start, end)
-        if key and is_secret(key["name"]):
+        if key and is_secret_name(key["name"]):
             value = text[key.end() : end].strip()
             parent, is_whole = len(key["indent"]), not value or _BLOCK.fullmatch(value) is not None
             spans = [] if is_whole or value[0] in "[{" else _scalar(text, key.end(), end)

@@ -22,15 +22,18 @@ _BEHIND = re.compile(r"[\s\"'`&<>;,)}\]|\\]|\Z")
 
 @dataclass(frozen=True)
 class Secret:
-    """A secret value, its variable, and the text that stood ``before`` it on its line."""
+    """A secret value, the name of the inventory variable that holds it, and the text before it on its line."""
 
     value: str = field(repr=False)
     variable: str
     before: str = ""
 
 
-class Known:
-    """The secrets whose variables are known. Values are as they stand in files, escapes included."""
+class KnownSecrets:
+    """A set of secrets whose values and variables are known, to be found in texts in any escaped or encoded form.
+
+    Values are as files hold them, escapes included.
+    """
 
     def __init__(self, secrets: Iterable[Secret] = ()) -> None:
         self._by_value: dict[str, list[Secret]] = {}
@@ -53,8 +56,8 @@ class Known:
             self._by_head.setdefault(form[:_HEAD], []).append(form)
         self._indistinct = sorted((value for value in self._by_value if not is_distinct(value)), key=len, reverse=True)
 
-    def name(self, value: str, before: str = "") -> str:
-        """Return ``@VARIABLE@`` for a known value, else ``@secret@``.
+    def mark_for(self, value: str, before: str = "") -> str:
+        """Return the mark that replaces a secret value: ``@VARIABLE@`` for a known value, else ``@secret@``.
 
         ``before``: the text before the value on its line.
         """
@@ -67,7 +70,7 @@ class Known:
         return f"@{(same or found)[0].variable}@"
 
     def spans(self, text: str) -> dict[int, Span]:
-        """Return start -> span of every known secret in a text. Values as short as words are not looked for."""
+        """Return start -> (start, end) of every known secret in a text, but for secrets as short as words."""
         found: dict[int, Span] = {}
         heads, position = self._by_head, 0
         if not heads:
@@ -82,8 +85,8 @@ class Known:
                     break
         return found
 
-    def widened(self, text: str, span: Span) -> Span:
-        """Return the span; for base64 with the characters around it, which share bits with the secret."""
+    def widened_base64_span(self, text: str, span: Span) -> Span:
+        """Return a secret's (start, end), widened for base64 by the characters around it that share bits with it."""
         start, end = span
         if text[start:end] not in self._encoded:
             return span
@@ -94,31 +97,31 @@ class Known:
             end += 1
         return start, end
 
-    def indistinct_end(self, text: str, start: int, end: int) -> int:
-        """Return the end of a word-like secret that begins at ``start`` and is all that stands there; else -1."""
+    def word_like_secret_end(self, text: str, start: int, end: int) -> int:
+        """Return the end of a known word-like secret that is the whole value at ``start``; -1 if there is none."""
         for value in self._indistinct:
             if text.startswith(value, start, end) and _BEHIND.match(text, start + len(value), end):
                 return start + len(value)
         return -1
 
     @property
-    def indistinct(self) -> int:
-        """The number of secrets so short or plain that they are masked only where a secret is expected."""
+    def word_like_count(self) -> int:
+        """The number of known secrets so short or word-like that they are masked only where a secret is expected."""
         return len(self._indistinct)
 
 
-NOBODY = Known()
+NOBODY = KnownSecrets()
 
 
 def is_distinct(value: str) -> bool:
-    """Return whether a value is so unlike a word that it can be looked for everywhere: no text holds it by chance."""
+    """Return whether a secret's value is so long or unlike a word that no text holds it by chance."""
     if value.isalpha() and (value.islower() or value.isupper() or value.istitle()):
         return len(value) >= 16
     return len(value) >= (12 if value.isdigit() else _HEAD)
 
 
 def escaped_forms(value: str) -> set[str]:
-    """Return the forms of a value as XML, JSON, properties and URIs escape it, and as one escapes another's."""
+    """Return the forms of a value as XML, JSON, properties, shells and URIs escape it, once or twice over."""
     plain = re.sub(r"\\(.)", r"\1", value)
     once = {value, plain}
     for form in (value, plain):
@@ -155,7 +158,7 @@ def _escapes(value: str) -> Iterator[str]:
 
 
 def encoded_forms(value: str) -> set[str]:
-    """Return the forms of a value inside base64, at each of its three alignments, and as hexadecimal digits."""
+    """Return the forms of a value in base64, at each of its three alignments, and in hexadecimal digits."""
     plain = re.sub(r"\\(.)", r"\1", value)
     found: set[str] = set()
     for content in {
@@ -171,8 +174,8 @@ def encoded_forms(value: str) -> set[str]:
     return found
 
 
-def learn(masked: str, content: str) -> list[Secret]:
-    """Return the secrets of a file, from its text with ``@VARIABLE@`` and the text that was deployed.
+def secrets_of_file(masked: str, content: str) -> list[Secret]:
+    """Return the secrets of a file, by comparing its text with marks ``@VARIABLE@`` to the text that was deployed.
 
     Only lines that are equal but for the secrets are used.
     """

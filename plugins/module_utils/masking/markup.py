@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from .names import is_secret
+from .names import is_secret_name
 from .spans import Spans, is_reference
 
 _TOKEN = re.compile(r"<(?:(?P<close>/)?(?P<name>[A-Za-z_][\w:.-]*)|(?P<cdata>!\[CDATA\[)|!--)|-->")
@@ -23,7 +23,7 @@ _NEAR = 16384
 
 
 class Markup:
-    """The XML in a text.
+    """The positions of secret and of other attribute values and element texts in the XML of a text.
 
     ``secrets``: positions of secret values; ``others``: of all other attribute values and texts.
     """
@@ -77,13 +77,15 @@ class Markup:
     def _attributes(self, attributes: list[re.Match[str]], token: re.Match[str]) -> bool:
         """Process the attributes of one tag; return whether the element has a secret's name."""
         names = [a["value"][1:-1] for a in attributes if _local(a["name"]).lower() in _NAMING]
-        is_named = is_secret(_local(token["name"])) or any(is_secret(name) for name in names if len(name) < 200)
+        is_named = is_secret_name(_local(token["name"])) or any(
+            is_secret_name(name) for name in names if len(name) < 200
+        )
         for attribute in attributes:
             start, end = attribute.start("value") + 1, attribute.end("value") - 1
             name = _local(attribute["name"])
             is_valued = name.lower() in _VALUED and (is_named or token.start() < self._secret_until)
-            (self.secrets if is_secret(name) or is_valued else self.others).append((start, end))
-            if (is_secret(name) or is_valued) and self._is_harmless(start, end):
+            (self.secrets if is_secret_name(name) or is_valued else self.others).append((start, end))
+            if (is_secret_name(name) or is_valued) and self._is_harmless(start, end):
                 self.secrets.pop()
         return is_named
 
@@ -112,7 +114,9 @@ class Markup:
         if not secret and not self._is_next_secret and start >= self._secret_until:
             self.others.append((start, end))
             # <key>password</key><value>…</value>
-            self._is_next_secret = end - start < 200 and is_secret(text[start:end].strip()) and text[start - 1] == ">"
+            self._is_next_secret = (
+                end - start < 200 and is_secret_name(text[start:end].strip()) and text[start - 1] == ">"
+            )
             return
         self._is_next_secret = False
         while start < end and text[start].isspace():

@@ -16,10 +16,10 @@ _WORDS = tuple(
 )  # fmt: skip
 
 
-def candidates(text: str) -> list[int]:
-    """Return the positions of words that may be part of a secret's name, in order.
+def secret_word_positions(text: str) -> list[int]:
+    """Return the sorted positions in a text of words that may be part of a secret's name, such as ``pass``.
 
-    ``is_secret`` decides of the whole name.
+    ``is_secret_name`` decides of the whole name.
     """
     folded = text.replace("\u0130", "i").lower()  # of all characters only this one has a longer small form
     return sorted({match.start() for word in _WORDS for match in word.finditer(folded)})
@@ -53,10 +53,10 @@ _PLAIN = re.compile(
 
 
 @lru_cache(maxsize=4096)
-def is_secret(name: str) -> bool:
-    """Return whether a name is a secret's: ``password``, ``keyStorePassword``; not ``passwordFile`` or ``keyStore``."""
+def is_secret_name(name: str) -> bool:
+    """Return whether a name is that of a secret, such as ``keyStorePassword``, but not ``passwordFile``."""
     name = name.rstrip(".-[]0123456789")
-    if is_harmless(name):
+    if is_harmless_name(name):
         return False
     if _STRONG.search(name) or _JOINED.search(name):
         return True
@@ -64,13 +64,13 @@ def is_secret(name: str) -> bool:
     return bool(words) and words[-1].lower() in _WEAK
 
 
-def is_harmless(name: str) -> bool:
+def is_harmless_name(name: str) -> bool:
     """Return whether a name contains a secret's word but names no secret, as ``passwordFile``."""
     return _HARMLESS.search(name) is not None
 
 
-def is_plain(name: str) -> bool:
-    """Return whether a secret's name is a word of English, such as ``password``: after a blank prose may follow."""
+def is_english_word(name: str) -> bool:
+    """Return whether a secret's name is an English word, such as ``password``, which prose may contain, too."""
     return _PLAIN.fullmatch(name.strip(".-_[]")) is not None
 
 
@@ -79,5 +79,5 @@ _NOT_GENERATED = re.compile(r"[/~.<]|[\w+.-]{1,32}://|\d{4}-\d\d-\d\d|\d{1,2}:\d
 
 
 def looks_generated(word: str) -> bool:
-    """Return whether a word mixes letters and digits as no language, host name, path, URI or time: ``hT5x9Qa2``."""
+    """Return whether a word looks like a generated password, such as ``hT5x9Qa2``, and not like a path, URI or time."""
     return len(word) >= 8 and _NOT_GENERATED.match(word) is None and _GENERATED.search(word[:256]) is not None

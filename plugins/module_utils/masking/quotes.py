@@ -17,8 +17,8 @@ _TOKEN = re.compile(r"\\.|[\"'\n]", re.DOTALL)
 _BEFORE_APOSTROPHE = " \t=(,[{:"
 
 
-def closing(text: str, opening: str, start: int, end: int) -> int:
-    r"""Return the end of the quoted value that begins after ``opening``, -1 if nothing closes it before ``end``.
+def quoted_value_end(text: str, opening: str, start: int, end: int) -> int:
+    r"""Return the position at which a quoted value ends, given its opening quote; -1 if the quote is not closed.
 
     A quote with more escapes than the opening one is part of the value, as in ``\"a\\\"b\"``.
     """
@@ -34,16 +34,13 @@ def closing(text: str, opening: str, start: int, end: int) -> int:
 
 
 class OpenQuotes:
-    """Tracks whether positions are inside quotes on their line.
-
-    Asked in ascending order, so that a text is read once.
-    """
+    """A reader that tells, for ascending positions in a text, which quote is open at a position on its line."""
 
     def __init__(self, text: str, start: int) -> None:
         self._text, self._at, self._open = text, start, ""
 
     def quote_at(self, position: int) -> str:
-        """Return the quote that is open at ``position``; empty for none."""
+        """Return the quote character that is open at a position in the text; empty outside quotes."""
         text = self._text
         if position <= self._at:
             return self._open

@@ -132,7 +132,7 @@ _DIGITS = re.compile(r"[\d@]+")
 
 
 def spans(text: str) -> Spans:
-    """Return the positions of every secret in ``text`` that is recognised by its shape."""
+    """Return the (start, end) of every secret in a text with a known form, such as a token or a URI's password."""
     found: Spans = []
     folded = text.lower()
     for needles, pattern in _SHAPES:
@@ -253,7 +253,7 @@ def _uri_passwords(text: str) -> Spans:
 
 
 def private_keys(text: str) -> Spans:
-    """Return the positions of the bodies of private keys, also of one whose end or beginning the text lacks."""
+    """Return the (start, end) of the bodies of PEM private keys in a text, also of a key that is only partly in it."""
     if "PRIVATE KEY" not in text:
         return []
     found: Spans = []

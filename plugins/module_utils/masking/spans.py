@@ -26,29 +26,29 @@ _MARK = re.compile(MARK)
 
 
 def is_reference(value: str) -> bool:
-    """Return whether a value holds no secret: ``${variable}``, what is masked already, a switch, nothing."""
+    """Return whether a value holds no secret: ``${variable}``, a mark ``@secret@``, ``true`` or ``false``, or empty."""
     return _REFERENCE.fullmatch(value.strip()) is not None
 
 
 def is_mark(value: str) -> bool:
-    """Return whether a value is a mark, ``@VARIABLE@`` or ``@secret@``."""
+    """Return whether a value is a mark in place of a secret, ``@VARIABLE@`` or ``@secret@``."""
     return _MARK.fullmatch(value) is not None
 
 
 def reference_end(text: str, start: int, end: int) -> int:
-    """Return the end of the reference that begins at ``start``; -1 when there is none, or when more text follows it."""
+    """Return the end of the reference (``${variable}`` or a mark) at ``start``; -1 if none is the whole value there."""
     match = _ATOM.match(text, start, end)
     return match.end() if match else -1
 
 
 def cut_note_start(text: str, end: int) -> int:
-    """Return the start of the note that the line ending at ``end`` was cut; -1 without a note."""
+    """Return the position of the note on a cut line that says how much was left out; -1 without a note."""
     match = _CUT_NOTE.search(text, max(0, end - 80), end)
     return match.start() if match else -1
 
 
 def merged(spans: Iterable[Span]) -> Spans:
-    """Return the (start, end) spans in order, those that overlap joined to one."""
+    """Return (start, end) positions sorted, with overlapping ones joined to one."""
     result: Spans = []
     for start, end in sorted(spans):
         if start >= end:

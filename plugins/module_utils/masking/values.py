@@ -13,8 +13,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 
-from .names import is_plain, is_secret, looks_generated
-from .quotes import OPENING, OpenQuotes, closing
+from .names import is_english_word, is_secret_name, looks_generated
+from .quotes import OPENING, OpenQuotes, quoted_value_end
 from .spans import Span, Spans, cut_note_start, is_reference, reference_end
 
 KnownAt = Callable[[int, int], int]
@@ -103,7 +103,7 @@ _NAME = frozenset("_.-$")
 
 
 class ValueScanner:
-    """Finds the values of secrets' names in ``text`` from ``start`` to ``end``.
+    """A scanner that finds the values that follow secrets' names, such as ``password=VALUE``, in a part of a text.
 
     ``is_file``: a configuration file, where ``password VALUE`` is no prose and quotes may span lines.
     ``may_continue``: the value of ``password:`` may stand on the next line.
@@ -127,7 +127,7 @@ class ValueScanner:
         self._budget = 2 * (end - start) + 4 * _MORE_LINES
 
     def spans(self, candidates: Iterable[int]) -> Spans:
-        """Return the positions of every value; ``candidates`` are the positions where names may be, in order."""
+        """Return the (start, end) of the value of every secret's name; ``candidates`` are possible names' positions."""
         found: Spans = []
         done = self._start
         for candidate in candidates:
@@ -141,7 +141,7 @@ class ValueScanner:
                 end -= 1
             start = self._name_start(candidate, done)
             more = _KEY_WORD.match(self._text, end, self._end)
-            if more and is_secret(self._text[start:end] + more[0].strip(" \t_-")):
+            if more and is_secret_name(self._text[start:end] + more[0].strip(" \t_-")):
                 end = more.end()
             elif self._text[candidate:end].lower() == "key" and start == candidate:
                 before = _BEFORE_KEY.search(self._text, max(done, start - 14), start)
@@ -150,7 +150,7 @@ class ValueScanner:
             if after is None and self._text[end : end + 1] not in (" ", "\t", "<", "{", "/", ",", ";", "~", "#", "$"):
                 done = end
                 continue
-            if not is_secret(self._text[start:end].lstrip("-").replace(" ", "_").replace("\t", "_")):
+            if not is_secret_name(self._text[start:end].lstrip("-").replace(" ", "_").replace("\t", "_")):
                 done = end
                 continue
             spans, done = self._values(start, end, after)
@@ -210,7 +210,7 @@ class ValueScanner:
             return self._in_prose(start, end)
         line_start = text.rfind("\n", max(0, start - 400), start) + 1
         line_end = self._ends(at)[0]
-        if is_plain(name) and not (
+        if is_english_word(name) and not (
             self._is_file and text[line_start:start].lstrip()[:1] not in ("#", ";", "!", "<", "/")
         ):
             alone = not text[line_start:start].strip() and " " not in text[at:line_end].strip()
@@ -339,10 +339,10 @@ class ValueScanner:
             end = self._text.find(triple, start + 2, min(self._end, start + _MORE_LINES))
             if end > start + 2:
                 return [(start + 2, end)], end + 3
-        end = closing(self._text, opening[0], start, limit)
+        end = quoted_value_end(self._text, opening[0], start, limit)
         if end < 0 and self._is_file and self._budget > 0:
             self._budget -= _MORE_LINES
-            end = closing(self._text, opening[0], start, min(self._end, start + _MORE_LINES))
+            end = quoted_value_end(self._text, opening[0], start, min(self._end, start + _MORE_LINES))
         if end < 0:
             return [(opening.start(), limit)], limit
         inside = reference_end(self._text, start, end)
@@ -355,8 +355,8 @@ class ValueScanner:
         if not name_is_quoted:
             for opening in ('\\\\\\"', '\\"', '"', "'", "&quot;", "&#34;"):
                 if start >= len(opening) and text.startswith(opening, start - len(opening)):
-                    return closing(text, opening, at, limit)
-        return closing(text, quote, at, limit) if quote else -1
+                    return quoted_value_end(text, opening, at, limit)
+        return quoted_value_end(text, quote, at, limit) if quote else -1
 
     def _bracketed(self, at: int, limit: int) -> tuple[Spans, int] | None:
         """Return the value of ``password [VALUE]``, as log messages have it."""

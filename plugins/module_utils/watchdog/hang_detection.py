@@ -30,8 +30,9 @@ FINE, IDLE, ODD, HUNG = "fine", "idle", "odd", "hung"
 
 @dataclass(frozen=True)
 class Sample:
-    """The observations of one turn of the watchdog. ``slave``: whether a slave is attached to a pure master, else None.
+    """The observations of a broker by one check of the watchdog, from which its hanging is judged.
 
+    ``slave``: whether a slave is attached to a pure master, else None.
     The evidence has ``answers`` only of connectors that can be asked, and ``phase`` and ``listens`` only where
     the broker was silent or stands still.
     """
@@ -42,7 +43,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class HangState:
-    """The watchdog's classification of one sample.
+    """The watchdog's classification of one sample: fine, idle, odd or hung, with the reason.
 
     ``state`` is the judge's. ``kind``: fine, idle (nothing to watch), odd (worth a warning, never a kill) or hung.
     ``patience``: seconds for which the same must be seen before anything follows.
@@ -55,7 +56,7 @@ class HangState:
 
 
 def classify(sample: Sample) -> HangState:
-    """Return what a sample shows: the judge's state, and whether it is fine, idle, odd, or may call for a kill."""
+    """Return whether a broker is fine, idle (nothing to watch), odd (worth a warning) or hung, with a reason."""
     evidence, state = sample.evidence, judge(sample.evidence).state
     process, silent = evidence.process, evidence.silent
     if process is None:
@@ -105,8 +106,8 @@ _GO_ON = "Let it go on (kill -CONT), or end it and it is started anew"
 
 
 @dataclass(frozen=True)
-class Count:
-    """How often in a row the same kind was seen of one process; begins anew with another process or kind.
+class SampleCount:
+    """The number of samples in a row with the same classification of the same process, and since when.
 
     ``who``: pid and start time; ``since``: time of the first sample; ``told``: time at which it was logged last.
     """
@@ -117,21 +118,24 @@ class Count:
     since: float = 0.0
     told: float | None = None
 
-    def after(self, found: HangState, process: Process | None, now: float) -> Count:
-        """Return the count with one more sample. ``now``: seconds of a clock that never goes back."""
+    def with_sample(self, found: HangState, process: Process | None, now: float) -> SampleCount:
+        """Return the count with one more sample: increased if kind and process are the same, else begun anew at 1.
+
+        ``now``: seconds of a clock that never goes back.
+        """
         who = (process.pid, process.started) if process else None
         if who != self.who or found.kind != self.kind:
-            return Count(who, found.kind, 1, now)
+            return SampleCount(who, found.kind, 1, now)
         return replace(self, times=self.times + 1)
 
     def is_due(self, now: float, patience: float = 0.0) -> bool:
-        """Return whether the state has lasted long enough to act on, and was not logged within ``REMIND`` seconds."""
+        """Return whether the state has lasted long enough to act on, and was not logged in the last 600 seconds."""
         lasted = self.times >= MISSES and now - self.since >= patience
         return lasted and (self.told is None or now - self.told >= REMIND)
 
 
 def may_kill(kills: Sequence[float], now: float) -> bool:
-    """Return whether fewer than ``MOST_KILLS`` (3) kills lie within the last hour.
+    """Return whether the watchdog may kill again: it has killed fewer than three times within the last hour.
 
     A broker that hangs again and again is not helped by one more kill.
     """
@@ -139,7 +143,7 @@ def may_kill(kills: Sequence[float], now: float) -> bool:
 
 
 def hung_message(text: str, *, action: str, ha: str, unit: str, seconds: float, kills: bool) -> str:
-    """Return the journal's line about a hung broker: its state, what follows, what to do."""
+    """Return the log line about a hung broker: its state, what the watchdog does, what the operator can do."""
     hung = f"the broker is hung: {MISSES} looks in {seconds:.0f} s had no answer; {text}."
     held = {
         "pure": "Its slave takes over when it ends",

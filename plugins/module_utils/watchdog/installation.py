@@ -16,7 +16,7 @@ _SHOWN = "LoadState,ActiveState,UnitFileState,NeedDaemonReload"
 
 @dataclass(frozen=True)
 class WatchdogPaths:
-    """The paths of an instance's watchdog. With ``check`` nothing is changed, and what would be done is returned."""
+    """The paths of a broker instance's watchdog: program and unit; with ``check`` nothing is changed there."""
 
     instance: str
     directory: str
@@ -50,7 +50,7 @@ def install(place: WatchdogPaths, program: bytes, unit: str) -> list[str]:
     if _target(place.link) != unit:
         done.append(f"linked {place.link}")
         if not place.check:
-            disk.point(place.link, unit)
+            disk.point_link(place.link, unit)
     if place.check and done:
         return done
     return [*done, *_run(place, new=bool(done))]
@@ -78,7 +78,7 @@ def _run(place: WatchdogPaths, *, new: bool) -> list[str]:
 
 
 def remove(place: WatchdogPaths) -> list[str]:
-    """Stop the watchdog and remove what was installed; return what was done, one line each."""
+    """Stop the watchdog, remove its program and unit link, and return what was done, one line each."""
     done = []
     if os.path.lexists(place.link):
         done.append(f"removed {place.link}")

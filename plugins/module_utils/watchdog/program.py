@@ -44,5 +44,5 @@ _PARTS: tuple[ModuleType, ...] = (
 
 
 def program(python: str) -> bytes:
-    """Return the content of the watchdog's program file; ``python`` is the interpreter that runs it."""
+    """Return the content of the watchdog's executable file; ``python`` is the interpreter that runs it."""
     return pack(watchdog, _PARTS, python)

@@ -40,7 +40,10 @@ _ERROR, _WARNING, _INFO = 3, 4, 6
 
 
 class Watchdog:
-    """Watches one broker. ``kills`` is the path of the file with the times of the last kills, None to keep none."""
+    """The watchdog of one broker, which warns of a hung broker or kills it.
+
+    ``kills`` is the path of the file with the times of the last kills, None to keep none.
+    """
 
     def __init__(self, options: argparse.Namespace, kills: str | None) -> None:
         self._options = options
@@ -48,15 +51,15 @@ class Watchdog:
         self._kills = kills
         self._process: Process | None = None
         self._known: tuple[int, float] | None = None
-        self._count = hang_detection.Count()
+        self._count = hang_detection.SampleCount()
         self._read: tuple[str | None, Deployed] | None = None
 
-    def turn(self) -> None:
-        """Observe the broker once, and warn or kill if the classification has lasted."""
+    def check_broker(self) -> None:
+        """Observe the broker once, and warn or kill if it has been odd or hung for long enough."""
         sample = self._sample()
         found, process, now = hang_detection.classify(sample), sample.evidence.process, uptime()
         before = self._count
-        self._count = before.after(found, process, now)
+        self._count = before.with_sample(found, process, now)
         notify(f"STATUS={found.text}", "WATCHDOG=1")
         if before.told is not None and found.kind == hang_detection.FINE:
             say(_INFO, f"the broker is well again: {found.text}")
@@ -100,7 +103,7 @@ class Watchdog:
 
     def _configuration(self, process: Process) -> Deployed:
         """Return the configuration that the process was started with: an earlier version while a restart is pending."""
-        owed = pending_restart.owed_by(self._layout, process)
+        owed = pending_restart.pending_restart_of(self._layout, process)
         name = owed.previous if owed and owed.previous else self._layout.current_name()
         if self._read is None or self._read[0] != name:
             self._read = (name, read_deployed(self._layout, name))
@@ -157,9 +160,9 @@ def _answers(listeners: Sequence[Listener], deployed: Deployed) -> dict[str, pro
 
 
 def kill(process: Process) -> bool:
-    """Take a thread dump and kill a process, never another that got its pid.
+    """Have a JVM print a thread dump, kill it, and return whether it ended within 30 s.
 
-    Returns whether the kill ended the process within 30 s.
+    Never kills another process that got its pid.
     """
     with process_handle(process) as handle:
         if not is_same(process):
@@ -177,12 +180,12 @@ def kill(process: Process) -> bool:
 
 
 def has_peer(listener: Listener | None) -> bool:
-    """Return whether somebody is connected to a listener's port on this machine: of a master, its slave."""
+    """Return whether any client, such as a pure master's slave, is connected to a connector's port on this machine."""
     return listener is not None and held_by_process.is_connected(listener.address[1])
 
 
 def read_kills(path: str | None) -> list[float]:
-    """Return the times of the last kills, in seconds since boot."""
+    """Return the times at which the watchdog last killed its broker, in seconds since boot."""
     try:
         with open(path or "", encoding="ascii") as file:
             return [float(line) for line in file]
@@ -198,7 +201,7 @@ def write_kills(path: str | None, kills: Sequence[float]) -> None:
 
 
 def notify(*lines: str, environment: Mapping[str, str] = os.environ) -> None:
-    """Send lines such as ``READY=1`` to systemd (sd_notify(3)); without systemd nothing is sent."""
+    """Send lines such as ``READY=1`` to systemd (sd_notify(3)); do nothing without systemd."""
     path = environment.get("NOTIFY_SOCKET", "")
     if not path.startswith(("/", "@")):
         return
@@ -208,7 +211,7 @@ def notify(*lines: str, environment: Mapping[str, str] = os.environ) -> None:
 
 
 def say(priority: int, text: str) -> None:
-    """Print one line for the journal, with its priority (sd-daemon(3))."""
+    """Print one line for systemd's journal, with its priority (sd-daemon(3))."""
     print(f"<{priority}>{printable(' '.join(text.split()))}", flush=True)
 
 
@@ -225,7 +228,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the watchdog until systemd ends it."""
+    """Check the broker at a fixed interval until systemd ends the watchdog."""
     options = _options(sys.argv[1:] if arguments is None else arguments)
     directory = os.environ.get("RUNTIME_DIRECTORY", "").split(":")[0]
     watchdog = Watchdog(options, f"{directory}/kills" if directory else None)
@@ -234,7 +237,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     while True:
         began = time.monotonic()
         try:
-            watchdog.turn()
+            watchdog.check_broker()
             unreadable = ""
         except (OSError, ParseError, InstallError) as error:
             if str(error) != unreadable:

@@ -29,7 +29,9 @@ def probe_broker(broker: Broker, address: str, *, timeout: float = LAB_PROBE) ->
     account = credentials_of(broker)
     login = Login(account.username, account.password) if account else Login()
     demanding = first.asks_for_certificate(broker.release)
-    answer = probe.ask(first.scheme, (address, first.port), login, timeout, requires_client_certificate=demanding)
+    answer = probe.probe_connector(
+        first.scheme, (address, first.port), login, timeout, requires_client_certificate=demanding
+    )
     return {first.name: answer}
 
 
