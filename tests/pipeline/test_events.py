@@ -42,7 +42,7 @@ def lay(directory: Path, host: str, files: dict[str, bytes], **about: str | None
 
 def events(spark: SparkSession, inputs: Inputs) -> DataFrame:
     """Every event, as tasks read them."""
-    return scan_logs(spark, inputs, inputs.of_kind("log"), lambda batches: batches, EVENTS_SCHEMA)
+    return scan_logs(spark, inputs, inputs.files_of_kind("log"), lambda batches: batches, EVENTS_SCHEMA)
 
 
 def rows_of(frame: DataFrame) -> list[Row]:

@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 
 from activemq_fleet.errors import InputError
 from activemq_fleet.spark.audit_job import audit
-from activemq_fleet.spark.follow import STATE_DIRECTORY, follow
+from activemq_fleet.spark.follow import STATE_DIRECTORY, audit_after_changes
 from activemq_fleet.spark.staging import staging_directory_of
 from tests.pipeline.growing import LOST, RUN, WAIT, A, B, C, Fleet, Writer
 from tests.waiting import LateError
@@ -85,10 +85,10 @@ def test_a_stream_killed_at_random_ends_with_the_result_of_the_batch(spark: Spar
     assert writer.failed is None
     assert not writer.is_alive()
     fleet.become_old()
-    follow(spark, str(logs), str(out), until_idle=0)
+    audit_after_changes(spark, str(logs), str(out), until_idle=0)
     settled = {name: finals(out, name) for name in ("incidents", "messages")}
     fleet.bring_what_reopens()
-    follow(spark, str(logs), str(out), until_idle=0)
+    audit_after_changes(spark, str(logs), str(out), until_idle=0)
     for name, before in settled.items():
         changed = {key for key, row in before.items() if finals(out, name).get(key) != row}
         assert 0 < len(changed) < len(before), f"{name}: late evidence has to change some of what was final, {changed}"
@@ -135,7 +135,7 @@ def test_evidence_that_comes_late_changes_what_it_concerns_and_other_hosts_are_t
     fleet.describe(B, "orders", "orders-mq01")
     fleet.say(A, *RUN, LOST, "a line")
     fleet.say(C, *RUN)
-    follow(spark, str(logs), str(out), until_idle=0)
+    audit_after_changes(spark, str(logs), str(out), until_idle=0)
     assert {row["kind"]: row["final"] for row in incidents(out)} == {"demotion": False}
     (of_c,) = parts_of(out, C)
 
@@ -143,7 +143,7 @@ def test_evidence_that_comes_late_changes_what_it_concerns_and_other_hosts_are_t
     fleet.pass_minutes(20)
     fleet.say(A, "a line")
     fleet.say(B, "a line")
-    follow(spark, str(logs), str(out), until_idle=0)
+    audit_after_changes(spark, str(logs), str(out), until_idle=0)
     assert {row["kind"]: row["final"] for row in incidents(out)} == {"demotion": True, "takeover": True}
     assert parts_of(out, C) == [of_c]
     assert os.stat(out / "events" / of_c).st_nlink == 2
@@ -165,15 +165,15 @@ def incidents(out: Path) -> list[dict[str, Any]]:
 
 def test_a_path_that_cannot_be_followed_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="on local or mounted paths alone"):
-        follow(spark, "s3a://logs/collected", str(tmp_path / "out"), until_idle=0)
+        audit_after_changes(spark, "s3a://logs/collected", str(tmp_path / "out"), until_idle=0)
     with pytest.raises(InputError, match="there is no such directory"):
-        follow(spark, str(tmp_path / "nowhere"), str(tmp_path / "out"), until_idle=0)
+        audit_after_changes(spark, str(tmp_path / "nowhere"), str(tmp_path / "out"), until_idle=0)
 
 
 def test_a_directory_without_logs_gives_no_result(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "logs" / "mq01a").mkdir(parents=True)
     with pytest.raises(InputError, match="there are no logs"):
-        follow(spark, str(tmp_path / "logs"), str(tmp_path / "out"), until_idle=0)
+        audit_after_changes(spark, str(tmp_path / "logs"), str(tmp_path / "out"), until_idle=0)
 
 
 def test_two_runs_do_not_follow_into_one_result(spark: SparkSession, tmp_path: Path) -> None:
@@ -183,6 +183,6 @@ def test_two_runs_do_not_follow_into_one_result(spark: SparkSession, tmp_path: P
     with (out / STATE_DIRECTORY / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         with pytest.raises(InputError, match="another audit --follow writes it"):
-            follow(spark, str(logs), str(out), until_idle=0)
-    follow(spark, str(logs), str(out), until_idle=0)
+            audit_after_changes(spark, str(logs), str(out), until_idle=0)
+    audit_after_changes(spark, str(logs), str(out), until_idle=0)
     assert (out / "audit.json").exists()

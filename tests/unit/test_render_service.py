@@ -212,11 +212,11 @@ def test_a_word_of_a_command_line_stays_one_word(text: str) -> None:
     ],
 )
 def test_the_log_configuration_is_named_in_the_words_of_its_back_end(release: str, option: str) -> None:
-    assert option in service.arguments(broker(release))
+    assert option in service.java_arguments(broker(release))
 
 
 def test_the_database_driver_is_on_the_class_path() -> None:
-    command = service.arguments(broker(ha="shared-jdbc", jdbc=JDBC))
+    command = service.java_arguments(broker(ha="shared-jdbc", jdbc=JDBC))
 
     assert command[command.index("-cp") + 1] == "/opt/activemq-5.18.3/bin/activemq.jar:/opt/jdbc/pg.jar"
 
@@ -382,8 +382,8 @@ def test_a_package_finds_its_log_settings_whichever_log4j_it_is_linked_to() -> N
 
 
 def test_apt_is_asked_for_this_very_release() -> None:
-    assert service.packages(broker("5.17.2", install="package")) == ("activemq=5.17.2[-+]*", "libmqtt-client-java")
-    assert service.packages(broker("5.17.2")) == ()
+    assert service.apt_packages(broker("5.17.2", install="package")) == ("activemq=5.17.2[-+]*", "libmqtt-client-java")
+    assert service.apt_packages(broker("5.17.2")) == ()
 
 
 # -- the watchdog --------------------------------------------------------------------------------

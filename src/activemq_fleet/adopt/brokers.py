@@ -14,7 +14,7 @@ from activemq_fleet.adopt.sources import Document
 from activemq_fleet.adopt.xml_diff import XmlElement, is_console_import
 from activemq_fleet.render.activemq_xml import memory_limit
 from activemq_fleet.settings.broker import DEFAULT_OPTIONS, Settings
-from activemq_fleet.topology.access import AGENT_GROUP, NETWORK_GROUP, own_group
+from activemq_fleet.topology.access import AGENT_GROUP, NETWORK_GROUP, agent_user_group
 
 _LISTENS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(\[[^\]]+\]|[^:/?#]+):(\d{1,5})/?(?:\?(.*))?", re.DOTALL)
 _NEEDS_CERTIFICATE = ("transport.needClientAuth", "true")
@@ -180,7 +180,7 @@ def propose_users(proposal: Proposal) -> None:
             name, groups = account.get("username"), groups_of(account)
             if name == proposal[document.host].get("network_username") or names[name] > 1:
                 continue
-            is_agents = groups in ([AGENT_GROUP], [AGENT_GROUP, own_group(name)])
+            is_agents = groups in ([AGENT_GROUP], [AGENT_GROUP, agent_user_group(name)])
             if is_agents and name in known.get(document.identity.group, ()):
                 continue
             secret = proposal.secrets.secret_for(name, account.get("password"), f"password of user {name}")
@@ -212,7 +212,7 @@ def propose_acl(proposal: Proposal) -> None:
     complete: dict[str, list[dict[str, Any]]] = {}
     agents: set[str] = set()
     for document in proposal.documents:
-        agents |= {own_group(name) for account in accounts_of(document) if (name := account.get("username"))}
+        agents |= {agent_user_group(name) for account in accounts_of(document) if (name := account.get("username"))}
         entries = [entry for node in document.broker.find_all(path) if (entry := _permission(node))]
         if entries:
             complete[document.host] = entries

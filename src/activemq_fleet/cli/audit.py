@@ -63,10 +63,10 @@ def command(
     hosts, allowed = _hosts(inventory), timedelta(seconds=skew)
     with session("audit --follow" if follow else "audit", spark) as running:
         from activemq_fleet.spark.audit_job import audit, read_audit_json
-        from activemq_fleet.spark.follow import follow as follow_logs
+        from activemq_fleet.spark.follow import audit_after_changes
 
         if follow:
-            follow_logs(running, logs, output, until_idle=until_idle, inventory_hosts=hosts, skew=allowed)
+            audit_after_changes(running, logs, output, until_idle=until_idle, inventory_hosts=hosts, skew=allowed)
             result = read_audit_json(running, output)
         else:
             result = audit(running, logs, output, inventory_hosts=hosts, skew=allowed).to_dict()

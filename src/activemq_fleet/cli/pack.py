@@ -26,9 +26,9 @@ def command(output: Path, python_prefix: str | None) -> int:
 
     Then: activemq-fleet audit --master spark://HOST:7077 --archives env.tar.gz#environment ...
     """
-    from activemq_fleet.spark.pack import pack
+    from activemq_fleet.spark.pack import pack_environment
 
-    packed = pack(output, python_prefix)
+    packed = pack_environment(output, python_prefix)
     echo(
         f"{packed.archive}: {len(packed.distributions)} packages, {packed.megabytes:.0f} MB; "
         f"executors need {packed.python} (another place: --python-prefix)"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from activemq_fleet.diagram.canvas import Canvas, number
+from activemq_fleet.diagram.canvas import Canvas, decimal
 from activemq_fleet.diagram.lines import arrow_head
 from activemq_fleet.diagram.scene import BalancerView
 from activemq_fleet.diagram.text import shorten, width_of
@@ -42,7 +42,8 @@ class BalancerBoxes:
             y = position * (_HEIGHT + _GAP)
             with canvas.group(view.tooltip):
                 canvas.path(
-                    f"M{number(_INDENT)} {number(y + _HEIGHT / 2)}H{number(_TRUNK)}V{number(top - 7)}", "balances"
+                    f"M{decimal(_INDENT)} {decimal(y + _HEIGHT / 2)}H{decimal(_TRUNK)}V{decimal(top - 7)}",
+                    "balances",
                 )
                 canvas.path(arrow_head((_TRUNK, y), (_TRUNK, top)), "head-balances")
                 _draw_box(canvas, view, y, min(width, self.width) - _INDENT)

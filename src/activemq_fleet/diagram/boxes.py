@@ -13,7 +13,7 @@ from activemq_fleet.diagram.lines import Stroke
 from activemq_fleet.diagram.pair_layout import place_pairs
 from activemq_fleet.diagram.placement import Box
 from activemq_fleet.diagram.scene import BrokerView, GroupView
-from activemq_fleet.diagram.text import listed, shorten, width_of, wrap
+from activemq_fleet.diagram.text import join_words, shorten, width_of, wrap
 from activemq_fleet.printable import counted
 
 _PAD = 16.0
@@ -34,7 +34,7 @@ class GroupBox:
         self.view = view
         self.name = view.name
         self.small = small
-        usual, domain = usual_release(view), common(view, domain_of)
+        usual, domain = usual_release(view), common_answer(view, domain_of)
         cards: list[Box] = [
             SmallCard(pair, card_width, usual) if small else FullCard(pair, card_width, domain) for pair in view.pairs
         ]
@@ -80,7 +80,7 @@ class GroupBox:
                 canvas.text(_PAD, self._notes_top + 22 + 16 * row, line, "small muted")
 
 
-def common(
+def common_answer(
     view: GroupView, question: Callable[[BrokerView], _Answer], asked: Callable[[BrokerView], bool] = lambda node: True
 ) -> _Answer | None:
     """Return the result of ``question`` for the brokers of a group for which ``asked`` is true; None
@@ -110,16 +110,16 @@ def heading_facts(view: GroupView, *, small: bool) -> list[str]:
     kinds = dict.fromkeys(broker.profile.plural for broker in brokers)
     facts = [
         counted(len(view.pairs), "pair"),
-        listed(sorted(releases, key=lambda text: releases[text])),
-        listed(kinds),
+        join_words(sorted(releases, key=lambda text: releases[text])),
+        join_words(kinds),
     ]
     facts += [shape] if (shape := shape_text(view)) else []
     if any(pair.inner_edges and pair.profile.has_peer for pair in view.pairs):
         facts.append("nodes of a pair linked")
-    domain = common(view, domain_of)
+    domain = common_answer(view, domain_of)
     facts += [f"in {domain}"] if domain else []
     if small:
-        ports = common(view, lambda node: tuple(ports_of(node)), lambda node: bool(node.broker.connectors))
+        ports = common_answer(view, lambda node: tuple(ports_of(node)), lambda node: bool(node.broker.connectors))
         facts += list(ports) if ports else ["ports differ"]
     return facts
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from activemq_fleet.diagram.scene import Connection, Edge
-from activemq_fleet.diagram.text import listed
+from activemq_fleet.diagram.text import join_words
 from activemq_fleet.printable import counted
 
 _MOST_NAMED = 3
@@ -28,7 +28,7 @@ def caption(connection: Connection, sizes: Mapping[str, int], *, whole: bool = F
         lines.append(connection.kind)
     carried = {edge.link.include for edge in edges}
     include = carried.pop() if len(carried) == 1 else ()
-    return lines + ([f"only {listed(name.partition('://')[2] for name in include)}"] if include else [])
+    return lines + ([f"only {join_words(name.partition('://')[2] for name in include)}"] if include else [])
 
 
 def describe(connection: Connection, sizes: Mapping[str, int]) -> str:

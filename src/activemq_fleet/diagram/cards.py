@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 
 from activemq_fleet.addresses import join
-from activemq_fleet.diagram.canvas import Canvas, number
+from activemq_fleet.diagram.canvas import Canvas, decimal
 from activemq_fleet.diagram.lines import Stroke, arrow_head, draw_stroke
 from activemq_fleet.diagram.scene import BrokerView, Flow, PairView
-from activemq_fleet.diagram.symbols import badge_of, badge_width, badge_words, draw_badge, draw_cylinder, draw_star
+from activemq_fleet.diagram.symbols import badge_text, badge_tooltip, badge_width, draw_badge, draw_cylinder, draw_star
 from activemq_fleet.diagram.text import shorten, shorten_name, width_of, wrap
 from activemq_fleet.printable import counted
 
@@ -98,16 +98,16 @@ class FullCard:
             for row, (text, css) in enumerate(self._texts[position]):
                 canvas.text(indent, 35 + _LINE * row, text, css)
             if node.severity:
-                with canvas.group(badge_words(node.findings)):
-                    draw_badge(canvas, inner - 8, 0, badge_of(node.findings), node.severity)
+                with canvas.group(badge_tooltip(node.findings)):
+                    draw_badge(canvas, inner - 8, 0, badge_text(node.findings), node.severity)
 
     def _draw_between(self, canvas: Canvas, top: float) -> None:
         bottom, x = top + self._between, PAD + 15
         if self.pair.profile.replicates:
-            canvas.path(f"M{number(x)} {number(top)}V{number(bottom - 7)}", "line tie")
+            canvas.path(f"M{decimal(x)} {decimal(top)}V{decimal(bottom - 7)}", "line tie")
             canvas.path(arrow_head((x, top), (x, bottom)), "head-tie")
         elif self.pair.profile.has_peer:
-            canvas.path(f"M{number(x)} {number(top)}V{number(bottom)}", "line tie")
+            canvas.path(f"M{decimal(x)} {decimal(top)}V{decimal(bottom)}", "line tie")
             draw_cylinder(canvas, x - 10, top + 9, 20, self._between - 18)
         room = self.width - 2 * PAD - _INDENT - 8 - (_INNER_ROOM if self.pair.inner_edges else 0)
         for row, (text, css) in enumerate(_store_text(self.pair)):
@@ -124,7 +124,7 @@ class FullCard:
         if not self._agents:
             return
         x, top = self.width / 2, self.height
-        canvas.path(f"M{number(x)} {number(top)}V{number(top + self.hanging - _PILL / 2)}", "agent-tie")
+        canvas.path(f"M{decimal(x)} {decimal(top)}V{decimal(top + self.hanging - _PILL / 2)}", "agent-tie")
         for row, name in enumerate(self._agents):
             text = shorten(name, "small", self.width - 40)
             width = width_of(text, "small") + 32
@@ -155,7 +155,7 @@ class SmallCard:
         corner = badge_width(f"{len(pair.agents)}") + 18 if pair.agents else 0
         needed = [width_of(pair.name, "pair-small") + 18 + corner]
         for node in pair.nodes:
-            beside = [badge_width(badge_of(node.findings)) + 5] if node.findings else []
+            beside = [badge_width(badge_text(node.findings)) + 5] if node.findings else []
             release = node.broker.release.text
             text = _short_address(node) if release == usual else release
             beside += [width_of(text, "mono") + 8] if text else []
@@ -196,8 +196,8 @@ class SmallCard:
                 draw_star(canvas, 16, top + 8.3, filled=node.is_master)
             right = self.width - 12
             if node.severity:
-                text = badge_of(node.findings)
-                with canvas.group(badge_words(node.findings)):
+                text = badge_text(node.findings)
+                with canvas.group(badge_tooltip(node.findings)):
                     draw_badge(canvas, self.width - _INSET, top + 8, text, node.severity)
                 right = self.width - _INSET - badge_width(text) - 5
             label = shorten_name(node.label, "label", right - _INDENT)

@@ -36,6 +36,6 @@ def place_groups(boxes: Sequence[GroupBox], between: Sequence[Connection]) -> Pl
     )
 
 
-def are_listed(between: Sequence[Connection]) -> bool:
+def are_too_many_to_draw(between: Sequence[Connection]) -> bool:
     """Return whether there are too many connections between groups to draw, so that they are listed as text instead."""
     return len(between) > MOST_DRAWN and hub_of(between) is None

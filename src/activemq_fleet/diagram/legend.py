@@ -10,7 +10,7 @@ from activemq_fleet.diagram.canvas import Canvas
 from activemq_fleet.diagram.lines import Stroke, arrow_head, draw_stroke
 from activemq_fleet.diagram.scene import Flow, GroupedFinding, Scene
 from activemq_fleet.diagram.symbols import badge_width, draw_badge, draw_cylinder, draw_star
-from activemq_fleet.diagram.text import listed, wrap
+from activemq_fleet.diagram.text import join_words, wrap
 from activemq_fleet.findings import Finding
 from activemq_fleet.printable import counted
 from activemq_fleet.profiles import PROFILES
@@ -80,7 +80,7 @@ def _hosts_of(group: GroupedFinding) -> str:
         return f"all {counted(len(group.hosts), 'broker')}"
     shown = list(group.hosts[:_MOST_HOSTS])
     more = len(group.hosts) - len(shown)
-    return listed([*shown, f"{more} more"] if more else shown)
+    return join_words([*shown, f"{more} more"] if more else shown)
 
 
 def draw_legend(canvas: Canvas, signs: Sequence[LegendEntry], x: float, y: float, width: float) -> float:
@@ -108,7 +108,9 @@ def draw_legend(canvas: Canvas, signs: Sequence[LegendEntry], x: float, y: float
     return max(tops) - y
 
 
-def signs_of(scene: Scene, strokes: Sequence[Stroke], frames: AbstractSet[str], *, small: bool) -> list[LegendEntry]:
+def legend_entries(
+    scene: Scene, strokes: Sequence[Stroke], frames: AbstractSet[str], *, small: bool
+) -> list[LegendEntry]:
     """Return the legend entries for the symbols that the picture uses, in reading order: pairs, nodes, stores,
     links, agents, findings.
 

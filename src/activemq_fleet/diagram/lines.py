@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from activemq_fleet.diagram.canvas import Canvas, Point, number
+from activemq_fleet.diagram.canvas import Canvas, Point, decimal
 from activemq_fleet.diagram.scene import Connection, Flow
 
 CORNER = 9.0
@@ -42,7 +42,7 @@ def draw_stroke(canvas: Canvas, stroke: Stroke) -> None:
 
 
 def _draw(canvas: Canvas, points: Sequence[Point], kind: str, ends: tuple[bool, bool]) -> None:
-    canvas.path(rounded(_cut(points, ends)), f"line line-{kind}")
+    canvas.path(rounded_path(_cut(points, ends)), f"line line-{kind}")
     if ends[0]:
         canvas.path(arrow_head(points[1], points[0]), f"head-{kind}")
     if ends[1]:
@@ -63,7 +63,7 @@ def parallel_line(points: Sequence[Point], distance: float) -> list[Point]:
     return moved
 
 
-def rounded(points: Sequence[Point]) -> str:
+def rounded_path(points: Sequence[Point]) -> str:
     """Return SVG path data of a line through ``points`` whose corners are rounded as far as there is room."""
     parts = [f"M{_at(points[0])}"]
     for before, here, after in zip(points, points[1:], points[2:], strict=False):
@@ -103,4 +103,4 @@ def _length(a: Point, b: Point) -> float:
 
 
 def _at(point: Point) -> str:
-    return f"{number(point[0])} {number(point[1])}"
+    return f"{decimal(point[0])} {decimal(point[1])}"

@@ -10,7 +10,7 @@ from activemq_fleet.diagram.captions import caption
 from activemq_fleet.diagram.cards import NAMED_AGENTS
 from activemq_fleet.diagram.pair_layout import MOST_MESHED
 from activemq_fleet.diagram.scene import BrokerView, Connection, GroupView, PairView, Scene, scene_of
-from activemq_fleet.diagram.symbols import badge_of
+from activemq_fleet.diagram.symbols import badge_text
 from activemq_fleet.printable import counted
 from activemq_fleet.topology import Fleet
 
@@ -113,7 +113,7 @@ def _node_line(node: BrokerView) -> str:
     star = {"master": "★ ", "slave": "☆ "}.get(node.role, "")
     address = "" if broker.address == broker.host else broker.address
     port = f":{broker.openwire.port}" if broker.openwire else ""
-    found = f" ({badge_of(node.findings)})" if node.findings else ""
+    found = f" ({badge_text(node.findings)})" if node.findings else ""
     return f"{star}{node.label} {address}{port}".rstrip() + found
 
 

@@ -13,7 +13,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from activemq_fleet.diagram.shapes import Shape, downstream, shape_of
+from activemq_fleet.diagram.shapes import Shape, names_in_flow_order, shape_of
 from activemq_fleet.findings import Finding
 from activemq_fleet.profiles import Profile
 from activemq_fleet.topology import Balancer, Broker, Fleet, Group, Pair
@@ -233,7 +233,7 @@ def scene_of(fleet: Fleet) -> Scene:
         view = _group_view(group, pairs, within[group.name])
         groups.append(replace(view, balancers=_balancers_of(group.name, fleet.balancers)))
     crossing = [edge for edge in edges if edge.source_group != edge.target_group]
-    names = downstream([group.name for group in groups], {(e.source_group, e.target_group) for e in crossing})
+    names = names_in_flow_order([group.name for group in groups], {(e.source_group, e.target_group) for e in crossing})
     groups.sort(key=lambda group: names.index(group.name))
     order = {name: position for position, name in enumerate(names)}
     between = _connections(crossing, order, lambda edge: (edge.source_group, edge.target_group))

@@ -68,7 +68,7 @@ def _path(pairs: Sequence[str], beside: Mapping[str, set[str]]) -> tuple[str, ..
     return tuple(path) if len(path) == len(pairs) else ()
 
 
-def downstream(names: Sequence[str], links: Iterable[tuple[str, str]]) -> list[str]:
+def names_in_flow_order(names: Sequence[str], links: Iterable[tuple[str, str]]) -> list[str]:
     """Return the names sorted so that links lead from earlier to later names where possible; names in
     a cycle keep their order.
     """

@@ -7,15 +7,15 @@ from collections.abc import Sequence
 
 from activemq_fleet.diagram.balancers import draw_idle
 from activemq_fleet.diagram.boxes import GroupBox, heading_facts, shared_facts, usual_release
-from activemq_fleet.diagram.canvas import Canvas, number
+from activemq_fleet.diagram.canvas import Canvas, decimal
 from activemq_fleet.diagram.captions import describe
 from activemq_fleet.diagram.cards import FullCard, SmallCard
-from activemq_fleet.diagram.group_layout import MOST_DRAWN, are_listed, place_groups
-from activemq_fleet.diagram.legend import draw_findings, draw_legend, signs_of
+from activemq_fleet.diagram.group_layout import MOST_DRAWN, are_too_many_to_draw, place_groups
+from activemq_fleet.diagram.legend import draw_findings, draw_legend, legend_entries
 from activemq_fleet.diagram.pair_layout import Frame
 from activemq_fleet.diagram.scene import SEVERITIES, GroupView, Scene, scene_of
 from activemq_fleet.diagram.style import style_sheet
-from activemq_fleet.diagram.text import listed, wrap
+from activemq_fleet.diagram.text import join_words, wrap
 from activemq_fleet.printable import counted, escape_html
 from activemq_fleet.topology import Fleet
 
@@ -59,11 +59,11 @@ def _document(scene: Scene, boxes: list[GroupBox], known: Sequence[str], *, smal
     with canvas.group(at=(_MARGIN + (width - placement.width) / 2, y)):
         placement.draw(canvas)
     y += placement.height + 24
-    if are_listed(scene.between):
+    if are_too_many_to_draw(scene.between):
         y += _draw_between(canvas, scene, y, width)
     y += draw_findings(canvas, scene, _MARGIN, y, width)
-    y += draw_legend(canvas, signs_of(scene, strokes, frames, small=small), _MARGIN, y, width) + 18
-    total = (number(width + 2 * _MARGIN), number(y))
+    y += draw_legend(canvas, legend_entries(scene, strokes, frames, small=small), _MARGIN, y, width) + 18
+    total = (decimal(width + 2 * _MARGIN), decimal(y))
     title, description = escape_html(_title(scene)), escape_html(describe_fleet(scene))
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" class="fleet" width="{total[0]}" height="{total[1]}" '
@@ -88,7 +88,7 @@ def _draw_heading(canvas: Canvas, scene: Scene, known: Sequence[str], width: flo
 
 def _title(scene: Scene) -> str:
     names = [group.name for group in scene.groups]
-    return f"ActiveMQ fleet: {listed(names) if len(names) <= 6 else counted(len(names), 'group')}"
+    return f"ActiveMQ fleet: {join_words(names) if len(names) <= 6 else counted(len(names), 'group')}"
 
 
 def _summary(scene: Scene) -> list[str]:
@@ -101,7 +101,7 @@ def _summary(scene: Scene) -> list[str]:
         counted(len(brokers), "broker"),
     ]
     parts += [counted(agents, "agent")] if agents else []
-    parts += [f"ActiveMQ {listed(sorted(releases, key=lambda text: releases[text]))}"] if releases else []
+    parts += [f"ActiveMQ {join_words(sorted(releases, key=lambda text: releases[text]))}"] if releases else []
     if scene.balancers:
         shown = ", ".join(scene.balancers[:4])
         parts.append(f"{counted(len(scene.balancers), 'load balancer')} {shown}")
@@ -151,7 +151,7 @@ def _sizes(scene: Scene) -> dict[str, int]:
 def _pairs_in_words(group: GroupView) -> list[str]:
     sentences = []
     for pair in group.pairs:
-        nodes = listed(f"{node.label} (preferred {node.broker.role})" for node in pair.nodes)
+        nodes = join_words(f"{node.label} (preferred {node.broker.role})" for node in pair.nodes)
         agents = f", home of {counted(len(pair.agents), 'agent')}" if pair.agents else ""
         sentences.append(f"Pair {pair.name}: {nodes}{agents}.")
     return sentences

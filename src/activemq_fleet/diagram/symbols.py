@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from activemq_fleet.diagram.canvas import Canvas, number
+from activemq_fleet.diagram.canvas import Canvas, decimal
 from activemq_fleet.diagram.text import width_of
 from activemq_fleet.findings import Finding
 
@@ -17,22 +17,23 @@ _MOST_SAID = 10
 
 def draw_star(canvas: Canvas, x: float, y: float, *, filled: bool) -> None:
     """Draw a star of twelve pixels with its middle at (x, y); ``filled`` marks the preferred master."""
-    first, *others = (f"{number(x + dx)} {number(y + dy)}" for dx, dy in _STAR)
+    first, *others = (f"{decimal(x + dx)} {decimal(y + dy)}" for dx, dy in _STAR)
     canvas.path(f"M{first}L{'L'.join(others)}Z", "star" if filled else "star-open")
 
 
 def draw_cylinder(canvas: Canvas, x: float, y: float, width: float, height: float) -> None:
     """Draw a cylinder, the symbol of a store, with its upper left corner at (x, y)."""
-    half, flat = number(width / 2), 3.6
-    lid = f"M{number(x)} {number(y + flat)}"
-    side = number(height - 2 * flat)
+    half, flat = decimal(width / 2), 3.6
+    lid = f"M{decimal(x)} {decimal(y + flat)}"
+    side = decimal(height - 2 * flat)
     canvas.path(
-        f"{lid}v{side}a{half} {flat} 0 0 0 {number(width)} 0v-{side}a{half} {flat} 0 0 0 {number(-width)} 0Z", "store"
+        f"{lid}v{side}a{half} {flat} 0 0 0 {decimal(width)} 0v-{side}a{half} {flat} 0 0 0 {decimal(-width)} 0Z",
+        "store",
     )
-    canvas.path(f"{lid}a{half} {flat} 0 0 0 {number(width)} 0", "thin tie")
+    canvas.path(f"{lid}a{half} {flat} 0 0 0 {decimal(width)} 0", "thin tie")
 
 
-def badge_of(findings: Sequence[Finding]) -> str:
+def badge_text(findings: Sequence[Finding]) -> str:
     """Return a broker's badge text: the rule of its worst finding and the number of its other
     findings, as in ``T006 +2``.
     """
@@ -52,7 +53,7 @@ def draw_badge(canvas: Canvas, right: float, middle: float, text: str, severity:
     canvas.text(right - width / 2, middle + 3.6, text, "badge on-badge", "middle")
 
 
-def badge_words(findings: Sequence[Finding]) -> str:
+def badge_tooltip(findings: Sequence[Finding]) -> str:
     """Return the tooltip text of a badge: a line for each finding, at most ten."""
     shown = findings[:_MOST_SAID]
     lines = [f"{f.severity if f.waived is None else 'waived'} {f.rule}: {f.message}" for f in shown]

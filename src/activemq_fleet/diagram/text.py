@@ -76,7 +76,7 @@ def wrap(words: Iterable[str], font: str, width: float, separator: str = " ") ->
     return lines
 
 
-def listed(items: Iterable[str]) -> str:
+def join_words(items: Iterable[str]) -> str:
     """Return the items joined as a phrase: ``a``, ``a and b`` or ``a, b and c``."""
     names = list(items)
     return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else "".join(names)

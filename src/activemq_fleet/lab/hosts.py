@@ -178,7 +178,12 @@ class Hosts:
         _, *guard = service.guard_command(broker) or ("",)
         command = [sys.executable, "-m", "activemq_fleet.fence", *guard, *java] if guard else java
         processes.launch(
-            self.layout, broker.host, command, service.environment(broker), self.data_directory(broker), version
+            self.layout,
+            broker.host,
+            command,
+            service.environment_variables(broker),
+            self.data_directory(broker),
+            version,
         )
 
     def failure(self, broker: Broker) -> str:
@@ -207,7 +212,7 @@ class Hosts:
 def _arguments(broker: Broker, software: Mapping[str, Software]) -> Iterator[str]:
     """Yield the arguments of the unit, with a class path of jars where no distribution has a start jar."""
     mine = software[broker.release.text]
-    for argument in service.arguments(broker):
+    for argument in service.java_arguments(broker):
         if mine.whole:
             yield argument
         elif argument == "start":

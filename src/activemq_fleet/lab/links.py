@@ -15,7 +15,7 @@ from activemq_fleet.lab.status import bridges_of
 from activemq_fleet.logs import Record
 from activemq_fleet.render.activemq_xml import activemq_xml
 from activemq_fleet.routes.bridges import Network, NetworkConnector
-from activemq_fleet.routes.documents import connectors_of_documents, is_touched
+from activemq_fleet.routes.documents import changes_network_connectors, connectors_of_documents
 from activemq_fleet.topology import Broker
 
 _LONGEST_REASON = 300  # characters
@@ -49,7 +49,7 @@ class Links:
     def __init__(self, hosts: Hosts) -> None:
         self._hosts = hosts
         fleet = hosts.fleet
-        written = {broker.host: activemq_xml(broker) for broker in fleet.brokers if is_touched(broker)}
+        written = {broker.host: activemq_xml(broker) for broker in fleet.brokers if changes_network_connectors(broker)}
         self._network = Network(fleet, connectors_of_documents(fleet, written), as_planned=True)
         self._refused = {(one.host, one.connector.name) for one in self._network.refused if one.refusal.is_certain}
 

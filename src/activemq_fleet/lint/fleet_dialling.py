@@ -9,8 +9,8 @@ from activemq_fleet.lint.document import Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.fleet_clients import client_uris
 from activemq_fleet.lint.fleets import FleetView
-from activemq_fleet.routes.bridges import Refused
-from activemq_fleet.routes.documents import is_touched
+from activemq_fleet.routes.bridges import RefusedConnector
+from activemq_fleet.routes.documents import changes_network_connectors
 from activemq_fleet.topology import Agent, Balancer
 from activemq_fleet.uris import is_openwire
 
@@ -93,7 +93,7 @@ def link_without_trust_store(view: FleetView) -> Iterator[Problem]:
 
 def _of_links(view: FleetView, *, certain: bool) -> Iterator[Problem]:
     """Yield a problem for each unit and reason for which links of the unit are refused."""
-    refusals: dict[tuple[str, str], list[Refused]] = {}
+    refusals: dict[tuple[str, str], list[RefusedConnector]] = {}
     for one in view.refused_links:
         is_told = one.refusal.kind == "account" and not one.refusal.user  # N036 has said so
         if one.refusal.is_certain == certain and not is_told:
@@ -107,7 +107,7 @@ def _of_links(view: FleetView, *, certain: bool) -> Iterator[Problem]:
         )
         verb = "cannot come up" if certain else "may not come up"
         message = f"link{'s' * (len(names) > 1)} {shown} {verb}: {first.refusal.sentence(first.host, first.peer.host)}"
-        document = view.document(broker) if is_touched(broker) else None
+        document = view.document(broker) if changes_network_connectors(broker) else None
         node = next((node for node in document.links if node.get("name") == names[0]), None) if document else None
         yield Problem(message, node=node, attribute="uri", fix=_FIXES[kind], host=broker.host)
 

@@ -9,7 +9,7 @@ from activemq_fleet.lint.document import Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.fleet_network_links import Bridges, LintedLink
 from activemq_fleet.lint.fleets import FleetView
-from activemq_fleet.routes.documents import is_touched
+from activemq_fleet.routes.documents import changes_network_connectors
 from activemq_fleet.routes.shape import UNLIMITED
 
 _Distances = Mapping[str, Mapping[str, int]]
@@ -186,7 +186,7 @@ def _may_be_short(view: FleetView) -> bool:
         return True
     for broker in view.brokers:
         settings = broker.settings
-        if settings.network_ttl or any(link.ttl for link in settings.links) or is_touched(broker):
+        if settings.network_ttl or any(link.ttl for link in settings.links) or changes_network_connectors(broker):
             return True
         if broker.links and broker.links[0].kind == "multicast" and len(broker.links) > 1:
             return True

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from activemq_fleet.lint.document import Problem
 from activemq_fleet.lint.network_demand import covers, destinations
-from activemq_fleet.routes.documents import is_touched
+from activemq_fleet.routes.documents import changes_network_connectors
 from activemq_fleet.routes.shape import UNLIMITED
 from activemq_fleet.topology.links import components_of, hops_from
 
@@ -133,15 +133,15 @@ def _different(view: FleetView) -> Iterator[Broker]:
     for brokers in view.units.values():
         first = brokers[0]
         yield first
-        changed = is_touched(first)
+        changed = changes_network_connectors(first)
         for other in brokers[1:]:
-            if changed or is_touched(other) or other.links != first.links:
+            if changed or changes_network_connectors(other) or other.links != first.links:
                 yield other
 
 
 def _of(view: FleetView, broker: Broker) -> Iterator[LintedLink]:
     """Yield the links of one broker that lead to other units of the fleet."""
-    document = view.document(broker) if is_touched(broker) else None
+    document = view.document(broker) if changes_network_connectors(broker) else None
     links = [_of_link(broker, link) for link in broker.links]
     if document is not None:
         planned = {link.name: link.target for link in links}

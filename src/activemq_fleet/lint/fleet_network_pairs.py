@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from activemq_fleet.lint.document import Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.fleets import FleetView
-from activemq_fleet.routes.documents import is_touched
+from activemq_fleet.routes.documents import changes_network_connectors
 from activemq_fleet.routes.shape import UNLIMITED
 from activemq_fleet.topology import Broker, Connector
 
@@ -112,7 +112,7 @@ def nodes_with_different_links(view: FleetView) -> Iterator[Problem]:
         if len(brokers) != 2 or any(broker.profile.replicates for broker in brokers):
             continue  # of a pure pair the master's links are duplex and the slave's only drain
         first, second = brokers
-        if is_touched(first) or is_touched(second):
+        if changes_network_connectors(first) or changes_network_connectors(second):
             yield from _written_differently(view, first, second)
         elif first.links != second.links:
             yield from _planned_differently(first, second)

@@ -20,8 +20,8 @@ from activemq_fleet.lint.fingerprint import fingerprint, names_of, without_names
 from activemq_fleet.lint.fleet_network_links import Bridges
 from activemq_fleet.lint.selection import EVERY_RULE, Selection
 from activemq_fleet.releases import Release
-from activemq_fleet.routes.bridges import Network, Refused
-from activemq_fleet.routes.documents import connectors_of_documents, is_touched
+from activemq_fleet.routes.bridges import Network, RefusedConnector
+from activemq_fleet.routes.documents import changes_network_connectors, connectors_of_documents
 from activemq_fleet.schema import UnreadableError
 from activemq_fleet.topology import Broker, Fleet
 
@@ -101,9 +101,11 @@ class FleetView:
         return Listeners(self.brokers)
 
     @cached_property
-    def refused_links(self) -> tuple[Refused, ...]:
+    def refused_links(self) -> tuple[RefusedConnector, ...]:
         """The links that the broker they dial refuses, or may refuse."""
-        touched = {b.host: self._documents[b.host] for b in self.brokers if is_touched(b) and self.document(b)}
+        touched = {
+            b.host: self._documents[b.host] for b in self.brokers if changes_network_connectors(b) and self.document(b)
+        }
         if not touched and not any(connector.tls for b in self.brokers for connector in b.connectors):
             return ()
         return tuple(Network(self.fleet, connectors_of_documents(self.fleet, touched), as_planned=True).refused)

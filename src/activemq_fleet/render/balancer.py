@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from activemq_fleet.addresses import join
-from activemq_fleet.render.checks import Step, steps_of
+from activemq_fleet.render.checks import CheckStep, check_steps
 from activemq_fleet.render.engine import render_template
 from activemq_fleet.render.memory import haproxy_memory, keepalived_memory
 from activemq_fleet.render.secrets import Secrets
@@ -29,7 +29,7 @@ class _Front(NamedTuple):
     bind: str
     connections: int
     by_client: bool
-    steps: tuple[Step, ...]
+    steps: tuple[CheckStep, ...]
     backends: tuple[Backend, ...]
     tls: bool
     ca: str | None
@@ -82,7 +82,7 @@ def _front(balancer: Balancer, one: VirtualAddress, front: VirtualPort, secrets:
         connections=_connections(one, front),
         # The id is not to be seen through TLS.
         by_client=len(front.backends) > 1 and front.protocol == "mqtt" and not front.tls,
-        steps=steps_of(balancer, front, secrets),
+        steps=check_steps(balancer, front, secrets),
         backends=front.backends,
         tls=front.tls,
         ca=balancer.settings.vip_broker_ca if front.tls else None,

@@ -25,7 +25,7 @@ _GREETING = "01" + b"ActiveMQ".hex()  # a WireFormatInfo, after its length
 _OUR_GREETING = "0000000e" + _GREETING + "0000000100"
 
 
-class Step(NamedTuple):
+class CheckStep(NamedTuple):
     """One line of a HAProxy check: ``what`` is the ``tcp-check`` keyword, ``value`` the bytes to
     send or pattern to expect.
     """
@@ -34,24 +34,24 @@ class Step(NamedTuple):
     value: str
 
 
-def steps_of(balancer: Balancer, front: VirtualPort, secrets: Secrets) -> tuple[Step, ...]:
+def check_steps(balancer: Balancer, front: VirtualPort, secrets: Secrets) -> tuple[CheckStep, ...]:
     """Return what a health check of HAProxy sends to a broker and expects from it, in order.
 
     Bytes that hold a password are ``@activemq_vip_password@`` unless revealed.
     """
     if front.protocol == "openwire":
-        greeting = () if front.greets else (Step("send-binary", _OUR_GREETING),)
-        return (*greeting, Step("expect binary", _GREETING))
+        greeting = () if front.greets else (CheckStep("send-binary", _OUR_GREETING),)
+        return (*greeting, CheckStep("expect binary", _GREETING))
     if front.protocol == "mqtt":
         return (
-            Step("send-binary", _login(balancer, front, secrets)),
-            Step("expect rbinary", _CONNACK),
-            Step("send-binary", _DISCONNECT),
+            CheckStep("send-binary", _login(balancer, front, secrets)),
+            CheckStep("expect rbinary", _CONNACK),
+            CheckStep("send-binary", _DISCONNECT),
         )
     return (
-        Step("send-binary", _login(balancer, front, secrets)),
-        Step("expect rstring", "^(CONNECTED|ERROR)"),
-        Step("send-binary", b"DISCONNECT\n\n\0".hex()),
+        CheckStep("send-binary", _login(balancer, front, secrets)),
+        CheckStep("expect rstring", "^(CONNECTED|ERROR)"),
+        CheckStep("send-binary", b"DISCONNECT\n\n\0".hex()),
     )
 
 

@@ -106,7 +106,7 @@ def files(broker: Broker, secrets: Secrets) -> dict[str, bytes]:
     return out | _account_files(broker, secrets)
 
 
-def own_account(broker: Broker) -> Account | None:
+def console_account(broker: Broker) -> Account | None:
     """Return the account with which the web console logs in to the broker: the first user of group ``admins``, or None.
 
     The webapp reads it as ``activemq.username`` and ``activemq.password`` from
@@ -122,7 +122,7 @@ def _context(broker: Broker) -> dict[str, Any]:
     return {
         "bind": settings.console_bind,
         "port": broker.ports["console"],
-        "who": _WHO if own_account(broker) else _NOBODY,
+        "who": _WHO if console_account(broker) else _NOBODY,
         "jaas": release.console_accounts == "jaas",
         "rules": _rules(release.console_accounts == "jaas"),
         "headers": _headers(release.console_allows_csp),

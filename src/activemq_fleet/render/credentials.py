@@ -36,7 +36,7 @@ def credentials(broker: Broker, secrets: Secrets) -> bytes:
         for key, (variable, value) in entries.items()
     ]
     if settings.console:
-        own = console.own_account(broker)
+        own = console.console_account(broker)
         lines.append(f"activemq.username={properties(own.name) if own else ''}")
         lines.append(f"activemq.password={properties(secrets.show(own.variable, own.password)) if own else ''}")
     return ("\n".join(lines) + "\n").encode()

@@ -134,7 +134,7 @@ def _log_configuration(name: str) -> bytes:
     return render_template(f"broker/{name}.j2", quiet=_QUIET, size=_LOG_SIZE, backups=_LOG_BACKUPS)
 
 
-def packages(broker: Broker) -> tuple[str, ...]:
+def apt_packages(broker: Broker) -> tuple[str, ...]:
     """Return the package specifications that apt installs for ``activemq_install: package``;
     empty for other installs.
     """
@@ -164,7 +164,7 @@ def guard_command(broker: Broker) -> tuple[str, ...]:
     return (program, "--store", broker.store_directory, "--local", fence_directory(broker), *command, "--")
 
 
-def java(broker: Broker) -> str:
+def java_path(broker: Broker) -> str:
     """Return the path of the java program: below ``activemq_java_home`` where it is set, else ``/usr/bin/java``."""
     home = broker.settings.java_home
     return f"{home}/bin/java" if home else "/usr/bin/java"
@@ -175,7 +175,7 @@ def java_options(broker: Broker) -> tuple[str, ...]:
     return (f"-Xmx{broker.settings.heap}", *_release_options(broker), *broker.settings.java_options)
 
 
-def arguments(broker: Broker) -> tuple[str, ...]:
+def java_arguments(broker: Broker) -> tuple[str, ...]:
     """Return the arguments of java that follow its options: directories, class path, main class, configuration.
 
     Measured under systemd 252 with the whole unit: 5.18.3 (distribution: take-over, a lost lock, a
@@ -238,14 +238,14 @@ def _release_options(broker: Broker) -> Iterator[str]:
 
 
 def _environment_file(broker: Broker) -> bytes:
-    variables = [(name, _quoted(value)) for name, value in environment(broker).items()]
+    variables = [(name, _quoted(value)) for name, value in environment_variables(broker).items()]
     return render_template("broker/environment.j2", variables=variables)
 
 
-def environment(broker: Broker) -> dict[str, str]:
+def environment_variables(broker: Broker) -> dict[str, str]:
     """Return the environment variables with which the broker is started, as the environment file has them."""
     where, home = paths(broker), broker.settings.java_home
-    return ({"JAVA_HOME": home, "JAVACMD": java(broker)} if home else {}) | {
+    return ({"JAVA_HOME": home, "JAVACMD": java_path(broker)} if home else {}) | {
         "ACTIVEMQ_HOME": where.home,
         "ACTIVEMQ_BASE": where.base,
         "ACTIVEMQ_CONF": where.conf,
@@ -309,7 +309,7 @@ def _systemd_size(text: str) -> str:
 
 def _command(broker: Broker) -> str:
     return " ".join(
-        (*map(_word, guard_command(broker)), java(broker), "$ACTIVEMQ_OPTS", *map(_word, arguments(broker)))
+        (*map(_word, guard_command(broker)), java_path(broker), "$ACTIVEMQ_OPTS", *map(_word, java_arguments(broker)))
     )
 
 

@@ -21,9 +21,9 @@ from typing import Literal
 from activemq_fleet.errors import InputError
 from activemq_fleet.findings import Finding
 from activemq_fleet.routes import reasons
-from activemq_fleet.routes.bridges import Bridge, Network, NetworkConnector, takes_clients
+from activemq_fleet.routes.bridges import Bridge, Network, NetworkConnector, accepts_clients
 from activemq_fleet.routes.choices import choice_outcome
-from activemq_fleet.routes.destinations import carries, is_static, read_destination
+from activemq_fleet.routes.destinations import carries, has_static_subscription, read_destination
 from activemq_fleet.routes.shape import BridgeGraph, Edge, bits
 from activemq_fleet.topology import Broker, Fleet
 from activemq_fleet.topology.model import Unit
@@ -102,15 +102,15 @@ class Routes:
         dead = self._dead(down)
         wanted = read_destination(destination) if destination else None
         if here is there:
-            if takes_clients(here, dead):
+            if accepts_clients(here, dead):
                 return Answer(
                     "reaches", f"{here.name} is where it is sent and where the consumer waits: no bridge is needed"
                 )
-            return Answer("does not reach", reasons.closed(here, dead))
+            return Answer("does not reach", reasons.unreachable_unit_sentence(here, dead))
         if here.active(dead) is None:
             return Answer("does not reach", f"{here.name} is down: what it holds waits there until it is started again")
-        if not takes_clients(there, dead):
-            return Answer("does not reach", reasons.closed(there, dead))
+        if not accepts_clients(there, dead):
+            return Answer("does not reach", reasons.unreachable_unit_sentence(there, dead))
         if self._component[here.name] is not self._component[there.name]:
             return Answer("does not reach", self._apart(here.name, there.name))
         return self._over_bridges(here, there, dead, wanted)
@@ -124,12 +124,12 @@ class Routes:
             state = self.state(names, dead, wanted)
         if not state.shape.spread[a].arrives >> b & 1:
             whole = self.state(names, dead) if wanted else state
-            missed = reasons.missed(state, whole, a, b, wanted)
+            missed = reasons.no_arrival_sentence(state, whole, a, b, wanted)
             return Answer("does not reach", missed or self._apart(here.name, there.name))
         way = [state.bridges[number] for number in state.shape.shortest_route(a, b)]
         hops = tuple(Hop(x.source, x.target, x.connector.name, x.host, x.back) for x in way)
         found = choice_outcome(state.shape, a, b)
-        why = reasons.arrives(here, there, way, found, dead, wanted)
+        why = reasons.route_sentence(here, there, way, found, dead, wanted)
         return Answer("may strand" if found == "strands" else "reaches", why, hops)
 
     def _leaves_the_only_route(self, dead: str, well: NetworkState, source: int, target: int) -> bool:
@@ -149,7 +149,7 @@ class Routes:
             if one.refusal.is_certain and (one.unit in here or (one.connector.duplex and one.peer.unit in here))
         ]
         first = min(outward, key=lambda found: found[0] != target, default=None)
-        return reasons.apart(source, target) + (f": {first[1].sentence}" if first else "")
+        return reasons.no_bridges_sentence(source, target) + (f": {first[1].sentence}" if first else "")
 
     def path(self, source: str, target: str, *, down: str | None = None) -> tuple[Hop, ...]:
         """Return the bridges of the shortest route, in the order in which a message passes them."""
@@ -174,7 +174,7 @@ class Routes:
         names = self._component[own.name]
         well = self.state(names)
         number = well.places[own.name]
-        for source, before in enumerate(well.shape.spread if self.changes(broker.host, names) else ()):
+        for source, before in enumerate(well.shape.spread if self.changes_bridges(broker.host, names) else ()):
             through = before.through.get(number, 0)
             # Where no broker had a choice, the route over the dead broker was the only one.
             doubtful = through if _stands_in(own) else through & before.forked
@@ -221,14 +221,14 @@ class Routes:
         """Return the bridges of the network of pairs ``names`` while the broker ``down`` is
         dead; the result is cached.
         """
-        if down is not None and not self.changes(down, names):
+        if down is not None and not self.changes_bridges(down, names):
             down = None
         key = names, down, destination
         if key not in self._states:
             self._states[key] = self._make(names, down, destination)
         return self._states[key]
 
-    def changes(self, down: str, names: tuple[str, ...]) -> bool:
+    def changes_bridges(self, down: str, names: tuple[str, ...]) -> bool:
         """Return whether the death of the broker ``down`` changes any bridge of the network of pairs ``names``."""
         own = self.network.units[self.fleet.broker(down).unit]
         return own.first.host == down and own.name not in self.network.steady and self._component[own.name] is names
@@ -248,7 +248,7 @@ class Routes:
                 b.connector.consumer_ttl if b.connector.subscribes and b.target not in mute else 0,
                 b.connector.message_ttl,
                 b.connector.near,
-                is_static(b, destination),
+                has_static_subscription(b, destination),
             )
             for b in bridges
         )

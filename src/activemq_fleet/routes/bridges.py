@@ -98,7 +98,7 @@ class Bridge(NamedTuple):
     back: bool = False
 
 
-class Refused(NamedTuple):
+class RefusedConnector(NamedTuple):
     """A networkConnector that cannot come up: ``connector`` of ``host``, whose connection the
     broker ``peer`` refuses.
     """
@@ -130,7 +130,7 @@ class Network:
     ) -> None:
         units = units_of(fleet.brokers)
         self.units = {name: units[name] for name in dict.fromkeys(broker.unit for broker in fleet.brokers)}
-        self.refused: list[Refused] = []
+        self.refused: list[RefusedConnector] = []
         self._written = written
         self._as_planned = as_planned
         self._listeners = dialling.Listeners(fleet.brokers)
@@ -168,7 +168,7 @@ class Network:
         if key not in self._met:
             self._met[key] = tuple(self._found(connector, dialler))
         refused = [
-            Refused(broker.host, broker.unit, connector, peer, refusal)
+            RefusedConnector(broker.host, broker.unit, connector, peer, refusal)
             for peer, refusal in self._met[key]
             if refusal is not None and peer.unit != broker.unit
         ]
@@ -241,7 +241,7 @@ class Network:
             met: set[str] = set()
             for peer in found:
                 there = peer.unit
-                if there in met or there == unit.name or not is_served(self.units[there], peer, down):
+                if there in met or there == unit.name or not is_active_broker(self.units[there], peer, down):
                     continue
                 met.add(there)
                 yield Bridge(unit.name, there, connector, owner.host)
@@ -259,14 +259,14 @@ class Network:
         ]
 
 
-def is_served(unit: Unit, broker: Broker, down: str | None) -> bool:
+def is_active_broker(unit: Unit, broker: Broker, down: str | None) -> bool:
     """Return whether ``broker`` accepts connections for its pair: it is the pair's active
     broker while ``down`` is dead.
     """
     return broker.host != down and unit.active(down) is broker
 
 
-def takes_clients(unit: Unit, down: str | None) -> bool:
+def accepts_clients(unit: Unit, down: str | None) -> bool:
     """Return whether consumers and producers can connect to a pair while the broker ``down`` is dead."""
     active = unit.active(down)
     return active is not None and bool(active.connectors)

@@ -45,7 +45,7 @@ def choice_outcome(shape: BridgeGraph, source: int, target: int, *, patience: in
     if walk.always_near(source):
         return "arrives"
     # Where messageTTLs are ample, the nearest way each time comes closer to the consumer each time.
-    usually = not (shape.ample and not shape.merges) and walk.may_stop(source, usual=True)
+    usually = not (shape.has_ample_ttl and not shape.merges) and walk.may_stop(source, usual=True)
     stuck = walk.may_stop(source, usual=False)
     if stuck is False:
         return "arrives"
@@ -98,7 +98,7 @@ class _Walk:
                 moves |= {peer for peer, _ in self.bridges(state.broker) if state.path >> peer & 1}
             if self._merging(state, moves):
                 return True
-            path, hops = state.path | 1 << state.broker, min(state.hops + 1, self.shape.longest_limit)
+            path, hops = state.path | 1 << state.broker, min(state.hops + 1, self.shape.longest_message_ttl)
             for peer in moves - {self.target}:
                 following = _State(peer, path, hops)
                 if following not in visited:
@@ -141,7 +141,7 @@ class _Walk:
         if distances is None:
             distances = self._distances[broker] = self.shape.demand_from(self.target, broker)
         best: dict[int, int] = {}
-        for edge in (self.shape.edges[number] for number in self.shape.leaving[broker]):
+        for edge in (self.shape.edges[number] for number in self.shape.outgoing[broker]):
             if edge.target in moves:
                 hops = distances.get(edge.target, self.shape.size)
                 if hops < edge.consumer_ttl or edge.always:

@@ -59,7 +59,7 @@ def carries(bridge: Bridge, destination: str, release: Release) -> bool:
     return not include or _any((*include, *connector.static), destination)
 
 
-def is_static(bridge: Bridge, destination: str | None) -> bool:
+def has_static_subscription(bridge: Bridge, destination: str | None) -> bool:
     """Return whether a bridge subscribes to a destination even without a consumer;
     ``destination`` None: to every queue.
     """

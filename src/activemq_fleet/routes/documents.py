@@ -26,10 +26,14 @@ def connectors_of_documents(fleet: Fleet, documents: Mapping[str, bytes]) -> dic
     Raises InputError for such a document that is no XML, or of a host that is no broker.
     """
     named = ((fleet.broker(host), document) for host, document in documents.items())
-    return {broker.host: tuple(_connectors(broker, document)) for broker, document in named if is_touched(broker)}
+    return {
+        broker.host: tuple(_connectors(broker, document))
+        for broker, document in named
+        if changes_network_connectors(broker)
+    }
 
 
-def is_touched(broker: Broker) -> bool:
+def changes_network_connectors(broker: Broker) -> bool:
     """Return whether a broker's ``activemq_xml_fragments`` bring or change networkConnectors."""
     fragments = broker.settings.xml_fragments
     return any(_CONNECTOR in fragment.xml or _CONNECTOR in fragment.parent for fragment in fragments)

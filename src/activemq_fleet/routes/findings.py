@@ -162,7 +162,7 @@ def _dead_ends(routes: Routes, state: NetworkState) -> Iterator[Finding]:
 
 def _stranding(shape: BridgeGraph) -> tuple[int, list[tuple[int, int]]]:
     """Return how many pairs of brokers were asked, and those whose messages the ordinary choice strands."""
-    if shape.ample and not shape.merges:
+    if shape.has_ample_ttl and not shape.merges:
         return 0, []
     forked = ((s, t) for s, spread in enumerate(shape.spread) for t in bits(spread.arrives & spread.forked))
     asked = list(islice(forked, _MOST_PAIRS))

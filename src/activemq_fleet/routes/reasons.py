@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from activemq_fleet.routes.answers import NetworkState
 
 
-def closed(unit: Unit, down: str | None) -> str:
+def unreachable_unit_sentence(unit: Unit, down: str | None) -> str:
     """Return a sentence that says why no client can be connected to a pair while the broker ``down`` is dead."""
     active = unit.active(down)
     if active is None:
@@ -22,12 +22,12 @@ def closed(unit: Unit, down: str | None) -> str:
     return f"{active.identity.host} has taken over {unit.name} and opens no port: no consumer can be there"
 
 
-def apart(source: str, target: str) -> str:
+def no_bridges_sentence(source: str, target: str) -> str:
     """Return a sentence that says that no bridges lead from ``source`` to ``target``."""
     return f"no bridges lead from {source} to {target}"
 
 
-def arrives(
+def route_sentence(
     source: Unit, target: Unit, way: Sequence[Bridge], found: ChoiceOutcome, down: str | None, destination: str | None
 ) -> str:
     """Return a sentence that names the bridges on a message's route, and what may keep messages on the way."""
@@ -58,7 +58,9 @@ def _limits(bridge: Bridge) -> str:
     return f"{connector.name} carries {' and '.join(parts)}"
 
 
-def missed(state: NetworkState, whole: NetworkState, source: int, target: int, destination: str | None) -> str:
+def no_arrival_sentence(
+    state: NetworkState, whole: NetworkState, source: int, target: int, destination: str | None
+) -> str:
     """Return a sentence that says why no message arrives at ``target``; empty where no bridges lead there.
 
     ``whole`` has the bridges that do not carry ``destination``, too.

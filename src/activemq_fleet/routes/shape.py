@@ -72,7 +72,7 @@ class BridgeGraph:
         return tuple(_aims(self, edge, ways) for edge in self.edges)
 
     @cached_property
-    def fixed(self) -> int:
+    def static_subscribers(self) -> int:
         """The set of brokers (as bits) with a static subscription, which they announce even without a consumer."""
         found = 0
         for edge in self.edges:
@@ -92,7 +92,7 @@ class BridgeGraph:
         return tuple(map(tuple, found))
 
     @cached_property
-    def forks(self) -> tuple[int, ...]:
+    def forked_demand(self) -> tuple[int, ...]:
         """For each broker, the set of brokers (as bits) for whose consumers it could forward
         messages to two peers or more.
         """
@@ -114,7 +114,7 @@ class BridgeGraph:
         return tuple(_spread(self, source) for source in range(self.size))
 
     @cached_property
-    def leaving(self) -> tuple[tuple[int, ...], ...]:
+    def outgoing(self) -> tuple[tuple[int, ...], ...]:
         """For each broker, the indices in ``edges`` of its outgoing bridges, with and without demand."""
         found: list[list[int]] = [[] for _ in range(self.size)]
         for number, edge in enumerate(self.edges):
@@ -130,7 +130,7 @@ class BridgeGraph:
         frontier, hops = [source], 0
         while frontier and target not in came:
             following = []
-            for number in (number for broker in frontier for number in self.leaving[broker]):
+            for number in (number for broker in frontier for number in self.outgoing[broker]):
                 edge = self.edges[number]
                 passes = not within_limits or (hops < edge.message_ttl and self.demand[number] >> target & 1)
                 if passes and edge.target not in came and edge.target != source:
@@ -144,7 +144,7 @@ class BridgeGraph:
         return route[::-1]
 
     @cached_property
-    def inward(self) -> tuple[tuple[tuple[int, int], ...], ...]:
+    def incoming(self) -> tuple[tuple[tuple[int, int], ...], ...]:
         """For each broker, (source broker, consumerTTL) of each bridge that leads to it."""
         found: list[list[tuple[int, int]]] = [[] for _ in range(self.size)]
         for edge in self.edges:
@@ -161,7 +161,7 @@ class BridgeGraph:
         while frontier:
             following = []
             for broker in frontier:
-                for source, ttl in self.inward[broker]:
+                for source, ttl in self.incoming[broker]:
                     if source not in found and hops < ttl and source != avoided:
                         found[source] = hops + 1
                         following.append(source)
@@ -172,14 +172,14 @@ class BridgeGraph:
         return found
 
     @cached_property
-    def longest_limit(self) -> int:
+    def longest_message_ttl(self) -> int:
         """The largest limited messageTTL of all bridges, 0 without any; beyond it the length of a
         route no longer matters.
         """
         return max((edge.message_ttl for edge in self.edges if edge.message_ttl < UNLIMITED), default=0)
 
     @cached_property
-    def ample(self) -> bool:
+    def has_ample_ttl(self) -> bool:
         """Whether every messageTTL is as large as the longest route of demand, so that no message stops
         where demand came through.
         """
@@ -245,7 +245,7 @@ def _aims(shape: BridgeGraph, edge: Edge, ways: _Ways) -> int:
             break
         if level == 0:
             continue
-        if fresh & shape.fixed and _is_fed(shape, fresh & shape.fixed, edge.source):
+        if fresh & shape.static_subscribers and _is_fed(shape, fresh & shape.static_subscribers, edge.source):
             return goal & ~(1 << edge.source)
         for broker in bits(fresh):
             for ttl, peers in ways[broker].items():
@@ -267,7 +267,7 @@ def _spread(shape: BridgeGraph, source: int) -> MessageReach:
     visited = {source: targets}
     frontier = {source: targets}
     hops = 0
-    onward, forks = shape.onward, shape.forks
+    onward, forks = shape.onward, shape.forked_demand
     while frontier:
         following: dict[int, int] = {}
         for broker, aims in frontier.items():

@@ -80,8 +80,8 @@ class AgentSettings(BaseModel):
     agent_publisher_envelope: bool = False
     agent_publisher_drop_expired: bool = False
     agent_publisher_barrier: bool = False
-    agent_topics: Annotated[tuple[fields.MqttFilter, ...], BeforeValidator(fields.words)] = ()
-    agent_publish_prefixes: Annotated[tuple[fields.MqttFilter, ...], BeforeValidator(fields.words)] = ()
+    agent_topics: Annotated[tuple[fields.MqttFilter, ...], BeforeValidator(fields.split_words)] = ()
+    agent_publish_prefixes: Annotated[tuple[fields.MqttFilter, ...], BeforeValidator(fields.split_words)] = ()
     agent_client_id: fields.Name | None = None
     agent_tls_ca: fields.AbsolutePath | None = None
     agent_tls_certificate: fields.AbsolutePath | None = None

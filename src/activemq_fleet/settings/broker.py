@@ -123,7 +123,7 @@ class JdbcSettings(_Model):
     """The value of ``activemq_jdbc``: the database that the nodes of a shared-jdbc pair share."""
 
     url: Annotated[
-        str, fields.matching(r"jdbc:[^\s\"'<>]+", "must begin with jdbc:"), AfterValidator(fields.check_text)
+        str, fields.text_matching(r"jdbc:[^\s\"'<>]+", "must begin with jdbc:"), AfterValidator(fields.check_text)
     ]
     driver: fields.JavaClass
     jar: fields.AbsolutePath | None = None
@@ -140,7 +140,8 @@ class FenceCommandSettings(_Model):
     argv: Annotated[tuple[fields.Text, ...], Field(min_length=1)]
     timeout: int = Field(default=60, ge=1, le=3600)
     secrets: dict[
-        Annotated[str, fields.matching("[A-Z][A-Z0-9_]*", "is not the name of an environment variable")], fields.Secret
+        Annotated[str, fields.text_matching("[A-Z][A-Z0-9_]*", "is not the name of an environment variable")],
+        fields.Secret,
     ] = Field(default_factory=dict)
 
     @model_validator(mode="after")
@@ -164,7 +165,7 @@ class FragmentSettings(_Model):
     """One entry of ``activemq_xml_fragments``; ``parent`` is a path of elements below ``beans``."""
 
     parent: Annotated[
-        str, fields.matching(r"(?a:[A-Za-z]\w*(/[A-Za-z]\w*)*)", "must be element names with / between")
+        str, fields.text_matching(r"(?a:[A-Za-z]\w*(/[A-Za-z]\w*)*)", "must be element names with / between")
     ] = "broker"
     xml: str = Field(min_length=1)
 
@@ -172,16 +173,16 @@ class FragmentSettings(_Model):
 class FileSettings(_Model):
     """One entry of ``activemq_extra_files``; ``path`` is relative to the broker's configuration tree."""
 
-    path: Annotated[str, AfterValidator(fields.check_relative)]
+    path: Annotated[str, AfterValidator(fields.check_relative_path)]
     content: Annotated[str, AfterValidator(fields.check_encodable)]
 
 
 class WaiverSettings(_Model):
     """One entry of ``activemq_waivers``; ``hosts`` are names or wildcards, ``until`` is the last day it holds."""
 
-    rule: Annotated[str, fields.matching(r"[A-Z][0-9]{3}", "must be the name of a rule, such as T005")]
+    rule: Annotated[str, fields.text_matching(r"[A-Z][0-9]{3}", "must be the name of a rule, such as T005")]
     reason: fields.Text
-    hosts: Annotated[tuple[fields.Text, ...], BeforeValidator(fields.words)] = ("*",)
+    hosts: Annotated[tuple[fields.Text, ...], BeforeValidator(fields.split_words)] = ("*",)
     until: date | None = None
 
 
@@ -189,7 +190,7 @@ class _Broker(_Model):
     """The variables of a broker's software, store and network."""
 
     release: fields.ReleaseText | None = None
-    master_node: Annotated[str, fields.matching("[A-Za-z]", "must be one letter")] = "a"
+    master_node: Annotated[str, fields.text_matching("[A-Za-z]", "must be one letter")] = "a"
     address: fields.Host | None = None
     broker_name: fields.Name | None = None
     ha: ProfileName = DEFAULT_PROFILE
@@ -223,7 +224,7 @@ class _Broker(_Model):
     store_limit: fields.Limit = "20 gb"
     temp_limit: fields.Limit = "5 gb"
     broker_attributes: dict[
-        Annotated[str, fields.matching(r"(?a:(?!xml)[A-Za-z]\w*)", "is not the name of an attribute")],
+        Annotated[str, fields.text_matching(r"(?a:(?!xml)[A-Za-z]\w*)", "is not the name of an attribute")],
         Annotated[fields.Attribute, BeforeValidator(fields.option_text)],
     ] = Field(default_factory=dict)
     runtime_configuration: bool = False

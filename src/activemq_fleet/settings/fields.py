@@ -77,7 +77,7 @@ def _check_port(text: str) -> str:
     return text
 
 
-def matching(regex: str, what: str) -> AfterValidator:
+def text_matching(regex: str, what: str) -> AfterValidator:
     """Return a pydantic validator for text that must match a regular expression as a whole and pass :func:`check_text`.
 
     ``what`` is the error that the user reads when the text does not match.
@@ -103,7 +103,7 @@ def _secret(value: Any) -> SecretStr | EncryptedValue:
     return SecretStr(_check_line(text))
 
 
-def words(value: Any) -> Any:
+def split_words(value: Any) -> Any:
     """Return the words of a comma-separated text as a list; any other value is returned unchanged."""
     return [word.strip() for word in value.split(",") if word.strip()] if isinstance(value, str) else value
 
@@ -114,7 +114,7 @@ def _no_float(value: Any) -> Any:
     return value
 
 
-def by_release(check: Callable[[str], str]) -> PlainValidator:
+def text_by_release(check: Callable[[str], str]) -> PlainValidator:
     """Return a pydantic validator for one text for all releases, or a mapping from releases to texts.
 
     ``check`` validates each text.
@@ -157,57 +157,62 @@ def check_sha512(text: str) -> str:
 
 Line = Annotated[str, AfterValidator(_check_line)]
 # One path or URL, or one a release.
-Archive = Annotated[str | dict[str, str], by_release(_check_line)]
-Sha512 = Annotated[str | dict[str, str], by_release(check_sha512)]
+Archive = Annotated[str | dict[str, str], text_by_release(_check_line)]
+Sha512 = Annotated[str | dict[str, str], text_by_release(check_sha512)]
 Text = Annotated[str, AfterValidator(_check_filled)]
 Attribute = Annotated[str, AfterValidator(_check_directories)]
 AbsolutePath = Annotated[str, AfterValidator(check_path)]
 Host = Annotated[str, AfterValidator(_check_filled), AfterValidator(check_host)]
 ReleaseText = Annotated[str, BeforeValidator(_no_float), AfterValidator(_check_filled)]
 Name = Annotated[
-    str, matching(r"[A-Za-z0-9._:-]+", "may hold only letters, digits and . _ : - (the broker rewrites the rest)")
+    str, text_matching(r"[A-Za-z0-9._:-]+", "may hold only letters, digits and . _ : - (the broker rewrites the rest)")
 ]
 # Names of users and groups stand in comma-separated lists and in properties files.
-Principal = Annotated[str, matching(r"[A-Za-z0-9._@-]+", "may hold only letters, digits and . _ @ -")]
-Identifier = Annotated[str, matching(r"[A-Za-z][A-Za-z0-9+.-]*", "must be a word that begins with a letter")]
+Principal = Annotated[str, text_matching(r"[A-Za-z0-9._@-]+", "may hold only letters, digits and . _ @ -")]
+Identifier = Annotated[str, text_matching(r"[A-Za-z][A-Za-z0-9+.-]*", "must be a word that begins with a letter")]
 Instance = Annotated[
     str,
-    matching(r"[a-z][a-z0-9-]*", "may hold only small letters, digits and -"),
-    matching(r".*(?<!-watchdog)", "must not end with -watchdog: the unit of a watchdog has such a name"),
+    text_matching(r"[a-z][a-z0-9-]*", "may hold only small letters, digits and -"),
+    text_matching(r".*(?<!-watchdog)", "must not end with -watchdog: the unit of a watchdog has such a name"),
 ]
 # YAML reads a bare ``off`` as false.
 Watchdog = Annotated[Literal["off", "warn", "kill"], BeforeValidator(lambda said: "off" if said is False else said)]
-UnixName = Annotated[str, matching(r"[a-z_][a-z0-9_-]{0,31}", "is not a Unix user name")]
-JavaClass = Annotated[str, matching(r"(?a:[A-Za-z_]\w*(\.[A-Za-z_]\w*)+)", "is not the name of a Java class")]
-Heap = Annotated[str, matching(r"[1-9][0-9]*[kKmMgG]", "must be a size such as 512m or 4g")]
+UnixName = Annotated[str, text_matching(r"[a-z_][a-z0-9_-]{0,31}", "is not a Unix user name")]
+JavaClass = Annotated[str, text_matching(r"(?a:[A-Za-z_]\w*(\.[A-Za-z_]\w*)+)", "is not the name of a Java class")]
+Heap = Annotated[str, text_matching(r"[1-9][0-9]*[kKmMgG]", "must be a size such as 512m or 4g")]
 MemoryMax = Annotated[
-    str, matching(r"[1-9][0-9]*[kKmMgG]|infinity", "must be a size such as 2g, or infinity for no limit")
+    str, text_matching(r"[1-9][0-9]*[kKmMgG]|infinity", "must be a size such as 2g, or infinity for no limit")
 ]
-Limit = Annotated[str, matching(r"[1-9][0-9]* ?(?i:b|kb|mb|gb|k|m|g)", "must be a size such as 358 mb or 20 gb")]
+Limit = Annotated[str, text_matching(r"[1-9][0-9]* ?(?i:b|kb|mb|gb|k|m|g)", "must be a size such as 358 mb or 20 gb")]
 Destination = Annotated[
-    str, matching(r"[^\s\"'<&,?\x00-\x1f${}#]+", "is not a destination name (one name; * and > are wildcards)")
+    str, text_matching(r"[^\s\"'<&,?\x00-\x1f${}#]+", "is not a destination name (one name; * and > are wildcards)")
 ]
 Multicast = Annotated[
     str,
-    matching(
+    text_matching(
         r"(?:22[4-9]|23[0-9])(?:\.(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])){3}:[1-9][0-9]{0,4}",
         "must be a multicast address and port such as 224.1.2.3:6255",
     ),
     AfterValidator(_check_port),
 ]
-NetworkInterface = Annotated[str, matching(r"[A-Za-z0-9._-]{1,15}", "is not the name of a network interface")]
+NetworkInterface = Annotated[str, text_matching(r"[A-Za-z0-9._-]{1,15}", "is not the name of a network interface")]
 JavaOption = Annotated[
-    str, matching(r"-[^\s\"'`$\\;&|<>%\x00-\x1f]+", "must be one option that begins with - and holds no space or quote")
+    str,
+    text_matching(
+        r"-[^\s\"'`$\\;&|<>%\x00-\x1f]+", "must be one option that begins with - and holds no space or quote"
+    ),
 ]
 UriOption = Annotated[
-    str, matching(r"[A-Za-z0-9._:/,*@+-]*", "is not a value for a URI option"), AfterValidator(_check_loaded)
+    str, text_matching(r"[A-Za-z0-9._:/,*@+-]*", "is not a value for a URI option"), AfterValidator(_check_loaded)
 ]
-AgentKey = Annotated[str, matching(r"[a-z]+(\.[a-z]+)*", "is not a key of agent.conf: small letters with dots between")]
-OptionName = Annotated[str, matching(r"[A-Za-z][A-Za-z0-9.]*", "is not the name of a URI option")]
+AgentKey = Annotated[
+    str, text_matching(r"[a-z]+(\.[a-z]+)*", "is not a key of agent.conf: small letters with dots between")
+]
+OptionName = Annotated[str, text_matching(r"[A-Za-z][A-Za-z0-9.]*", "is not the name of a URI option")]
 Port = Annotated[int, Field(ge=1, le=65535)]
 Secret = Annotated[SecretStr | EncryptedValue, PlainValidator(_secret)]
-Principals = Annotated[tuple[Principal, ...], BeforeValidator(words)]
-Destinations = Annotated[tuple[Destination, ...], BeforeValidator(words)]
+Principals = Annotated[tuple[Principal, ...], BeforeValidator(split_words)]
+Destinations = Annotated[tuple[Destination, ...], BeforeValidator(split_words)]
 
 
 def option_text(value: Any) -> Any:
@@ -234,7 +239,7 @@ def _check_destination_pattern(text: str) -> str:
 
 DestinationPattern = Annotated[
     str,
-    matching(
+    text_matching(
         # With "/": it is the dot of an MQTT topic (release.mqtt_swaps_dots).
         r"(?:(?:queue|topic)://)?[^\s\"'<&,?\x00-\x1f${}#]+",
         "must be a queue's name, queue://NAME or topic://NAME",
@@ -253,12 +258,12 @@ def _check_filter(text: str) -> str:
 
 MqttFilter = Annotated[
     str,
-    matching(r"[^\s,;\"'${}\x00-\x1f]+", "is not an MQTT topic filter"),
+    text_matching(r"[^\s,;\"'${}\x00-\x1f]+", "is not an MQTT topic filter"),
     AfterValidator(_check_filter),
 ]
 
 
-def check_relative(path: str) -> str:
+def check_relative_path(path: str) -> str:
     """Return a relative path when it stays inside the broker's configuration directory; raise ValueError otherwise."""
     if path.startswith("/") or any(part in ("", ".", "..") for part in path.split("/")):
         raise ValueError("must be a path inside the broker's configuration, such as conf/extra.xml")

@@ -81,7 +81,7 @@ def read_logs(
     """
     with phase("reading logs"), temporary_settings(spark, _READING):
         known = cache.known_hosts(fingerprints) if cache else {}
-        files = [file for file in inputs.of_kind("log") if file.host not in known]
+        files = [file for file in inputs.files_of_kind("log") if file.host not in known]
         run, task = partial(scan_logs, spark, inputs, files), partial(_events_and_summaries, by_host=cache is not None)
         found, _ = output.write_results(run, task, ["events"], ordered=True)
         if cache:
@@ -129,7 +129,7 @@ def write_audit(
         events, missing = judge_deliveries(output, journals, times, horizons)
     with phase("writing the report"):
         names: dict[str, list[str]] = {}
-        for file in inputs.of_kind("log"):
+        for file in inputs.files_of_kind("log"):
             names.setdefault(file.host, []).append(file.file)
         gaps = [*absent, *log_gaps(logs, names), *journal_gaps(missing, journals.files)]
         counts = _counts(output, logs, gaps, found, events)

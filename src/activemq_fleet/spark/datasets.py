@@ -167,7 +167,7 @@ class Output:
         self._record_parts(self.staged_directory, name, [*self.parts[name], *parts])
 
     @property
-    def tasks_write(self) -> bool:
+    def is_written_by_tasks(self) -> bool:
         """Whether tasks write dataset files themselves: Spark runs on this machine, and the
         output is a directory of it.
         """

@@ -35,7 +35,15 @@ from activemq_fleet.audit.report_figures import EventFigures, Silence, TimeRange
 from activemq_fleet.audit.verdict_passes import findings_in_order, judged_events, merged_reach, placed_lines
 from activemq_fleet.spark.datasets import Output
 from activemq_fleet.spark.inputs import Inputs, read_binary_files
-from activemq_fleet.spark.task_results import OBJECTS_DDL, Batches, DatasetRows, Keyed, as_objects, by_key, from_objects
+from activemq_fleet.spark.task_results import (
+    OBJECTS_DDL,
+    Batches,
+    DatasetRows,
+    Keyed,
+    as_objects,
+    from_objects,
+    partitioned_by_key,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -65,7 +73,7 @@ class ReadJournals:
 
 def read_journals(spark: SparkSession, output: Output, inputs: Inputs) -> ReadJournals:
     """Return the contents and summaries of all journal files; a file above LARGEST_JOURNAL_FILE has only a summary."""
-    journals = inputs.of_kind("journal")
+    journals = inputs.files_of_kind("journal")
     large = [too_large_file(file.host, file.file) for file in journals if file.size > LARGEST_JOURNAL_FILE]
     paths = [file.path for file in journals if file.size <= LARGEST_JOURNAL_FILE]
     if not paths:
@@ -91,13 +99,13 @@ def judge_deliveries(
         for name in ("deliveries", "messages"):
             output.write_no_rows(name)
         return events, gaps
-    lines = by_key(journals.contents.mapInArrow(as_objects(partial(_lines, epochs=epochs)), OBJECTS_DDL))
+    lines = partitioned_by_key(journals.contents.mapInArrow(as_objects(partial(_lines, epochs=epochs)), OBJECTS_DDL))
     found, records = output.write_results(lines.mapInArrow, partial(_in_order, epochs=epochs), [], keep=True)
     gaps += [one for one in found if isinstance(one, JournalGap)]
     events.silences.add(*(one for one in found if isinstance(one, Silence)))
     missing = {one.agent: one.records for one in found if isinstance(one, MissingRecords)}
     subscribers = subscribers_of(one for one in found if isinstance(one, SubscriptionChange))
-    by_event = output.keep(by_key(records))
+    by_event = output.keep(partitioned_by_key(records))
     parts, _ = output.write_results(by_event.mapInArrow, partial(_reach, subscribers=subscribers, missing=missing), [])
     judge = Judge(subscribers, missing, merged_reach(parts))
     task = partial(_judge, judge=judge, times=times, horizons=horizons)

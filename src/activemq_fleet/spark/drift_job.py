@@ -26,7 +26,15 @@ from activemq_fleet.spark.manifests import json_text
 from activemq_fleet.spark.paths import escaped_uri_of, local_path, path_below, uri_of
 from activemq_fleet.spark.progress import phase
 from activemq_fleet.spark.settings import temporary_settings
-from activemq_fleet.spark.task_results import OBJECTS_DDL, Batches, DatasetRows, Keyed, by_key, from_objects, to_objects
+from activemq_fleet.spark.task_results import (
+    OBJECTS_DDL,
+    Batches,
+    DatasetRows,
+    Keyed,
+    from_objects,
+    partitioned_by_key,
+    to_objects,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -46,7 +54,7 @@ def drift(spark: SparkSession, planned: str, found: str, out: str) -> DriftResul
         with phase("listing what was planned and what was collected"):
             records = _planned(spark, planned).unionByName(_collected(spark, found))
         with phase("comparing"):
-            hosts, _ = output.write_results(by_key(records).mapInArrow, _compare, ["drift"])
+            hosts, _ = output.write_results(partitioned_by_key(records).mapInArrow, _compare, ["drift"])
         result = drift_result(hosts)
         output.write_text("drift.json", json_text(result.to_dict()))
         output.commit()

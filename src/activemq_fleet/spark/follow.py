@@ -40,7 +40,7 @@ LONGEST_WAIT_SECONDS = 30.0
 """Seconds after the first change until an audit begins, however often files change."""
 
 
-def follow(
+def audit_after_changes(
     spark: SparkSession,
     logs: str,
     out: str,
@@ -130,9 +130,9 @@ def _audit_once(
     try:
         inputs, absent = with_inventory_hosts(list_inputs(spark, logs, inventory_hosts), inventory_hosts)
         with Output(spark, out) as output, temporary_settings(spark, shuffle_settings(spark, inputs)):
-            local = local_path(out) if output.tasks_write else None
+            local = local_path(out) if output.is_written_by_tasks else None
             cache = None if local is None else EventCache(local / STATE_DIRECTORY / EVENTS_DIRECTORY)
-            names = {file.host for file in inputs.of_kind("log")}
+            names = {file.host for file in inputs.files_of_kind("log")}
             host_fingerprints = {name: host_fingerprint(inputs.hosts[name], fingerprints) for name in names}
             read = read_logs(spark, output, inputs, cache, host_fingerprints)
             write_audit(spark, output, inputs, read, absent=absent, skew=skew, is_growing=True)

@@ -29,7 +29,15 @@ from activemq_fleet.audit.state_spans import Span
 from activemq_fleet.spark.datasets import Output
 from activemq_fleet.spark.inputs import Inputs
 from activemq_fleet.spark.schemas import SCHEMAS
-from activemq_fleet.spark.task_results import OBJECTS_DDL, Batches, DatasetRows, Keyed, as_objects, by_key, from_objects
+from activemq_fleet.spark.task_results import (
+    OBJECTS_DDL,
+    Batches,
+    DatasetRows,
+    Keyed,
+    as_objects,
+    from_objects,
+    partitioned_by_key,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -89,7 +97,7 @@ def find_incidents(
     by how much hosts' clocks may differ; ``horizons``: until when the evidence goes, None where all rows are final.
     """
     fleet = _fleet(inputs, horizons)
-    evidence = by_key(_evidence(output.read_written("events"), logs, fleet))
+    evidence = partitioned_by_key(_evidence(output.read_written("events"), logs, fleet))
     pairs, findings = output.write_results(
         evidence.mapInArrow, partial(_find_in_logs, fleet=fleet), ["bridges"], keep=True
     )
@@ -104,7 +112,7 @@ def find_incidents(
         witnessed = witnessed.unionByName(connections)
     reporting = frozenset(name for pair in pairs for name in pair.reporting_names)
     task = partial(_find_incidents, fleet=fleet, skew=skew, reporting=reporting)
-    figures, _ = output.write_results(by_key(witnessed).mapInArrow, task, ["incidents"])
+    figures, _ = output.write_results(partitioned_by_key(witnessed).mapInArrow, task, ["incidents"])
     found = FoundIncidents(spans=[span for pair in pairs for span in pair.spans])
     for one in figures:
         found.incidents.merge(one)
@@ -114,8 +122,8 @@ def find_incidents(
 
 
 def _fleet(inputs: Inputs, horizons: Horizons | None) -> _Fleet:
-    logs = {file.host for file in inputs.of_kind("log")}
-    journals = {file.host for file in inputs.of_kind("journal")}
+    logs = {file.host for file in inputs.files_of_kind("log")}
+    journals = {file.host for file in inputs.files_of_kind("journal")}
     fleet = _Fleet({name: host.pair or name for name, host in inputs.hosts.items()}, horizons)
     for name, host in inputs.hosts.items():
         pair = fleet.pair_of[name]

@@ -81,7 +81,7 @@ class Inputs:
     hosts: Mapping[str, Host]
     problems: tuple[str, ...]
 
-    def of_kind(self, kind: FileKind) -> tuple[InputFile, ...]:
+    def files_of_kind(self, kind: FileKind) -> tuple[InputFile, ...]:
         """Return the input files of one kind, sorted by host and name."""
         return tuple(file for file in self.files if file.kind == kind)
 
@@ -141,7 +141,7 @@ def with_inventory_hosts(inputs: Inputs, inventory_hosts: Mapping[str, Host] | N
 
 def input_summary(inputs: Inputs) -> InputSummary:
     """Return the numbers of hosts, logs and journals that an audit reads, and their size on disk in bytes."""
-    logs, journals = inputs.of_kind("log"), inputs.of_kind("journal")
+    logs, journals = inputs.files_of_kind("log"), inputs.files_of_kind("journal")
     hosts = {file.host for file in inputs.files}
     size = sum(file.size for file in (*logs, *journals))
     return InputSummary(inputs.root, len(hosts), len(logs), len(journals), size, inputs.problems)

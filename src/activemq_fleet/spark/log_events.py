@@ -52,7 +52,7 @@ def scan_logs(
     task reads several; one above 32 MB is read as lines, by a task of its own: with the settings ``ONE_PARTITION``.
     """
     # One core for a Spark elsewhere: how many tasks run there at a time is not known.
-    partitions = partition_files(files, is_whole, cores_of(spark.conf.get("spark.master", None) or ""))
+    partitions = partition_files(files, is_read_as_one_row, cores_of(spark.conf.get("spark.master", None) or ""))
     places = _places(spark, inputs, [file for file in files if file.host not in partitions.whole_hosts])
 
     def log_of(file: InputFile) -> LogFile:
@@ -63,11 +63,11 @@ def scan_logs(
     frames = [
         _of_files(spark, {file.path: log_of(file) for file in chosen}, through, schema) for chosen in partitions.files
     ]
-    frames += [_of_lines(spark, file, log_of(file), through, schema) for file in files if not is_whole(file)]
+    frames += [_of_lines(spark, file, log_of(file), through, schema) for file in files if not is_read_as_one_row(file)]
     return reduce(lambda one, other: one.unionAll(other), frames) if frames else spark.createDataFrame([], schema)
 
 
-def is_whole(file: InputFile) -> bool:
+def is_read_as_one_row(file: InputFile) -> bool:
     """Return whether Spark reads a log file as one row, because it is small enough, and not line by line."""
     return file.size <= (_WHOLE_PACKED if file.compressed else _WHOLE)
 

@@ -55,7 +55,7 @@ class PackedEnvironment:
     megabytes: float
 
 
-def pack(output: Path, python_prefix: str | None = None) -> PackedEnvironment:
+def pack_environment(output: Path, python_prefix: str | None = None) -> PackedEnvironment:
     """Write this package and its dependencies to the .tar.gz ``output``, which Spark unpacks on
     executors; return its content.
 

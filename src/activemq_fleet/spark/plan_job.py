@@ -31,7 +31,15 @@ from activemq_fleet.releases import Release
 from activemq_fleet.spark.datasets import Output
 from activemq_fleet.spark.earlier_plan import EarlierPlan
 from activemq_fleet.spark.settings import cores_of, is_local, temporary_settings
-from activemq_fleet.spark.task_results import OBJECTS, OBJECTS_DDL, Batches, DatasetRows, Keyed, by_key, from_objects
+from activemq_fleet.spark.task_results import (
+    OBJECTS,
+    OBJECTS_DDL,
+    Batches,
+    DatasetRows,
+    Keyed,
+    from_objects,
+    partitioned_by_key,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -94,7 +102,7 @@ def plan(
             earlier=earlier.fingerprints() if earlier else {},
         )
         components = hosts.mapInArrow(partial(_with_components, division=division), OBJECTS_DDL)
-        by_component = by_key(components, _tasks(spark, division.brokers))
+        by_component = partitioned_by_key(components, _tasks(spark, division.brokers))
         task, files = partial(_compute, context=context), -(-division.brokers // _BROKERS_A_FILE)
         totals, _ = output.write_results(by_component.mapInArrow, task, DATASETS, ordered=True, files=files)
         return _finish(output, totals, earlier, tell)

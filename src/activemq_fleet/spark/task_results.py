@@ -91,7 +91,7 @@ def from_objects(batches: Iterable[pa.RecordBatch]) -> Iterator[Keyed]:
             yield Keyed(key.as_py(), pickle.loads(data.as_buffer()))  # noqa: S301 -- written by to_objects
 
 
-def by_key(objects: DataFrame, partitions: int | None = None) -> DataFrame:
+def partitioned_by_key(objects: DataFrame, partitions: int | None = None) -> DataFrame:
     """Return a frame of pickled objects repartitioned so that one partition has all of a key,
     sorted by key and place.
     """

@@ -26,7 +26,7 @@ _REPLACED = str.maketrans("/+#", ".*>")
 _SWAPPED = str.maketrans("/+#.*>", ".*>/+#")
 
 
-def own_group(username: str) -> str:
+def agent_user_group(username: str) -> str:
     """Return the name of the user group that only one agent's account is in; only this group may send the
     agent's canaries and barriers.
     """
@@ -72,7 +72,7 @@ def accounts_of(broker: Broker, agents: Sequence[Agent], balancers: Sequence[Bal
         name = agent.settings.agent_username
         if name:
             # Without activemq_acl a group of its own would mean nothing.
-            groups = (AGENT_GROUP, own_group(name)) if settings.acl else (AGENT_GROUP,)
+            groups = (AGENT_GROUP, agent_user_group(name)) if settings.acl else (AGENT_GROUP,)
             password = agent.settings.agent_password
             add(name, "activemq_agent_password", password, groups, f"activemq.user.{name}.password")
     for balancer in balancers:
@@ -114,7 +114,7 @@ def permissions_of(
         here.read += entry.read
         here.write += entry.write
         here.admin += entry.admin
-    own = {own_group(account.name) for account in accounts}
+    own = {agent_user_group(account.name) for account in accounts}
     everyone = dict.fromkeys(group for account in accounts for group in account.groups if group not in own)
     for group in everyone:
         # Who first uses a destination makes its advisory topics, which takes admin; the broker itself writes there, and
@@ -133,7 +133,7 @@ def permissions_of(
     for agent in agents:
         if agent.settings.agent_username:
             for topic in _own_topics(agent):
-                at("topic", _destination(topic, broker.release)).all(own_group(agent.settings.agent_username))
+                at("topic", _destination(topic, broker.release)).all(agent_user_group(agent.settings.agent_username))
     # The broker unites all entries that match a destination, so none has to repeat a wider one
     # (source: DefaultAuthorizationMap.getAllEntries).
     return tuple(

@@ -13,7 +13,7 @@ _AT_BALANCERS = "in the balancers' variables (group activemq_loadbalancers)"
 _EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 -- compared, nothing is bound
 
 
-def problems_of(balancers: Sequence[Balancer], groups: Sequence[Group], every: KnownGroups) -> Iterator[Finding]:
+def balancer_findings(balancers: Sequence[Balancer], groups: Sequence[Group], every: KnownGroups) -> Iterator[Finding]:
     """Yield every finding about load balancers and about the virtual addresses of groups (T006, T009, T020 to T027).
 
     ``balancers`` are in the order of the inventory.

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from activemq_fleet.findings import Finding
 from activemq_fleet.protocols import protocol_of
 from activemq_fleet.settings.broker import Settings
-from activemq_fleet.topology.balancer_problems import problems_of
+from activemq_fleet.topology.balancer_problems import balancer_findings
 from activemq_fleet.topology.model import (
     Backend,
     Balancer,
@@ -54,7 +54,7 @@ def place_balancers(
             _address(group, vip, position, name, [(other, settings[other]) for other in names]) for group, vip in served
         )
         result.append(Balancer(name, settings[name], addresses))
-    return tuple(sorted(result, key=lambda balancer: balancer.host)), list(problems_of(result, groups, every))
+    return tuple(sorted(result, key=lambda balancer: balancer.host)), list(balancer_findings(result, groups, every))
 
 
 def _vip_of(group: Group, every: KnownGroups, balancers: Sequence[Settings]) -> str | None:

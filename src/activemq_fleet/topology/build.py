@@ -74,8 +74,8 @@ def build_fleet(
     brokers, findings = _brokers(members)
     others = [name for name in hosts if name not in {*identities, *by_hand, *agents, *balancers}]
     findings = [
-        *problems.unmatched(by_hand, pattern),
-        *problems.nearly_matched(filter(Naming(pattern).looks_like_broker, others), pattern),
+        *problems.unmatched_name_findings(by_hand, pattern),
+        *problems.near_match_findings(filter(Naming(pattern).looks_like_broker, others), pattern),
         *findings,
         *(rest.findings if rest else ()),
     ]
@@ -185,11 +185,11 @@ def _brokers(members: Sequence[Member]) -> tuple[list[Broker], list[Finding]]:
     by_group: dict[str, list[Broker]] = defaultdict(list)
     for broker in brokers:
         by_group[broker.group].append(broker)
-    findings += problems.identities(brokers)
-    findings += problems.pairs(by_pair)
-    findings += problems.groups(by_group)
-    findings += problems.ports(brokers)
-    findings += problems.instances(brokers)
+    findings += problems.duplicate_node_findings(brokers)
+    findings += problems.findings_within_pairs(by_pair)
+    findings += problems.findings_within_groups(by_group)
+    findings += problems.port_findings(brokers)
+    findings += problems.instance_findings(brokers)
     return brokers, findings
 
 
@@ -215,7 +215,7 @@ def _network(brokers: Sequence[Broker], findings: list[Finding], rest: WholeInve
     plans = [plan for members in by_group.values() for plan in plan_group(members)]
     plans += _links_between(_configured_links(brokers, rest), units, by_group, findings, partly=rest is not None)
     network = Network.of(units, plans)
-    findings += problems.networks(network)
+    findings += problems.network_findings(network)
     return network
 
 
@@ -310,8 +310,8 @@ def _complete(
     agents_of_group: dict[str, list[Agent]] = defaultdict(list)
     for agent in agents:
         agents_of_group[agent.group].append(agent)
-    findings += problems.agent_passwords(agents)
-    findings += problems.shared_agent_accounts(agents)
+    findings += problems.agent_password_findings(agents)
+    findings += problems.shared_account_findings(agents)
     includes: dict[str, list[tuple[str, ...]]] = defaultdict(list)
     for plans in network.plans.values():
         for plan in plans:
@@ -331,9 +331,9 @@ def _complete(
         bridged = unit in includes or len(network.multicast_groups.get(group, ())) > 1
         done = replace(broker, links=links, accounts=accounts, permissions=permissions, networked=bridged)
         complete.append(done)
-        findings += problems.brokers_without_accounts(done)
-        findings += problems.account_passwords(done, mine, looking)
-        findings += problems.doubled_names(done)
+        findings += problems.missing_account_findings(done)
+        findings += problems.account_password_findings(done, mine, looking)
+        findings += problems.duplicate_name_findings(done)
     return complete
 
 

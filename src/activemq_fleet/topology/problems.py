@@ -70,7 +70,7 @@ _CREDENTIALS: tuple[tuple[str, _Question, str], ...] = (
 )
 
 
-def unmatched(names: Iterable[str], pattern: str) -> Iterator[Finding]:
+def unmatched_name_findings(names: Iterable[str], pattern: str) -> Iterator[Finding]:
     """Yield T001 for each given host of ``activemq_brokers``, whose name does not match the naming pattern."""
     for name in names:
         yield error(
@@ -82,7 +82,7 @@ def unmatched(names: Iterable[str], pattern: str) -> Iterator[Finding]:
         )
 
 
-def nearly_matched(names: Iterable[str], pattern: str) -> Iterator[Finding]:
+def near_match_findings(names: Iterable[str], pattern: str) -> Iterator[Finding]:
     """Yield the warning T017 for each given host, which looks like a broker (-mq and digits) and does not
     match the naming pattern.
     """
@@ -98,7 +98,7 @@ def nearly_matched(names: Iterable[str], pattern: str) -> Iterator[Finding]:
         )
 
 
-def identities(brokers: Sequence[Broker]) -> Iterator[Finding]:
+def duplicate_node_findings(brokers: Sequence[Broker]) -> Iterator[Finding]:
     """Yield T003 for hosts that are the same node of the same pair."""
     seen: dict[tuple[str, str], list[str]] = defaultdict(list)
     for broker in brokers:
@@ -113,7 +113,7 @@ def identities(brokers: Sequence[Broker]) -> Iterator[Finding]:
             )
 
 
-def pairs(units: Mapping[str, Sequence[Broker]]) -> Iterator[Finding]:
+def findings_within_pairs(units: Mapping[str, Sequence[Broker]]) -> Iterator[Finding]:
     """Yield the findings within pairs (T002, T004, T009); ``units`` maps names of pairs to their brokers."""
     for pair, brokers in units.items():
         first = brokers[0]
@@ -170,7 +170,7 @@ def _lonely(pair: str, broker: Broker) -> Finding:
     return error("T002", broker.host, f"{alone}: node {missing} is not in the inventory", f"add {wanted}, {remedy}")
 
 
-def groups(members: Mapping[str, Sequence[Broker]]) -> Iterator[Finding]:
+def findings_within_groups(members: Mapping[str, Sequence[Broker]]) -> Iterator[Finding]:
     """Yield T009 for brokers of one group whose settings for discovery, topology or environment differ."""
     for group, brokers in members.items():
         yield from _unequal(brokers, _GROUP_EQUAL, f"group {group}")
@@ -178,7 +178,7 @@ def groups(members: Mapping[str, Sequence[Broker]]) -> Iterator[Finding]:
             yield from _unequal(brokers, _MULTICAST_EQUAL, f"group {group}")
 
 
-def ports(brokers: Sequence[Broker]) -> Iterator[Finding]:
+def port_findings(brokers: Sequence[Broker]) -> Iterator[Finding]:
     """Yield T006 for two brokers with one port on one address, and for a broker that uses a port twice."""
     owners: dict[tuple[str, int], tuple[str, str]] = {}
     for broker in brokers:
@@ -196,7 +196,7 @@ def ports(brokers: Sequence[Broker]) -> Iterator[Finding]:
                 )
 
 
-def instances(brokers: Sequence[Broker]) -> Iterator[Finding]:
+def instance_findings(brokers: Sequence[Broker]) -> Iterator[Finding]:
     """Yield T009 for two brokers on one machine with the same directories and systemd unit."""
     owners: dict[tuple[str, str, str], Broker] = {}
     for broker in brokers:
@@ -214,7 +214,7 @@ def instances(brokers: Sequence[Broker]) -> Iterator[Finding]:
             )
 
 
-def networks(network: Network) -> Iterator[Finding]:
+def network_findings(network: Network) -> Iterator[Finding]:
     """Yield the findings about what both ends of links need: credentials and an OpenWire
     listener (T008, T009, T014).
     """
@@ -266,7 +266,7 @@ def _credentials(broker: Broker) -> Iterator[Finding]:
         )
 
 
-def doubled_names(broker: Broker) -> Iterator[Finding]:
+def duplicate_name_findings(broker: Broker) -> Iterator[Finding]:
     """Yield T012 for connectors and links of one broker that have the same name.
 
     Each name is that of a bean in one file; the broker does not start with two of one name.
@@ -308,7 +308,7 @@ def _unequal(
                 )
 
 
-def agent_passwords(agents: Sequence[Agent]) -> Iterator[Finding]:
+def agent_password_findings(agents: Sequence[Agent]) -> Iterator[Finding]:
     """Yield T009 for two agents of one group with the same user name and different passwords."""
     known: dict[tuple[str, str], Agent] = {}
     for agent in agents:
@@ -326,7 +326,7 @@ def agent_passwords(agents: Sequence[Agent]) -> Iterator[Finding]:
             )
 
 
-def shared_agent_accounts(agents: Sequence[Agent]) -> Iterator[Finding]:
+def shared_account_findings(agents: Sequence[Agent]) -> Iterator[Finding]:
     """Yield the warning T029 for agents of one group that log in with the same account."""
     known: dict[tuple[str, str], Agent] = {}
     for agent in agents:
@@ -344,7 +344,7 @@ def shared_agent_accounts(agents: Sequence[Agent]) -> Iterator[Finding]:
             )
 
 
-def brokers_without_accounts(broker: Broker) -> Iterator[Finding]:
+def missing_account_findings(broker: Broker) -> Iterator[Finding]:
     """Yield the warning T016 for a broker that demands a login and has no account."""
     if not broker.accounts and not broker.links and not broker.networked:  # else T008 has said so
         yield Finding(
@@ -357,7 +357,9 @@ def brokers_without_accounts(broker: Broker) -> Iterator[Finding]:
         )
 
 
-def account_passwords(broker: Broker, agents: Iterable[Agent], balancers: Iterable[Balancer] = ()) -> Iterator[Finding]:
+def account_password_findings(
+    broker: Broker, agents: Iterable[Agent], balancers: Iterable[Balancer] = ()
+) -> Iterator[Finding]:
     """Yield T009 for one user name to which two variables give different passwords; the broker
     would know only the first.
     """
