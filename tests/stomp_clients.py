@@ -20,7 +20,7 @@ from activemq_fleet.lab.stomp import ANSWER_TIMEOUT, RETRY_PAUSE, Credentials, S
 def stomp_round_trip(address: Address, credentials: Credentials | None, topic: str, *, timeout: float = 5.0) -> None:
     """Send one message to a topic and get it back: a broker that does this works.
 
-    Raises StompSilence for one that takes the connection and says nothing, StompError for one
+    Raises StompTimeout for one that takes the connection and says nothing, StompError for one
     that refuses, OSError where nobody listens.
     """
     body = uuid.uuid4().hex

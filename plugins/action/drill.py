@@ -59,9 +59,9 @@ class ActionModule(ActionBase):
 
     def _begin(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         fleet = self._fleet(task_vars)
-        is_allowed = library("operations.drill").is_allowed
+        is_drill_allowed = library("operations.drill").is_drill_allowed
         allowed = {
-            group.name: all(is_allowed(self._variable(task_vars, broker.host)) for broker in group.brokers)
+            group.name: all(is_drill_allowed(self._variable(task_vars, broker.host)) for broker in group.brokers)
             for group in fleet.groups
         }
         directory = Path(tempfile.mkdtemp(prefix="activemq-drill-"))

@@ -24,7 +24,7 @@ import psutil
 
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab import Lab
-from activemq_fleet.lab.freeze import lock_of, replace_file
+from activemq_fleet.lab.freeze import lock_path, replace_file
 from activemq_fleet.lab.polling import poll
 from activemq_fleet.render.service import kahadb_directory
 from scripts.attacks.clients import wait_until
@@ -61,7 +61,7 @@ class Target:
     @property
     def lock(self) -> str:
         """The path of the file by whose lock the nodes decide who may serve."""
-        return lock_of(self.lab.fleet.broker(self.active))
+        return lock_path(self.lab.fleet.broker(self.active))
 
     def processes(self, host: str) -> tuple[psutil.Process | None, psutil.Process]:
         """Return a node's guard, None where it has none, and its Java."""

@@ -14,7 +14,7 @@ from typing import Any, cast
 from activemq_agent.config import Config
 from activemq_agent.config_values import Broker
 from activemq_agent.connection_events import SessionEvent, TransportUp
-from activemq_agent.identity import id_in
+from activemq_agent.identity import event_id_in
 from activemq_agent.packet_limits import MOST_ANSWERS, ReceiveBudget
 from activemq_agent.session import Session
 from activemq_agent.store import Receipt, Store
@@ -65,7 +65,7 @@ class _Store:
     """Takes everything at once; the payload is looked at as the inbox would."""
 
     def received_later(self, topic: str, payload: bytes, **_: Any) -> Future[Receipt]:
-        return _done(Receipt(1, id_in(payload)))
+        return _done(Receipt(1, event_id_in(payload)))
 
     def note_later(self, kind: str, **fields: Any) -> Future[None]:
         return _done(None)

@@ -63,7 +63,7 @@ def generator(name: str, last: float) -> LoadGenerator:
         "LoadGenerator",
         SimpleNamespace(
             name=name,
-            check=lambda: None,
+            raise_if_ended=lambda: None,
             has_stable_connections=lambda: True,
             rates=lambda moment, seconds: (60.0, 60.0),
             last_handled=lambda: last,

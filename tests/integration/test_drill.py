@@ -129,7 +129,7 @@ def test_a_store_that_forgets_what_it_acknowledged_is_found_out(lab: Lab, tmp_pa
         )
         frozen_at = time.time()
         with frozen(generator):
-            generator.burst(PREFETCH)
+            generator.publish_burst(PREFETCH)
             until(
                 lambda: waiting(generator, frozen_at) > 2 * PREFETCH,
                 240,

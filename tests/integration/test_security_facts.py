@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from activemq_fleet.artifacts import distribution_for, java, load_schema
-from activemq_fleet.lab.stomp import StompConnection, StompSilence
+from activemq_fleet.lab.stomp import StompConnection, StompTimeout
 from activemq_fleet.lint import Selection, file_findings
 from activemq_fleet.releases import Release
 from tests.integration.planted import STOMP, Ground, Planted, document, until
@@ -29,11 +29,11 @@ SILENCE = 4.0  # seconds without a receipt: an idle machine gives one in a tenth
 
 def accepts(ground: Ground, messages: int) -> int:
     """How many messages of a megabyte the broker takes before a producer has to wait."""
-    with suppress(StompSilence), StompConnection((ground.address(1), STOMP), timeout=SILENCE) as producer:
+    with suppress(StompTimeout), StompConnection((ground.address(1), STOMP), timeout=SILENCE) as producer:
         for taken in range(messages):
             try:
                 producer.send("/queue/full", MEGABYTE)
-            except StompSilence:
+            except StompTimeout:
                 return taken
         return messages
     return 0

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from activemq_fleet.errors import LabError
-from activemq_fleet.lab.stomp import StompConnection, StompSilence
+from activemq_fleet.lab.stomp import StompConnection, StompTimeout
 from activemq_fleet.releases import Release
 from tests.integration.database import Database
 from tests.integration.planted import OPENWIRE, STOMP, Ground, Planted, document, link, until
@@ -143,7 +143,7 @@ def test_a_bridge_to_a_promoted_slave_hangs_the_clients_of_the_broker_that_dials
     master.kill()
     assert until(lambda: slave.story.promoted, PATIENCE), slave.said
     assert north.await_said("Slave Broker slave is attached", PATIENCE)
-    with pytest.raises(StompSilence), StompConnection(stomp(ground, 3), timeout=WATCHED) as client:
+    with pytest.raises(StompTimeout), StompConnection(stomp(ground, 3), timeout=WATCHED) as client:
         client.subscribe("/queue/q")
     assert until(lambda: answers(ground, 2), PATIENCE), slave.said
 

@@ -11,7 +11,7 @@ import pytest
 from ansible_collections.activemq.fleet.plugins.module_utils.host.process import find_broker
 from ansible_collections.activemq.fleet.plugins.module_utils.watchdog import watchdog
 
-from activemq_fleet.lab.stomp import StompConnection, StompSilence
+from activemq_fleet.lab.stomp import StompConnection, StompTimeout
 from tests.integration.planted import STOMP, Ground, Planted, document, until
 from tests.situations import further
 
@@ -58,7 +58,7 @@ def test_a_full_broker_is_left_alone_and_a_frozen_one_is_killed(
     dog = watched(broker)
     dog.check_broker()
     with StompConnection((ground.address(1), STOMP), timeout=SILENCE) as producer:
-        with pytest.raises(StompSilence):
+        with pytest.raises(StompTimeout):
             fill(producer)
         for _ in range(3):
             dog.check_broker()

@@ -11,7 +11,7 @@ from activemq_fleet.errors import InputError
 from activemq_fleet.operations import Request, decide
 from activemq_fleet.operations.drill import (
     DrillStep,
-    is_allowed,
+    is_drill_allowed,
     next_drill_step,
     refuse_production,
     schedule_faults,
@@ -81,7 +81,7 @@ def test_the_only_pure_pair_of_a_group_is_refused() -> None:
 
 @pytest.mark.parametrize("value", [True, "true", "True", "yes", "1"])
 def test_a_group_is_drilled_where_the_variable_says_so(value: object) -> None:
-    assert is_allowed(value)
+    assert is_drill_allowed(value)
     refuse_production({"orders": value})
 
 

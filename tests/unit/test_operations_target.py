@@ -8,7 +8,7 @@ import pytest
 
 from activemq_fleet.errors import InputError
 from activemq_fleet.operations import Request, decide
-from activemq_fleet.operations.target import Target, TargetHost, read_since, resolve_target
+from activemq_fleet.operations.target import Target, TargetHost, read_run_start, resolve_target
 
 HOSTS = [f"{pair}-{node}.example.com" for pair in ("orders-mq01", "orders-mq02", "stock-mq01") for node in "ba"]
 PLACES = [
@@ -85,14 +85,14 @@ def test_a_limit_that_holds_the_target_is_none_of_its_business() -> None:
 
 def test_a_run_lasts_since_now_or_since_the_time_that_is_given() -> None:
     now = datetime(2026, 11, 21, 13, 45, 6, 700000, UTC).timestamp()
-    assert read_since("", now) == {"since": "2026-11-21T13:45:06Z", "since_epoch": int(now)}
-    assert read_since("2026-11-21T14:40:00+01:00", now)["since"] == "2026-11-21T13:40:00Z"
+    assert read_run_start("", now) == {"since": "2026-11-21T13:45:06Z", "since_epoch": int(now)}
+    assert read_run_start("2026-11-21T14:40:00+01:00", now)["since"] == "2026-11-21T13:40:00Z"
 
 
 @pytest.mark.parametrize(("text", "why"), [("soon", "must be the time"), ("2026-11-21T13:45:09Z", "has yet to come")])
 def test_a_time_that_no_run_can_have_said_is_refused(text: str, why: str) -> None:
     with pytest.raises(InputError, match=why):
-        read_since(text, datetime(2026, 11, 21, 13, 45, 6, tzinfo=UTC).timestamp())
+        read_run_start(text, datetime(2026, 11, 21, 13, 45, 6, tzinfo=UTC).timestamp())
 
 
 def test_the_nodes_that_only_a_resync_brings_back_are_named_for_the_playbooks() -> None:

@@ -15,7 +15,7 @@ from activemq_agent.config import DAY, KEYS, Config, format_value
 from activemq_agent.config_values import Broker
 from activemq_agent.connection_events import Connack, Gone, Message, SessionEvent, Suback, TransportUp
 from activemq_agent.errors import AgentError, ConfigError
-from activemq_agent.programs import unsafe_handlers
+from activemq_agent.programs import handler_problems
 from activemq_agent.session import Session
 from activemq_agent.tls import speaks_tls, tls_context
 
@@ -62,7 +62,7 @@ def refuse_short_memory(config: Config) -> None:
 
 def refuse_unsafe_handlers(config: Config) -> None:
     """Raise ConfigError if users other than root and the agent's could have written an executable in ``handlers``."""
-    if problems := unsafe_handlers(config.handlers):
+    if problems := handler_problems(config.handlers):
         raise ConfigError(*(f"handlers: {problem}" for problem in problems))
 
 

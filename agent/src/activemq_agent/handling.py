@@ -23,7 +23,7 @@ from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any
 
 from activemq_agent.errors import AgentError, Refused
-from activemq_agent.programs import Programs, event_name, find_program
+from activemq_agent.programs import ProgramRunner, event_name, find_program
 from activemq_agent.store import Incoming
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ class Worker:
     def __init__(self, handlers: Handlers, lanes: tuple[str, ...]) -> None:
         self._all = handlers
         self.lanes = lanes
-        self.programs = Programs()
+        self.programs = ProgramRunner()
         self.woken = threading.Event()
         self.thread = threading.Thread(target=self._run, name=f"handler {lanes[0]}", daemon=True)
         self._turned = handlers.clock()

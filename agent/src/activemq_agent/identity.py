@@ -27,7 +27,7 @@ def check_id(text: str) -> str:
     return text
 
 
-def id_in(payload: bytes) -> str | None:
+def event_id_in(payload: bytes) -> str | None:
     """Return the event id in a message's payload: the member ``eventId`` of a JSON object; None without a valid one."""
     if b"eventId" not in payload and b"\\u" not in payload:
         return None  # most payloads: spares parsing them
@@ -38,7 +38,7 @@ def id_in(payload: bytes) -> str | None:
     return None
 
 
-def with_id(payload: bytes, event_id: str, envelope: bool) -> bytes:
+def add_event_id(payload: bytes, event_id: str, envelope: bool) -> bytes:
     """Return an event's payload as it is published: a JSON object gets the event id as its member ``eventId``.
 
     A JSON object gets the member ``eventId`` in front, its other bytes unchanged; an object that has the member stays

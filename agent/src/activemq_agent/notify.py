@@ -50,7 +50,7 @@ def _interval(environment: Mapping[str, str]) -> float | None:
     return int(microseconds) / 2_000_000
 
 
-class Pulse:
+class StallDetector:
     """Detects threads' loops that stand still, by comparing the time of each loop's last turn with an earlier time."""
 
     def __init__(self) -> None:

@@ -54,10 +54,10 @@ class ReceiveBudget:
         self._lock = threading.Lock()  # of connections' threads: an old one may still read while a new one begins
         self._released: deque[int] = deque()  # filled by any thread at any time: an append needs no lock
 
-    def hold(self, size: int) -> Held:
+    def hold(self, size: int) -> HeldBytes:
         """Return an object that counts ``size`` bytes against the budget until it is garbage-collected."""
         self._released.append(-size)
-        return Held(size, self._released)
+        return HeldBytes(size, self._released)
 
     def is_full(self) -> bool:
         """Return whether the bytes in memory have reached the limit, so that nothing more should be read."""
@@ -67,7 +67,7 @@ class ReceiveBudget:
             return self._used >= self._limit
 
 
-class Held:
+class HeldBytes:
     """The bytes of one received message, counted in a ``ReceiveBudget`` as long as this object is referenced."""
 
     __slots__ = ("_released", "_size")

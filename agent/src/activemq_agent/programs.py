@@ -88,7 +88,7 @@ def _refuse_writers(path: Path, found: os.stat_result) -> None:
         raise AgentError(f"{path}: can be written by others, and leads to a handler: chmod go-w, or move the handlers")
 
 
-def unsafe_handlers(directory: Path | None) -> list[str]:
+def handler_problems(directory: Path | None) -> list[str]:
     """Return one line for each executable handler, or directory of handlers, that must not be run, with the reason.
 
     The list is empty if all executables may be run, or ``directory`` is None.
@@ -111,7 +111,7 @@ def unsafe_handlers(directory: Path | None) -> list[str]:
     return found
 
 
-class Programs:
+class ProgramRunner:
     """Runs the executables of one worker, one at a time; ``kill`` ends the running one from another thread."""
 
     def __init__(self) -> None:

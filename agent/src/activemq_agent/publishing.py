@@ -22,7 +22,7 @@ from activemq_agent.agent_topics import LARGEST_CANARY, barrier_topic, canary_to
 from activemq_agent.connecting import Down, Up
 from activemq_agent.connection_events import Message, Puback, Suback
 from activemq_agent.errors import AgentError
-from activemq_agent.identity import with_id
+from activemq_agent.identity import add_event_id
 from activemq_agent.link import Link, LinkOptions, Log
 from activemq_agent.store import Outgoing, Sent
 
@@ -301,7 +301,7 @@ class Publisher:
             row = self._buffer[0]
             name = prefix_of(row.topic)
             prefix = self._prefixes.get(name) or self._ask(name, now)
-            mid = session.publish(row.topic, with_id(row.payload, row.event_id, self._config.publisher_envelope))
+            mid = session.publish(row.topic, add_event_id(row.payload, row.event_id, self._config.publisher_envelope))
             if mid is None:
                 return  # the connection is going: its end is in the queue
             self._buffer.popleft()

@@ -21,7 +21,7 @@ from activemq_agent.handling import Handlers
 from activemq_agent.journal_files import DIRECTORY, JournalFiles
 from activemq_agent.logs import make_log
 from activemq_agent.metrics import Metrics
-from activemq_agent.notify import Notifier, Pulse
+from activemq_agent.notify import Notifier, StallDetector
 from activemq_agent.publishing import Publisher
 from activemq_agent.status import status_of
 from activemq_agent.store import Store
@@ -197,7 +197,7 @@ class Service:
 
     def _watch(self) -> None:
         """Check the parts every second and report to systemd, until a part has died or the agent is to stop."""
-        pulse, is_ready, last_status = Pulse(), False, ""
+        pulse, is_ready, last_status = StallDetector(), False, ""
         interval = self._notifier.interval or 10.0
         fed_at = time.monotonic() - interval
         while not self._stop.is_set() and not self._died:

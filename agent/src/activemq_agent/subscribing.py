@@ -24,7 +24,7 @@ from activemq_agent.agent_topics import LARGEST_BARRIER, concrete_topic, is_barr
 from activemq_agent.connecting import Down, Up
 from activemq_agent.connection_events import Message, Suback
 from activemq_agent.errors import AgentError
-from activemq_agent.identity import id_in
+from activemq_agent.identity import event_id_in
 from activemq_agent.link import Link, LinkOptions, Log
 from activemq_agent.store import Receipt
 from activemq_agent.store.inbox import lane_of
@@ -198,7 +198,7 @@ class Subscriber:
             self._offer(lane)
 
     def _barrier_arrived(self, message: Message) -> None:
-        event_id = id_in(message.payload) if len(message.payload) <= LARGEST_BARRIER else None
+        event_id = event_id_in(message.payload) if len(message.payload) <= LARGEST_BARRIER else None
         if event_id is None or not is_barrier_of(message.topic, event_id.rsplit(":", 2)[0]):
             self.link.dropped.note("not a barrier of who may send it", topic=message.topic)
             self.link.acknowledge(message)

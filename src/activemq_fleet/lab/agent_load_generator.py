@@ -68,17 +68,17 @@ class AgentLoadGenerator(LoadGenerator):
         for _ in range(_THREADS):
             self._start_thread(self._publish)
 
-    def check(self) -> None:
+    def raise_if_ended(self) -> None:
         """Raise AgentError when an agent or a publishing thread has ended by itself."""
         for agent in (self.publisher, self.subscriber):
-            agent.check()
-        super().check()
+            agent.raise_if_ended()
+        super().raise_if_ended()
 
     def has_stable_connections(self) -> bool:
         """Return whether both agents have kept their connection for 10.5 seconds or longer."""
         return all(agent.seconds_connected() >= STEADY for agent in (self.publisher, self.subscriber))
 
-    def burst(self, count: int = 200) -> None:
+    def publish_burst(self, count: int = 200) -> None:
         """Publish ``count`` events at once in a background thread, so that a fault meets events in flight."""
 
         def publish() -> None:
@@ -120,7 +120,7 @@ class AgentLoadGenerator(LoadGenerator):
             try:
                 return Client(self.publisher.socket)
             except AgentError:
-                self.publisher.check()
+                self.publisher.raise_if_ended()
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(0.1)

@@ -149,7 +149,7 @@ class AgentProcess:
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait(10)
 
-    def check(self) -> None:
+    def raise_if_ended(self) -> None:
         """Raise AgentError when the agent's process has ended by itself."""
         if self._process is not None and self._process.poll() is not None:
             raise AgentError(f"{self.name} ended by itself with {self._process.returncode}: {self.last_line}")
@@ -159,7 +159,7 @@ class AgentProcess:
 
         Raises AgentError when the process has ended.
         """
-        self.check()
+        self.raise_if_ended()
         return self.tail.read().counts[kind]
 
     def seconds_connected(self) -> float:

@@ -172,7 +172,7 @@ def _flow(generators: Sequence[LoadGenerator], moment: float) -> None:
 
     def has_flowed() -> bool:
         for generator in generators:
-            generator.check()
+            generator.raise_if_ended()
         return min(generator.last_handled() for generator in generators) > moment
 
     if not poll(has_flowed, _PATIENCE, 0.05):

@@ -157,7 +157,7 @@ class _LabDrill:
         try:
             accepted, handled = run.wait_until_steady(pair, self.options.patience)
             fault = replace(fault, rate_accepted=accepted, rate_handled=handled)
-            run.burst(pair)
+            run.publish_burst(pair)
             time.sleep(_UNDER_WAY)
             with self.lab.record_operation("lab drill", host):
                 fault = replace(fault, at=self._hit(host))

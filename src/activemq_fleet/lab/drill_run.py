@@ -158,7 +158,7 @@ class DrillRun:
         status = self._status(pair)
         return status.get("accepted", 0.0), status.get("handled", 0.0)
 
-    def burst(self, pair: str) -> None:
+    def publish_burst(self, pair: str) -> None:
         """Have the pair's load generator publish many events at once; return when it has begun, or after 5 s."""
         wanted = self.directory / f"burst-{pair}"
         wanted.touch()

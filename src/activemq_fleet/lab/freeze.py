@@ -77,7 +77,7 @@ def freeze(
         stolen = time.monotonic()
         served_after = None
         if steal_lock:
-            replace_file(lock_of(broker))
+            replace_file(lock_path(broker))
             progress(f"its lock was given away; {peer} may take it")
             if poll(lambda: lab.state(peer) == "active", _TAKEOVER, _POLL):
                 served_after = time.monotonic() - stolen
@@ -99,7 +99,7 @@ def freeze(
     return Freeze(broker.host, peer, served_after, ended_after, serves, both)
 
 
-def lock_of(broker: Broker) -> str:
+def lock_path(broker: Broker) -> str:
     """Return the path of the file whose lock decides which node of a pair with one store may serve."""
     store = str(broker.shared_directory)
     return lock_file(store) if broker.has_guard else os.path.join(store, "lock")

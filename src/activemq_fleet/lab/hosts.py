@@ -85,7 +85,7 @@ class Hosts:
     def _evidence(self, broker: Broker, process: psutil.Process | None, story: BrokerRun, timeout: float) -> Evidence:
         """Return what the process, its sockets, its log and its connectors show."""
         if process and broker.has_guard:
-            process = processes.broker_behind(process)
+            process = processes.guarded_broker(process)
         found = read_process(process.pid) if process else None
         pure = broker.profile.replicates
         phase = Phase(story.phase, f"it is {story.phase}", has_started=story.has_started)
@@ -106,7 +106,7 @@ class Hosts:
         shared = str(broker.shared_directory)
         process = self.process(broker)
         if process and broker.has_guard:
-            process = processes.broker_behind(process)
+            process = processes.guarded_broker(process)
         try:
             paths = [path for _, path in open_files(process.pid)] if process else []
         except OSError:

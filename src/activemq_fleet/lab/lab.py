@@ -448,14 +448,14 @@ class Lab:
             self._progress(f"{host} is restarted: its configuration has changed")
         self._end(broker for broker in hosts.fleet.brokers if broker.host in outdated)
         living = [process for broker in hosts.fleet.brokers if (process := hosts.process(broker))]
-        mine = {process.pid for leader in living for process in (leader, processes.broker_behind(leader)) if process}
+        mine = {process.pid for leader in living for process in (leader, processes.guarded_broker(leader)) if process}
         if self.database and (server := self.database.process()):
             mine.add(server.pid)
         processes.end([p for p in processes.lab_processes(self._layout) if p.pid not in mine], grace=_DOWN_GRACE)
 
     def _end(self, brokers: Iterable[Broker]) -> int:
         living = [(b.profile.needs_resync, process) for b in brokers if (process := self._hosts.process(b)) is not None]
-        processes.end_together(process for at_once, process in living if at_once)
+        processes.kill_together(process for at_once, process in living if at_once)
         processes.end((process for at_once, process in living if not at_once), grace=_DOWN_GRACE)
         return len(living)
 

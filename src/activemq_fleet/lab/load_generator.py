@@ -51,7 +51,7 @@ class LoadGenerator(ABC):
         when one of them is not connected within ``timeout`` seconds.
         """
 
-    def check(self) -> None:
+    def raise_if_ended(self) -> None:
         """Raise AgentError or LabError when a part of the load has ended by itself."""
         if self._errors:
             raise self._errors[0]
@@ -69,7 +69,7 @@ class LoadGenerator(ABC):
         """Return when an event was handled last, in seconds since the epoch; 0 if none was."""
         return self.subscriber_journal.read().last_time("handled")
 
-    def burst(self, count: int = 200) -> None:  # noqa: B027 -- not every load generator can
+    def publish_burst(self, count: int = 200) -> None:  # noqa: B027 -- not every load generator can
         """Publish ``count`` events at once in the background, so that a fault meets events in flight; or do nothing."""
 
     def finish(self, timeout: float = 120.0) -> None:

@@ -90,7 +90,7 @@ def _burst(directory: Path, generators: Iterable[LoadGenerator]) -> None:
     for generator in generators:
         wanted = directory / f"burst-{generator.name}"
         if wanted.exists():
-            generator.burst()
+            generator.publish_burst()
             wanted.unlink()
 
 
@@ -107,7 +107,7 @@ def write_status(directory: Path, generators: Iterable[LoadGenerator]) -> None:
     now = time.time()
     states = {}
     for generator in generators:
-        generator.check()
+        generator.raise_if_ended()
         accepted, handled = generator.rates(now - _LAG, _WINDOW)
         states[generator.name] = {
             "steady": generator.has_stable_connections(),

@@ -138,7 +138,7 @@ def list_substitutions(hosts: Variables, over: Variables) -> tuple[Substitution,
     )
 
 
-def names_file(fleet: Fleet, addresses: Mapping[str, str]) -> str:
+def jvm_hosts_file(fleet: Fleet, addresses: Mapping[str, str]) -> str:
     """Return the text of the file for ``-Djdk.net.hosts.file``: the JVM resolves these names and no other.
 
     The name that peers dial stands first, because the broker announces that name by multicast (measured on 5.5.1).

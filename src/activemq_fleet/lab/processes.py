@@ -134,7 +134,7 @@ def find_process(layout: Layout, run: ProcessRun) -> psutil.Process | None:
         return None
 
 
-def broker_behind(process: psutil.Process) -> psutil.Process | None:
+def guarded_broker(process: psutil.Process) -> psutil.Process | None:
     """Return the broker process that a guard process has started; None before its start and after its end."""
     try:
         # A guard may have another child for a moment, which looks through old generations.
@@ -205,7 +205,7 @@ def end(processes: Iterable[psutil.Process], *, grace: float) -> None:
         raise LabError(f"process {left[0].pid} does not end, even by SIGKILL: it waits for the disk or the kernel")
 
 
-def end_together(processes: Iterable[psutil.Process]) -> None:
+def kill_together(processes: Iterable[psutil.Process]) -> None:
     """Kill processes at once, so that none of them sees another one die.
 
     A pure slave would promote itself within milliseconds of its master's death, and the stores of the pair would

@@ -150,7 +150,7 @@ def _software(text: str, layout: Layout, progress: Progress) -> Software:
 
 def _write(layout: Layout, state: LabState, own: Mapping[str, Mapping[str, Any]]) -> None:
     fleet = state.fleet()
-    write_file(layout.names, over.names_file(fleet, state.addresses))
+    write_file(layout.names, over.jvm_hosts_file(fleet, state.addresses))
     layer: dict[str, Any] = {"all": {"hosts": {host: {} for host in own}}}
     write_file(layout.inventory, _HEAD + json.dumps(layer, indent=1) + "\n")
     for host, variables in own.items():

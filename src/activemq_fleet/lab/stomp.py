@@ -28,7 +28,7 @@ class StompError(LabError):
     """A failed STOMP exchange: the broker refused, closed the connection, or sent an unexpected frame."""
 
 
-class StompSilence(StompError):
+class StompTimeout(StompError):
     """A failed STOMP exchange: the broker accepted the connection and did not answer in time."""
 
 
@@ -60,7 +60,7 @@ class StompConnection:
         timeout: float = 10.0,
         client_id: str | None = None,
     ) -> None:
-        """Dial and log in. Raises StompSilence, StompError, or OSError where nobody listens."""
+        """Dial and log in. Raises StompTimeout, StompError, or OSError where nobody listens."""
         self._timeout = timeout
         self._buffer = b""
         self._receipts = 0
@@ -129,7 +129,7 @@ class StompConnection:
         deadline = time.monotonic() + timeout
         try:
             return _expect(self._next(deadline), "MESSAGE")
-        except StompSilence:
+        except StompTimeout:
             return None
 
     def acknowledge(self, message: Frame) -> None:
@@ -153,7 +153,7 @@ class StompConnection:
         try:
             self._socket.sendall(("\n".join(lines) + "\n\n" + body + "\0").encode())
         except TimeoutError:
-            raise StompSilence(f"the broker did not take {command} in {self._timeout:g} s") from None
+            raise StompTimeout(f"the broker did not take {command} in {self._timeout:g} s") from None
 
     def _next(self, deadline: float) -> Frame:
         while True:
@@ -166,7 +166,7 @@ class StompConnection:
             try:
                 data = self._socket.recv(65536)
             except TimeoutError:
-                raise StompSilence("the broker did not answer in time") from None
+                raise StompTimeout("the broker did not answer in time") from None
             if not data:
                 raise StompError("the broker closed the connection")
             self._buffer += data

@@ -35,7 +35,7 @@ class JournalWriter:
         self._numbers = itertools.count(1)
         self._lock = threading.Lock()
 
-    def add(self, kind: str, **fields: Any) -> None:
+    def add_record(self, kind: str, **fields: Any) -> None:
         """Append a journal record of a kind with further fields and the current time."""
         with self._lock:
             time_text = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
@@ -101,34 +101,34 @@ class StompLoadGenerator(LoadGenerator):
     def _stop_publisher(self) -> None:
         with self._publisher() as publisher:
             barrier = self._sent.event_id(next(self._sequence))
-            self._sent.add("barrier", event_id=barrier, topic=self._barrier_topic)
+            self._sent.add_record("barrier", event_id=barrier, topic=self._barrier_topic)
             publisher.publish(self._spec.destination, json.dumps({"eventId": barrier, "barrier": True}))
-        self._sent.add("stopped")
+        self._sent.add_record("stopped")
 
     def _stop_subscriber(self) -> None:
         self._kill()
-        self._received.add("stopped")
+        self._received.add_record("stopped")
 
     def _publisher(self) -> StompPublisher:
         return StompPublisher(self._spec.addresses, self._credentials)
 
     def _publish(self) -> None:
         due, connection = time.monotonic(), next(self._connections)
-        self._sent.add("connected", conn=connection)
+        self._sent.add_record("connected", conn=connection)
         with self._publisher() as publisher:
             while not self._end.wait(max(0.0, due - time.monotonic())):
                 due = max(due + 1 / self._spec.rate, time.monotonic() - 1)
                 event = self._sent.event_id(next(self._sequence))
                 about = {"event_id": event, "topic": self._spec.destination}
-                self._sent.add("accepted", **about)
-                self._sent.add("sent", **about, conn=connection)
+                self._sent.add_record("accepted", **about)
+                self._sent.add_record("sent", **about, conn=connection)
                 attempts = publisher.publish(self._spec.destination, json.dumps({"eventId": event}), timeout=120)
                 if attempts > 1:
                     self._disturbed = time.time()
                     connection = next(self._connections)
-                    self._sent.add("connected", conn=connection)
-                    self._sent.add("sent", **about, conn=connection)
-                self._sent.add("acknowledged", **about)
+                    self._sent.add_record("connected", conn=connection)
+                    self._sent.add_record("sent", **about, conn=connection)
+                self._sent.add_record("acknowledged", **about)
                 self._promises.note([event])
 
     def _consume(self) -> None:
@@ -139,7 +139,7 @@ class StompLoadGenerator(LoadGenerator):
             try:
                 with StompConnection(address, self._credentials, timeout=_ANSWER) as connection:
                     connection.subscribe(self._spec.destination)
-                    self._received.add("subscribed", filters=[self._spec.destination])
+                    self._received.add_record("subscribed", filters=[self._spec.destination])
                     self._disturbed = time.time()
                     self._is_subscribed.set()
                     while not self._leave.is_set():
@@ -155,11 +155,11 @@ class StompLoadGenerator(LoadGenerator):
         event = str(body["eventId"])
         about = {"event_id": event, "topic": self._spec.destination}
         if body.get("barrier"):
-            self._received.add("barrier", event_id=event, topic=self._barrier_topic)
+            self._received.add_record("barrier", event_id=event, topic=self._barrier_topic)
         elif event in handled:
-            self._received.add("duplicate", **about)
+            self._received.add_record("duplicate", **about)
         else:
-            self._received.add("received", **about)
-            self._received.add("handled", **about)
+            self._received.add_record("received", **about)
+            self._received.add_record("handled", **about)
         handled.add(event)
         connection.acknowledge(message)

@@ -32,14 +32,14 @@ class DrillStep(Step):
     pair: str | None = None
 
 
-def is_allowed(value: Any) -> bool:
+def is_drill_allowed(value: Any) -> bool:
     """Return whether a value of ``activemq_drill_allowed`` is true; from a command line the value comes as text."""
     return value is True or str(value).strip().lower() in ("true", "yes", "1", "on")
 
 
 def refuse_production(groups: Mapping[str, Any]) -> None:
     """Raise InputError if a group may not be drilled; ``groups`` maps names to their ``activemq_drill_allowed``."""
-    closed = sorted(name for name, value in groups.items() if not is_allowed(value))
+    closed = sorted(name for name, value in groups.items() if not is_drill_allowed(value))
     if closed:
         raise InputError(
             f"group {', '.join(closed)} may not be drilled: its brokers would be killed while clients use them; "

@@ -77,7 +77,7 @@ def judge_release_change(
     one's (a standby has opened nothing); without it, ``found``.
     """
     holder = holder or found
-    back = way_back(found, wanted, now, then)
+    back = judge_way_back(found, wanted, now, then)
     return ReleaseChange(
         found.text,
         wanted.text,
@@ -88,7 +88,7 @@ def judge_release_change(
     )
 
 
-def way_back(found: Release, wanted: Release, now: Persistence, then: Persistence) -> Back:
+def judge_way_back(found: Release, wanted: Release, now: Persistence, then: Persistence) -> Back:
     """Return whether release ``found`` can use a store once ``wanted`` has opened it: open, rebuilds or closed.
 
     A store of JDBC has no index: its rows are read as long as both use one OpenWire version.

@@ -134,7 +134,7 @@ def _near(name: str, known: Collection[str]) -> str:
     return f": did you mean {near[0]}?" if near else f": there are, for example, {', '.join(sorted(known)[:4])}"
 
 
-def read_since(text: object, now: float) -> dict[str, Any]:
+def read_run_start(text: object, now: float) -> dict[str, Any]:
     """Return when an operation's run began: ``activemq_since`` of an interrupted run, or ``now`` (epoch seconds).
 
     The result has ``since``, RFC 3339 in UTC with whole seconds, and ``since_epoch``, the same in seconds.
@@ -169,7 +169,7 @@ def decide_target(request: Request) -> Decision:
     ]
     target = resolve_target(places, options.get("name") or "", options.get("to") or "", options.get("reach"))
     needs_resync = [host for host in target.hosts if request.brokers[host]["needs_resync"]]
-    since = read_since(options.get("since"), time.time())
+    since = read_run_start(options.get("since"), time.time())
     return {"target": {**target.to_dict(), **since, "needs_resync": needs_resync}}
 
 

@@ -16,7 +16,7 @@ import pytest
 from activemq_agent.config import Config
 from activemq_agent.errors import AgentError
 from activemq_agent.handling import HandlerEvent, Handlers
-from activemq_agent.programs import find_program, unsafe_handlers
+from activemq_agent.programs import find_program, handler_problems
 from activemq_agent.store import Limits, Store
 
 from .logged import Lines, make_config
@@ -387,7 +387,7 @@ class TestAnotherAccount:
             as_nobody(lambda: (open_to_all / "planted").write_text("it can be written"))
         with pytest.raises(AgentError, match=f"{open_to_all.name}: can be written by others"):
             find_program(directory, "E")
-        assert str(open_to_all) in str(unsafe_handlers(directory))
+        assert str(open_to_all) in str(handler_problems(directory))
 
     def test_a_link_of_somebody_elses_is_not_followed(self, guarded: Path, tmp_path: Path) -> None:
         (guarded / "open").mkdir()
@@ -417,7 +417,7 @@ class TestAnotherAccount:
         (guarded / "handlers.d").symlink_to("real")
         (guarded / "real" / "E").symlink_to("../handlers.d/hello.sh")
         assert find_program(guarded / "handlers.d", "E") == guarded / "real" / "hello.sh"
-        assert unsafe_handlers(guarded / "handlers.d") == []
+        assert handler_problems(guarded / "handlers.d") == []
 
     def test_a_circle_of_links_is_an_error(self, guarded: Path) -> None:
         (guarded / "E").symlink_to("E")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from activemq_agent.notify import Notifier, Pulse
+from activemq_agent.notify import Notifier, StallDetector
 
 
 @pytest.mark.parametrize("kind", ["path", "abstract"])
@@ -43,20 +43,20 @@ def test_signs_of_life_come_twice_as_often_as_systemd_waits(environment: dict[st
 
 class TestPulse:
     def test_all_that_move_are_alive(self) -> None:
-        pulse = Pulse()
+        pulse = StallDetector()
         assert pulse.stalled_loops({"a": 1.0, "b": 1.0}) == ()
         assert pulse.stalled_loops({"a": 2.0, "b": 2.0}) == ()
 
     @pytest.mark.parametrize("name", ["network", "storage", "handlers"])
     def test_one_that_stands_still_is_named(self, name: str) -> None:
-        pulse = Pulse()
+        pulse = StallDetector()
         ticks = {"network": 1.0, "storage": 1.0, "handlers": 1.0}
         assert pulse.stalled_loops(ticks) == ()
         moved = {one: tick + (one != name) for one, tick in ticks.items()}
         assert pulse.stalled_loops(moved) == (name,)
 
     def test_it_counts_from_the_last_time_that_all_moved(self) -> None:
-        pulse = Pulse()
+        pulse = StallDetector()
         pulse.stalled_loops({"a": 1.0, "b": 1.0})
         assert pulse.stalled_loops({"a": 2.0, "b": 1.0}) == ("b",)
         assert pulse.stalled_loops({"a": 2.0, "b": 2.0}) == ()

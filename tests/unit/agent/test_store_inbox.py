@@ -119,7 +119,7 @@ def test_a_handlers_statements_take_effect_with_the_record_of_handling(tmp_path:
         receive(store, "t", "e")
         table = ("CREATE TABLE x_seen (name TEXT PRIMARY KEY)", ())
         store.queue_handled(1, [table, ("INSERT INTO x_seen VALUES (?)", ("e",))]).result()
-        assert store._reader.row("SELECT name FROM x_seen") == ("e",)
+        assert store._reader.first_row("SELECT name FROM x_seen") == ("e",)
         assert store.pending("t") == []
 
 
@@ -135,7 +135,7 @@ def test_a_statement_that_fails_or_reaches_too_far_leaves_all_as_it_was(tmp_path
             run(store, 1, "CREATE TABLE x_seen (name TEXT)", statement)
         assert [message.rx for message in store.pending("t")] == [1]
         assert len(store.outgoing(9)) == 1
-        assert store._reader.row("SELECT count(*) FROM sqlite_master WHERE name = 'x_seen'") == (0,)
+        assert store._reader.first_row("SELECT count(*) FROM sqlite_master WHERE name = 'x_seen'") == (0,)
 
 
 def test_a_faulty_job_fails_alone(tmp_path: Path) -> None:

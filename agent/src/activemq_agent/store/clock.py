@@ -18,7 +18,7 @@ class Clock:
     """The clocks of the machine: monotonic time, time of day, boot id; tests replace it by a simulated one."""
 
     def monotonic(self) -> float:
-        """Return seconds since the boot, those spent suspended among them; the value never steps."""
+        """Return seconds since the boot, including suspended time; the value never steps."""
         return time.clock_gettime(time.CLOCK_BOOTTIME)
 
     def wall(self) -> datetime:

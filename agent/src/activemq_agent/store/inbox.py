@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from activemq_agent.errors import Refused
-from activemq_agent.identity import id_in
+from activemq_agent.identity import event_id_in
 from activemq_agent.store.rows import Receipt, is_whole, size_of
 from activemq_agent.store.schema import ID_TABLES
 from activemq_agent.store.transaction import Transaction
@@ -53,7 +53,7 @@ def store_message(
     a caller that has offered several at once would otherwise see a later message stored before an earlier one.
     """
     counters, limits = transaction.counters, transaction.limits
-    event_id = id_in(payload)
+    event_id = event_id_in(payload)
     if event_id is not None and _is_known(transaction, event_id):
         transaction.record("duplicate", event_id=event_id, topic=topic, broker=broker, conn=conn)
         counters.duplicates += 1

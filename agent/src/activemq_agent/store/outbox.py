@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from activemq_agent.errors import Full, Refused
-from activemq_agent.identity import check_id, id_in
+from activemq_agent.identity import check_id, event_id_in
 from activemq_agent.printable import counted
 from activemq_agent.store.rows import Sent, size_of
 from activemq_agent.store.transaction import Transaction
@@ -27,7 +27,7 @@ def check_event(topic: str, payload: bytes, event_id: str | None) -> str | None:
         raise Refused(f"{topic[:80]!r} is no topic to publish to: 1 to {LONGEST_TOPIC} bytes, printable, no + and no #")
     if not isinstance(payload, bytes):
         raise Refused(f"a payload is bytes, not {type(payload).__name__}")
-    inside = id_in(payload)
+    inside = event_id_in(payload)
     if event_id is None:
         return inside
     if inside not in (None, event_id):

@@ -35,7 +35,7 @@ class Reader:
         with self._lock:
             self._db.close()
 
-    def row(self, query: str) -> tuple[Any, ...]:
+    def first_row(self, query: str) -> tuple[Any, ...]:
         """Return the first row that an SQL query on the store gives. Raises AgentError if the file cannot be read."""
         with self._cursor(query) as cursor:
             found: tuple[Any, ...] = cursor.fetchone()

@@ -79,7 +79,7 @@ _DISK = {
 }  # fmt: skip
 
 
-def is_trouble_of_disk(error: sqlite3.Error) -> bool:
+def is_machine_failure(error: sqlite3.Error) -> bool:
     """Return whether SQLite failed because of the machine (disk, memory, rights), not of the file or a statement."""
     return (getattr(error, "sqlite_errorcode", 0) or 0) & 0xFF in _DISK
 

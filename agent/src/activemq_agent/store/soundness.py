@@ -17,7 +17,7 @@ from activemq_agent.store.schema import (
     PAGE,
     VERSION,
     connect,
-    is_trouble_of_disk,
+    is_machine_failure,
 )
 
 _MAGIC = b"SQLite format 3\0"
@@ -49,7 +49,7 @@ def find_damage(directory: Path) -> list[str]:
         finally:
             db.close()
     except sqlite3.DatabaseError as error:
-        if is_trouble_of_disk(error):
+        if is_machine_failure(error):
             raise AgentError(f"{path}: cannot be read: {error}") from error
         return [f"SQLite cannot read it: {error}"]
 

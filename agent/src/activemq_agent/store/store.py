@@ -248,7 +248,7 @@ class Store:
         """Return the numbers of committed rows and bytes in the store."""
         counters = self._writer.committed_counters
         rows, sizes = counters.rows, counters.sizes
-        oldest, remembered, journal = self._reader.row(
+        oldest, remembered, journal = self._reader.first_row(
             "SELECT (SELECT min(accepted) FROM (SELECT accepted FROM outbox ORDER BY place LIMIT 1)), "
             "(SELECT coalesce(max(n) - min(n) + 1, 0) FROM remembered), "
             "(SELECT coalesce(max(position) - min(position) + 1, 0) FROM journal)"

@@ -16,7 +16,7 @@ from activemq_agent.errors import AgentError, Full
 from activemq_agent.store import inbox, outbox
 from activemq_agent.store.clock import Clock, Elapsed
 from activemq_agent.store.rows import Limits
-from activemq_agent.store.schema import is_trouble_of_disk
+from activemq_agent.store.schema import is_machine_failure
 from activemq_agent.store.transaction import Counters, Transaction
 
 log = logging.getLogger(__name__)
@@ -138,7 +138,7 @@ class Writer(threading.Thread):
 
     def _fail(self, group: list[tuple[Job, Future[Any]]], error: Exception) -> None:
         of_sqlite = isinstance(error, sqlite3.Error)
-        if len(group) > 1 and not (isinstance(error, sqlite3.Error) and is_trouble_of_disk(error)):
+        if len(group) > 1 and not (isinstance(error, sqlite3.Error) and is_machine_failure(error)):
             for one in group:
                 self._run_group([one])
             return
