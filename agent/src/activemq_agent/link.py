@@ -74,7 +74,7 @@ Open = Callable[[int, int, Callable[[Any], None]], Session]
 
 
 class LinkOptions(TypedDict, total=False):
-    """Options of a link: ``draw`` returns random numbers in [0, 1), ``numbers`` yields the numbers of connections.
+    """Options of a ``Link``: ``draw`` returns random numbers in [0, 1), ``numbers`` numbers its MQTT connections.
 
     The links of an agent share ``numbers``, as they write one journal. ``open_session`` takes the network's place.
     """

@@ -30,7 +30,7 @@ _ILLEGAL = re.compile(r"[^A-Za-z0-9.-]")  # what an old broker replaces in the n
 
 @dataclass(frozen=True, slots=True)
 class MigrationLink:
-    """A link of a new pair; ``target`` is the pair that the link leads to."""
+    """A link of a new pair in a migration; ``target`` is the pair that the link leads to."""
 
     name: str
     target: str

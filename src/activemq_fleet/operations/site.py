@@ -41,7 +41,7 @@ def pending_actions(
 
 
 def notes_on_skipped_nodes(pair: Sequence[Node], chosen: Collection[str]) -> list[str]:
-    """Return one line for each node of a pair that ``site`` should, but does not start or restart, with the reason."""
+    """Return one line for each node that the playbook site should start or restart and does not, with the reason."""
     if not pair[0].profile.needs_resync:
         return [
             f"{node.host} is hung ({node.how}) and is left alone: nothing of its configuration changed"

@@ -70,7 +70,7 @@ class Elapsed:
         return abs(self._step(self._moment(0.0))) > STEP
 
     def anchor(self) -> Anchor:
-        """Return the current moment as an anchor to be stored; log a step of the wall clock since the last anchor."""
+        """Return the current moment on all clocks, to be stored; log a step of the wall clock since the last one."""
         at = self._moment(self.now())
         step = self._step(at)
         if abs(step) > STEP:

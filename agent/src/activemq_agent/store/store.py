@@ -29,7 +29,7 @@ MOST_JOURNAL_BYTES = 4 << 20
 
 
 class Store:
-    """The agent's durable store. Made by ``Store.open``; every method may be called from any thread.
+    """The agent's durable store (outbox, inbox, journal), made by ``Store.open``; its methods are for any thread.
 
     Methods that change something return after the commit and its fsync. Those named ``_later``
     return a future of the result instead, and share a transaction with other requests of that moment. All raise
@@ -83,7 +83,7 @@ class Store:
 
     @property
     def last_turn(self) -> float:
-        """The monotonic time of the writer's last transaction."""
+        """The monotonic time of the last transaction of the store's writer thread."""
         return self._writer.last_turn
 
     def close(self) -> None:

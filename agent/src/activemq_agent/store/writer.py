@@ -64,7 +64,10 @@ class Writer(threading.Thread):
         self._forgot = elapsed.now()
 
     def submit(self, job: Callable[[Transaction], T]) -> Future[T]:
-        """Queue a job; return a future of its result. Raises AgentError after ``stop``, Full if too many jobs wait."""
+        """Queue a job for the writer thread; return a future of the job's result.
+
+        Raises AgentError after ``stop``, Full if too many jobs wait.
+        """
         future: Future[T] = Future()
         if self._queue.qsize() > WAITING:
             raise Full(f"{WAITING} requests wait for the disk already: try again later")
