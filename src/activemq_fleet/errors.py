@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 
 class FleetError(Exception):
-    """Base of every error that a user is meant to read.
+    """The base of every error whose message is meant for users.
 
     ``lines`` holds one line a problem, ``str(error)`` all of them as one line. ``exit_code`` is what the
     command line returns: 2 for input that cannot be used, 1 for a run that failed.
@@ -23,11 +23,11 @@ class FleetError(Exception):
 
 
 class InputError(FleetError):
-    """An inventory, file or option that cannot be read or used."""
+    """An error for an inventory, file or option that cannot be read or used."""
 
 
 class SettingsError(InputError):
-    """One or more ``activemq_*`` variables that are unknown, mistyped or contradict each other.
+    """An error for ``activemq_*`` variables that are unknown, mistyped or contradict each other.
 
     Each of ``problems`` names hosts and variable: ``HOSTS: VARIABLE …``.
     """
@@ -39,19 +39,19 @@ class SettingsError(InputError):
 
 
 class ReleaseError(FleetError):
-    """A release of ActiveMQ that is not known."""
+    """An error for a release of ActiveMQ that is not known."""
 
 
 class SchemaUnavailable(FleetError):
-    """The XML schema of a release cannot be found or used."""
+    """An error for a release's XML schema that cannot be found or used."""
 
 
 class ArtifactError(FleetError):
-    """Jars, an archive or Java cannot be found or downloaded."""
+    """An error for jars, an archive or a Java that cannot be found or downloaded."""
 
 
 class LabError(FleetError):
-    """The lab could not carry out a command."""
+    """An error for a command that the lab (a fleet on loopback addresses) could not carry out."""
 
     exit_code = 1
 

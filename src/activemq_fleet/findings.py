@@ -12,7 +12,7 @@ SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One finding of a rule; ``waived`` holds the waiver's reason when ``activemq_waivers`` covers it.
+    """What a rule reports about a host or file; ``waived`` is the reason given in ``activemq_waivers``, else None.
 
     ``line`` and ``column`` are 1-based positions in ``file`` and None for findings about the
     inventory, whose message names the variable instead.

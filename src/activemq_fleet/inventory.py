@@ -22,7 +22,7 @@ _BEYOND_BROKERS = ("activemq_agent_", "activemq_vip", "activemq_naming_pattern")
 
 @dataclass(frozen=True, slots=True)
 class InventoryData:
-    """The hosts, groups and warnings that were read from an Ansible inventory.
+    """The hosts, groups and warnings read from an Ansible inventory.
 
     ``hosts`` holds for every host, in the order of the inventory, the templated values of its
     variables that start with ``activemq_``, in plain Python types; an encrypted value that cannot
@@ -64,7 +64,7 @@ def read_inventory(
 
 
 def load_fleet(sources: Sequence[str], **options: Sequence[str]) -> Fleet:
-    """Return the fleet of the inventory that ``sources`` (paths or host lists) describe.
+    """Return the fleet that an Ansible inventory describes; see ``read_inventory`` and ``topology.build_fleet``.
 
     Raises InputError, SettingsError or ReleaseError. What is wrong with the topology is in the
     fleet's findings.
@@ -77,7 +77,7 @@ def load_fleet(sources: Sequence[str], **options: Sequence[str]) -> Fleet:
 
 
 def inventory_of_play(hostvars: Any, groups: Mapping[str, Sequence[str]], loader: Any) -> InventoryData:
-    """Return the inventory data of a running playbook, from the ``hostvars`` and ``groups`` of a task.
+    """Return the inventory's data inside a playbook, from a task's ``hostvars``, ``groups`` and loader.
 
     All hosts of the inventory are read, whatever the limit: the files of one host depend on its peers. Variables
     of plays and roles are not seen, as in ``read_inventory``.

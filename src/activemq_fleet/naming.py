@@ -48,7 +48,7 @@ class Identity:
 
 @dataclass(frozen=True)
 class Naming:
-    """A naming pattern (named groups group, number, node) and the letter of preferred masters."""
+    """The naming pattern of host names (groups group, number, node), and the node letter of preferred masters."""
 
     pattern: str = DEFAULT_PATTERN
     master_node: str = "a"
@@ -68,7 +68,7 @@ class Naming:
         return regex
 
     def identify(self, name: str) -> Identity | None:
-        """Return the identity of a host, or None where the name does not match the pattern.
+        """Return the parts of a host name (group, pair, node and more), or None where it does not match the pattern.
 
         Raises InputError for a pattern that is not a regular expression or lacks a group.
         """
@@ -85,5 +85,5 @@ class Naming:
         return Identity(name, group, number, node, pair, role, domain)
 
     def looks_like_broker(self, name: str) -> bool:
-        """Return whether a name has ``-mq`` and digits and yet does not match the pattern, probably by mistake."""
+        """Return whether a host name has ``-mq`` and digits but does not match the pattern, probably by mistake."""
         return self.identify(name) is None and _NEARLY.search(name) is not None

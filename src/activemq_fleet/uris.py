@@ -83,7 +83,7 @@ def multicast(endpoint: str, group: str, interface: str | None = None) -> str:
 
 
 def replication(address: Address) -> str:
-    """Return the URI with which a pure slave dials its master.
+    """Return the URI ``nio://host:port`` with which a pure slave dials its master.
 
     Never ``failover:``: with it the slave attaches and never takes over (measured on 5.5.1 and 5.7.0).
     """

@@ -20,7 +20,7 @@ from activemq_fleet.adopt.leftovers import propose_fragments
 from activemq_fleet.adopt.network import propose_network
 from activemq_fleet.adopt.profiles import propose_profiles
 from activemq_fleet.adopt.proposal import Proposal, is_default
-from activemq_fleet.adopt.secrets import build_value, with_masked_passwords
+from activemq_fleet.adopt.secrets import value_for_model, with_masked_passwords
 from activemq_fleet.adopt.sources import Document
 from activemq_fleet.adopt.xml_diff import Difference, XmlElement, differences, xml_element_of
 from activemq_fleet.findings import Finding
@@ -62,7 +62,7 @@ def adopt(
     agents: Sequence[AgentFile] = (),
     addresses: Mapping[str, str] = MappingProxyType({}),
 ) -> Adopted:
-    """Return the inventory of the given activemq.xml documents and of the agents whose agent.conf was given.
+    """Return the inventory that renders the given activemq.xml files again, with the agents of given agent.conf files.
 
     ``addresses`` maps hosts to the addresses by which they are dialled, for hosts whose address no file tells.
     ``findings`` returns a fleet's findings; those that would keep ``render`` from writing are waived in the inventory
@@ -154,7 +154,7 @@ def _drop_defaults(proposal: Proposal) -> None:
                 if same[host] and (not together or all(same[other] for other in hosts)):
                     proposal[host].pop(name, None)
     for variables in (*proposal.variables.values(), *proposal.agents.values()):
-        for name in [name for name, value in variables.items() if is_default(name, build_value(value))]:
+        for name in [name for name, value in variables.items() if is_default(name, value_for_model(value))]:
             del variables[name]
 
 

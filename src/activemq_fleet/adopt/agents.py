@@ -23,7 +23,7 @@ _PROGRAM = re.compile(r"^ExecStart=(/\S*)/bin/activemq-agent ", re.MULTILINE)
 
 @dataclass(frozen=True)
 class AgentFile:
-    """The configuration of one agent: the entries of agent.conf, and the text of its systemd unit ("" without one)."""
+    """The configuration of a failover agent: the entries of agent.conf, and its systemd unit's text ("" without)."""
 
     host: str
     entries: Mapping[str, str]
@@ -53,7 +53,7 @@ def read_agents(arguments: Iterable[str]) -> list[AgentFile]:
 
 
 def propose_agents(proposal: Proposal, files: Iterable[AgentFile]) -> None:
-    """Propose variables for each agent whose first broker URL belongs to an adopted broker, and its group and pair."""
+    """Propose variables, group and pair for each agent whose first broker URL belongs to an adopted broker."""
     fleet = proposal.fleet()
     listeners = Listeners(fleet.brokers)
     for file in files:

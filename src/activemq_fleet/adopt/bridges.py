@@ -93,7 +93,7 @@ def _destinations(holder: XmlElement | None) -> tuple[str, ...] | None:
 
 
 def propose_master_nodes(proposal: Proposal) -> None:
-    """Propose ``activemq_master_node`` for pairs that share a store.
+    """Propose the preferred master (``activemq_master_node``) of pairs that share a store.
 
     The preferred master is the node that its file marks as preferred, otherwise the node that bridges of other brokers
     dial first.
@@ -117,7 +117,7 @@ def propose_master_nodes(proposal: Proposal) -> None:
 
 
 def propose_addresses(proposal: Proposal, known_addresses: Mapping[str, str]) -> None:
-    """Propose ``activemq_address`` for hosts that others dial by another name; ``known_addresses`` take precedence."""
+    """Propose ``activemq_address`` for hosts that others dial by another name; ``known_addresses`` go first."""
     addresses_by_host: dict[str, Counter[str]] = defaultdict(Counter)
     for host, address in known_addresses.items():
         addresses_by_host[host][address] += 1

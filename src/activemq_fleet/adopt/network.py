@@ -97,7 +97,7 @@ class _Network:
         self.base = self._without_links()
 
     def propose(self) -> None:
-        """Propose variables until every link equals the bridges that it replaces; note each bridge that stays."""
+        """Propose variables for links that render the existing bridges, and note each bridge that stays a fragment."""
         unfit: dict[tuple[str, str], str] | None = None
         while unfit is None or unfit:
             self._sort_bridges()

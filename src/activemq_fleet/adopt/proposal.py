@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from activemq_fleet.adopt.secrets import Secrets, build_value
+from activemq_fleet.adopt.secrets import Secrets, value_for_model
 from activemq_fleet.adopt.sources import Document
 from activemq_fleet.adopt.xml_diff import XmlElement
 from activemq_fleet.errors import shorten_list
@@ -57,7 +57,7 @@ class Proposal:
         return True
 
     def pairs(self) -> dict[str, list[Document]]:
-        """Return the documents of each pair by the pair's name, in the order of their nodes."""
+        """Return the existing activemq.xml files of each pair by the pair's name, in the order of their nodes."""
         found: dict[str, list[Document]] = {}
         for document in sorted(self.documents, key=lambda d: (d.identity.pair, d.identity.node)):
             found.setdefault(document.identity.pair, []).append(document)
@@ -72,9 +72,9 @@ class Proposal:
         hosts = {}
         for host, variables in self.variables.items():
             merged = {**variables, **changes(host)}
-            hosts[host] = {PREFIX + name: build_value(value) for name, value in merged.items() if value is not None}
+            hosts[host] = {PREFIX + name: value_for_model(value) for name, value in merged.items() if value is not None}
         for host, variables in self.agents.items():
-            hosts[host] = {PREFIX + name: build_value(value) for name, value in variables.items()}
+            hosts[host] = {PREFIX + name: value_for_model(value) for name, value in variables.items()}
         return build_fleet(hosts, {AGENTS: list(self.agents)}, naming_pattern=self.naming.pattern)
 
     def note(self, hosts: Iterable[str], text: str) -> None:
@@ -89,21 +89,21 @@ class Proposal:
 
 
 def is_valid_value(name: str, value: Any) -> bool:
-    """Return whether variable ``activemq_NAME`` accepts the value, whatever the other variables are."""
+    """Return whether the variable ``activemq_NAME`` accepts a value, whatever the other variables are."""
     try:
-        Settings.model_validate({name: build_value(value)})
+        Settings.model_validate({name: value_for_model(value)})
     except ValidationError:
         return False
     return True
 
 
 def is_default(name: str, value: Any) -> bool:
-    """Return whether the value is the variable's default, so that the inventory need not set the variable."""
+    """Return whether a value is its variable's default, so that the inventory need not set the variable."""
     return bool(Settings.model_fields[name].get_default(call_default_factory=True) == value)
 
 
 def yaml_value_of(text: str) -> str | int | bool:
-    """Return an option's text as a YAML value that renders as the same text: a boolean, a number or the text."""
+    """Return a text as the boolean, number or text that YAML renders as the same text."""
     if text in ("true", "false"):
         return text == "true"
     return int(text) if text.isascii() and text.isdigit() and str(int(text)) == text else text

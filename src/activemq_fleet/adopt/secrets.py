@@ -153,12 +153,12 @@ def _in_text(text: str, node: XmlElement, by: Callable[[XmlElement, str, str], s
     return _IN_URI.sub(hide, text)
 
 
-def build_value(value: Any) -> Any:
+def value_for_model(value: Any) -> Any:
     """Return a variable's value as the fleet model accepts it, with a stand-in text for each secret."""
     if isinstance(value, Secret):
         return f"secret-{value.label}"
     if isinstance(value, TemplatedXml):
         return value.plain
     if isinstance(value, dict):
-        return {name: build_value(item) for name, item in value.items()}
-    return [build_value(item) for item in value] if isinstance(value, list) else value
+        return {name: value_for_model(item) for name, item in value.items()}
+    return [value_for_model(item) for item in value] if isinstance(value, list) else value

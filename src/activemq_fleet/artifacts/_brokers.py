@@ -21,7 +21,7 @@ _DAY = 86400
 
 
 class RememberedRefusalError(ArtifactError):
-    """Raised for a distribution that could not be fetched within the last day, and is not requested until then."""
+    """An error for a distribution that could not be fetched within the last day and is not tried again yet."""
 
 
 def jars_for(release: Release, *, progress: Progress = log_progress) -> Path:

@@ -36,7 +36,7 @@ def schema_for(release: Release, *, progress: Progress = log_progress) -> bytes:
 
 
 def load_schema(release: Release, *, progress: Progress = log_progress) -> Schema:
-    """Return the compiled XSD of a release, kept in memory. Raises SchemaUnavailable when it cannot be fetched."""
+    """Return the compiled ``activemq.xsd`` of a release, kept in memory. Raises SchemaUnavailable without one."""
     path = _cached(release, progress)
     return _load(path, path.stat().st_mtime_ns)
 
@@ -53,7 +53,7 @@ def cached_schemas() -> list[Release]:
 
 
 def fetch_schema(release: Release, source: Path | None = None, *, progress: Progress = log_progress) -> Path:
-    """Store the XSD of a release in the cache and return its path.
+    """Store the ``activemq.xsd`` of a release in the download cache and return its path.
 
     ``source`` is a jar (activemq-core to 5.7, activemq-spring, activemq-all) or a distribution (tar.gz or zip) of
     exactly this release, and replaces a cached XSD; without it, the release's jar comes from the cache or through

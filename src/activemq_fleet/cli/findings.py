@@ -44,7 +44,7 @@ def nearest_schema_of(release: Release) -> tuple[Schema, Release | None]:
 
 
 def routes_in(fleet: Fleet) -> Routes:
-    """Return the routes of a fleet, including links that XML fragments bring."""
+    """Return the routes of messages through a fleet, including links that XML fragments bring."""
     from activemq_fleet.render.activemq_xml import activemq_xml
 
     written = [broker for broker in fleet.brokers if broker.settings.xml_fragments]
@@ -52,7 +52,7 @@ def routes_in(fleet: Fleet) -> Routes:
 
 
 def with_lint_findings(fleet: Fleet) -> Fleet:
-    """Return the fleet with all findings except schema findings, for which schemas would have to be fetched."""
+    """Return the fleet with all findings except schema findings, which would need downloaded schemas."""
     from activemq_fleet.render.activemq_xml import activemq_xml
     from activemq_fleet.validation import check_fleet
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from activemq_fleet.findings import Severity
-from activemq_fleet.lint.bridges_options import from_option
+from activemq_fleet.lint.bridges_options import text_from_option
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.uri import Uri, has_placeholder
@@ -72,7 +72,7 @@ def failover_reconnects_beneath_the_bridge(link: Element) -> Iterator[Problem]:
             continue
         if attempts is not None:
             message = f"failover: tries to reconnect with maxReconnectAttempts={attempts}, beneath the bridge"
-            part = from_option(link, "uri", found, "maxReconnectAttempts")
+            part = text_from_option(link, "uri", found, "maxReconnectAttempts")
         else:
             message = f"failover: without maxReconnectAttempts={wanted} reconnects for ever, beneath the bridge"
             part = found.text
@@ -102,7 +102,7 @@ def zero_attempts_before_5_6(link: Element) -> Iterator[Problem]:
     for found in _failovers(link):
         if found.number("maxReconnectAttempts") == 0:
             message = f"maxReconnectAttempts=0 means for ever in {link.document.release.text}"
-            part = from_option(link, "uri", found, "maxReconnectAttempts")
+            part = text_from_option(link, "uri", found, "maxReconnectAttempts")
             yield link.problem(message, "uri", part, severity=_worse_for_duplex(link))
 
 
@@ -137,7 +137,7 @@ def failover_in_random_order(link: Element) -> Iterator[Problem]:
             yield link.problem("failover: without randomize=false tries its brokers at random", "uri", found.text)
         elif randomize.lower() == "true":
             message = "failover: with randomize=true tries its brokers at random"
-            yield link.problem(message, "uri", from_option(link, "uri", found, "randomize"))
+            yield link.problem(message, "uri", text_from_option(link, "uri", found, "randomize"))
 
 
 def _failovers(link: Element) -> Iterator[Uri]:
@@ -242,7 +242,7 @@ def discovery_agent_gives_up(link: Element) -> Iterator[Problem]:
         if attempts is not None and attempts > 0:
             times = "quick failure" if attempts == 1 else "quick failures"
             message = f"{found.scheme}: gives its peer up for good after {attempts} {times}"
-            yield link.problem(message, "uri", from_option(link, "uri", found, "maxReconnectAttempts"))
+            yield link.problem(message, "uri", text_from_option(link, "uri", found, "maxReconnectAttempts"))
 
 
 @rule("N009", "error", refuses=True)

@@ -14,7 +14,7 @@ from activemq_fleet.releases import Release
 _FORMATS = re.compile(r"wireFormat\.(?:default|stomp|amqp|mqtt)\.")
 
 
-def from_option(node: Element, attribute: str, uri: Uri, option: str) -> str:
+def text_from_option(node: Element, attribute: str, uri: Uri, option: str) -> str:
     """Return the part of a URI attribute's value from one of its options to the end, to locate a problem there.
 
     The whole rest, because the same option may stand in an earlier URI of the value too.
@@ -168,7 +168,7 @@ def _problem(node: Element, attribute: str, uri: Uri, option: str, message: str,
     fix = f"write {near}" if near and near != option else ""
     if _is_attribute(node, option) and not (near and near.lower().endswith(option.lower())):
         fix = f"make it an attribute of <{node.name}>"
-    part = from_option(node, attribute, uri, option)
+    part = text_from_option(node, attribute, uri, option)
     return node.problem(f"{message}, which {release.text} does not know", attribute, part, fix=fix)
 
 

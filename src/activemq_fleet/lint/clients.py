@@ -30,8 +30,8 @@ def is_wildcard(host: str) -> bool:
     return host in _WILDCARDS
 
 
-def listens_on(connector: Element) -> Uri:
-    """Return the URI of a transportConnector; a URI without scheme where a placeholder decides it."""
+def listener_uri(connector: Element) -> Uri:
+    """Return the URI that a transportConnector listens on; a URI without scheme where a placeholder decides it."""
     known = connector.known_value("uri")
     return Uri.read(known) if known is not None else Uri("", "")
 
@@ -85,7 +85,7 @@ def clients_told_unreachable_names(connector: Element) -> Iterator[Problem]:
     """
     if not connector.flag("updateClusterClients", False) or connector.children("publishedAddressPolicy"):
         return
-    uri = listens_on(connector)
+    uri = listener_uri(connector)
     if not uri.scheme:
         return
     name = connector.get("name")
@@ -141,7 +141,7 @@ def too_few_connections(connector: Element) -> Iterator[Problem]:
         <transportConnector name="clients"
             uri="nio://0.0.0.0:61617?maximumConnections=1000&amp;wireFormat.maxFrameSize=10485760"/>
     """
-    uri = listens_on(connector)
+    uri = listener_uri(connector)
     limit = uri.number("maximumConnections")
     if limit is None:
         return
@@ -181,7 +181,7 @@ def half_open_connections_stay(document: Document) -> Iterator[Problem]:
                 message = f"link {link.get('name')} never notices that {transport.host} is gone: {option}"
                 yield link.problem(message, "uri", option)
     for connector in document.connectors:
-        uri = listens_on(connector)
+        uri = listener_uri(connector)
         if is_openwire(uri.scheme):
             for option in _without_monitor(uri):
                 message = f"connector {connector.get('name')} never notices that a client or a bridge is gone: {option}"

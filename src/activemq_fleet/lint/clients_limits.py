@@ -199,7 +199,7 @@ def _limit(broker: Element, name: str) -> Element | None:
 
 
 def is_whole_of_total(usage: Element) -> bool:
-    """Return whether a usage element sets 100 % of a total, a limit that a broker can raise again after lowering it."""
+    """Return whether a usage element allows 100 % of a total, a limit that a broker raises again after lowering it."""
     return usage.get("percentLimit") == "100" and usage.has("total")
 
 

@@ -119,7 +119,7 @@ class Element:
         above = self._element.getparent()
         return None if above is None else Element(above, self.document)
 
-    def within(self, *names: str) -> Element | None:
+    def ancestor(self, *names: str) -> Element | None:
         """Return the element's nearest ancestor with one of the names, or None."""
         above = self.parent
         while above is not None and above.name not in names:

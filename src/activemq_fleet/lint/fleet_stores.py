@@ -95,7 +95,7 @@ def _lease_holder(view: FleetView, broker: Broker) -> str | None:
         if locker is not None and locker.name == "lease-database-locker":
             if locker.has("leaseHolderId"):
                 return locker.known_value("leaseHolderId")
-            above = store.within("broker")
+            above = store.ancestor("broker")
             return above.known_value("brokerName") if above else None
     return None
 
@@ -184,7 +184,7 @@ def two_pairs_in_one_store(view: FleetView) -> Iterator[Problem]:
     owners: dict[tuple[str, ...], str] = dict(view.fleet.rest.stores) if view.fleet.rest else {}
     reported: set[str] = set()
     for broker in view.brokers:
-        store = store_of(broker.settings, broker.address, broker.store_directory)
+        store = store_key(broker.settings, broker.address, broker.store_directory)
         owner = owners.setdefault(store, broker.unit)
         if owner != broker.unit and broker.unit not in reported:
             reported.add(broker.unit)
@@ -277,7 +277,7 @@ def node_that_keeps_serving_without_its_lease(view: FleetView) -> Iterator[Probl
             yield Problem(text, host=one.host)
 
 
-def store_of(settings: Settings, address: str, directory: str) -> tuple[str, ...]:
+def store_key(settings: Settings, address: str, directory: str) -> tuple[str, ...]:
     """Return a key that is equal for equal stores: a directory of the share, a database, or a machine's directory."""
     if settings.profile.has_database_lease and settings.jdbc is not None:
         return "database", settings.jdbc.username, settings.jdbc.url

@@ -46,7 +46,7 @@ class FleetView:
 
     @property
     def brokers(self) -> tuple[Broker, ...]:
-        """The brokers of the fleet."""
+        """All brokers of the fleet that the lint rules check."""
         return self.fleet.brokers
 
     def document(self, broker: Broker) -> Document | None:

@@ -96,7 +96,7 @@ class HostView:
 
     @property
     def shared_filesystem(self) -> str | None:
-        """Type of the file system of a store directory that both nodes share; None without one, or where not known."""
+        """The type of the file system of a store directory that both nodes share; None without one or if not known."""
         return self.facts.store_filesystem if self.broker.profile.shares_store_directory else None
 
     @property

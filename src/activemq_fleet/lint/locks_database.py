@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from activemq_fleet.lint.clients import listens_on
+from activemq_fleet.lint.clients import listener_uri
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.locks_signs import (
@@ -14,9 +14,9 @@ from activemq_fleet.lint.locks_signs import (
     data_source,
     database_stores,
     is_locked,
+    jdbc_url_of,
     locker_of,
     stores,
-    url_of,
 )
 from activemq_fleet.protocols import protocol_of
 
@@ -123,7 +123,7 @@ def lock_held_by_a_transaction(document: Document) -> Iterator[Problem]:
         if store.name != "jdbcPersistenceAdapter" or (locker is not None and locker.name == _LEASE):
             continue
         source = data_source(store)
-        url = url_of(source) if source else ""
+        url = jdbc_url_of(source) if source else ""
         node = locker or store
         if _FAILS_OVER.search(url):
             yield node.problem(f"the lock is one long transaction, and the database fails over: {url}")
@@ -200,7 +200,7 @@ def serves_without_its_database(document: Document) -> Iterator[Problem]:
     """
     wanted = document.release.lease_exception_handler
     for store, locker in database_stores(document):
-        broker = store.within("broker")
+        broker = store.ancestor("broker")
         if broker is None or broker.has("ioExceptionHandler"):
             continue
         handler = _handler(broker)
@@ -249,9 +249,9 @@ def passes_over_a_full_database(document: Document) -> Iterator[Problem]:
         </jdbcPersistenceAdapter>
     """
     for store, _ in database_stores(document):
-        broker = store.within("broker")
+        broker = store.ancestor("broker")
         connectors = document.all("transportConnector")
-        if broker is None or not any(protocol_of(listens_on(one).scheme) == "mqtt" for one in connectors):
+        if broker is None or not any(protocol_of(listener_uri(one).scheme) == "mqtt" for one in connectors):
             continue
         handler = _handler(broker)
         if handler is None or handler.flag("ignoreNoSpaceErrors", True):
@@ -285,7 +285,7 @@ def keep_alive_that_only_logs(document: Document) -> Iterator[Problem]:
     for store, _ in database_stores(document):
         if store.flag("stopOnError", False) is not False:
             continue
-        broker = store.within("broker")
+        broker = store.ancestor("broker")
         handler = _handler(broker) if broker else None
         # that handler closes the connectors itself until the lock is known to be ours
         covered = handler is not None and handler.name in ("leaseLockerIOExceptionHandler", "jDBCIOExceptionHandler")

@@ -108,18 +108,18 @@ def is_embedded(store: Element) -> bool:
     source = data_source(store)
     if source is None:
         return False
-    return "Embedded" in source.get("class") or _EMBEDDED_URL.match(url_of(source)) is not None
+    return "Embedded" in source.get("class") or _EMBEDDED_URL.match(jdbc_url_of(source)) is not None
 
 
 def data_source(store: Element) -> Element | None:
-    """Return the bean that a store's ``dataSource`` names, where it is in the same file, otherwise None."""
+    """Return the Spring bean that a store's ``dataSource`` names, or None where the same file does not hold it."""
     wanted = store.get("dataSource").removeprefix("#")
     beans = store.document.all("bean")
     return next((bean for bean in beans if wanted and wanted in (bean.get("id"), bean.get("name"))), None)
 
 
-def url_of(source: Element) -> str:
-    """Return the JDBC URL of a data source bean; "" where it has none of the usual properties."""
+def jdbc_url_of(source: Element) -> str:
+    """Return the JDBC URL of a data source's Spring bean; "" where it has none of the usual properties."""
     for item in source.children("property"):
         if item.get("name").lower() in ("url", "jdbcurl", "serverurl"):
             value = item.child("value")

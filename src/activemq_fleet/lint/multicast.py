@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from activemq_fleet.lint.bridges_options import from_option
+from activemq_fleet.lint.bridges_options import text_from_option
 from activemq_fleet.lint.clients import is_loopback
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
@@ -51,7 +51,9 @@ def multicast_without_its_own_group(document: Document) -> Iterator[Problem]:
         if uri.options.get("group", _DEFAULT) == _DEFAULT:
             said = "group" in uri.options
             message = "multicast: meets in the group default, as every broker does that was told no other"
-            yield node.problem(message, attribute, from_option(node, attribute, uri, "group") if said else uri.text)
+            yield node.problem(
+                message, attribute, text_from_option(node, attribute, uri, "group") if said else uri.text
+            )
 
 
 @rule("M003", "warning")
@@ -93,7 +95,9 @@ def multicast_link_of_a_broker_not_announced(document: Document) -> Iterator[Pro
         where = f"group {group} at {place}"
         others = ", ".join(f"group {name} at {at}" for at, name in sorted(announced))
         message = f"looks in {where}, and is announced {'only in ' + others if others else 'nowhere'}"
-        yield node.problem(message, attribute, from_option(node, attribute, uri, "group") if announced else uri.text)
+        yield node.problem(
+            message, attribute, text_from_option(node, attribute, uri, "group") if announced else uri.text
+        )
 
 
 @rule("M004", "warning", each="transportConnector")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from activemq_fleet.lint.clients import is_loopback, listens_on
+from activemq_fleet.lint.clients import is_loopback, listener_uri
 from activemq_fleet.lint.document import PLACEHOLDER, Document, Element, Problem
 from activemq_fleet.lint.engine import rule
 
@@ -299,7 +299,7 @@ def linked_broker_listens_on_loopback_only(broker: Element) -> Iterator[Problem]
           </transportConnectors>
         </broker>
     """
-    connectors = [listens_on(connector) for connector in broker.all("transportConnector")]
+    connectors = [listener_uri(connector) for connector in broker.all("transportConnector")]
     hosts = [uri.host for uri in connectors if uri.scheme and uri.scheme != "vm"]
     if not hosts or not all(is_loopback(host) for host in hosts):
         return

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from activemq_fleet.findings import Severity
-from activemq_fleet.lint.clients import is_loopback, listens_on
+from activemq_fleet.lint.clients import is_loopback, listener_uri
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.uri import Uri
@@ -40,7 +40,7 @@ _SHIPPED = {"amqp": "5.8.0 !5.19.7 6.0.0 !6.2.6"} | dict.fromkeys(("stomp", "mqt
 
 def reachable_connectors(broker: Element) -> list[tuple[Element, Uri]]:
     """Return the transportConnectors, each with its URI, that clients outside the process can reach."""
-    found = [(connector, listens_on(connector)) for connector in broker.all("transportConnector")]
+    found = [(connector, listener_uri(connector)) for connector in broker.all("transportConnector")]
     return [(connector, uri) for connector, uri in found if uri.scheme != "vm"]
 
 
@@ -177,7 +177,7 @@ def frames_of_any_size(connector: Element) -> Iterator[Problem]:
 
         <transportConnector name="clients" uri="nio://0.0.0.0:61617?wireFormat.maxFrameSize=104857600"/>
     """
-    uri = listens_on(connector)
+    uri = listener_uri(connector)
     if _MAX_FRAME_SIZE in uri.options or "${" in uri.text:
         return
     if uri.scheme.startswith("auto") and "wireFormat.default.maxFrameSize" in uri.options:

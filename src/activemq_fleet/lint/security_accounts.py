@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
-from activemq_fleet.lint.security_console import console_imports, constraints_without_login, pages
+from activemq_fleet.lint.security_console import console_documents, console_imports, constraints_without_login
 from activemq_fleet.settings.default_credentials import is_default_credential
 
 _LINE = re.compile(r"[ \t]*([^#!\s=:][^\s=:]*)[ \t]*(?:[=:][ \t]*|[ \t])(.*?)[ \t\r]*")
@@ -138,7 +138,7 @@ def _resolved(node: Element, attribute: str, properties: dict[str, Entry]) -> tu
 def _of_the_console(document: Document) -> Iterator[Problem]:
     if not console_imports(document):
         return
-    console = [page for page in pages(document) if page.file]
+    console = [page for page in console_documents(document) if page.file]
     realm = any(b"jetty-realm.properties" in page.data for page in console)
     if not (realm if console else document.release.console_accounts == "realm"):
         return

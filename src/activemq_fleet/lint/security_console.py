@@ -57,7 +57,7 @@ def console_imports(document: Document) -> list[tuple[Element, str]]:
     return [(node, name) for node, name in found if name in _CONSOLE_FILES]
 
 
-def pages(document: Document) -> Iterator[Document]:
+def console_documents(document: Document) -> Iterator[Document]:
     """Yield the XML files that may define the web console's beans: the imported files, and activemq.xml itself."""
     for _, name in console_imports(document):
         if page := document.other_document(name):
@@ -127,7 +127,7 @@ def console_without_login(document: Document) -> Iterator[Problem]:
           </bean>
         </beans>
     """
-    for page in pages(document):
+    for page in console_documents(document):
         contexts = [path for path in properties_of(page, "WebAppContext", "contextPath") if path.value in _GUARDED]
         if not contexts:
             continue
@@ -210,7 +210,7 @@ def console_on_all_interfaces(document: Document) -> Iterator[Problem]:
         elif name not in document.other_files:
             message = f"{name} is not beside this file: where the console listens and who may log in was not looked at"
             yield node.problem(message, "resource", severity="info")
-    for page in pages(document):
+    for page in console_documents(document):
         if not beans_of(page, "InetAccessHandler"):  # it lets in only those that the file names
             yield from dict.fromkeys(_wide_open(page))
 
@@ -261,7 +261,7 @@ def console_serves_fileserver(document: Document) -> Iterator[Problem]:
           </bean>
         </beans>
     """
-    for page in pages(document):
+    for page in console_documents(document):
         for path in properties_of(page, "WebAppContext", "contextPath"):
             if path.value == "/fileserver":
                 yield path.problem("/fileserver lets a client write files anywhere the broker may")

@@ -158,7 +158,7 @@ def name_taken_twice(document: Document) -> Iterator[Problem]:
     """
     first_uses: dict[tuple[Element | None, str], Element] = {}
     for node in _beans(document):
-        scope = node.within("beans")
+        scope = node.ancestor("beans")
         own = [(attribute, name) for attribute in ("id", "name") for name in _names(node, attribute)]
         for attribute, name in own:
             other = first_uses.get((scope, name))

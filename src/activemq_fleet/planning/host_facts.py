@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 from activemq_fleet.errors import InputError, ReleaseError, SettingsError
-from activemq_fleet.lint.fleet_stores import store_of
+from activemq_fleet.lint.fleet_stores import store_key
 from activemq_fleet.naming import DEFAULT_PATTERN, Identity, Naming
 from activemq_fleet.planning.records import NAMING_PATTERN_VARIABLE, Record, variables_from_json, variables_to_json
 from activemq_fleet.releases import Release
@@ -213,7 +213,7 @@ def _shared_store(member: Member) -> str | None:
     if not member.settings.profile.shares_store:
         return None
     address = member.settings.address or member.identity.name
-    store = store_of(member.settings, address, store_directory(member))
+    store = store_key(member.settings, address, store_directory(member))
     return None if store[0] == "machine" else json.dumps(store)
 
 
