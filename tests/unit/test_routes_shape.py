@@ -89,7 +89,7 @@ def test_what_arrives_and_what_strands_is_what_the_simulation_says(shape: Bridge
         held = simulate(shape, consumer)
         for source in set(range(shape.size)) - {consumer}:
             every = set(ends(held, source, consumer, usual=False))
-            assert (shape.spread[source].arrives >> consumer & 1 == 1) == (True in every)
+            assert (shape.message_reach[source].arrives >> consumer & 1 == 1) == (True in every)
             if True in every:
                 usual = set(ends(held, source, consumer, usual=True))
                 expected = "arrives" if every == {True} else "strands" if False in usual else "full"
@@ -104,8 +104,8 @@ def test_a_death_cuts_off_some_of_those_whose_routes_pass_the_broker_and_all_tha
     for dead in range(shape.size):
         left = BridgeGraph(shape.size, tuple(edge for edge in shape.edges if dead not in edge[:2]))
         for source in set(range(shape.size)) - {dead}:
-            before = shape.spread[source]
-            lost = before.arrives & ~left.spread[source].arrives & ~(1 << dead)
+            before = shape.message_reach[source]
+            lost = before.arrives & ~left.message_reach[source].arrives & ~(1 << dead)
             through = before.through.get(dead, 0)
             assert not lost & ~through
             assert not through & ~before.forked & ~lost
@@ -131,15 +131,15 @@ def circle(size: int, ttl: int, *, near: bool = True, replays: int = 0, merges: 
 def test_the_ttl_is_the_number_of_bridges_that_a_message_passes(ttl: int, furthest: int) -> None:
     shape = line(5, ttl)
 
-    assert [hop for hop in range(1, 5) if shape.spread[0].arrives >> hop & 1] == list(range(1, furthest + 1))
+    assert [hop for hop in range(1, 5) if shape.message_reach[0].arrives >> hop & 1] == list(range(1, furthest + 1))
 
 
 def test_demand_that_ends_early_keeps_messages_whose_own_limit_is_large() -> None:
-    assert line(4, UNLIMITED, consumer=1).spread[0].arrives == 0b0010
+    assert line(4, UNLIMITED, consumer=1).message_reach[0].arrives == 0b0010
 
 
 def test_no_broker_of_a_chain_has_a_choice() -> None:
-    assert all(spread.forked == 0 for spread in line(6, UNLIMITED).spread)
+    assert all(spread.forked == 0 for spread in line(6, UNLIMITED).message_reach)
 
 
 def test_a_ttl_longer_than_half_a_ring_opens_the_long_way_round_to_the_near_peer() -> None:
@@ -175,19 +175,19 @@ def test_demand_that_was_merged_is_uncertain_where_two_ways_lead() -> None:
 def test_a_bridge_with_a_static_destination_needs_no_demand() -> None:
     shape = BridgeGraph(3, (Edge(0, 1, 0, 2, always=True), Edge(1, 2, 1, 2)))
 
-    assert shape.spread[0].arrives == 0b110
+    assert shape.message_reach[0].arrives == 0b110
 
 
 def test_a_static_subscription_is_announced_like_a_consumer() -> None:
     """The second bridge subscribes for what the first one takes, though no consumer is known."""
     shape = BridgeGraph(3, (Edge(1, 2, 0, UNLIMITED, always=True), Edge(0, 1, 2, UNLIMITED)))
 
-    assert shape.spread[0].arrives == 0b110
-    assert BridgeGraph(3, (Edge(1, 2, 0, 9, always=True), Edge(0, 1, 1, 9))).spread[0].arrives == 0b010
+    assert shape.message_reach[0].arrives == 0b110
+    assert BridgeGraph(3, (Edge(1, 2, 0, 9, always=True), Edge(0, 1, 1, 9))).message_reach[0].arrives == 0b010
 
 
 def test_a_mesh_of_many_brokers_is_solved_at_once() -> None:
     shape = mesh(60, 3)
 
-    assert all(spread.arrives.bit_count() == 59 for spread in shape.spread)
+    assert all(spread.arrives.bit_count() == 59 for spread in shape.message_reach)
     assert choice_outcome(shape, 0, 1) == "full"

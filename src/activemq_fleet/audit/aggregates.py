@@ -47,7 +47,7 @@ def quantiles(samples: Iterable[Sample], shares: Sequence[float]) -> list[float]
     return found
 
 
-class Foremost(Generic[_T]):
+class TopItems(Generic[_T]):
     """A collector that keeps the first ``most`` of all added items, sorted by ``key``, and counts all."""
 
     def __init__(self, most: int, key: Callable[[_T], Any]) -> None:
@@ -62,7 +62,7 @@ class Foremost(Generic[_T]):
         if len(self._found) > 2 * self._most:
             self._found = self.in_order()
 
-    def merge(self, other: Foremost[_T]) -> None:
+    def merge(self, other: TopItems[_T]) -> None:
         """Add the items that another collection has kept and counted."""
         self.add(*other.in_order())
         self._all += other.left

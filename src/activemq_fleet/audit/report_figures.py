@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from activemq_fleet.audit.advice import IncidentKind
-from activemq_fleet.audit.aggregates import Durations, Foremost, Sample, quantiles
+from activemq_fleet.audit.aggregates import Durations, Sample, TopItems, quantiles
 from activemq_fleet.audit.bridges import Bridge
 from activemq_fleet.audit.deliveries import Delivery, Outcome
 from activemq_fleet.audit.evidence import Incident
@@ -126,7 +126,7 @@ class IncidentFigures:
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
         self.planned = 0
-        self.gravest = Foremost[Incident](MOST_INCIDENTS, incident_gravity)
+        self.gravest = TopItems[Incident](MOST_INCIDENTS, incident_gravity)
 
     def add(self, incident: Incident) -> None:
         """Count an incident."""
@@ -208,7 +208,7 @@ class BridgeFigures:
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
-        self.links = Foremost[ShownBridge](MOST_BRIDGES, bridge_badness)
+        self.links = TopItems[ShownBridge](MOST_BRIDGES, bridge_badness)
 
     def add(self, bridges: Iterable[Bridge]) -> None:
         """Count all bridges of some hosts."""
@@ -232,7 +232,7 @@ def bridge_state(bridge: Bridge) -> str:
 
 def silences_of(subscriber: str, moments: Iterable[datetime]) -> list[Silence]:
     """Return a subscriber's longest silences of a second or more, between the moments at which it handled events."""
-    foremost = Foremost[Silence](MOST_SILENCES, silence_length)
+    foremost = TopItems[Silence](MOST_SILENCES, silence_length)
     for before, after in pairwise(sorted(moments)):
         length = (after - before) / timedelta(seconds=1)
         if length >= 1:
@@ -316,8 +316,8 @@ class EventFigures:
     def __init__(self, of: TimeRange) -> None:
         self.messages: Counter[str] = Counter()
         self.deliveries: Counter[str] = Counter()
-        self.worst = Foremost[Outcome](MOST_EVENTS, event_gravity)
-        self.silences = Foremost[Silence](MOST_SILENCES, silence_length)
+        self.worst = TopItems[Outcome](MOST_EVENTS, event_gravity)
+        self.silences = TopItems[Silence](MOST_SILENCES, silence_length)
         self._range = of
         self._slices: dict[int, EventSlice] = {}
 

@@ -22,7 +22,7 @@ _BUS = 32.0
 _SHEET = Sheet(2.0)
 
 
-class Bus:
+class MulticastBar:
     """The drawn bar that joins the pairs of a group with multicast discovery, captioned with
     its URI; sizes in pixels.
     """
@@ -41,7 +41,7 @@ class Bus:
         canvas.text(x + self.width / 2, y + self.height / 2 + 4, text, "label ink", "middle")
 
 
-class Frame:
+class MeshFrame:
     """The drawn frame with a caption that stands for a full mesh of pairs in place of n² lines;
     ``kind`` is that of the links.
     """
@@ -103,7 +103,7 @@ def _framed(view: GroupView, cards: Sequence[Box], small: bool) -> Placement:
         caption = f"full mesh, {total}"
     placement.width = max(placement.width + 18, width_of(caption, "label") + 60)
     placement.height += 18
-    frame = Frame(view.connections[0].kind, caption, placement.width, placement.height)
+    frame = MeshFrame(view.connections[0].kind, caption, placement.width, placement.height)
     placement.boxes.insert(0, (frame, Area(0.0, 0.0, frame.width, frame.height)))
     return placement
 
@@ -121,7 +121,7 @@ def _on_bus(view: GroupView, link: Link, cards: Sequence[Box], small: bool) -> P
         points = ((middle, _BUS), (middle, y)) if y == first else around
         title = f"{card.name} finds the others of group {view.name} by multicast"
         placement.strokes.append(Stroke(points, "multicast", "duplex" if link.duplex else "each way", title))
-    placement.boxes.insert(0, (Bus(caption, placement.width), Area(0.0, 0.0, placement.width, _BUS)))
+    placement.boxes.insert(0, (MulticastBar(caption, placement.width), Area(0.0, 0.0, placement.width, _BUS)))
     placement.notes = _notes(view)
     return placement
 

@@ -12,7 +12,7 @@ from activemq_fleet.diagram.captions import describe
 from activemq_fleet.diagram.cards import FullCard, SmallCard
 from activemq_fleet.diagram.group_layout import MOST_DRAWN, are_too_many_to_draw, place_groups
 from activemq_fleet.diagram.legend import draw_findings, draw_legend, legend_entries
-from activemq_fleet.diagram.pair_layout import Frame
+from activemq_fleet.diagram.pair_layout import MeshFrame
 from activemq_fleet.diagram.scene import SEVERITIES, GroupView, Scene, scene_of
 from activemq_fleet.diagram.style import style_sheet
 from activemq_fleet.diagram.text import join_words, wrap
@@ -50,7 +50,7 @@ def _small_width(group: GroupView) -> float:
 def _document(scene: Scene, boxes: list[GroupBox], known: Sequence[str], *, small: bool) -> str:
     placement = place_groups(boxes, scene.between)
     strokes = [*placement.strokes, *(stroke for box in boxes for stroke in box.strokes)]
-    frames = {inner.kind for box in boxes for inner, _ in box.inside.boxes if isinstance(inner, Frame)}
+    frames = {inner.kind for box in boxes for inner, _ in box.inside.boxes if isinstance(inner, MeshFrame)}
     width = max(placement.width, _LEAST_WIDTH)
     canvas = Canvas()
     y = _draw_heading(canvas, scene, known, width)

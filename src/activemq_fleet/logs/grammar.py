@@ -32,7 +32,7 @@ _TIME = len("2026-03-01 10:00:00,123")
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class RecordFields:
     """The fields of one record as text; ``whole`` is False for a record that is cut off or has an unknown layout."""
 
     time: str
@@ -44,20 +44,20 @@ class Parts:
     whole: bool
 
 
-def read(text: str) -> Parts:
+def read(text: str) -> RecordFields:
     """Return the fields of one record, given its text from its date to the next record.
 
     The message ends with the first line that ends in logger and thread; what follows is the stack trace.
     """
     first = _FIRST.match(text)
     if first is None:
-        return Parts(text[:_TIME], "", text[_TIME + 3 :], "", "", "", whole=False)
+        return RecordFields(text[:_TIME], "", text[_TIME + 3 :], "", "", "", whole=False)
     body = text[first.end() :]
     last = _LAST.search(body)
     if last is None:
-        return Parts(first["time"], first["level"], body, "", "", "", whole=False)
+        return RecordFields(first["time"], first["level"], body, "", "", "", whole=False)
     message, stack = body[: last.end("message")], body[last.end() + 1 :]
-    return Parts(first["time"], first["level"], message, last["logger"], last["thread"], stack, whole=True)
+    return RecordFields(first["time"], first["level"], message, last["logger"], last["thread"], stack, whole=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from activemq_fleet.logs.grammar import Parts, read
+from activemq_fleet.logs.grammar import RecordFields, read
 
 Places = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -49,7 +49,7 @@ class Bounds:
     timeless: Flags
     parsed: Flags
     odd: Places
-    read: Sequence[Parts]
+    read: Sequence[RecordFields]
 
 
 def file_bounds(text: bytes) -> Bounds:

@@ -44,7 +44,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Roll:
+class RolledFile:
     """One file of a host's log; ``first`` is the time of its first record in seconds, None where no record has one."""
 
     file: str
@@ -75,7 +75,7 @@ def places_of(beginnings: Mapping[str, Beginning], source: Source) -> dict[str, 
     """Return the position of each log file of a host, by file name; ``source`` has the
     broker's release and time zone.
     """
-    rolls = [Roll(file, _second(beginning.first, source.zone)) for file, beginning in beginnings.items()]
+    rolls = [RolledFile(file, _second(beginning.first, source.zone)) for file, beginning in beginnings.items()]
     counts_up = _counts_up(source.release)
     order = rolls_in_order(rolls, counts_up=counts_up)
     places = {roll.file: Place(at) for at, roll in enumerate(order)}
@@ -89,7 +89,7 @@ def places_of(beginnings: Mapping[str, Beginning], source: Source) -> dict[str, 
     return places
 
 
-def rolls_in_order(rolls: Iterable[Roll], *, counts_up: bool = False) -> list[Roll]:
+def rolls_in_order(rolls: Iterable[RolledFile], *, counts_up: bool = False) -> list[RolledFile]:
     """Return the files of a host's log, the oldest first.
 
     log4j 1 gives the newest of the rolled files the number 1, log4j 2 the oldest: their first records tell
@@ -109,7 +109,7 @@ def rolls_in_order(rolls: Iterable[Roll], *, counts_up: bool = False) -> list[Ro
     return [*(numbered if ascending else reversed(numbered)), *current]
 
 
-def is_direct_successor(rolls: Sequence[Roll], at: int, *, counts_up: bool = False) -> bool:
+def is_direct_successor(rolls: Sequence[RolledFile], at: int, *, counts_up: bool = False) -> bool:
     """Return whether the file at index ``at`` directly follows the one before it, as far as their
     names tell; oldest first.
     """
@@ -125,7 +125,7 @@ def is_direct_successor(rolls: Sequence[Roll], at: int, *, counts_up: bool = Fal
 
 def missing_files(files: Iterable[str]) -> list[str]:
     """Return a text for each log file that is missing among these names; loggers number files from 1 without a gap."""
-    rolls = [Roll(file) for file in files]
+    rolls = [RolledFile(file) for file in files]
     numbers = {roll.number for roll in rolls if roll.number is not None}
     found = [
         f"activemq.log.{number} is missing" for number in range(1, max(numbers, default=0)) if number not in numbers

@@ -24,7 +24,7 @@ from activemq_fleet.routes import reasons
 from activemq_fleet.routes.bridges import Bridge, Network, NetworkConnector, accepts_clients
 from activemq_fleet.routes.choices import choice_outcome
 from activemq_fleet.routes.destinations import carries, has_static_subscription, read_destination
-from activemq_fleet.routes.shape import BridgeGraph, Edge, bits
+from activemq_fleet.routes.shape import BridgeGraph, Edge, broker_numbers
 from activemq_fleet.topology import Broker, Fleet
 from activemq_fleet.topology.model import Unit
 
@@ -122,7 +122,7 @@ class Routes:
         a, b = state.places[here.name], state.places[there.name]
         if dead and not self._leaves_the_only_route(dead, state, a, b):
             state = self.state(names, dead, wanted)
-        if not state.shape.spread[a].arrives >> b & 1:
+        if not state.shape.message_reach[a].arrives >> b & 1:
             whole = self.state(names, dead) if wanted else state
             missed = reasons.no_arrival_sentence(state, whole, a, b, wanted)
             return Answer("does not reach", missed or self._apart(here.name, there.name))
@@ -135,7 +135,7 @@ class Routes:
     def _leaves_the_only_route(self, dead: str, well: NetworkState, source: int, target: int) -> bool:
         """Return whether messages go by one route only, on which the broker ``dead`` has no part."""
         unit = self.network.units[self.fleet.broker(dead).unit]
-        reach = well.shape.spread[source]
+        reach = well.shape.message_reach[source]
         place = well.places.get(unit.name, source)
         passed = reach.forked | reach.through.get(place, 0)
         return not _stands_in(unit) and place != source and bool(reach.arrives & ~passed & 1 << target)
@@ -174,14 +174,14 @@ class Routes:
         names = self._component[own.name]
         well = self.state(names)
         number = well.places[own.name]
-        for source, before in enumerate(well.shape.spread if self.changes_bridges(broker.host, names) else ()):
+        for source, before in enumerate(well.shape.message_reach if self.changes_bridges(broker.host, names) else ()):
             through = before.through.get(number, 0)
             # Where no broker had a choice, the route over the dead broker was the only one.
             doubtful = through if _stands_in(own) else through & before.forked
             lost = through & ~doubtful
             if doubtful:
-                lost |= doubtful & ~self.state(names, broker.host).shape.spread[source].arrives
-            for target in bits(lost):
+                lost |= doubtful & ~self.state(names, broker.host).shape.message_reach[source].arrives
+            for target in broker_numbers(lost):
                 yield bool(doubtful >> target & 1), source, target
 
     def idle_links(self) -> tuple[tuple[str, str], ...]:

@@ -39,7 +39,7 @@ def choice_outcome(shape: BridgeGraph, source: int, target: int, *, patience: in
 
     ``patience``: how many states of a message to examine before the answer is ``unknown``.
     """
-    if not shape.spread[source].forked >> target & 1:
+    if not shape.message_reach[source].forked >> target & 1:
         return "arrives"
     walk = _Walk(shape, target, patience)
     if walk.always_near(source):
@@ -67,7 +67,7 @@ class _Walk:
     def bridges(self, broker: int) -> list[tuple[int, int]]:
         """Return (peer, messageTTL) of a broker's bridges that have a subscription for the consumer."""
         if broker not in self._bridges:
-            onward = self.shape.onward[broker]
+            onward = self.shape.bridges_with_demand[broker]
             self._bridges[broker] = [(peer, ttl) for peer, ttl, mask in onward if mask >> self.target & 1]
         return self._bridges[broker]
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from activemq_fleet.findings import Finding, Severity
 from activemq_fleet.printable import counted
 from activemq_fleet.routes.choices import choice_outcome
-from activemq_fleet.routes.shape import BridgeGraph, bits
+from activemq_fleet.routes.shape import BridgeGraph, broker_numbers
 from activemq_fleet.topology.model import Unit
 
 if TYPE_CHECKING:
@@ -63,12 +63,14 @@ def _groups(routes: Routes, units: list[Unit]) -> dict[str, list[Unit]]:
 
 def _unreached(routes: Routes, state: NetworkState) -> Iterator[Finding]:
     """R001 within one network: where units of one group do not reach each other."""
-    everyone = state.shape.everyone
-    if all(spread.arrives | 1 << number == everyone for number, spread in enumerate(state.shape.spread)):
+    everyone = state.shape.all_brokers
+    if all(spread.arrives | 1 << number == everyone for number, spread in enumerate(state.shape.message_reach)):
         return
     for group, units in _groups(routes, [routes.network.units[name] for name in state.names]).items():
         numbers = [state.places[unit.name] for unit in units]
-        missed = [(a, b) for a in numbers for b in numbers if a != b and not state.shape.spread[a].arrives >> b & 1]
+        missed = [
+            (a, b) for a in numbers for b in numbers if a != b and not state.shape.message_reach[a].arrives >> b & 1
+        ]
         if missed:
             source, target = (state.names[number] for number in min(missed))
             yield _finding(
@@ -164,6 +166,8 @@ def _stranding(shape: BridgeGraph) -> tuple[int, list[tuple[int, int]]]:
     """Return how many pairs of brokers were asked, and those whose messages the ordinary choice strands."""
     if shape.has_ample_ttl and not shape.merges:
         return 0, []
-    forked = ((s, t) for s, spread in enumerate(shape.spread) for t in bits(spread.arrives & spread.forked))
+    forked = (
+        (s, t) for s, spread in enumerate(shape.message_reach) for t in broker_numbers(spread.arrives & spread.forked)
+    )
     asked = list(islice(forked, _MOST_PAIRS))
     return len(asked), [pair for pair in asked if choice_outcome(shape, *pair, patience=_PATIENCE) == "strands"]

@@ -61,7 +61,7 @@ class BridgeGraph:
     merges: int = 0
 
     @cached_property
-    def everyone(self) -> int:
+    def all_brokers(self) -> int:
         """The set of all brokers, as bits."""
         return (1 << self.size) - 1
 
@@ -81,7 +81,7 @@ class BridgeGraph:
         return found
 
     @cached_property
-    def onward(self) -> tuple[tuple[tuple[int, int, int], ...], ...]:
+    def bridges_with_demand(self) -> tuple[tuple[tuple[int, int, int], ...], ...]:
         """For each broker, its outgoing bridges with demand: (target broker, messageTTL, brokers
         of the consumers as bits).
         """
@@ -97,7 +97,7 @@ class BridgeGraph:
         messages to two peers or more.
         """
         found = []
-        for bridges in self.onward:
+        for bridges in self.bridges_with_demand:
             by_target: dict[int, int] = {}
             for target, _, mask in bridges:
                 by_target[target] = by_target.get(target, 0) | mask
@@ -109,7 +109,7 @@ class BridgeGraph:
         return tuple(found)
 
     @cached_property
-    def spread(self) -> tuple[MessageReach, ...]:
+    def message_reach(self) -> tuple[MessageReach, ...]:
         """For each broker, which other brokers its messages can reach."""
         return tuple(_spread(self, source) for source in range(self.size))
 
@@ -200,7 +200,7 @@ class MessageReach:
     through: dict[int, int]
 
 
-def bits(mask: int) -> Iterator[int]:
+def broker_numbers(mask: int) -> Iterator[int]:
     """Yield the positions of the bits that are set in ``mask``, lowest first: the numbers of the brokers in a set."""
     while mask:
         low = mask & -mask
@@ -226,13 +226,13 @@ def _aims(shape: BridgeGraph, edge: Edge, ways: _Ways) -> int:
     so that a broker is looked at once.
     """
     if edge.always:
-        return shape.everyone & ~(1 << edge.source)
+        return shape.all_brokers & ~(1 << edge.source)
     if edge.consumer_ttl <= 0:
         return 0
     if edge.consumer_ttl == 1:
         return 1 << edge.target
     visited = 1 << edge.source
-    goal = shape.everyone
+    goal = shape.all_brokers
     level = min(edge.consumer_ttl, shape.size) - 1
     waiting = {level: 1 << edge.target}
     while waiting:
@@ -247,7 +247,7 @@ def _aims(shape: BridgeGraph, edge: Edge, ways: _Ways) -> int:
             continue
         if fresh & shape.static_subscribers and _is_fed(shape, fresh & shape.static_subscribers, edge.source):
             return goal & ~(1 << edge.source)
-        for broker in bits(fresh):
+        for broker in broker_numbers(fresh):
             for ttl, peers in ways[broker].items():
                 there = min(level, ttl) - 1
                 if there >= 0:
@@ -263,11 +263,11 @@ def _is_fed(shape: BridgeGraph, brokers: int, avoided: int) -> bool:
 def _spread(shape: BridgeGraph, source: int) -> MessageReach:
     """Return where messages of one broker can go: breadth first, for all consumers' brokers at once."""
     arrives = forked = 0
-    targets = shape.everyone & ~(1 << source)
+    targets = shape.all_brokers & ~(1 << source)
     visited = {source: targets}
     frontier = {source: targets}
     hops = 0
-    onward, forks = shape.onward, shape.forked_demand
+    onward, forks = shape.bridges_with_demand, shape.forked_demand
     while frontier:
         following: dict[int, int] = {}
         for broker, aims in frontier.items():

@@ -8,7 +8,7 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
-from activemq_fleet.audit.aggregates import Foremost
+from activemq_fleet.audit.aggregates import TopItems
 from activemq_fleet.audit.deliveries import Judge
 from activemq_fleet.audit.event_records import events_of
 from activemq_fleet.audit.finality import Horizons
@@ -39,7 +39,7 @@ from activemq_fleet.spark.task_results import (
     OBJECTS_DDL,
     Batches,
     DatasetRows,
-    Keyed,
+    KeyedObject,
     as_objects,
     from_objects,
     partitioned_by_key,
@@ -123,25 +123,25 @@ def _files(batches: Batches) -> Iterator[tuple[str, str, memoryview]]:
             yield host, f"{directory}/{name}", memoryview(content.as_buffer())
 
 
-def _summaries(batches: Batches, *, pair_of: Mapping[str, str]) -> Iterator[JournalFileSummary | Keyed]:
+def _summaries(batches: Batches, *, pair_of: Mapping[str, str]) -> Iterator[JournalFileSummary | KeyedObject]:
     for host, file, content in _files(batches):
         summary, connections = summarize_journal(host, file, content)
         yield summary
         if connections:
-            yield Keyed(pair_of[host], connections)
+            yield KeyedObject(pair_of[host], connections)
 
 
-def _lines(batches: Batches, *, epochs: Mapping[EpochKey, Epoch]) -> Iterator[Keyed]:
+def _lines(batches: Batches, *, epochs: Mapping[EpochKey, Epoch]) -> Iterator[KeyedObject]:
     for one in _files(batches):
-        yield from (Keyed(line.agent, line, line.place) for line in placed_lines(*one, epochs))
+        yield from (KeyedObject(line.agent, line, line.place) for line in placed_lines(*one, epochs))
 
 
-def _in_order(batches: Batches, *, epochs: Mapping[EpochKey, Epoch]) -> Iterator[Found | Silence | Keyed]:
+def _in_order(batches: Batches, *, epochs: Mapping[EpochKey, Epoch]) -> Iterator[Found | Silence | KeyedObject]:
     """Yield records by event, and for the driver all else, of gaps the first."""
-    gaps = Foremost(MOST_GAPS, gap_order)
+    gaps = TopItems(MOST_GAPS, gap_order)
     for one in findings_in_order((one.value for one in from_objects(batches)), epochs):
         if isinstance(one, OrderedRecord):
-            yield Keyed(one.event_id, one)
+            yield KeyedObject(one.event_id, one)
         elif isinstance(one, JournalGap):
             gaps.add(one)
         else:

@@ -30,7 +30,7 @@ from activemq_fleet.spark.task_results import (
     OBJECTS_DDL,
     Batches,
     DatasetRows,
-    Keyed,
+    KeyedObject,
     from_objects,
     partitioned_by_key,
     to_objects,
@@ -125,7 +125,7 @@ def _planned_records(batches: Batches) -> Batches:
 
 
 def _by_host(records: Iterable[FileRecord]) -> Batches:
-    return to_objects(Keyed(record.host, record) for record in records)
+    return to_objects(KeyedObject(record.host, record) for record in records)
 
 
 def _compare(batches: Batches) -> Iterator[DatasetRows | ComparedHost]:

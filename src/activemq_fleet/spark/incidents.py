@@ -33,7 +33,7 @@ from activemq_fleet.spark.task_results import (
     OBJECTS_DDL,
     Batches,
     DatasetRows,
-    Keyed,
+    KeyedObject,
     as_objects,
     from_objects,
     partitioned_by_key,
@@ -146,7 +146,9 @@ def _evidence(events: DataFrame, logs: Sequence[LogFileSummary], fleet: _Fleet) 
     return timed.mapInArrow(as_objects(partial(_evidence_by_pair, file_order=file_order, fleet=fleet)), OBJECTS_DDL)
 
 
-def _evidence_by_pair(batches: Batches, *, file_order: Mapping[tuple[str, str], int], fleet: _Fleet) -> Iterator[Keyed]:
+def _evidence_by_pair(
+    batches: Batches, *, file_order: Mapping[tuple[str, str], int], fleet: _Fleet
+) -> Iterator[KeyedObject]:
     for batch in batches:
         rows = batch.filter(batch.column("record").is_valid()).to_pylist()
         records = ({**row["record"], "host": row["host"], "time": row["time"]} for row in rows)
@@ -154,10 +156,10 @@ def _evidence_by_pair(batches: Batches, *, file_order: Mapping[tuple[str, str], 
         found += logged_periods(batch.column("host"), batch.column("time"))
         by_pair = sorted(found, key=lambda one: fleet.pair_of[one.host])
         for pair, mine in groupby(by_pair, key=lambda one: fleet.pair_of[one.host]):
-            yield Keyed(pair, list(mine))
+            yield KeyedObject(pair, list(mine))
 
 
-def _find_in_logs(batches: Batches, *, fleet: _Fleet) -> Iterator[DatasetRows | _PairSummary | Keyed]:
+def _find_in_logs(batches: Batches, *, fleet: _Fleet) -> Iterator[DatasetRows | _PairSummary | KeyedObject]:
     """Yield bridges, what the driver has to know, and what the logs of a pair show for ``_find_incidents``."""
     for pair, objects in groupby(from_objects(batches), key=lambda one: one.key):
         found = findings_of_logs(fleet.nodes[pair], chain.from_iterable(one.value for one in objects))
@@ -167,11 +169,11 @@ def _find_in_logs(batches: Batches, *, fleet: _Fleet) -> Iterator[DatasetRows | 
         bridges = BridgeFigures()
         bridges.add(found.bridges)
         yield _PairSummary(found.names, found.reporting_names, found.spans, bridges)
-        yield from (Keyed(_ANY_PAIR, loss) for loss in found.losses)
-        yield Keyed(pair, replace(found, bridges=[], spans=[], names={}))
+        yield from (KeyedObject(_ANY_PAIR, loss) for loss in found.losses)
+        yield KeyedObject(pair, replace(found, bridges=[], spans=[], names={}))
 
 
-def _address_losses(batches: Batches, *, hosts_by_name: Mapping[str, set[str]], fleet: _Fleet) -> Iterator[Keyed]:
+def _address_losses(batches: Batches, *, hosts_by_name: Mapping[str, set[str]], fleet: _Fleet) -> Iterator[KeyedObject]:
     """Yield objects, losses of connections with the pair that was lost, where that is known."""
     for one in from_objects(batches):
         if one.key != _ANY_PAIR:
@@ -179,7 +181,7 @@ def _address_losses(batches: Batches, *, hosts_by_name: Mapping[str, set[str]], 
         else:
             name, loss = one.value
             if lost := lost_pair(name, loss, hosts_by_name, fleet.pair_of):
-                yield Keyed(*lost)
+                yield KeyedObject(*lost)
 
 
 def _find_incidents(

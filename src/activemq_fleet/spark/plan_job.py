@@ -36,7 +36,7 @@ from activemq_fleet.spark.task_results import (
     OBJECTS_DDL,
     Batches,
     DatasetRows,
-    Keyed,
+    KeyedObject,
     from_objects,
     partitioned_by_key,
 )
@@ -130,7 +130,7 @@ def _collect_facts(output: Output, source: HostRecords, pattern: str | None) -> 
     return output.write_results(source.frame.mapInArrow, task, [], keep=True)
 
 
-def _facts_and_hosts(batches: Batches, *, form: str, pattern: str | None) -> Iterator[HostFacts | Keyed]:
+def _facts_and_hosts(batches: Batches, *, form: str, pattern: str | None) -> Iterator[HostFacts | KeyedObject]:
     """Yield the facts of each host in rows of the input, and with a role the host by its ``component_key``."""
     for row in (row for batch in batches for row in batch.to_pylist()):
         text = row["text"]
@@ -146,7 +146,7 @@ def _facts_and_hosts(batches: Batches, *, form: str, pattern: str | None) -> Ite
         yield facts
         if key := component_key(facts):
             roles = facts.broker, facts.agent, facts.balancer, facts.by_hand
-            yield Keyed(key, ComponentHost(facts.host, variables, facts.position, *roles))
+            yield KeyedObject(key, ComponentHost(facts.host, variables, facts.position, *roles))
 
 
 def _record(form: str, text: str, host: str, groups: Iterable[str]) -> Record:

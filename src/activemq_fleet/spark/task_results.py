@@ -1,7 +1,7 @@
 """Carry the results of Spark tasks: rows of datasets, objects for the driver, and objects for tasks of the next stage.
 
-A task is a Python function over Arrow batches that yields ``DatasetRows``, ``Keyed`` and any other objects, which go to
-the driver. Objects travel as rows of OBJECTS, pickled; only workers of this session write and read them.
+A task is a Python function over Arrow batches that yields ``DatasetRows``, ``KeyedObject`` and any other objects, which
+go to the driver. Objects travel as rows of OBJECTS, pickled; only workers of this session write and read them.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class DatasetRows:
     part: str = ""
 
 
-class Keyed(NamedTuple):
+class KeyedObject(NamedTuple):
     """An object for the next stage, in which one task gets all objects of the same ``key``, sorted by ``place``."""
 
     key: str
@@ -76,7 +76,7 @@ def to_objects(results: Iterable[Any]) -> Batches:
     """Yield Python objects, pickled, as batches of the schema OBJECTS."""
     results = iter(results)
     while some := list(islice(results, _ROWS_AT_ONCE)):
-        rows = [(one.key, one.place, one.value) if isinstance(one, Keyed) else (None, None, one) for one in some]
+        rows = [(one.key, one.place, one.value) if isinstance(one, KeyedObject) else (None, None, one) for one in some]
         keys, places, values = zip(*rows, strict=True)
         columns = keys, places, [pickle.dumps(value) for value in values]
         yield pa.RecordBatch.from_arrays(
@@ -84,11 +84,11 @@ def to_objects(results: Iterable[Any]) -> Batches:
         )
 
 
-def from_objects(batches: Iterable[pa.RecordBatch]) -> Iterator[Keyed]:
+def from_objects(batches: Iterable[pa.RecordBatch]) -> Iterator[KeyedObject]:
     """Yield the Python objects in batches of the schema OBJECTS, in their order."""
     for batch in batches:
         for key, data in zip(batch.column("key"), batch.column("data"), strict=True):
-            yield Keyed(key.as_py(), pickle.loads(data.as_buffer()))  # noqa: S301 -- written by to_objects
+            yield KeyedObject(key.as_py(), pickle.loads(data.as_buffer()))  # noqa: S301 -- written by to_objects
 
 
 def partitioned_by_key(objects: DataFrame, partitions: int | None = None) -> DataFrame:

@@ -20,7 +20,7 @@ from activemq_fleet.topology import access, problems
 from activemq_fleet.topology.agents import place_agent
 from activemq_fleet.topology.balancers import place_balancers
 from activemq_fleet.topology.brokers import Member, build_broker
-from activemq_fleet.topology.links import Network, Plan, links_of, plan_between, plan_group, units_of
+from activemq_fleet.topology.links import Network, PlannedLink, links_of, plan_between, plan_group, units_of
 from activemq_fleet.topology.model import (
     MOST_LISTED,
     Agent,
@@ -237,12 +237,12 @@ def _links_between(
     findings: list[Finding],
     *,
     partly: bool,
-) -> list[Plan]:
+) -> list[PlannedLink]:
     """Return the planned links of every ``activemq_links``; T007 is added for an end that is no group or pair."""
     by_pair: dict[str, list[Unit]] = defaultdict(list)
     for unit in units.values():
         by_pair[unit.brokers[0].pair].append(unit)
-    plans: list[Plan] = []
+    plans: list[PlannedLink] = []
     for link, (host, position) in said.items():
         ends = []
         for key, name in (("from", link.source), ("to", link.to)):

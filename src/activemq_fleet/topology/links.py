@@ -25,7 +25,7 @@ _FILTER_FOR_OLD = ",".join(["ActiveMQ.Advisory.Consumer.>"] * 2)
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class PlannedLink:
     """A planned link from the pair ``source`` to the pair ``target`` (or a broker without a peer); ``meshed``: it
     is part of a group's mesh.
     """
@@ -54,7 +54,7 @@ def _number(broker: Broker) -> tuple[int, str]:
     return (int(number), number) if number.isascii() and number.isdigit() else (0, number)
 
 
-def plan_group(units: Sequence[Unit]) -> list[Plan]:
+def plan_group(units: Sequence[Unit]) -> list[PlannedLink]:
     """Return the planned links between the pairs of one group, as ``activemq_topology`` of the
     group's first broker says.
 
@@ -75,7 +75,7 @@ def plan_group(units: Sequence[Unit]) -> list[Plan]:
     return [_plan(a, b, duplex=True) for a, b in neighbours]
 
 
-def plan_between(link: LinkSettings, sources: Sequence[Unit], targets: Sequence[Unit]) -> list[Plan]:
+def plan_between(link: LinkSettings, sources: Sequence[Unit], targets: Sequence[Unit]) -> list[PlannedLink]:
     """Return the planned links of one entry of ``activemq_links``: one from each source (a pair or
     single broker) to each target.
     """
@@ -85,12 +85,12 @@ def plan_between(link: LinkSettings, sources: Sequence[Unit], targets: Sequence[
         name = link.name or f"{a.name}-to-{b.name}"
         if link.name and len({target.name for _, target in pairs}) > 1:
             name = f"{link.name}-{b.name}"
-        plans.append(Plan(a.name, b.name, link.duplex, name, link.include, link.exclude, link.ttl))
+        plans.append(PlannedLink(a.name, b.name, link.duplex, name, link.include, link.exclude, link.ttl))
     return plans
 
 
-def _plan(a: Unit, b: Unit, *, duplex: bool, meshed: bool = False) -> Plan:
-    return Plan(a.name, b.name, duplex, f"{a.name}-to-{b.name}", meshed=meshed)
+def _plan(a: Unit, b: Unit, *, duplex: bool, meshed: bool = False) -> PlannedLink:
+    return PlannedLink(a.name, b.name, duplex, f"{a.name}-to-{b.name}", meshed=meshed)
 
 
 @dataclass(frozen=True)
@@ -104,14 +104,14 @@ class Network:
     """
 
     units: Mapping[str, Unit]
-    plans: Mapping[str, Sequence[Plan]]
+    plans: Mapping[str, Sequence[PlannedLink]]
     multicast_groups: Mapping[str, Sequence[Unit]]
     components: Sequence[Sequence[Unit]]
     longest: Mapping[str, int]
     pure_mesh: Mapping[str, bool]
 
     @classmethod
-    def of(cls, units: Mapping[str, Unit], plans: Sequence[Plan]) -> Network:
+    def of(cls, units: Mapping[str, Unit], plans: Sequence[PlannedLink]) -> Network:
         """Return the network that planned links make of pairs and single brokers, with its connected components
         and their longest paths.
         """
@@ -120,7 +120,7 @@ class Network:
             broker = unit.brokers[0]
             if discovery_of(broker.settings, broker.release) == "multicast":
                 multicast[unit.group].append(unit)
-        by_source: dict[str, list[Plan]] = defaultdict(list)
+        by_source: dict[str, list[PlannedLink]] = defaultdict(list)
         onward: dict[str, set[str]] = {name: set() for name in units}
         for plan in plans:
             by_source[plan.source].append(plan)
@@ -229,7 +229,7 @@ def _multicast_link(broker: Broker) -> Link:
     )
 
 
-def _planned_link(broker: Broker, plan: Plan, target: Unit, network: Network, *, duplex: bool) -> Link:
+def _planned_link(broker: Broker, plan: PlannedLink, target: Unit, network: Network, *, duplex: bool) -> Link:
     chosen = discovery_of(broker.settings, broker.release)
     if chosen == "multicast":
         chosen = "masterslave" if broker.release.has_masterslave_discovery else "failover"

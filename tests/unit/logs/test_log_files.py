@@ -15,7 +15,7 @@ from activemq_fleet.logs.log_files import CUT_OFF, LogFile, events_of_file, even
 from activemq_fleet.logs.rolled_files import (
     Beginning,
     Place,
-    Roll,
+    RolledFile,
     beginning_of,
     is_direct_successor,
     missing_files,
@@ -212,7 +212,7 @@ def test_the_last_record_is_found_however_long_it_is() -> None:
 # -- the order of rolled files -----------------------------------------------------------------
 
 
-def names(rolls: list[Roll]) -> list[str]:
+def names(rolls: list[RolledFile]) -> list[str]:
     return [roll.file.removeprefix("activemq.log") for roll in rolls]
 
 
@@ -231,23 +231,23 @@ def names(rolls: list[Roll]) -> list[str]:
 def test_files_are_put_in_the_order_in_which_they_were_written(
     rolls: list[tuple[str, int | None]], order: list[str]
 ) -> None:
-    assert names(rolls_in_order(Roll(f"activemq.log{name}", first) for name, first in rolls)) == order
+    assert names(rolls_in_order(RolledFile(f"activemq.log{name}", first) for name, first in rolls)) == order
 
 
 def test_without_times_the_release_tells_in_which_direction_files_are_counted() -> None:
-    rolls = [Roll(f"activemq.log{name}") for name in ("", ".1", ".2")]
+    rolls = [RolledFile(f"activemq.log{name}") for name in ("", ".1", ".2")]
     assert names(rolls_in_order(rolls, counts_up=True)) == [".1", ".2", ""]
 
 
 def test_a_file_that_is_missing_between_others_is_named() -> None:
-    rolls = rolls_in_order(Roll(f"activemq.log{name}", at) for at, name in enumerate([".4", ".2", ".1", ""]))
+    rolls = rolls_in_order(RolledFile(f"activemq.log{name}", at) for at, name in enumerate([".4", ".2", ".1", ""]))
     assert missing_files(roll.file for roll in rolls) == ["activemq.log.3 is missing"]
     assert [is_direct_successor(rolls, at) for at in range(4)] == [False, False, True, True]
 
 
 @pytest.mark.parametrize("up", [True, False])
 def test_before_the_file_that_is_written_came_number_1_or_the_highest(up: bool) -> None:
-    assert is_direct_successor([Roll("activemq.log.2", 1), Roll("activemq.log", 2)], 1, counts_up=up) is up
+    assert is_direct_successor([RolledFile("activemq.log.2", 1), RolledFile("activemq.log", 2)], 1, counts_up=up) is up
 
 
 def test_rolled_files_without_the_one_that_is_written_lack_it() -> None:
