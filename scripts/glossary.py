@@ -62,6 +62,9 @@ CHAPTERS: dict[str, tuple[Word, ...]] = {
         Word("backlog", "messages that wait in a store", "kahadb.backlog:*"),
         Word("store journal", "the files `db-N.log` of a kahaDB store", "kahadb.journal:*"),
         Word("store marker", "the file that ties a store to its pair", "kahadb.store_marker:*"),
+        Word("guard", "the process that starts a broker and fences its shared store", "fence.guard:Guard"),
+        Word("claim", "the record in a shared store that a node took over as its only writer", "fence.decision:Claim"),
+        Word("generation", "a copy of a fenced store that one take-over made", "fence.generation:Generation"),
         Word(
             "pending restart", "files that changed under a broker that runs", "install.pending_restart:PendingRestart"
         ),

@@ -154,7 +154,7 @@ def gather_store_evidence(base: str, directory: str, read: bool, user: str | Non
         "changed": False,
         "pid": process.pid if process else None,
         "boot": boot_id(),
-        "unfinished": store_copy.is_unfinished(directory, user),
+        "unfinished": store_copy.is_replacement_unfinished(directory, user),
         "obstacle": store_copy.replacement_obstacle(directory, user=user),
         "free": free,
         "runs": run_as(account_for(data, user), pure_log.read_runs, data),

@@ -100,9 +100,9 @@ def check_or_change_marker(parameters: dict[str, Any], check: bool) -> dict[str,
     if check:
         return {"changed": state == "claimed" and marker_state["marked"] is None}
     if state == "claimed":
-        return {"changed": store_marker.claim(directory, parameters["pair"], word, user)}
+        return {"changed": store_marker.claim_empty_store(directory, parameters["pair"], word, user)}
     if state == "withdrawn":
-        return {"changed": store_marker.withdraw(directory, word, user)}
+        return {"changed": store_marker.withdraw_marker(directory, word, user)}
     if word not in (marker_state["marked"] or ()):
         raise InstallError(
             f"{directory} is not the directory that the other node of {parameters['pair']} has: mount the share on both"

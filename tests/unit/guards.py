@@ -42,7 +42,7 @@ def crash_before(module, name):
             os.kill(os.getpid(), signal)
         return real(*arguments)
     setattr(module, name, call)
-for name in ("write_file", "sync_directory", "rename", "point", "remove", "remove_tree"):
+for name in ("write_file", "sync_directory", "rename", "point_link", "remove", "remove_tree"):
     crash_before(disk, name)
 for name in ("link", "fsync", "mkdir"):
     crash_before(os, name)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.fence.generation import Generation, make_first, make_generation
+from activemq_fleet.fence.generation import Generation, make_first_generation, make_generation
 from activemq_fleet.fence.old_generations import uncopied_messages_after
 from activemq_fleet.fence.shared_store import FenceError
 from activemq_fleet.kahadb.journal import ADD, COMMIT, MOVED_ACKS, TRACE
@@ -136,7 +136,7 @@ def test_a_damaged_batch_does_not_hide_those_after_it(source: Path) -> None:
 
 
 def test_the_first_generation_is_empty_and_that_of_an_unused_one_too(tmp_path: Path) -> None:
-    make_first(str(tmp_path / "1-a"))
+    make_first_generation(str(tmp_path / "1-a"))
     made = make_generation(str(tmp_path / "1-a"), str(tmp_path / "2-b"))
     assert (made.ends, made.open_file, os.listdir(tmp_path / "2-b")) == ({}, "", [])
 

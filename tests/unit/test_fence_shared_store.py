@@ -23,7 +23,7 @@ NODES = ("c" * 32, "d" * 32)
 @pytest.fixture
 def store(tmp_path: Path) -> SharedStore:
     store = SharedStore(str(tmp_path))
-    store.prepare()
+    store.make_directories()
     return store
 
 
@@ -33,7 +33,7 @@ def claim_of(number: int, node: str = NODES[0]) -> Claim:
 
 def claimed(store: SharedStore, claim: Claim, told: dict[str, Any]) -> bool:
     """Make an empty generation, and try to claim its number."""
-    os.mkdir(store.building(claim.node))
+    os.mkdir(store.building_path(claim.node))
     return store.claim(claim, told)
 
 

@@ -27,9 +27,9 @@ def store(tmp_path: Path) -> SharedStore:
     """A fenced store with two claimed generations."""
     store = SharedStore(str(tmp_path / "orders"))
     os.mkdir(store.directory)
-    store.prepare()
+    store.make_directories()
     for number, directory in enumerate((OLD, NEW), 1):
-        os.mkdir(store.building("node"))
+        os.mkdir(store.building_path("node"))
         assert store.claim(Claim(number, "node", directory), {})
     return store
 
@@ -53,7 +53,7 @@ def test_only_who_has_the_newest_generation_open_can_write_to_the_store_in_force
 
 def test_a_process_writes_into_the_generation_whose_files_it_has_open(store: SharedStore) -> None:
     assert generation_in_force(store.directory) == 2
-    with open(f"{store.generation(OLD)}/db.data", "w"):
+    with open(f"{store.generation_path(OLD)}/db.data", "w"):
         paths = [path for _, path in open_files(os.getpid())]
         assert generation_written(paths, store.directory) == 1
     assert generation_written([f"{store.directory}/fence/lock"], store.directory) is None
@@ -82,7 +82,7 @@ def test_the_messages_are_in_the_generation_in_force_whatever_the_link_of_a_guar
     (local / "gate").mkdir(parents=True)
     (local / "store").symlink_to(local / "gate")
     (local / "shared").symlink_to(store.directory)
-    assert directory_in_force(str(local / "store")) == store.generation(NEW)
+    assert directory_in_force(str(local / "store")) == store.generation_path(NEW)
     assert directory_in_force("/srv/activemq/orders") == "/srv/activemq/orders"
 
 

@@ -348,7 +348,7 @@ def unused_port() -> int:
         return int(listener.getsockname()[1])
 
 
-def lay(base: Path, **variables: object) -> broker_configuration.Deployed:
+def lay(base: Path, **variables: object) -> broker_configuration.DeployedConfiguration:
     broker = fleet("orders-mq01", **variables).broker("orders-mq01-a.example.com")
     for path, content in render(broker, reveal=True).items():
         target = base / "versions" / "v" / path

@@ -245,7 +245,7 @@ def test_wherever_it_ends_nothing_is_lost_and_the_next_run_finishes(
         kept = [path for path in (Path(target), *parent.glob("kahadb.before-*")) if path.is_dir()]
         assert any(store_copy.manifest(str(path)) == before for path in kept), limit
         limit, here = 0, limit
-        if store_copy.is_unfinished(target):
+        if store_copy.is_replacement_unfinished(target):
             store_copy.finish_replacement(target)
         if store_copy.manifest(target) != wanted:
             transfer(source, target)

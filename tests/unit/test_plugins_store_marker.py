@@ -17,36 +17,36 @@ def test_the_marker_is_the_one_that_the_unit_looks_for() -> None:
 
 
 def test_an_empty_directory_is_claimed_once(tmp_path: Path) -> None:
-    assert store_marker.claim(str(tmp_path), "x-mq01", "word")
+    assert store_marker.claim_empty_store(str(tmp_path), "x-mq01", "word")
     assert (tmp_path / STORE_MARKER).read_text() == "x-mq01\nword\n"
-    assert not store_marker.claim(str(tmp_path), "x-mq01", "other")
+    assert not store_marker.claim_empty_store(str(tmp_path), "x-mq01", "other")
     assert store_marker.read_marker_state(str(tmp_path))["marked"] == ["x-mq01", "word"]
 
 
 def test_a_store_with_messages_is_not_claimed(tmp_path: Path) -> None:
     (tmp_path / "db-1.log").touch()
     with pytest.raises(InstallError, match="holds messages and no marker"):
-        store_marker.claim(str(tmp_path), "x-mq01", "word")
+        store_marker.claim_empty_store(str(tmp_path), "x-mq01", "word")
     assert os.listdir(tmp_path) == ["db-1.log"]
 
 
 def test_a_directory_is_never_made_where_nothing_is_mounted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store_marker.os.path, "ismount", lambda path: path == "/")
     with pytest.raises(InstallError, match="nothing is mounted above it: it is not made"):
-        store_marker.claim(str(tmp_path / "x-mq01"), "x-mq01", "word")
+        store_marker.claim_empty_store(str(tmp_path / "x-mq01"), "x-mq01", "word")
     assert os.listdir(tmp_path) == []
 
 
 def test_a_directory_is_made_below_a_mount_point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store_marker.os.path, "ismount", lambda path: path == str(tmp_path))
-    assert store_marker.claim(str(tmp_path / "x-mq01"), "x-mq01", "word")
+    assert store_marker.claim_empty_store(str(tmp_path / "x-mq01"), "x-mq01", "word")
     assert (tmp_path / "x-mq01").stat().st_mode & 0o777 == 0o750
 
 
 def test_only_the_run_that_wrote_a_marker_takes_it_back(tmp_path: Path) -> None:
-    store_marker.claim(str(tmp_path), "x-mq01", "word")
-    assert not store_marker.withdraw(str(tmp_path), "other")
-    assert store_marker.withdraw(str(tmp_path), "word")
+    store_marker.claim_empty_store(str(tmp_path), "x-mq01", "word")
+    assert not store_marker.withdraw_marker(str(tmp_path), "other")
+    assert store_marker.withdraw_marker(str(tmp_path), "word")
     assert store_marker.read_marker_state(str(tmp_path))["marked"] is None
 
 

@@ -402,10 +402,10 @@ def test_without_a_handle_of_the_kernel_the_process_is_looked_at_before_each_sig
 def test_the_slave_of_a_master_is_seen_by_its_connection() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         listener = Listener("replication", "nio", server.getsockname())
-        assert not watchdog.has_peer(listener)
+        assert not watchdog.has_connected_client(listener)
         with socket.create_connection(server.getsockname()):
-            assert watchdog.has_peer(listener)
-    assert not watchdog.has_peer(None)
+            assert watchdog.has_connected_client(listener)
+    assert not watchdog.has_connected_client(None)
 
 
 @pytest.mark.parametrize(

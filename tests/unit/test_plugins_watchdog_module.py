@@ -102,4 +102,4 @@ def test_a_unit_that_systemd_does_not_load_is_an_error(host: Host) -> None:
 
 def test_a_new_unit_of_the_watchdog_owes_no_restart_of_the_broker() -> None:
     changed = ["systemd/x-watchdog.service", "systemd/x.service"]
-    assert pending_restart.reasons(changed, None, {}) == ["systemd/x.service changed"]
+    assert pending_restart.restart_reasons(changed, None, {}) == ["systemd/x.service changed"]

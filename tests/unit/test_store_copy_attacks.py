@@ -138,7 +138,7 @@ PLANS: dict[str, Callable[[Host], dict[str, str]]] = {
 def test_a_planted_plan_does_not_move_directories_of_root(host: Host, what: str) -> None:
     path = Path(f"{host.store}.resync.json")
     do_as(BROKER, lambda: host.staging.mkdir(), lambda: path.write_text(json.dumps(PLANS[what](host))))
-    assert not store_copy.is_unfinished(str(host.store))
+    assert not store_copy.is_replacement_unfinished(str(host.store))
     assert "is of an earlier version or was planted, and is not trusted" in store_copy.replacement_obstacle(
         str(host.store)
     )
@@ -192,7 +192,7 @@ def test_a_resumed_copy_needs_the_backup_that_its_plan_names(host: Host, monkeyp
     monkeypatch.undo()
     monkeypatch.setattr(resync_plans, "DIRECTORY", str(host.common / "kept" / "resync"))
     backup = next(path for path in host.parent.glob("kahadb.before-*") if path.is_dir())
-    assert store_copy.is_unfinished(str(host.store))
+    assert store_copy.is_replacement_unfinished(str(host.store))
     do_as(BROKER, lambda: backup.rename(f"{backup}-away"), lambda: backup.symlink_to(host.secret))
     with pytest.raises(InstallError, match="somebody has moved it away"):
         store_copy.finish_replacement(str(host.store))

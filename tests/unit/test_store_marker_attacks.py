@@ -58,12 +58,12 @@ def test_a_marker_of_megabytes_is_read_to_its_bound(shared: Path) -> None:
 
 
 def test_a_marker_is_written_as_the_account_and_never_through_a_link(common: Path, shared: Path) -> None:
-    assert store_marker.claim(str(shared), "orders-mq01", "word")
+    assert store_marker.claim_empty_store(str(shared), "orders-mq01", "word")
     assert (shared / store_marker.MARKER).stat().st_uid == BROKER
-    assert store_marker.withdraw(str(shared), "word")
+    assert store_marker.withdraw_marker(str(shared), "word")
     (shared / store_marker.MARKER).symlink_to(common / "made")
     with pytest.raises(UntrustedPathError):
-        store_marker.claim(str(shared), "orders-mq01", "word")
+        store_marker.claim_empty_store(str(shared), "orders-mq01", "word")
     assert not (common / "made").exists()
 
 
@@ -72,7 +72,7 @@ def test_a_store_replaced_by_a_link_is_neither_claimed_nor_given_away(common: Pa
     do_as(BROKER, lambda: (mount / "orders-mq01").symlink_to("/etc"))
     before = os.stat("/etc")
     with pytest.raises(UntrustedPathError, match="is a link that account 61616 could have made"):
-        store_marker.claim(str(mount / "orders-mq01"), "orders-mq01", "word")
+        store_marker.claim_empty_store(str(mount / "orders-mq01"), "orders-mq01", "word")
     after = os.stat("/etc")
     assert (after.st_uid, after.st_mode) == (before.st_uid, before.st_mode)
     assert not Path("/etc", store_marker.MARKER).exists()
@@ -82,7 +82,7 @@ def test_a_store_is_made_for_the_account_below_a_mount_point_of_root(
     common: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(store_marker.os.path, "ismount", lambda path: path == str(common))
-    assert store_marker.claim(str(common / "eu" / "orders-mq01"), "orders-mq01", "word", "daemon")
+    assert store_marker.claim_empty_store(str(common / "eu" / "orders-mq01"), "orders-mq01", "word", "daemon")
     made = common / "eu" / "orders-mq01"
     assert (made.owner(), made.stat().st_mode & 0o777, (made / store_marker.MARKER).owner()) == (
         "daemon",

@@ -60,7 +60,7 @@ class Generation:
         return vars(self).copy()
 
 
-def make_first(target: str) -> Generation:
+def make_first_generation(target: str) -> Generation:
     """Make the empty directory ``target`` as the first generation of an unused store, and return its description."""
     disk.remove_tree(target)
     os.mkdir(target, 0o750)

@@ -37,8 +37,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from ..install import disk
 from .decision import Action, Claim, CommandFence, Fence, FenceEvidence, Step, claim_in_place
 from .fence_command import FenceCommand, read_fence_command
-from .generation import Generation, make_first, make_generation
-from .in_place import claim_existing_store, move_aside, note_node, unfence
+from .generation import Generation, make_first_generation, make_generation
+from .in_place import claim_existing_store, move_aside, note_guarded_node, unfence
 from .old_generations import remove_old_generations
 from .shared_store import BARRIER, SHARED_LINK, FenceError, SharedStore, node_name
 
@@ -206,9 +206,9 @@ class Guard:
                 self._note_ends(self._store.gather_evidence().number)
 
     def _prepare(self) -> None:
-        self._store.prepare()
+        self._store.make_directories()
         if self._command is None:
-            self._both_have_guards = note_node(self._store, self._node)
+            self._both_have_guards = note_guarded_node(self._store, self._node)
             return
         highest = self._store.highest_claim()
         if (highest and not highest.is_in_place) or os.path.isdir(os.path.join(self._store.directory, BARRIER)):
@@ -281,7 +281,7 @@ class Guard:
         """Make a generation where only this node's guard makes one."""
         if not number and claim_existing_store(self._store):
             return
-        target = self._store.building(self._node)
+        target = self._store.building_path(self._node)
         began = time.monotonic()
         _tell_systemd(f"WATCHDOG_USEC={_BUILD_TIMEOUT * 1_000_000}")
         try:
@@ -297,9 +297,9 @@ class Guard:
 
     def _make(self, number: int, target: str) -> Generation:
         if not number:
-            return make_first(target)
+            return make_first_generation(target)
         source = self._store.read_claim(number)[0]
-        path = self._store.generation(source.directory)
+        path = self._store.generation_path(source.directory)
         return make_generation(path, target, in_place=path == self._store.directory)
 
     def _fence_other(self, number: int) -> None:
@@ -320,10 +320,10 @@ class Guard:
     def _drop_building(self) -> None:
         """Remove what was made and has no number: its room may be what is missing."""
         with contextlib.suppress(OSError):
-            disk.remove_tree(self._store.building(self._node))
+            disk.remove_tree(self._store.building_path(self._node))
 
     def _path_of(self, number: int) -> str:
-        return self._store.generation(self._store.read_claim(number)[0].directory)
+        return self._store.generation_path(self._store.read_claim(number)[0].directory)
 
     def _claim(self, number: int) -> None:
         if self._command is not None:
@@ -334,7 +334,7 @@ class Guard:
             raise FenceError(f"no generation {number} was made")
         (claim, told), self._built = self._built, None
         if not self._store.claim(claim, told):
-            disk.remove_tree(self._store.generation(claim.directory))
+            disk.remove_tree(self._store.generation_path(claim.directory))
             raise FenceError(f"another guard has claimed generation {number}")
         _say(f"generation {number} is claimed")
         if number > 1:

@@ -18,7 +18,7 @@ _BUILDER = "unfence"
 _NODES = 2
 
 
-def note_node(store: SharedStore, node: str) -> bool:
+def note_guarded_node(store: SharedStore, node: str) -> bool:
     """Record in the store that a node's guard has started; return whether guards of both nodes have.
 
     A node whose guard has started runs no broker without a guard any more.
@@ -95,8 +95,8 @@ def _put_in_place(store: SharedStore) -> list[str]:
         # Of a run of this that was killed, or of a broker that thawed: no claim names it.
         os.makedirs(aside, 0o750, exist_ok=True)
         os.rename(os.path.join(store.directory, name), os.path.join(aside, name))
-    building = store.building(_BUILDER)
-    made = make_generation(store.generation(highest.directory), building)
+    building = store.building_path(_BUILDER)
+    made = make_generation(store.generation_path(highest.directory), building)
     for name in sorted(os.listdir(building)):
         os.rename(os.path.join(building, name), os.path.join(store.directory, name))
     disk.sync_directory(store.directory)

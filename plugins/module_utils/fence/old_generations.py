@@ -59,7 +59,7 @@ def uncopied_messages(store: SharedStore, number: int) -> Iterator[UncopiedMessa
     """
     claim, _ = store.read_claim(number)
     _, told = store.read_claim(number + 1)
-    yield from uncopied_messages_after(store.generation(claim.directory), told["open_file"], told["ends"])
+    yield from uncopied_messages_after(store.generation_path(claim.directory), told["open_file"], told["ends"])
 
 
 def uncopied_messages_after(generation: str, open_file: str, ends: dict[str, int]) -> Iterator[UncopiedMessage]:
@@ -116,9 +116,9 @@ def remove_old_generations(store: SharedStore) -> Iterator[str]:
         for directory in directories:
             if directory != claimed:
                 # Its number is taken, so nobody can claim it any more.
-                disk.remove_tree(store.generation(directory))
+                disk.remove_tree(store.generation_path(directory))
             elif number < highest.number:
-                yield from _tidy_claimed(store, number, store.generation(directory))
+                yield from _tidy_claimed(store, number, store.generation_path(directory))
 
 
 def _tidy_claimed(store: SharedStore, number: int, path: str) -> Iterator[str]:

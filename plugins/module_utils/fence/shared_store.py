@@ -110,7 +110,7 @@ class SharedStore:
         self._held: int | None = None
         self._token = ""
 
-    def prepare(self) -> None:
+    def make_directories(self) -> None:
         """Make the missing directories of a fenced store, for claims, records and generations."""
         fence = os.path.dirname(self._claims)
         for directory in (fence, self._claims, self._ended, self._behind, self._replayed, self.generations):
@@ -240,11 +240,11 @@ class SharedStore:
         draft = self._draft(self._claims, claim.number, claim.node, content)
         # From here on no room is needed: on a full volume nothing is left behind that has no claim.
         if not claim.is_in_place:
-            disk.rename(self.building(claim.node), self.generation(claim.directory))
+            disk.rename(self.building_path(claim.node), self.generation_path(claim.directory))
         return self._publish(draft, claim.number, content)
 
     def sync_claims(self) -> None:
-        """Sync the directory of claims to the disk: with a claim, the messages acknowledged since would be lost."""
+        """Sync the directory of claims to the disk, before the broker of a claim acknowledges messages."""
         disk.sync_directory(self._claims)
 
     def note_end(self, number: int) -> None:
@@ -307,13 +307,13 @@ class SharedStore:
                 found.setdefault(number, []).append(name)
         return dict(sorted(found.items()))
 
-    def generation(self, directory: str) -> str:
+    def generation_path(self, directory: str) -> str:
         """Return the path of a claim's files: below ``generations``, or the store's top directory if never moved."""
         path = os.path.join(self.generations, directory)
         is_in_place = directory.endswith(f"-{IN_PLACE}") and not os.path.isdir(path)
         return self.directory if is_in_place else path
 
-    def building(self, node: str) -> str:
+    def building_path(self, node: str) -> str:
         """Return the path at which the guard of ``node`` copies the store, before it has claimed a number."""
         return os.path.join(self.generations, f"building-{node}")
 

@@ -72,7 +72,7 @@ def generation_in_force(store: str) -> int | None:
         return 0
     except FenceError:
         return None
-    return highest.number if highest and shared.generation(highest.directory) != shared.directory else 0
+    return highest.number if highest and shared.generation_path(highest.directory) != shared.directory else 0
 
 
 def directory_in_force(store: str) -> str:
@@ -85,7 +85,7 @@ def directory_in_force(store: str) -> str:
         return store
     shared = SharedStore(directory)
     highest = shared.highest_claim()
-    return shared.generation(highest.directory) if highest else directory
+    return shared.generation_path(highest.directory) if highest else directory
 
 
 def generations_of_host(store: str, local: str) -> list[dict[str, Any]]:

@@ -39,7 +39,7 @@ class Listener:
 
 
 @dataclass(frozen=True)
-class Deployed:
+class DeployedConfiguration:
     """The parts of a deployed activemq.xml that host modules need: connectors, an account to log in with, the store.
 
     ``store`` is kahaDB's directory, empty for another store; ``pure``: the broker copies to a slave, or is one.
@@ -59,18 +59,18 @@ class Deployed:
         )
 
 
-def read_deployed(layout: Layout, name: str | None) -> Deployed:
+def read_deployed(layout: Layout, name: str | None) -> DeployedConfiguration:
     """Return connectors, account and store from a version's activemq.xml; an empty configuration for the name None.
 
     Raises OSError or ElementTree.ParseError when it cannot be read.
     """
     if name is None:
-        return Deployed()
+        return DeployedConfiguration()
     base, conf = layout.base, os.path.join(layout.directory(name), "conf")
     root = ElementTree.parse(os.path.join(conf, "activemq.xml")).getroot()  # noqa: S314 -- root's own file
     paths = {"activemq.base": base, "activemq.data": os.path.join(base, "data"), "activemq.conf": conf}
-    stores = [element.get("directory", "") for element in elements(root, "kahaDB")]
-    return Deployed(
+    stores = [element.get("directory", "") for element in elements_named(root, "kahaDB")]
+    return DeployedConfiguration(
         listeners=tuple(_listeners(root)),
         login=_login(root, conf),
         store=_REFERENCE.sub(lambda found: paths.get(found[1], found[0]), stores[0]) if stores else "",
@@ -89,9 +89,9 @@ def persistence_of(document: bytes) -> dict[str, Any]:
 
 
 def _persistence(root: ElementTree.Element) -> dict[str, Any]:
-    brokers = elements(root, "broker")
+    brokers = elements_named(root, "broker")
     openwire = brokers[0].get("storeOpenWireVersion") if brokers else None
-    kinds = [child for name in _HOLDERS for element in elements(root, name) for child in element]
+    kinds = [child for name in _HOLDERS for element in elements_named(root, name) for child in element]
     return {
         "kind": kinds[0].tag.rpartition("}")[2] if kinds else None,
         "openwire": int(openwire) if openwire and openwire.isdecimal() else None,
@@ -100,8 +100,8 @@ def _persistence(root: ElementTree.Element) -> dict[str, Any]:
 
 
 def _is_pure(root: ElementTree.Element) -> bool:
-    waits = any(broker.get("waitForSlave") == "true" for broker in elements(root, "broker"))
-    return waits or bool(elements(root, "masterConnector"))
+    waits = any(broker.get("waitForSlave") == "true" for broker in elements_named(root, "broker"))
+    return waits or bool(elements_named(root, "masterConnector"))
 
 
 def has_messages(store: str, root: int | None = None) -> bool:
@@ -117,14 +117,14 @@ def has_messages(store: str, root: int | None = None) -> bool:
         return False
 
 
-def elements(root: ElementTree.Element, name: str) -> list[ElementTree.Element]:
+def elements_named(root: ElementTree.Element, name: str) -> list[ElementTree.Element]:
     """Return all XML elements of a name below and including ``root``, whatever their namespace."""
     return [element for element in root.iter() if element.tag.rpartition("}")[2] == name]
 
 
 def _listeners(root: ElementTree.Element) -> list[Listener]:
     found = []
-    for element in elements(root, "transportConnector"):
+    for element in elements_named(root, "transportConnector"):
         uri = element.get("uri", "")
         parts = read_address(uri)
         if parts:
@@ -152,7 +152,7 @@ def _login(root: ElementTree.Element, conf: str) -> Login:
             entries = dict(read_properties(file.read()))
     except OSError:
         return Login()
-    users = elements(root, "authenticationUser")
+    users = elements_named(root, "authenticationUser")
     users.sort(key=lambda user: "activemq.network.password" not in user.get("password", ""))
     for user in users:
         reference = _REFERENCE.fullmatch(user.get("password", ""))

@@ -198,11 +198,11 @@ def _is_of(record: Record, since: float) -> bool:
 
     The log has whole seconds: 1.5 s of slack.
     """
-    written = seconds_of(record.time)
+    written = epoch_seconds(record.time)
     return written is not None and since - _SLACK <= written <= time.time() + _SLACK
 
 
-def seconds_of(local_time: str) -> float | None:
+def epoch_seconds(local_time: str) -> float | None:
     """Return a local time as activemq.log writes it in seconds since the epoch; None for an impossible time."""
     try:
         return time.mktime(time.strptime(local_time, "%Y-%m-%d %H:%M:%S"))

@@ -67,7 +67,7 @@ def wait_for_start(base: str, wait: float) -> dict[str, Any]:
         process = find_broker(layout.base)
         phase = broker_log.read_phase(layout.data, process.since) if process else broker_log.UNKNOWN
         if phase.name == "started":
-            at = broker_log.seconds_of(phase.time)
+            at = broker_log.epoch_seconds(phase.time)
             return {"at": time.time() if at is None else at + phase.milliseconds / 1000}
         if time.monotonic() > deadline:
             return {"at": None}

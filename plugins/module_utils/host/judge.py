@@ -45,7 +45,7 @@ class Evidence:
         return self.process is not None and self.process.state == "T"
 
     @property
-    def silent(self) -> list[str]:
+    def silent_connectors(self) -> list[str]:
         """The names of connectors that accepted a probe or timed out and returned no message, each with its outcome."""
         return [f"{name} {answer.detail}" for name, answer in self.answers.items() if answer.returned is False]
 
@@ -74,7 +74,7 @@ def judge(evidence: Evidence) -> Conclusion:
         return Conclusion("hung", f"process {process.pid} was stopped by a signal")
     logged = f"its log says: {phase.message}" if phase.message else "its log says nothing of this start"
     answered = [f"{name} {answer.detail}" for name, answer in evidence.answers.items() if answer.answered]
-    silent = evidence.silent
+    silent = evidence.silent_connectors
     if answered:
         if evidence.pure and not phase.has_started and phase.name != "unknown":
             return Conclusion("starting", f"{lives} and answers, and {logged}")

@@ -104,7 +104,7 @@ def probe_connector(
     return Answer(True, True if supports_round_trip(scheme) else None, detail, greeted=True)
 
 
-def speaks(scheme: str) -> bool:
+def speaks_protocol_of(scheme: str) -> bool:
     """Return whether a probe of a connector with this scheme speaks its protocol, and tests more than its port."""
     return protocol_of(scheme) in _PROTOCOLS
 
@@ -163,7 +163,7 @@ def _openwire(connection: socket.socket, _login: Login) -> str:
 
 def _stomp(connection: socket.socket, login: Login) -> str:
     token = os.urandom(8).hex()
-    send_frame(connection, "CONNECT", stomp_account(login))
+    send_frame(connection, "CONNECT", stomp_login_headers(login))
     _expect_frame(connection, "CONNECTED")
     destination = f"/topic/{TOPIC}"
     with _greeted("CONNECTED over STOMP"):
@@ -176,8 +176,8 @@ def _stomp(connection: socket.socket, login: Login) -> str:
     return "CONNECTED, and gave a message back over STOMP"
 
 
-def stomp_account(login: Login) -> dict[str, str]:
-    """Return the headers of STOMP's CONNECT frame that name an account; none where everybody is let in."""
+def stomp_login_headers(login: Login) -> dict[str, str]:
+    """Return the headers of STOMP's CONNECT frame that name an account; empty for an empty login."""
     return {"login": login.username, "passcode": login.password} if login.username else {}
 
 

@@ -19,7 +19,7 @@ from typing import Any
 from ..install.configuration_archive import InstallError
 from ..protocols import protocol_of
 from .broker_configuration import read_deployed
-from .probe import Login, connect, send_frame, stomp_account
+from .probe import Login, connect, send_frame, stomp_login_headers
 from .versions import Layout
 
 _TIMEOUT = 30.0
@@ -56,7 +56,7 @@ def subscribe_to_queues(base: str, queues: Iterable[str], seconds: float) -> dic
 
 def _subscribe(connection: socket.socket, login: Login | None, queue: str, number: int) -> None:
     if login is not None:
-        send_frame(connection, "CONNECT", stomp_account(login))
+        send_frame(connection, "CONNECT", stomp_login_headers(login))
         _expect(connection, "CONNECTED")
     headers = {"destination": f"/queue/{queue}", "id": str(number), "ack": "client", "selector": _NOTHING}
     send_frame(connection, "SUBSCRIBE", {**headers, "receipt": str(number)})

@@ -20,7 +20,7 @@ from xml.etree import ElementTree
 
 from ..install import pending_restart
 from ..install.configuration_archive import File
-from .broker_configuration import elements, read_properties
+from .broker_configuration import elements_named, read_properties
 from .process import find_broker
 from .untrusted_paths import UntrustedPathError, open_file
 from .versions import Layout, Version
@@ -74,7 +74,7 @@ def applicable_change(
         or pending_restart.read(layout) is not None
     ):
         return None
-    needed = {path for path in changed if pending_restart.reasons([path], old, tree)}
+    needed = {path for path in changed if pending_restart.restart_reasons([path], old, tree)}
     if not needed <= {DOCUMENT, _CREDENTIALS} or DOCUMENT not in needed:
         return None
     if not _keeps_passwords(old.read(_CREDENTIALS), tree.get(_CREDENTIALS)):
@@ -111,13 +111,16 @@ class _Document:
         self.links: list[str] = []
         self.accounts: list[str] = []
         self.period = 0.0
-        for plugin in elements(root, "runtimeConfigurationPlugin"):
+        for plugin in elements_named(root, "runtimeConfigurationPlugin"):
             self.period = int(plugin.get("checkPeriod", "0")) / 1000
-        for broker in elements(root, "broker"):
+        for broker in elements_named(root, "broker"):
             for group in [child for child in broker if child.tag.rpartition("}")[2] == "networkConnectors"]:
                 self.links += [_text(link) for link in group]
                 broker.remove(group)
-        for plugin in [*elements(root, "simpleAuthenticationPlugin"), *elements(root, "authorizationEntries")]:
+        for plugin in [
+            *elements_named(root, "simpleAuthenticationPlugin"),
+            *elements_named(root, "authorizationEntries"),
+        ]:
             self.accounts.append(_text(plugin))
             plugin.clear()
         self.rest = _text(root)

@@ -19,7 +19,7 @@ from ..masking import mask_text
 from ..printable import printable
 from ..protocols import supports_round_trip
 from . import broker_log, health, held_by_process, probe
-from .broker_configuration import Deployed, read_deployed
+from .broker_configuration import DeployedConfiguration, read_deployed
 from .judge import Evidence, judge
 from .process import find_broker, guard_of, unit_properties
 from .timeouts import HUNG
@@ -123,14 +123,14 @@ def _gather_now(layout: Layout, unit: str | None, recent: float) -> tuple[dict[s
     return result, partial(health.gather_health, layout, process, owed, deployed.store)
 
 
-def _deployed(layout: Layout, name: str | None) -> Deployed:
+def _deployed(layout: Layout, name: str | None) -> DeployedConfiguration:
     try:
         return read_deployed(layout, name)
     except (OSError, ParseError) as error:
         raise InstallError(f"{layout.directory(name or '')}/conf/activemq.xml cannot be read: {error}") from None
 
 
-def _ask(deployed: Deployed) -> dict[str, probe.Answer]:
+def _ask(deployed: DeployedConfiguration) -> dict[str, probe.Answer]:
     """Probe the connectors, those that support a round trip first; stop at the first that is silent."""
     order = sorted(deployed.listeners, key=lambda listener: not supports_round_trip(listener.scheme))
     answers: dict[str, probe.Answer] = {}

@@ -87,7 +87,7 @@ class Directory:
         return os.stat(_plain(name), dir_fd=self.descriptor, follow_symlinks=False)
 
     def exists(self, name: str) -> bool:
-        """Return whether something of this name is in the directory, a dangling link too."""
+        """Return whether a name is in the directory; a dangling link counts, too."""
         try:
             self.status(name)
         except FileNotFoundError:

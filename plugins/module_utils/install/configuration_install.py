@@ -88,7 +88,7 @@ def install(
         return _install(layout, tree, owners, keep, check=True)
     _refuse_exchangeable(layout, owners)
     _make_directories(layout, owners)
-    with disk.locked(layout.versions):
+    with disk.directory_lock(layout.versions):
         return _install(layout, tree, owners, keep, check=False, validate=validate)
 
 
@@ -142,7 +142,7 @@ def _install(
     if current and name and not changed:
         return _outcome(layout, name, check)
     diff = differences(current, tree, drift)
-    restart = pending_restart.reasons(changed_contents(current, tree, drift), current, tree) if name else []
+    restart = pending_restart.restart_reasons(changed_contents(current, tree, drift), current, tree) if name else []
     drifted = tuple(f"{path} {what}" for path, what in sorted(drift.items()))
     version = _name(layout, tree, owners)
     if pending_restart.is_known_to_broker(layout, version):
@@ -184,7 +184,7 @@ def put_version_back(where: str | Layout, version: str, check: bool = False) -> 
     directory = layout.directory(version)
     if os.path.basename(directory) != version or version.startswith(".") or read_version(directory) is None:
         raise InstallError(f"there is no version {version!r} below {layout.versions}")
-    with nullcontext() if check else disk.locked(layout.versions):
+    with nullcontext() if check else disk.directory_lock(layout.versions):
         name = layout.current_name()
         if name == version:
             return _outcome(layout, version, check)

@@ -108,7 +108,7 @@ def remove_tree(path: str) -> None:
 
 
 @contextmanager
-def locked(directory: str) -> Iterator[None]:
+def directory_lock(directory: str) -> Iterator[None]:
     """Hold a directory's lock within a ``with`` block, so that two installations of one broker take turns."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:

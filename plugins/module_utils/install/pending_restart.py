@@ -48,7 +48,7 @@ class PendingRestart:
         return self.uptime is not None and process.started > self.uptime
 
 
-def reasons(changed: Iterable[str], old: Version | None, tree: Mapping[str, File]) -> list[str]:
+def restart_reasons(changed: Iterable[str], old: Version | None, tree: Mapping[str, File]) -> list[str]:
     """Return why changed files need a restart of the broker: one line for each file that it reads only at its start."""
     return [f"{path} changed" for path in changed if not _read_at_runtime(path, old, tree)]
 

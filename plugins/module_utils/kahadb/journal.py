@@ -83,7 +83,7 @@ class OpenTransactions:
         self._prepared: set[tuple[bool, bytes]] = set()
 
     def records_in_effect(self, command: Command) -> Sequence[Command]:
-        """Return the records that take effect with the next one: itself, on commit its transaction's, or none."""
+        """Return the journal records that a record puts into effect: itself, on commit its transaction's, or none."""
         transaction = (command.xa, command.transaction)
         if command.kind in (ADD, REMOVE) and command.transaction:
             self._records.setdefault(transaction, []).append(command)

@@ -109,7 +109,7 @@ def _is_mount_point(parent: Directory, name: str) -> bool:
     return bool(parent.exists(name) and parent.status(name).st_dev != parent.own_status().st_dev)
 
 
-def is_unfinished(store: str, user: str | None = None) -> bool:
+def is_replacement_unfinished(store: str, user: str | None = None) -> bool:
     """Return whether replacing the store by a copy was begun and not finished. Raises InstallError, OSError."""
     try:
         return bool(resync_plans.has_plan(store, account_for(store, user)))

@@ -155,7 +155,7 @@ def write_piece(staging: str, files: Manifest, name: str, offset: int, piece: by
 
 
 def read_piece(store: str, name: str, offset: int, size: int, length: int) -> bytes:
-    """Return a number of bytes of a store's file from an offset on.
+    """Return a chunk of a store's file: ``length`` bytes from an offset on.
 
     Raises InstallError when the file changed, OSError.
     """

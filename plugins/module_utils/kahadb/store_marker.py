@@ -59,7 +59,7 @@ def read_marker(store: Directory) -> list[str] | None:
     return [line if line.isprintable() and len(line) <= _LIMIT else _UNREADABLE for line in lines if line]
 
 
-def claim(directory: str, pair: str, word: str, user: str | None = None) -> bool:
+def claim_empty_store(directory: str, pair: str, word: str, user: str | None = None) -> bool:
     """Write the marker that ties an empty store to its pair; return False where a marker is there already.
 
     ``word`` is the playbook run's, for the other node to find; ``user`` is the account that writes. The store's
@@ -109,7 +109,7 @@ def _write_marker(directory: str, text: str) -> None:
         store.sync()
 
 
-def withdraw(directory: str, word: str, user: str | None = None) -> bool:
+def withdraw_marker(directory: str, word: str, user: str | None = None) -> bool:
     """Remove a store's marker if this playbook run, known by its word, wrote it; return whether it was removed."""
     return bool(run_as(account_for(directory, user), _remove_marker, directory, word))
 

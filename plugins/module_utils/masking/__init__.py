@@ -25,7 +25,7 @@ from .documents import LINES, kind_of, line_spans
 from .known import NOBODY, KnownSecrets, Secret, is_distinct, secrets_of_file
 from .markup import Markup
 from .names import is_secret_name, secret_word_positions
-from .spans import CUT_NOTE, MARK, UNKNOWN, Spans, cut_note_start, is_mark, is_reference, merged
+from .spans import CUT_NOTE, MARK, UNKNOWN, Spans, cut_note_start, is_mark, is_reference, merged_spans
 from .values import ValueScanner
 
 __all__ = [
@@ -188,7 +188,7 @@ def _masked_once(text: str, known: KnownSecrets, kind: str) -> str:
             scanner = ValueScanner(text, start, end, known_at, is_file=is_file, may_continue=may_continue)
             spans += scanner.spans(names_inside)
     spans += _clipped(shapes.spans(text), segments)
-    return _replaced(text, merged(spans), known)
+    return _replaced(text, merged_spans(spans), known)
 
 
 _BEHIND_KNOWN = frozenset(" \t\r\n\"'`&<>;,)}]|\\")

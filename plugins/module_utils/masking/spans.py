@@ -47,7 +47,7 @@ def cut_note_start(text: str, end: int) -> int:
     return match.start() if match else -1
 
 
-def merged(spans: Iterable[Span]) -> Spans:
+def merged_spans(spans: Iterable[Span]) -> Spans:
     """Return (start, end) positions sorted, with overlapping ones joined to one."""
     result: Spans = []
     for start, end in sorted(spans):

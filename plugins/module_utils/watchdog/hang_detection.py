@@ -58,7 +58,7 @@ class HangState:
 def classify(sample: Sample) -> HangState:
     """Return whether a broker is fine, idle (nothing to watch), odd (worth a warning) or hung, with a reason."""
     evidence, state = sample.evidence, judge(sample.evidence).state
-    process, silent = evidence.process, evidence.silent
+    process, silent = evidence.process, evidence.silent_connectors
     if process is None:
         return HangState(state, IDLE, "no broker runs")
     who = f"process {process.pid}"

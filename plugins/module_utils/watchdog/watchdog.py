@@ -22,7 +22,7 @@ from dataclasses import replace
 from xml.etree.ElementTree import ParseError
 
 from ..host import broker_log, held_by_process, probe
-from ..host.broker_configuration import Deployed, Listener, read_deployed
+from ..host.broker_configuration import DeployedConfiguration, Listener, read_deployed
 from ..host.judge import Evidence
 from ..host.process import Process, find_broker, is_in_unit, is_same, process_handle, read_process, send_signal, uptime
 from ..host.timeouts import PROBE, WATCH_INTERVAL
@@ -52,7 +52,7 @@ class Watchdog:
         self._process: Process | None = None
         self._known: tuple[int, float] | None = None
         self._count = hang_detection.SampleCount()
-        self._read: tuple[str | None, Deployed] | None = None
+        self._read: tuple[str | None, DeployedConfiguration] | None = None
 
     def check_broker(self) -> None:
         """Observe the broker once, and warn or kill if it has been odd or hung for long enough."""
@@ -62,12 +62,12 @@ class Watchdog:
         self._count = before.with_sample(found, process, now)
         notify(f"STATUS={found.text}", "WATCHDOG=1")
         if before.told is not None and found.kind == hang_detection.FINE:
-            say(_INFO, f"the broker is well again: {found.text}")
+            print_log_line(_INFO, f"the broker is well again: {found.text}")
         if found.kind in (hang_detection.FINE, hang_detection.IDLE) or not self._count.is_due(now, found.patience):
             return
         self._count = replace(self._count, told=now)
         if found.kind == hang_detection.ODD:
-            say(_WARNING, found.text)
+            print_log_line(_WARNING, found.text)
         elif process is not None:
             self._act(found, process, now)
 
@@ -83,7 +83,7 @@ class Watchdog:
             self._known = who
         unanswered = process.state == "T" or any(answer.returned is False for answer in answers.values())
         phase = broker_log.read_phase(self._layout.data, process.since) if unanswered else broker_log.UNKNOWN
-        slave = has_peer(self._replication(deployed)) if unanswered and self._options.ha == "pure" else None
+        slave = has_connected_client(self._replication(deployed)) if unanswered and self._options.ha == "pure" else None
         addresses = [listener.address for listener in deployed.listeners]
         listens = unanswered and held_by_process.is_listening(process.pid, addresses)
         evidence = Evidence(
@@ -101,7 +101,7 @@ class Watchdog:
         self._process = find_broker(self._layout.base, self._options.unit)
         return self._process
 
-    def _configuration(self, process: Process) -> Deployed:
+    def _configuration(self, process: Process) -> DeployedConfiguration:
         """Return the configuration that the process was started with: an earlier version while a restart is pending."""
         owed = pending_restart.pending_restart_of(self._layout, process)
         name = owed.previous if owed and owed.previous else self._layout.current_name()
@@ -109,12 +109,14 @@ class Watchdog:
             self._read = (name, read_deployed(self._layout, name))
         return self._read[1]
 
-    def _ask(self, deployed: Deployed) -> dict[str, probe.Answer]:
+    def _ask(self, deployed: DeployedConfiguration) -> dict[str, probe.Answer]:
         """Probe STOMP or MQTT, where a message must come back.
 
         If that fails, or failed last time, probe all connectors.
         """
-        listeners = [one for one in deployed.listeners if probe.speaks(one.scheme) and one.name != _REPLICATION]
+        listeners = [
+            one for one in deployed.listeners if probe.speaks_protocol_of(one.scheme) and one.name != _REPLICATION
+        ]
         listeners.sort(key=lambda one: not supports_round_trip(one.scheme))
         first = 1 if self._count.kind == hang_detection.FINE else len(listeners)
         answers = _answers(listeners[:first], deployed)
@@ -122,7 +124,7 @@ class Watchdog:
             answers |= _answers(listeners[first:], deployed)
         return answers
 
-    def _replication(self, deployed: Deployed) -> Listener | None:
+    def _replication(self, deployed: DeployedConfiguration) -> Listener | None:
         return next((one for one in deployed.listeners if one.name == _REPLICATION), None)
 
     def _act(self, found: hang_detection.HangState, process: Process, now: float) -> None:
@@ -137,18 +139,20 @@ class Watchdog:
             seconds=now - self._count.since,
             kills=allowed,
         )
-        say(_ERROR, line)
+        print_log_line(_ERROR, line)
         if options.action != "kill" or not allowed:
             return
         # Before, so that a watchdog that ends with its broker has not forgotten it.
         write_kills(self._kills, [*kills, now])
         if kill(process):
-            say(_WARNING, f"process {process.pid} was killed")
+            print_log_line(_WARNING, f"process {process.pid} was killed")
         else:
-            say(_WARNING, f"process {process.pid} had ended before it was killed, or cannot end while its disk hangs")
+            print_log_line(
+                _WARNING, f"process {process.pid} had ended before it was killed, or cannot end while its disk hangs"
+            )
 
 
-def _answers(listeners: Sequence[Listener], deployed: Deployed) -> dict[str, probe.Answer]:
+def _answers(listeners: Sequence[Listener], deployed: DeployedConfiguration) -> dict[str, probe.Answer]:
     """Probe connectors at the same time, so that a broker that hangs takes the time of one; return answers by name."""
     if not listeners:
         return {}
@@ -179,9 +183,9 @@ def kill(process: Process) -> bool:
         return not is_same(process)
 
 
-def has_peer(listener: Listener | None) -> bool:
+def has_connected_client(listener: Listener | None) -> bool:
     """Return whether any client, such as a pure master's slave, is connected to a connector's port on this machine."""
-    return listener is not None and held_by_process.is_connected(listener.address[1])
+    return listener is not None and held_by_process.has_connected_client_on(listener.address[1])
 
 
 def read_kills(path: str | None) -> list[float]:
@@ -210,7 +214,7 @@ def notify(*lines: str, environment: Mapping[str, str] = os.environ) -> None:
         sender.sendto("\n".join(lines).encode(), f"\0{path[1:]}" if path.startswith("@") else path)
 
 
-def say(priority: int, text: str) -> None:
+def print_log_line(priority: int, text: str) -> None:
     """Print one line for systemd's journal, with its priority (sd-daemon(3))."""
     print(f"<{priority}>{printable(' '.join(text.split()))}", flush=True)
 
@@ -241,7 +245,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
             unreadable = ""
         except (OSError, ParseError, InstallError) as error:
             if str(error) != unreadable:
-                say(_WARNING, f"the broker's files below {options.base} cannot be read, so it is not watched: {error}")
+                print_log_line(
+                    _WARNING, f"the broker's files below {options.base} cannot be read, so it is not watched: {error}"
+                )
             unreadable = str(error)
             notify("WATCHDOG=1")
         time.sleep(max(0.0, options.every - (time.monotonic() - began)))
