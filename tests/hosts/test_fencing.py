@@ -115,10 +115,14 @@ def test_an_upgrade_and_the_way_back_under_load_lose_nothing(controller: Control
 def test_collect_brings_what_the_guards_said_and_lists_the_generations(controller: Controller, tmp_path: Path) -> None:
     active, standby = wait_for_pair(controller.rack.machines)
     ended(controller.play("collect", *FENCED, "-e", f"activemq_collect_to={tmp_path}/collected"))
-    for machine in (active, standby):
-        collected = tmp_path / "collected" / machine.name
-        assert "guard: " in (collected / f"journal/{UNIT}.log").read_text()
-    assert "\tgenerations/" in (tmp_path / "collected" / active.name / "listing/store.txt").read_text()
+    collected = tmp_path / "collected" / active.name
+    assert "guard: generation" in (collected / f"journal/{UNIT}.log").read_text()
+    assert "\tgenerations/" in (collected / "listing/store.txt").read_text()
+    told = [json.loads((tmp_path / "collected" / one.name / "host.json").read_text()) for one in (active, standby)]
+    number = told[0]["broker"]["generation"]
+    assert number == told[0]["broker"]["generation_in_force"] == told[1]["broker"]["generation_in_force"]
+    assert told[1]["broker"]["generation"] is None
+    assert number in [one["number"] for one in told[0]["generations"]]
 
 
 def test_a_pair_loses_its_fence_and_gets_it_back_without_losing_a_message(controller: Controller) -> None:
