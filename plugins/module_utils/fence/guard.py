@@ -243,7 +243,7 @@ class Guard:
 
     def _look(self) -> FenceEvidence:
         """Look at the store; what is not seen in time counts as lost."""
-        look: Future[FenceEvidence] = self._looks.submit(self._store.gather_evidence)
+        look: Future[FenceEvidence] = self._looks.submit(self._store.gather_evidence, at_end=self._command is not None)
         try:
             return look.result(LOOK_TIMEOUT)
         except (LateError, OSError, FenceError) as error:

@@ -206,10 +206,11 @@ class SharedStore:
 
     # -- the claims ---------------------------------------------------------------------------
 
-    def gather_evidence(self) -> FenceEvidence:
-        """Return whether the lock is held, the newest claim, and whether the claim's broker is known to be dead."""
+    def gather_evidence(self, *, at_end: bool = False) -> FenceEvidence:
+        """Return whether the lock is held, the newest claim, and with ``at_end`` whether its broker is known to be dead."""
         highest = self.highest_claim()
-        return FenceEvidence(self.holds_lock(), highest, highest is not None and self.has_ended(highest.number))
+        has_ended = at_end and highest is not None and self.has_ended(highest.number)
+        return FenceEvidence(self.holds_lock(), highest, has_ended)
 
     def highest_claim(self) -> Claim | None:
         """Return the store's claim with the highest number, or None. Raises FenceError for a claim that is broken."""
