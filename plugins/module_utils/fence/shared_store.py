@@ -207,7 +207,7 @@ class SharedStore:
     # -- the claims ---------------------------------------------------------------------------
 
     def gather_evidence(self, *, at_end: bool = False) -> FenceEvidence:
-        """Return whether the lock is held, the newest claim, and with ``at_end`` whether its broker is known to be dead."""
+        """Return whether the lock is held, and the newest claim; with ``at_end`` also whether its broker is dead."""
         highest = self.highest_claim()
         has_ended = at_end and highest is not None and self.has_ended(highest.number)
         return FenceEvidence(self.holds_lock(), highest, has_ended)
