@@ -253,7 +253,7 @@ def test_callers_at_the_same_time_fetch_once(repository: Path, monkeypatch: pyte
         thread.join()
     assert len(runs(repository)) == 1
     assert lines.count("fetching the jars of ActiveMQ 5.5.1 …") == 1
-    assert "waiting for another process that fetches jars/5.5.1" in lines
+    assert any(line.startswith("waiting for another process that fetches jars/5.5.1-") for line in lines)
 
 
 def test_another_process_waits_too(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
