@@ -64,7 +64,10 @@ def is_barrier(topic: str) -> bool:
 
 
 def is_barrier_of(topic: str, agent: str) -> bool:
-    """Return whether an agent sends barriers on a topic; True also for the older form, which names no agent."""
+    """Return whether a topic is that of an agent's barriers, messages by which it proves that earlier ones arrived.
+
+    True also for the older form of the topic, which names no agent.
+    """
     return topic.endswith((f"/{BARRIER}", f"/{BARRIER}/{level_of(agent)}"))
 
 

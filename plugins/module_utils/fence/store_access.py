@@ -22,8 +22,9 @@ _NEWEST = 200
 
 @dataclass(frozen=True)
 class StoreAccess:
-    """The number of the store's generation into which one broker can write, and of the newest generation at that time.
+    """Two numbers of generations, the copies of a fenced store that take-overs make: a broker's own, and the newest.
 
+    ``writes`` is the generation that the broker can write to, ``in_force`` the newest one of the store.
     0 is the store itself, without generations. ``writes`` is None for a broker that has no file of the store open,
     ``in_force`` where the newest one cannot be read.
     """

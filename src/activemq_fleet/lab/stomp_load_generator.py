@@ -26,7 +26,7 @@ _ANSWER = 5.0
 
 
 class JournalWriter:
-    """Writer of a journal below a directory, in the format of agents, one record at a time."""
+    """Writer of a JSON-lines file of sent and received messages, in the format of the failover agent's journal."""
 
     def __init__(self, owner: str, directory: Path) -> None:
         (directory / "agent").mkdir(parents=True)

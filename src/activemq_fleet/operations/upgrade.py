@@ -44,7 +44,7 @@ class StoreChange:
 def judge_upgrade(
     nodes: Sequence[Node], stores: Mapping[str, StoreChange], run: OperationRun
 ) -> dict[str, ReleaseChange]:
-    """Return what an upgrade would bring for each pair that changes its release, by the pair's name.
+    """Return the change of release and store of each pair that an upgrade concerns, by the pair's name.
 
     A pair without an active broker cannot be judged and is left out: it is waited for or refused
     elsewhere. Raises RefusalError with one line for each pair or host that cannot be upgraded.

@@ -14,7 +14,9 @@ MIB = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bounds and times of a store. Bytes are those of topics and payloads; times are elapsed seconds.
+    """Limits of an agent's store: how many messages and bytes it holds, and for how many seconds.
+
+    Bytes are those of topics and payloads.
 
     ``timeout``: how long an event may wait in the outbox; then it is kept apart as expired, or dropped with
     ``drop_expired``. ``filters``: the subscriber's topic filters; each is a lane of the inbox with its own bound,

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The result of a check: its findings, and the checked hosts or with ``files`` the checked files.
+    """The result of a check: its findings, and the names of the hosts or files that were checked.
+
+    ``files`` is whether ``hosts`` holds names of files.
 
     ``waivers`` are the waivers in force, ``warnings`` lines for stderr.
     """
