@@ -84,7 +84,7 @@ class ActionModule(ActionBase):
         shutil.rmtree(run.directory, ignore_errors=True)  # it holds passwords
         return {
             "verdict": result.verdict,
-            "headline": library("drills").headline(result),
+            "headline": library("drills.judging").headline(result),
             "reasons": list(result.reasons),
             "report": str(report),
         }
