@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.host.runtime_configuration import mark
+from ansible_collections.activemq.fleet.plugins.module_utils.host.runtime_configuration import end_of_log
 from ansible_collections.activemq.fleet.plugins.module_utils.host.untrusted_paths import UntrustedPathError
 from ansible_collections.activemq.fleet.plugins.module_utils.host.versions import Layout
 from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import File, InstallError
@@ -67,4 +67,4 @@ def test_a_link_of_root_to_a_larger_disk_is_followed_for_the_data(common: Path) 
 def test_a_log_that_is_a_fifo_keeps_nobody_waiting(common: Path) -> None:
     install(str(common / "activemq"), TREE, OWNERS)
     do_as(BROKER, lambda: os.mkfifo(common / "activemq" / "data" / "activemq.log"))
-    assert mark(Layout(str(common / "activemq"))).inode == 0
+    assert end_of_log(Layout(str(common / "activemq"))).inode == 0

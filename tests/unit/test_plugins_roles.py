@@ -76,7 +76,5 @@ def test_every_password_is_kept_out_of_logs(role: str) -> None:
     assert all(found.values()), [name for name, hidden in found.items() if not hidden]
 
 
-@pytest.mark.parametrize("name", ["ha", "tls"])
-def test_what_is_not_done_yet_says_so(name: str) -> None:
-    text = str(BROKER[f"{PREFIX}{name}"]["description"])
-    assert "yet" in text
+def test_what_is_not_done_yet_says_so() -> None:
+    assert "yet" in str(BROKER[f"{PREFIX}tls"]["description"])
