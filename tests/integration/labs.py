@@ -9,7 +9,7 @@ from typing import Any
 
 import psutil
 
-from activemq_fleet.lab.loopback_overlay import MARK
+from activemq_fleet.lab.loopback_overlay import process_marks
 
 
 def write_inventory(directory: Path, hosts: Sequence[str], **variables: Any) -> Path:
@@ -32,7 +32,8 @@ def processes_of(directory: Path) -> list[int]:
     found = []
     for process in psutil.process_iter():
         try:
-            if f"{MARK}{directory}" in process.cmdline() and process.status() != psutil.STATUS_ZOMBIE:
+            is_its = not process_marks(directory).isdisjoint(process.cmdline())
+            if is_its and process.status() != psutil.STATUS_ZOMBIE:
                 found.append(process.pid)
         except psutil.Error:
             continue

@@ -130,8 +130,7 @@ class Lab:
     @cached_property
     def database(self) -> Database | None:
         """The database server of the lab's shared-jdbc pairs; None where the fleet has none."""
-        uses_one = any(broker.profile.has_database_lease for broker in self.fleet.brokers)
-        return Database(self._layout, self._hosts.lab) if uses_one else None
+        return Database(self._layout, self._hosts.lab) if self._hosts.lab.jdbc_driver else None
 
     # -- the whole of it ----------------------------------------------------------------------
 
@@ -205,7 +204,8 @@ class Lab:
                 raise LabError(f"another lab has taken the addresses 127.{hosts.lab.block}.*: run lab up")
             check_start(hosts, broker)
             hosts.check_ports(broker)
-            self._start_database()
+            if self.database:
+                self.database.start()
             with self.record_operation("lab start", host):
                 if wait:
                     Startup(hosts, timeout, self._progress).start(broker)
@@ -383,7 +383,9 @@ class Lab:
             if not hosts.is_alive(broker):
                 hosts.check_ports(broker)
         try:
-            self._start_database()
+            if self.database:
+                pairs = self.fleet.pairs.values()
+                self.database.start(pair.name for pair in pairs if pair.profile.has_database_lease)
             Startup(hosts, timeout, self._progress).run(list(hosts.fleet.pairs.values()))
             links = Links(hosts)
             if missing := links.wait_until_up(self._observe_all, timeout):
@@ -391,11 +393,6 @@ class Lab:
         except BaseException:
             self._down()
             raise
-
-    def _start_database(self) -> None:
-        if self.database:
-            pairs = self.fleet.pairs.values()
-            self.database.start(pair.name for pair in pairs if pair.brokers[0].profile.has_database_lease)
 
     def _remove_fence(self, pair: Pair) -> None:
         """Make generations the store itself again, for a pair that has no guards any more and does not run."""

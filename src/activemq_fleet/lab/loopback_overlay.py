@@ -42,7 +42,7 @@ _JVM = (
     "-Djava.net.preferIPv4Stack=true",
 )
 MARK = "-Dactivemq.fleet.lab="
-"""The option by which a process shows which lab it belongs to."""
+"""The option by which a JVM shows which lab it belongs to; the database server has a setting of the same name."""
 # Sizes, ports and agents of a real machine; what is left are properties.
 _OWN_PROPERTIES = re.compile(r"-D(?!com\.sun\.management\.|java\.io\.tmpdir=|jdk\.net\.hosts\.file=|activemq\.).*")
 _FIRST_MULTICAST_PORT = 20000
@@ -76,6 +76,11 @@ class Substitution:
     variable: str
     before: str | None
     after: str
+
+
+def process_marks(directory: Path) -> frozenset[str]:
+    """Return the arguments of which each process of the lab in a directory has one on its command line."""
+    return frozenset({f"{MARK}{directory}", f"{MARK.removeprefix('-D')}{directory}"})
 
 
 def assign_addresses(fleet: Fleet, block: int, known: Mapping[str, str] | None = None) -> dict[str, str]:

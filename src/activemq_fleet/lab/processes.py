@@ -20,7 +20,7 @@ import psutil
 
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab.layout import Layout, write_file
-from activemq_fleet.lab.loopback_overlay import MARK
+from activemq_fleet.lab.loopback_overlay import process_marks
 from activemq_fleet.lab.polling import poll
 
 _SAME_START = 2.0  # seconds: the kernel counts from boot, and the boot time is rounded
@@ -159,8 +159,7 @@ def lab_processes(layout: Layout) -> list[psutil.Process]:
 def _is_ours(layout: Layout, process: psutil.Process) -> bool:
     try:
         is_own = set(process.uids()) == {os.getuid()}  # anybody may bear the mark
-        # A JVM bears it as a property; the database server as a setting of the same name.
-        marks = {f"{MARK}{layout.directory}", f"{MARK.removeprefix('-D')}{layout.directory}"}
+        marks = process_marks(layout.directory)
         return is_own and process.status() != psutil.STATUS_ZOMBIE and not marks.isdisjoint(process.cmdline())
     except psutil.Error:
         return False

@@ -156,7 +156,7 @@ def planned_stop_promotes(view: FleetView) -> Iterator[Problem]:
         hosts: {orders-mq01-a: {}, orders-mq01-b: {}}
     """
     for group in view.fleet.groups:
-        pairs = [pair for pair in group.pairs if pair.brokers[0].profile.replicates]
+        pairs = [pair for pair in group.pairs if pair.profile.replicates]
         if pairs:
             message = f"group {group.name} is pure: to stop a master while its slave is attached makes the slave master"
             yield Problem(message, host=pairs[0].preferred_master.host)

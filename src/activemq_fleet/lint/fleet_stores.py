@@ -289,5 +289,5 @@ def store_key(settings: Settings, address: str, directory: str) -> tuple[str, ..
 def _pairs(view: FleetView) -> Iterator[tuple[Broker, Broker]]:
     """Yield the two nodes of each pair, preferred master first."""
     for pair in view.fleet.pairs.values():
-        if pair.brokers[0].profile.has_peer:
+        if pair.profile.has_peer:
             yield from pairwise(pair.in_order)
