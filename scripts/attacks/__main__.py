@@ -6,7 +6,6 @@ Exit 0 when every guarded store is sound; 1 when messages are gone that nobody n
 from __future__ import annotations
 
 import argparse
-import json
 import multiprocessing
 import os
 import subprocess
@@ -23,6 +22,7 @@ from typing import Any
 
 from scripts.attacks.attack import Attack, Result, carry_out
 from scripts.attacks.forms import FORMS, ON_AN_IMAGE, WITHOUT_GUARD
+from scripts.attacks.results import append_result, read_results
 
 _RELEASES = ("5.5.1", "5.8.0", "5.11.4", "5.18.3", "6.3.1")
 
@@ -31,17 +31,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the attacks that the results do not have yet, and print the table of all."""
     options = _options(arguments)
     options.results.parent.mkdir(parents=True, exist_ok=True)
-    known = {row["name"] for row in _rows(options.results)}
+    known = {row["name"] for row in read_results(options.results)}
     waiting = [attack for attack in attacks(options) if attack.name not in known]
     one = partial(carry_out, parent=options.directory, heap=options.heap, stores=options.stores, keep=options.keep)
     # Processes, since Ansible reads an inventory in one thread only.
     with ProcessPoolExecutor(options.jobs, multiprocessing.get_context("spawn")) as pool:
         for attack, result in zip(waiting, pool.map(one, waiting), strict=True):
             row = {"name": attack.name, **asdict(attack), **asdict(result), "commit": _commit(), "at": time.time()}
-            with options.results.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(row) + "\n")
+            append_result(options.results, row)
             print(f"{attack.name}: {'sound' if result.is_sound else 'DAMAGED'} {result}", flush=True)
-    rows = list(_rows(options.results))
+    rows = list(read_results(options.results))
     print("\n".join(table(rows)))
     return 0 if all(Result(**_fields(row)).is_sound for row in rows if row["fence"] != "none") else 1
 
@@ -85,11 +84,6 @@ def _possible_forms() -> list[str]:
 
 def _fields(row: dict[str, Any]) -> dict[str, Any]:
     return {name: row[name] for name in Result.__dataclass_fields__ if name in row}
-
-
-def _rows(path: Path) -> Iterator[dict[str, Any]]:
-    if path.exists():
-        yield from map(json.loads, path.read_text(encoding="utf-8").splitlines())
 
 
 def _commit() -> str:

@@ -235,25 +235,31 @@ def killed(target: Target) -> None:
 def guard_killed(target: Target) -> None:
     """Kill the guard alone: its Java ends with it, before anybody else can serve."""
     target.wait_for_moment()
-    guard, java = target.processes(target.active)
-    if guard is None:
-        raise LabError("there is no guard to be killed")
+    guard, java = _guard_and_java(target)
     guard.kill()
-    wait_until(lambda: not _runs(java), f"the Java of {target.active} ends with its guard", 2)
-    target.wait_for_other()
+    _see_java_end(target, java)
 
 
 def guard_out_of_memory(target: Target) -> None:
     """Let the guard have no more memory than it has now: it serves on, or ends with its Java."""
     target.wait_for_moment()
-    guard, java = target.processes(target.active)
-    if guard is None:
-        raise LabError("there is no guard to be kept short")
+    guard, java = _guard_and_java(target)
     size = guard.memory_info().vms
     guard.rlimit(psutil.RLIMIT_AS, (size, size))
     poll(lambda: not _runs(guard), _SHORT_OF_MEMORY)
     if _runs(guard):
         guard.kill()
+    _see_java_end(target, java)
+
+
+def _guard_and_java(target: Target) -> tuple[psutil.Process, psutil.Process]:
+    guard, java = target.processes(target.active)
+    if guard is None:
+        raise LabError(f"{target.active} has no guard to be attacked")
+    return guard, java
+
+
+def _see_java_end(target: Target, java: psutil.Process) -> None:
     wait_until(lambda: not _runs(java), f"the Java of {target.active} ends with its guard", 2)
     target.wait_for_other()
 

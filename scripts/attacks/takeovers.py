@@ -26,6 +26,7 @@ from activemq_fleet.host.timeouts import READY
 from activemq_fleet.lab import Lab
 from activemq_fleet.lab.drill import DrillOptions, drill
 from scripts.attacks.clients import fill
+from scripts.attacks.results import append_result, read_results
 
 _HOSTS = ("store-mq01-a.example.com", "store-mq01-b.example.com")
 _PAIR = "store-mq01"
@@ -50,14 +51,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the drills that the results do not have yet, print the table of all; return 1 where events were lost."""
     options = _options(arguments)
     options.results.parent.mkdir(parents=True, exist_ok=True)
-    known = {row["name"] for row in _rows(options.results)}
+    known = {row["name"] for row in read_results(options.results)}
     for one in drills(options):
         if one.name not in known:
             row = {"name": one.name, **asdict(one), **_measure(one, options), "at": time.time()}
-            with options.results.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(row) + "\n")
+            append_result(options.results, row)
             print(json.dumps(row), flush=True)
-    rows = list(_rows(options.results))
+    rows = list(read_results(options.results))
     print("\n".join(table(rows)))
     return int(any(row["lost"] for row in rows))
 
@@ -117,11 +117,6 @@ def _inventory(directory: Path, one: Drill) -> Path:
     path = directory / "hosts.yml"
     path.write_text(json.dumps({"all": {"hosts": {host: {} for host in _HOSTS}, "vars": content}}), encoding="utf-8")
     return path
-
-
-def _rows(path: Path) -> Iterator[dict[str, Any]]:
-    if path.exists():
-        yield from map(json.loads, path.read_text(encoding="utf-8").splitlines())
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
