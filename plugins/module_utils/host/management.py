@@ -1,10 +1,9 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""Reads MBeans of a running broker without a JMX port, a restart or a JDK.
+"""Reads MBeans of a running broker without a JMX port, a restart, a JDK or another JVM.
 
 JMX is local to the process. The JVM is asked over its attach socket to open it for this machine
-(what ``jcmd PID ManagementAgent.start_local`` does), and the release's own console command, from
-the class path of the running broker, reads it.
+(what ``jcmd PID ManagementAgent.start_local`` does), where nobody finds it who has not asked there.
 """
 
 from __future__ import annotations
@@ -14,82 +13,52 @@ import os
 import re
 import signal
 import socket
-import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from typing import Any
 
 from ..install.configuration_archive import InstallError
+from .jmx import JmxError, MBeanServer, properties_of
 from .process import Process, account_of, group_of, process_handle, send_signal, status_field
 from .system_accounts import Account, own_account, run_as
 
+_DOMAIN = "org.apache.activemq"
 _WAIT = 10.0
 _POLL = 0.05
-_QUERY = 120
+_QUERY = 60.0
+"""Seconds for all MBeans of a query together."""
 _LONGEST_ANSWER = 1 << 20
 _ADDRESS = re.compile(r"^com\.sun\.management\.jmxremote\.localConnectorAddress=(.+)$", re.MULTILINE)
-_VALUE = re.compile(r"([A-Z]\w*) = (.*)")
-# Options that the console command must not inherit; with the broker's log4j it would write to the broker's log.
-_DROPPED = re.compile(r"-agentlib:|-agentpath:|-javaagent:|-Xrun|-Dcom\.sun\.management\.|-Xm|-Xlog|-XX:|-Dlog4j")
 
 
-def query_mbeans(process: Process, pattern: str, view: tuple[str, ...]) -> list[dict[str, str]]:
-    """Return attributes of the broker's MBeans that match a pattern such as ``Type=Queue,*``, one dict per MBean.
+View = Callable[[Mapping[str, str]], Sequence[str]]
+"""Returns the attributes that are wanted of an MBean, by the key properties of its name; none for one left out."""
 
-    Raises InstallError when the JVM or the console command refuses.
+
+def query_mbeans(
+    process: Process, pattern: str, view: View, most: int | None = None, timeout: float = _QUERY
+) -> list[dict[str, Any]]:
+    """Return the broker's MBeans that match a pattern such as ``Type=Queue,*``, one dict per MBean.
+
+    A dict has the key properties of the MBean's name, and those of the wanted attributes that it has. ``most``: how
+    many MBeans are read at most; ``timeout``: seconds.
+    Raises InstallError when the JVM refuses or does not answer in time.
     """
     uid, gid = _account(process)
-    # Older JVMs answer nobody else, not even root, and the console command is a program of that account's choice.
+    # Older JVMs answer nobody else, not even root.
     account = Account(uid, gid) if os.geteuid() == 0 else own_account()
-    return run_as(account, _query, process, _java(process), pattern, view)
+    return run_as(account, _query, process, pattern, view, most, timeout)
 
 
-def _query(process: Process, java: list[str], pattern: str, view: tuple[str, ...]) -> list[dict[str, str]]:
-    command = [*java, "query", "--jmxurl", _address(process), "--objname", pattern, "--view", ",".join(view)]
+def _query(process: Process, pattern: str, view: View, most: int | None, timeout: float) -> list[dict[str, Any]]:
     try:
-        done = subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_QUERY,
-            check=False,
-            cwd="/",
-            env={"PATH": os.environ.get("PATH", "/usr/bin:/bin")},
-        )
-    except (OSError, subprocess.SubprocessError) as error:
-        raise InstallError(f"the release's console command could not be run: {error}") from None
-    if done.returncode or "Exception" in done.stdout or "ERROR" in done.stdout:
-        said = " ".join((done.stderr or done.stdout).split())[:400]
-        raise InstallError(f"the release's console command failed: {said}")
-    return [found for found in _read(done.stdout) if view[0] in found]
-
-
-def _read(text: str) -> Iterator[dict[str, str]]:
-    """Yield one dict per MBean from ``Name = value`` lines, in which an empty line ends each MBean."""
-    found: dict[str, str] = {}
-    for line in [*text.splitlines(), ""]:
-        match = _VALUE.fullmatch(line)
-        if match:
-            found[match[1]] = match[2]
-        elif not line.strip() and found:
-            yield found
-            found = {}
-
-
-def _java(process: Process) -> list[str]:
-    """Return the running broker's own command line up to its verb, with a small heap and without agents and logs."""
-    words = list(process.command)
-    words = words[: words.index("start")]
-    kept = [word for word in words[1:] if not _DROPPED.match(word)]
-    java = os.readlink(f"/proc/{process.pid}/exe")
-    return [
-        java,
-        "-Xmx64m",
-        "-XX:+UseSerialGC",
-        "-XX:TieredStopAtLevel=1",
-        "-Dlog4j.configuration=file:/dev/null",
-        *kept,
-    ]
+        with closing(MBeanServer(_address(process), timeout)) as server:
+            named = [(name, properties_of(name)) for name in server.names(f"{_DOMAIN}:{pattern}")]
+            wanted = [(name, known, view(known)) for name, known in named if view(known)][:most]
+            return [{**known, **server.attributes(name, attributes)} for name, known, attributes in wanted]
+    except JmxError as error:
+        raise InstallError(f"process {process.pid}: {error}") from None
 
 
 def _address(process: Process) -> str:

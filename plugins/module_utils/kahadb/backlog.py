@@ -24,7 +24,6 @@ from ..host.versions import Layout
 from ..install.configuration_archive import InstallError
 from . import remaining_messages
 
-# One query for all attributes: every query starts a Java process of its own.
 _ATTRIBUTES = (
     *("Type", "Destination", "QueueSize", "Connection", "RemoteAddress", "ConnectorName", "RemoteBrokerName"),
     *("DestinationName", "ClientId", "SubscriptionName", "PendingQueueSize", "DispatchedQueueSize"),
@@ -113,8 +112,8 @@ def _counted(store: str, keys: set[tuple[str, str]] | None) -> dict[str, Any]:
 def _view(process: Process) -> ManagementView:
     if process.state == "T":
         raise InstallError(f"process {process.pid} was stopped by a signal: it cannot be asked")
-    found: dict[str, list[dict[str, str]]] = defaultdict(list)
-    for one in management.query_mbeans(process, "Type=*,*", _ATTRIBUTES):
+    found: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for one in management.query_mbeans(process, "Type=*,*", lambda _: _ATTRIBUTES):
         found[one["Type"]].append(one)
     if not found["Broker"]:
         raise InstallError("its management view has no broker of 5.3 to 5.7: useJmx is off, or it is a later release")
@@ -124,7 +123,7 @@ def _view(process: Process) -> ManagementView:
             (one["DestinationName"], one["ClientId"], one["SubscriptionName"]): int(one["PendingQueueSize"])
             + int(one["DispatchedQueueSize"])
             for one in found["Subscription"]
-            if "ClientId" in one and one.get("SubscriptionName", "null") != "null"
+            if "ClientId" in one and one.get("SubscriptionName")
         },
         clients=tuple(
             {

@@ -1,0 +1,218 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""Reads and writes serialized Java objects as plain Python values, as far as JMX over RMI needs it.
+
+Source: Java Object Serialization Specification, chapter 6 (stream version 5). No class is loaded and nothing is
+executed: an object is its fields and what its ``writeObject`` added.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+HEADER = b"\xac\xed\0\5"
+NULL = b"\x70"
+_END = object()
+_DEEPEST = 60
+_LARGEST = 16 << 20
+"""Bytes of one answer that are read at most."""
+_WRITES_ITSELF, _SERIALIZABLE, _EXTERNALIZABLE = 1, 2, 4
+_PRIMITIVES = {"B": "b", "C": "H", "D": "d", "F": "f", "I": "i", "J": "q", "S": "h", "Z": "?"}
+
+
+@dataclass
+class JavaObject:
+    """A Java object: the name of its class, its fields by name, and the values that its ``writeObject`` added.
+
+    ``added`` holds values in order, primitive data as bytes.
+    """
+
+    name: str
+    fields: dict[str, Any] = field(default_factory=dict)
+    added: list[Any] = field(default_factory=list)
+
+    def inner(self) -> Iterator[Any]:
+        """Yield every value of the object that is no field: elements of a collection, the text of an ObjectName."""
+        yield from (value for value in self.added if not isinstance(value, bytes))
+
+
+@dataclass
+class _Class:
+    name: str
+    flags: int = 0
+    fields: list[tuple[str, str]] = field(default_factory=list)
+    parent: _Class | None = None
+
+    def hierarchy(self) -> list[_Class]:
+        """Return the class and its ancestors, the topmost first, which is the order of their data."""
+        return [*(self.parent.hierarchy() if self.parent else []), self]
+
+
+class ObjectReader:
+    """Reads one serialization stream; ``read`` returns exactly so many bytes, or raises OSError.
+
+    Raises ValueError for what is no serialized object, nests deeper than 60 or has more than 16 MiB.
+    """
+
+    def __init__(self, read: Callable[[int], bytes]) -> None:
+        self._source = read
+        self._left = _LARGEST
+        self._handles: list[Any] = []
+        self._depth = 0
+        if self._read(4) != HEADER:
+            raise ValueError("the answer is no stream of Java objects")
+
+    def block(self) -> bytes:
+        """Return the next piece of primitive data. Raises ValueError where an object stands there."""
+        value = self.value()
+        if not isinstance(value, bytes):
+            raise ValueError("the answer has an object where data should be")
+        return value
+
+    def value(self) -> Any:
+        """Return the next value: None, text, a list for an array, bytes for primitive data, else a JavaObject.
+
+        A boxed number is that number, an enum constant its name.
+        """
+        self._depth += 1
+        if self._depth > _DEEPEST:
+            raise ValueError("the answer nests too deeply")
+        try:
+            return self._value(self._read(1)[0])
+        finally:
+            self._depth -= 1
+
+    def _value(self, code: int) -> Any:
+        if code == 0x70:
+            return None
+        if code == 0x71:
+            return self._handles[self._number("i") - 0x7E0000]
+        if code == 0x77:
+            return self._read(self._read(1)[0])
+        if code == 0x7A:
+            return self._read(self._number("i"))
+        if code == 0x78:
+            return _END
+        if code in (0x74, 0x7C):
+            text = self._text("H" if code == 0x74 else "q")
+            self._handles.append(text)
+            return text
+        readers = {0x72: self._class, 0x73: self._object, 0x75: self._array, 0x76: self._class_object}
+        readers |= {0x7D: self._proxy, 0x7E: self._enum}
+        if code not in readers:
+            raise ValueError(f"the answer has the unknown type code {code:#x}")
+        return readers[code]()
+
+    def _class(self) -> _Class:
+        found = _Class(self._text("H"))
+        self._read(8)
+        self._handles.append(found)
+        found.flags = self._read(1)[0]
+        for _ in range(self._number("H")):
+            code, name = chr(self._read(1)[0]), self._text("H")
+            found.fields.append((code, name))
+            if code in "[L":
+                self.value()  # the name of the field's type
+        self._annotations()
+        found.parent = self.value()
+        return found
+
+    def _proxy(self) -> _Class:
+        found = _Class("proxy", _SERIALIZABLE)
+        self._handles.append(found)
+        for _ in range(self._number("i")):
+            self._text("H")
+        self._annotations()
+        found.parent = self.value()
+        return found
+
+    def _class_object(self) -> str:
+        name = str(self._class_of_value().name)
+        self._handles.append(name)
+        return name
+
+    def _class_of_value(self) -> _Class:
+        found = self.value()
+        if not isinstance(found, _Class):
+            raise ValueError("the answer has an object without a class")
+        return found
+
+    def _object(self) -> Any:
+        kind = self._class_of_value()
+        made = JavaObject(kind.name)
+        place = len(self._handles)
+        self._handles.append(made)
+        for one in kind.hierarchy():
+            if one.flags & _SERIALIZABLE:
+                for code, name in one.fields:
+                    made.fields[name] = self._element(code)
+            if one.flags & (_WRITES_ITSELF | _EXTERNALIZABLE):
+                made.added += self._annotations()
+        if kind.name.startswith("java.lang.") and made.fields.keys() == {"value"}:
+            self._handles[place] = made.fields["value"]
+        return self._handles[place]
+
+    def _array(self) -> list[Any]:
+        kind = self._class_of_value()
+        found: list[Any] = []
+        self._handles.append(found)
+        for _ in range(self._number("i")):
+            found.append(self._element(kind.name[1:2]))  # noqa: PERF401 -- an element may refer to the array
+        return found
+
+    def _enum(self) -> Any:
+        self._class_of_value()
+        place = len(self._handles)
+        self._handles.append(None)
+        self._handles[place] = self.value()
+        return self._handles[place]
+
+    def _element(self, code: str) -> Any:
+        return self._number(_PRIMITIVES[code]) if code in _PRIMITIVES else self.value()
+
+    def _annotations(self) -> list[Any]:
+        found: list[Any] = []
+        while (value := self.value()) is not _END:
+            if isinstance(value, bytes) and found and isinstance(found[-1], bytes):
+                found[-1] += value
+            else:
+                found.append(value)
+        return found
+
+    def _text(self, length: str) -> str:
+        return self._read(self._number(length)).decode(errors="replace")
+
+    def _number(self, code: str) -> Any:
+        return struct.unpack(">" + code, self._read(struct.calcsize(">" + code)))[0]
+
+    def _read(self, count: int) -> bytes:
+        self._left -= count
+        if count < 0 or self._left < 0:
+            raise ValueError(f"the answer is larger than {_LARGEST >> 20} MiB")
+        return self._source(count)
+
+
+def text_of(value: str) -> bytes:
+    """Return a text of at most 65,535 bytes as a serialized String."""
+    return b"\x74" + utf(value)
+
+
+def texts_of(values: Sequence[str]) -> bytes:
+    """Return texts as a serialized array of String."""
+    kind = b"\x72" + utf("[Ljava.lang.String;") + bytes.fromhex("add256e7e91d7b47") + b"\2\0\0\x70\x78\x70"
+    return b"\x75" + kind + struct.pack(">i", len(values)) + b"".join(map(text_of, values))
+
+
+def object_name_of(name: str) -> bytes:
+    """Return a name such as ``org.apache.activemq:*`` as a serialized javax.management.ObjectName."""
+    kind = b"\x72" + utf("javax.management.ObjectName") + bytes.fromhex("0f03a71beb6d15cf") + b"\3\0\0\x70\x78\x70"
+    return b"\x73" + kind + text_of(name) + b"\x78"
+
+
+def utf(text: str) -> bytes:
+    """Return a text as Java's ``writeUTF`` writes it: its length in two bytes, and its UTF-8."""
+    data = text.encode()
+    return struct.pack(">H", len(data)) + data
