@@ -116,11 +116,19 @@ UNKNOWN = Phase("unknown")
 
 def read_phase(data: str, since: float) -> Phase:
     """Return the broker's phase by ``data``/activemq.log, from records no older than ``since`` (epoch seconds)."""
-    lines = [*_tail(data, "activemq.log.1"), *_tail(data, "activemq.log")]
-    found = [record for record in parse_records(lines) if _is_of(record, since)]
+    found = read_records(data, since)
     # No JVM starts a broker within its first second: records that old are of the previous process.
     own = phase_after(record for record in found if _is_of(record, since + _SLACK))
     return replace(phase_after(found), has_started=own.has_started)
+
+
+def read_records(data: str, since: float) -> list[Record]:
+    """Return the records of ``data``/activemq.log and the file before it that are no older than ``since``.
+
+    ``since`` is in seconds since the epoch; of each file its last 4 MiB are read.
+    """
+    lines = [*_tail(data, "activemq.log.1"), *_tail(data, "activemq.log")]
+    return [record for record in parse_records(lines) if _is_of(record, since)]
 
 
 def last_error(data: str, since: float = 0) -> str:

@@ -13,7 +13,8 @@ from activemq_fleet.cli.drill import drill_command
 from activemq_fleet.cli.lab_options import interruptible, lab_options
 from activemq_fleet.cli.options import format_option
 from activemq_fleet.cli.printing import echo, echo_to_stderr, warn
-from activemq_fleet.printable import counted, printable
+from activemq_fleet.cli.tables import print_table
+from activemq_fleet.printable import counted
 
 if TYPE_CHECKING:
     from activemq_fleet.lab import HostStatus, Lab, Substitution
@@ -156,28 +157,12 @@ def _print(status: Sequence[HostStatus], form: str) -> None:
         )
         for host in status
     ]
-    _table(("host", "role", "state", "address", "pid", "uptime", "bridges to"), rows, styles=_STYLES)
+    print_table(("host", "role", "state", "address", "pid", "uptime", "bridges to"), rows, styles=_STYLES)
 
 
 def _print_difference(substitutions: Sequence[Substitution]) -> None:
     rows = [(s.host, s.variable, "(default)" if s.before is None else s.before, s.after) for s in substitutions]
-    _table(("host", "variable", "of the inventory", "in the lab"), rows)
+    print_table(("host", "variable", "of the inventory", "in the lab"), rows)
 
 
 _STYLES = {"active": "green", "standby": "cyan", "starting": "yellow", "hung": "red", "stopped": "red"}
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]], styles: dict[str, str] | None = None) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False)
-    for title in head:
-        table.add_column(title, overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(printable(cell), style=(styles or {}).get(cell, "")) for cell in row))
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=10_000)  # piped, a line is a host, whatever its length
-    console.print(table)

@@ -13,7 +13,10 @@ from activemq_fleet import __version__
 from activemq_fleet.cli.errors import PROGRAM, run
 
 # In the order of use.
-COMMANDS = ("render", "check", "explain", "graph", "schema", "lab", "adopt", "pack", "plan", "drift", "audit", "store")
+COMMANDS = (
+    *("render", "check", "explain", "graph", "schema", "lab", "status", "adopt"),
+    *("pack", "plan", "drift", "audit", "store"),
+)
 
 
 def collect_garbage_rarely() -> None:

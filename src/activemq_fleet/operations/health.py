@@ -19,7 +19,7 @@ from activemq_fleet.profiles import PROFILES, Profile
 _OF_INVENTORY = ("pair", "role", "ha", "service", "base", "store")
 _BLINK = 4.0  # two looks at one moment are made one after the other
 _RETURN = 30.0  # longer than an interrupted switchover leaves a broker stopped
-_ROOM = 256 << 20  # log files and a journal file or two; less, and the next start may be the last
+ROOM = 256 << 20  # log files and a journal file or two; less, and the next start may be the last
 _SKEW = 2.0  # seconds; the shortest lease that is not refused elsewhere is several times that
 
 
@@ -191,10 +191,10 @@ def _configuration(node: Node, _settle: float) -> Iterator[Problem]:
 
 def _room(node: Node, _settle: float) -> Iterator[Problem]:
     for directory, free in sorted((node.free or {}).items()):
-        if free < _ROOM:
+        if free < ROOM:
             yield Problem(
                 node.host,
-                f"{directory} has {free >> 20} MiB left, less than {_ROOM >> 20}: make room, or the broker may not "
+                f"{directory} has {free >> 20} MiB left, less than {ROOM >> 20}: make room, or the broker may not "
                 "come back",
             )
 

@@ -52,8 +52,12 @@ NOT_SETTINGS = frozenset({
     "activemq_drill_rate",
     "activemq_drill_seed",
     "activemq_drill_report",
+    "activemq_status_to",
+    "activemq_status_timeout",
+    "activemq_status_evidence",
     "activemq_collect_to",
     "activemq_collect_megabytes",
+    "activemq_collect_timeout",
     "activemq_collect_days",
     "activemq_collect_dumps",
 })  # fmt: skip

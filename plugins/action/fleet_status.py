@@ -1,0 +1,73 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""``activemq.fleet.fleet_status``: asks the library who is asked for the fleet's status, and what to conclude."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+from ansible_collections.activemq.fleet.plugins.modules.fleet_status import DOCUMENTATION
+from ansible_collections.activemq.fleet.plugins.plugin_utils.documented_options import argument_spec
+from ansible_collections.activemq.fleet.plugins.plugin_utils.library import library
+
+
+class ActionModule(ActionBase):
+    """The action of ``fleet_status``: runs once on the controller, for all hosts of the play."""
+
+    BYPASS_HOST_LOOP = True
+    _requires_connection = False
+    _supports_check_mode = True
+    _supports_async = False
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        super().run(tmp, task_vars)
+        arguments = self.validate_argument_spec(argument_spec(DOCUMENTATION))[1]
+        known = task_vars or {}
+        try:
+            data = library("inventory").inventory_of_play(known["hostvars"], known["groups"], self._loader)
+            fleet = library("topology").build_fleet(data.hosts, data.groups)
+            selection = library("status.selection")
+            chosen = selection.select_hosts(fleet, arguments["target"])
+            if arguments["step"] == "begin":
+                asked = selection.hosts_to_ask(fleet, chosen)
+                return {"changed": False, "questions": selection.questions(fleet, asked), "time": time.time()}
+            return {"changed": False, **_conclude(fleet, chosen, **arguments)}
+        except library("errors").FleetError as error:
+            raise AnsibleActionFail(str(error)) from None
+        except OSError as error:
+            raise AnsibleActionFail(f"{error.filename}: {error.strerror}") from None
+
+
+def _conclude(
+    fleet: Any,
+    chosen: tuple[str, ...],
+    evidence: Mapping[str, Any],
+    seconds: float,
+    evidence_to: str | None,
+    to: str | None,
+    **_: object,
+) -> dict[str, Any]:
+    known = {host: _evidence(result) for host, result in evidence.items()}
+    if evidence_to:
+        with open(os.open(evidence_to, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
+            json.dump(known, file)
+        return {"table": [], "findings": [], "exit_code": 0}
+    status = library("status").conclude(fleet, known, chosen=chosen, seconds=seconds)
+    if to:
+        library("reports").write_status(status, to)
+    text = library("status.text")
+    findings = [finding.to_line() for finding in status.findings]
+    return {"table": text.table_lines(status), "findings": findings, "exit_code": status.exit_code}
+
+
+def _evidence(result: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the evidence of a host, or why there is none: it was not reached, or the module failed."""
+    if result.get("unreachable") or result.get("failed"):
+        return {"unreachable": " ".join(str(result.get("msg", "nothing came of it")).split())[:300]}
+    return {part: result[part] for part in ("broker", "agent", "balancer") if part in result}

@@ -1,0 +1,68 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""Asks a host's agent for its state over its socket, as ``activemq-agent status`` does."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from collections.abc import Mapping
+from typing import Any
+
+from ..printable import printable
+from .broker_status import deployed_hashes
+from .certificates import certificates_of_file
+from .process import unit_properties
+from .versions import Layout
+
+_TIMEOUT = 5.0
+_LONGEST = 1 << 20
+_COUNTS = ("outbox_rows", "outbox_bytes", "oldest_age", "inbox_rows", "quarantined", "expired")
+
+
+def gather_agent_status(agent: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the evidence of an agent: ``state`` (running or stopped), ``how``, and what it says of itself.
+
+    ``agent``: ``config`` and ``state``, its directories, ``unit`` or None, and ``certificates``, paths of PEM files.
+    ``store``: rows and bytes of the outbox, the age of its oldest event in seconds, and what waits in the inbox.
+    ``publisher`` and ``subscriber``: the broker that each is connected to, or None. ``deployed`` as of a broker.
+    """
+    home = Layout(f"{agent['config']}.d", agent["config"], "")
+    found: dict[str, Any] = {
+        "deployed": deployed_hashes(home),
+        "certificates": [row for path in agent.get("certificates") or () for row in certificates_of_file(path)],
+        "unit": next(iter(unit_properties("Id,ActiveState,SubState,ActiveEnterTimestamp", agent["unit"])), None)
+        if agent.get("unit")
+        else None,
+    }
+    try:
+        status = ask_agent(os.path.join(agent["state"], "agent.sock"))
+    except (OSError, ValueError) as error:
+        return {**found, "state": "stopped", "how": f"its socket in {agent['state']} does not answer: {error}"}
+    store = status.get("store") or {}
+    return {
+        **found,
+        "state": "running",
+        "how": "it answers over its socket",
+        "uptime": status.get("uptime"),
+        "version": status.get("version"),
+        "damage": printable(str(status["damage"])) if status.get("damage") else None,
+        "store": {name: store.get(name) for name in _COUNTS},
+        **{part: (status.get(part) or {}).get("broker") for part in ("publisher", "subscriber")},
+    }
+
+
+def ask_agent(path: str) -> dict[str, Any]:
+    """Return what the agent with this socket says of itself. Raises OSError, or ValueError where it is no agent."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(_TIMEOUT)
+        connection.connect(path)
+        connection.sendall(b'{"op": "status"}\n')
+        answer = b""
+        while not answer.endswith(b"\n") and len(answer) < _LONGEST and (part := connection.recv(65536)):
+            answer += part
+    found = json.loads(answer)
+    if not isinstance(found, dict) or "error" in found:
+        raise ValueError(f"it answers {answer[:100]!r}")
+    return found

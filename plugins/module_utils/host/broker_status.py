@@ -1,0 +1,103 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""Gathers in one call all that ``status`` shows of a broker, on its host or in a lab. It changes nothing there.
+
+Beside the state, as ``broker_info`` has it, this is what the broker's MBeans say, what its log says of links, which
+configuration was installed, and until when its certificates hold.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from typing import Any
+from xml.etree.ElementTree import ParseError
+
+from ..install.configuration_archive import InstallError
+from ..masking import mask_text
+from ..printable import printable
+from . import broker_log
+from .broker_configuration import read_deployed
+from .broker_usage import read_usage
+from .certificates import certificates_of_connectors
+from .held_by_process import holds_lock
+from .process import read_process
+from .state import gather_broker_state
+from .timeouts import PROBE
+from .versions import Layout, read_version
+
+_MOST = 40
+_LONGEST = 300
+# What a broker says of links and of those it refuses, beside warnings and errors.
+_OF_LINKS = re.compile(
+    r"Started responder end of duplex bridge |Stopping \S+ because Failed with |Could not accept conn"
+)
+
+
+def gather_broker_status(base: str, unit: str | None) -> dict[str, Any]:
+    """Return the evidence of a broker below ``base``: the result of ``broker_info``, and more.
+
+    ``holds_lock``: whether its process holds the lock of its store, None without a kahaDB store or a process.
+    ``state_since``: since when it is in its state, in seconds since the epoch, None where that is not known.
+    ``usage``: as ``broker_usage`` describes it, empty for a broker that is not active; ``usage_error`` says why there
+    is none. ``records``: the newest ``message`` s of its log about links and its newest warnings, each with ``level``,
+    secrets masked. ``deployed``: the SHA-256 of each installed file, of one with secrets that of its masked text.
+    ``certificates``: as ``certificates_of_connectors`` returns them.
+
+    A configuration that cannot be read gives the state None, and the reason as ``how``.
+    """
+    layout = Layout(os.path.abspath(base))
+    try:
+        found: dict[str, Any] = gather_broker_state(layout.base, unit)
+        deployed = read_deployed(layout, found["previous"] or found["version"])
+    except (InstallError, OSError, ParseError) as error:
+        return {"state": None, "how": printable(str(error))}
+    process = read_process(found["pid"]) if found["pid"] else None
+    is_active = process is not None and found["state"] == "active"
+    found.update(holds_lock=None, usage={}, usage_error="", records=[], certificates=[])
+    if process and deployed.store:
+        found["holds_lock"] = holds_lock(process.pid, deployed.store)
+    if process:
+        records = broker_log.read_records(layout.data, process.since)
+        found["records"] = _records_of_links(records)
+        found["state_since"] = _state_since(found, process.since)
+    if process and is_active:
+        try:
+            found["usage"] = read_usage(process, PROBE)
+        except (InstallError, OSError) as error:
+            found["usage_error"] = printable(str(error))
+        found["certificates"] = certificates_of_connectors(deployed, PROBE)
+    return {**found, "deployed": deployed_hashes(layout)}
+
+
+def deployed_hashes(layout: Layout) -> dict[str, str]:
+    """Return the SHA-256 of each file of the configuration in force, as deployed; of the masked text where it has one.
+
+    Empty where no whole version is in force. The hash of a secret would let one try passwords.
+    """
+    try:
+        name = layout.current_name()
+    except InstallError:
+        return {}
+    version = read_version(layout.directory(name)) if name else None
+    masked = (
+        {path: hashlib.sha256(text.encode()).hexdigest() for path, text in version.masked.items()} if version else {}
+    )
+    return {**version.manifest, **masked} if version else {}
+
+
+def _records_of_links(records: list[broker_log.Record]) -> list[dict[str, str]]:
+    kept = [one for one in records if one.level in ("WARN", "ERROR") or _OF_LINKS.match(one.message)]
+    return [
+        {"level": one.level, "message": printable(mask_text(" ".join(one.message.split())[:_LONGEST]))}
+        for one in kept[-_MOST:]
+    ]
+
+
+def _state_since(found: dict[str, Any], started: float) -> float | None:
+    """Return since when a broker is in its state: the time of the record that says so, else that of its process."""
+    log = found["log"]
+    if found["state"] == "active" and log["phase"] == "started":
+        return broker_log.epoch_seconds(log["time"])
+    return round(started, 3) if found["state"] in ("standby", "starting") else None

@@ -1,0 +1,82 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""Finds out when certificates end: that which a connector shows, and those of a PEM file.
+
+Only the validity is read, from the certificate's DER (RFC 5280, 4.1): who signed it is not the question here.
+"""
+
+from __future__ import annotations
+
+import calendar
+import re
+import ssl
+import time
+from collections.abc import Iterator
+
+from ..printable import printable
+from ..protocols import is_encrypted
+from .broker_configuration import DeployedConfiguration
+from .probe import connect
+from .untrusted_paths import UntrustedPathError, read_file
+
+_PEM = re.compile(rb"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
+_LARGEST = 1 << 20
+_TIMES = {0x17: "%y%m%d%H%M%SZ", 0x18: "%Y%m%d%H%M%SZ"}
+
+
+def certificates_of_connectors(deployed: DeployedConfiguration, timeout: float) -> list[dict[str, object]]:
+    """Return for each connector with TLS the end of the certificate that it shows: ``name``, ``ends`` and ``error``.
+
+    ``ends`` is in seconds since the epoch, and None where ``error`` says why it is not known: a connector that wants
+    a certificate of its client first shows its own only over TLS 1.3.
+    """
+    found: list[dict[str, object]] = []
+    for listener in deployed.listeners:
+        if is_encrypted(listener.scheme):
+            try:
+                with connect(listener.scheme, listener.address, timeout) as connection:
+                    assert isinstance(connection, ssl.SSLSocket)  # noqa: S101 -- for the type alone
+                    found.append(_row(f"connector {listener.name}", end_of(connection.getpeercert(True) or b"")))
+            except (OSError, ValueError) as error:
+                found.append(_row(f"connector {listener.name}", None, str(error)))
+    return found
+
+
+def certificates_of_file(path: str) -> list[dict[str, object]]:
+    """Return when the first certificate of a PEM file to end does so, as ``certificates_of_connectors`` does."""
+    try:
+        texts = _PEM.findall(read_file(path, _LARGEST))
+        ends = [end_of(ssl.PEM_cert_to_DER_cert(text.decode("ascii"))) for text in texts]
+        return [_row(path, min(ends)) if ends else _row(path, None, "holds no certificate")]
+    except (OSError, UntrustedPathError, ValueError) as error:
+        return [_row(path, None, str(error))]
+
+
+def _row(name: str, ends: float | None, error: str = "") -> dict[str, object]:
+    return {"name": name, "ends": ends, "error": printable(error)}
+
+
+def end_of(der: bytes) -> float:
+    """Return when a certificate ends, in seconds since the epoch, from its DER. Raises ValueError for anything else."""
+    try:
+        (_, certificate), *_ = _elements(der)
+        (_, body), *_ = _elements(certificate)
+        # Version (tagged 0, and absent in version 1), serial number, algorithm, issuer, validity.
+        parts = [content for tag, content in _elements(body) if tag != 0xA0]
+        tag, text = list(_elements(parts[3]))[1]
+        return float(calendar.timegm(time.strptime(text.decode("ascii"), _TIMES[tag])))
+    except (IndexError, KeyError, ValueError):
+        raise ValueError("what is shown is no certificate") from None
+
+
+def _elements(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yield tag and content of the DER elements that follow one another in ``data``."""
+    while data:
+        tag, size, head = data[0], data[1], 2
+        if size & 0x80:
+            head += size & 0x7F
+            size = int.from_bytes(data[2:head], "big")
+        if head + size > len(data):
+            raise ValueError("cut off")
+        yield tag, data[head : head + size]
+        data = data[head + size :]

@@ -1,0 +1,77 @@
+#!/usr/bin/python
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""The documentation of ``activemq.fleet.fleet_status``, which is an action and never runs on a host."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: fleet_status
+short_description: How the fleet stands, from what its hosts have shown
+version_added: 0.2.0
+author: The activemq.fleet authors (!UNKNOWN)
+description:
+  - A part of the playbook C(status). It is no interface for other playbooks and may change at any time.
+  - V(begin) says which hosts are to be asked, and what. V(conclude) says how the fleet stands.
+options:
+  step:
+    description: What is to be done.
+    type: str
+    choices: [begin, conclude]
+    required: true
+  target:
+    description: A host, a pair or a group; without it the whole fleet.
+    type: str
+    default: ''
+  evidence:
+    description: For V(conclude), by host the result of M(activemq.fleet.host_status), failed ones included.
+    type: dict
+    default: {}
+  seconds:
+    description: For V(conclude), how long it took to gather the evidence.
+    type: float
+    default: 0
+  evidence_to:
+    description: A file on the controller for the evidence, as JSON. Then no conclusion is drawn.
+    type: path
+  to:
+    description: A file on the controller for the status, C(FILE.json) or C(FILE.html).
+    type: path
+extends_documentation_fragment:
+  - activemq.fleet.broker.unchanging
+requirements:
+  - activemq-fleet on the controller (pip install activemq-fleet)
+"""
+
+EXAMPLES = r"""
+- name: Find out who is asked
+  activemq.fleet.fleet_status:
+    step: begin
+  run_once: true
+  register: asked
+"""
+
+RETURN = r"""
+questions:
+  description: By host the options of M(activemq.fleet.host_status).
+  type: dict
+  returned: for V(begin)
+time:
+  description: The controller's time, in seconds since the epoch.
+  type: float
+  returned: for V(begin)
+table:
+  description: One line a broker, agent and balancer, with one line of titles.
+  type: list
+  elements: str
+  returned: for V(conclude)
+findings:
+  description: One line for each finding.
+  type: list
+  elements: str
+  returned: for V(conclude)
+exit_code:
+  description: V(1) with findings, V(0) without. V(0), too, with O(evidence_to).
+  type: int
+  returned: for V(conclude)
+"""

@@ -1,0 +1,86 @@
+#!/usr/bin/python
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""``activemq.fleet.host_status``: returns all that ``status`` shows of one host, gathered in one call."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: host_status
+short_description: How the broker, the agent and the load balancer of a host stand
+version_added: 0.2.0
+author: The activemq.fleet authors (!UNKNOWN)
+description:
+  - Gathers in one call what the playbook C(status) shows of a host. It changes nothing and may run at any moment.
+  - Of a broker that is what M(activemq.fleet.broker_info) returns, how full it is, its messages and bridges, what its
+    log says of links, which files were installed, and when the certificates of its connectors end.
+  - The usage comes from the broker's MBeans. Its JVM is asked over its attach socket to open its management view to
+    this machine, as C(jcmd PID ManagementAgent.start_local) does. It stays open until the JVM ends, and only whoever
+    may attach to the JVM can use it.
+  - Run it as root or as the broker's account.
+options:
+  broker:
+    description: C(base) and C(unit) of the host's broker.
+    type: dict
+  agent:
+    description: C(config), C(state) and C(unit) of the host's agent, and C(certificates), paths of PEM files.
+    type: dict
+  balancer:
+    description: C(check_port) of the host's HAProxy, and C(addresses) by group.
+    type: dict
+extends_documentation_fragment:
+  - activemq.fleet.broker.unchanging
+"""
+
+EXAMPLES = r"""
+- name: Look at the broker and all that it holds
+  activemq.fleet.host_status:
+    broker:
+      base: /var/lib/activemq/activemq
+      unit: activemq.service
+  register: host
+"""
+
+RETURN = r"""
+broker:
+  description:
+    - What M(activemq.fleet.broker_info) returns, and C(usage), C(usage_error), C(holds_lock), C(state_since),
+      C(records), C(deployed) and C(certificates).
+  type: dict
+  returned: with O(broker)
+agent:
+  description: C(state), C(how), C(store), C(publisher), C(subscriber), C(deployed) and C(certificates).
+  type: dict
+  returned: with O(agent)
+balancer:
+  description: C(haproxy), C(keepalived), and by group whether this host holds the address, C(addresses).
+  type: dict
+  returned: with O(balancer)
+"""
+
+from typing import Any
+
+from ansible_collections.activemq.fleet.plugins.module_utils.host.agent_status import gather_agent_status
+from ansible_collections.activemq.fleet.plugins.module_utils.host.balancer_status import gather_balancer_status
+from ansible_collections.activemq.fleet.plugins.module_utils.host.broker_status import gather_broker_status
+from ansible_collections.activemq.fleet.plugins.module_utils.run_module import run_module
+
+
+def gather_host_status(parameters: dict[str, Any], _check: bool) -> dict[str, Any]:
+    """Return the evidence of each part that the host has, by part: broker, agent, balancer."""
+    found: dict[str, Any] = {}
+    if broker := parameters["broker"]:
+        found["broker"] = gather_broker_status(broker["base"], broker.get("unit"))
+    if agent := parameters["agent"]:
+        found["agent"] = gather_agent_status(agent)
+    if balancer := parameters["balancer"]:
+        found["balancer"] = gather_balancer_status(balancer)
+    return found
+
+
+def main() -> None:
+    run_module({part: {"type": "dict"} for part in ("broker", "agent", "balancer")}, gather_host_status)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,58 @@
+"""Run a playbook of the collection for a command of the command line."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from activemq_fleet._collection import collections_path
+from activemq_fleet.cli.options import InventoryOptions
+from activemq_fleet.errors import FleetError, InputError
+
+
+class PlaybookError(FleetError):
+    """An error for a playbook that ended without what it was started for."""
+
+    exit_code = 1
+
+
+def run_playbook(
+    name: str, inventory: InventoryOptions, variables: Mapping[str, str], more: Sequence[str]
+) -> subprocess.CompletedProcess[str]:
+    """Run the playbook ``activemq.fleet.NAME`` and return how it ended; what it printed is captured.
+
+    ``more`` are further words for ansible-playbook. Raises InputError where there is no ansible-playbook.
+    """
+    command = [_program(), f"activemq.fleet.{name}", *more]
+    for option, values in (
+        ("-i", inventory.sources),
+        ("-e", (*inventory.extra_vars, *(f"{key}={value}" for key, value in variables.items()))),
+        ("--vault-id", inventory.vault_ids),
+        ("--vault-password-file", inventory.vault_password_files),
+    ):
+        command += [word for value in values for word in (option, value)]
+    paths = [*collections_path(), *filter(None, [os.environ.get("ANSIBLE_COLLECTIONS_PATH")])]
+    environment = {**os.environ, "ANSIBLE_NOCOLOR": "1", "ANSIBLE_RETRY_FILES_ENABLED": "0"}
+    if paths:
+        environment["ANSIBLE_COLLECTIONS_PATH"] = os.pathsep.join([*paths, "~/.ansible/collections"])
+    return subprocess.run(command, capture_output=True, text=True, errors="replace", check=False, env=environment)
+
+
+def _program() -> str:
+    """Return the ansible-playbook beside this Python, else that of the PATH."""
+    beside = Path(sys.executable).with_name("ansible-playbook")
+    found = str(beside) if beside.exists() else shutil.which("ansible-playbook")
+    if found is None:
+        raise InputError("ansible-playbook is not installed: pip install ansible-core")
+    return found
+
+
+def last_lines(done: subprocess.CompletedProcess[str], most: int = 4) -> tuple[str, ...]:
+    """Return why a playbook failed: the lines in which Ansible says so, else the last ones that it printed."""
+    lines = [line.strip() for line in (done.stdout + "\n" + done.stderr).splitlines() if line.strip()]
+    told = [line for line in lines if line.startswith(("fatal:", "ERROR", "[ERROR]", "failed:"))]
+    return tuple((told or lines or [f"ansible-playbook ended with exit code {done.returncode}"])[-most:])

@@ -1,0 +1,175 @@
+"""Define ``activemq-fleet status``, which shows how every broker, agent and load balancer stands."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shlex
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from activemq_fleet.cli.options import InventoryOptions, format_option, inventory_options
+from activemq_fleet.cli.printing import echo
+from activemq_fleet.errors import InputError
+from activemq_fleet.printable import printable_json
+
+if TYPE_CHECKING:
+    from activemq_fleet.status import FleetStatus
+
+_STYLES = {
+    **dict.fromkeys(("active", "running", "up"), "green"),
+    **dict.fromkeys(("standby", "planned"), "cyan"),
+    **dict.fromkeys(("starting", "outdated", "required", "by hand"), "yellow"),
+    **dict.fromkeys(("hung", "frozen", "stopped", "unreachable", "unknown", "down"), "red"),
+}
+_SEVERITIES = {"error": "red", "warning": "yellow", "info": "dim"}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Question:
+    """Who is asked, and how: a lab's brokers in this process, hosts by the playbook ``status``."""
+
+    inventory: InventoryOptions
+    name: str
+    timeout: float
+    lab: bool
+    directory: str | None
+    forks: int
+    ansible: str
+
+
+@click.command("status", short_help="How every broker, agent and load balancer stands.")
+@click.argument("name", metavar="[HOST|PAIR|GROUP]", default="")
+@inventory_options()
+@format_option("text", "json", "nagios", help="nagios: one line about one HOST, and the exit codes of its plugins.")
+@click.option("--html", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path), help="Write a page, too.")
+@click.option("--watch", metavar="SECONDS", type=click.FloatRange(min=0.5), help="Again and again, until Ctrl-C.")
+@click.option(
+    "--timeout",
+    metavar="SECONDS",
+    type=click.FloatRange(min=1, max=600),
+    default=20.0,
+    show_default=True,
+    help="After which a host counts as unreachable.",
+)
+@click.option("--lab", is_flag=True, help="The running lab of the inventory, without Ansible.")
+@click.option("--dir", "directory", type=click.Path(), help="The lab's directory; means --lab.")
+@click.option("--forks", type=click.IntRange(min=1), default=50, show_default=True, help="Hosts asked at once.")
+@click.option(
+    "--ansible-options", "ansible", metavar="WORDS", default="", help="For ansible-playbook, such as '--become -u ops'."
+)
+def command(
+    name: str,
+    inventory: InventoryOptions,
+    form: str,
+    html: Path | None,
+    watch: float | None,
+    timeout: float,
+    lab: bool,
+    directory: str | None,
+    forks: int,
+    ansible: str,
+) -> int:
+    """Show how every broker, agent and load balancer stands, and what is wrong.
+
+    Nothing is changed on any host. A host that does not answer costs its own row.
+
+    Exit codes: 0 all is well; 1 findings, unreachable hosts among them; 2 wrong usage.
+    """
+    question = _Question(inventory, name, timeout, lab or directory is not None, directory, forks, ansible)
+    if form == "nagios" and not name:
+        raise click.UsageError("--format nagios is about one HOST: name it")
+    gather = _gatherer(question)
+    while True:
+        status = gather()
+        if html:
+            from activemq_fleet.reports import write_status
+
+            write_status(status, str(html))
+        if watch and form == "text":
+            click.clear()  # on a terminal alone
+        code = _show(status, form)
+        if not watch:
+            return code
+        time.sleep(watch)
+
+
+def _gatherer(question: _Question) -> Callable[[], FleetStatus]:
+    """Return a function that asks once more; the inventory is read now, and not each time."""
+    from activemq_fleet.status.selection import hosts_to_ask, select_hosts
+
+    if not question.lab:
+        fleet = question.inventory.load_fleet()
+        select_hosts(fleet, question.name)
+        return partial(_ask_hosts, fleet, question)
+    from activemq_fleet.cli.lab_options import require_packages
+
+    require_packages("the lab needs", "paho", "psutil")
+    from activemq_fleet.lab.fleet_status import lab_fleet, lab_status
+    from activemq_fleet.lab.layout import layout_for
+
+    fleet = lab_fleet(layout_for(question.inventory.sources, question.directory))
+    chosen = select_hosts(fleet, question.name)
+    return partial(lab_status, fleet, hosts_to_ask(fleet, chosen), chosen, question.timeout)
+
+
+def _ask_hosts(fleet: object, question: _Question) -> FleetStatus:
+    from activemq_fleet.cli.playbook import PlaybookError, last_lines, run_playbook
+    from activemq_fleet.status import conclude
+    from activemq_fleet.status.selection import select_hosts
+    from activemq_fleet.topology import Fleet
+
+    assert isinstance(fleet, Fleet)  # noqa: S101 -- for the type alone
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="activemq-fleet-") as directory:
+        file = Path(directory) / "evidence.json"
+        variables = {
+            "activemq_target": question.name,
+            "activemq_status_timeout": f"{question.timeout:.0f}",
+            "activemq_status_evidence": str(file),
+        }
+        more = [f"--forks={question.forks}", f"--timeout={min(10, int(question.timeout))}"]
+        try:
+            more += shlex.split(question.ansible)
+        except ValueError as error:
+            raise InputError(f"--ansible-options: {error}") from None
+        done = run_playbook("status", question.inventory, variables, more)
+        try:
+            evidence = json.loads(file.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise PlaybookError("the playbook activemq.fleet.status failed:", *last_lines(done)) from None
+    chosen = select_hosts(fleet, question.name)
+    return conclude(fleet, evidence, chosen=chosen, seconds=time.monotonic() - began)
+
+
+def _show(status: FleetStatus, form: str) -> int:
+    """Print the status and return the exit code."""
+    if form == "nagios":
+        from activemq_fleet.status import nagios_line
+
+        line, code = nagios_line(status)
+        echo(line)
+        return code
+    if form == "json":
+        echo(printable_json(status.to_dict(), indent=1))
+    else:
+        _print_text(status)
+    return status.exit_code
+
+
+def _print_text(status: FleetStatus) -> None:
+    from activemq_fleet.cli.tables import print_table
+    from activemq_fleet.status.text import headline, tables_of
+
+    for titles, rows in tables_of(status):
+        print_table(titles, rows, _STYLES)
+    if status.findings:
+        found = [(one.severity, one.rule, one.host, f"{one.message}: {one.fix}") for one in status.findings]
+        print_table(("severity", "finding", "host", "what is wrong, and what to do"), found, _SEVERITIES)
+    echo(f"{headline(status)} ({status.seconds:.1f} s)")

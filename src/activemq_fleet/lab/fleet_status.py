@@ -1,0 +1,62 @@
+"""Gather the evidence of a lab's brokers for their status, by the code that runs on managed hosts."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import time
+from collections.abc import Collection
+from typing import Any
+
+from activemq_fleet.errors import LabError
+from activemq_fleet.host.broker_status import gather_broker_status
+from activemq_fleet.lab.layout import Layout
+from activemq_fleet.lab.state import load
+from activemq_fleet.render import service
+from activemq_fleet.status import FleetStatus, conclude
+from activemq_fleet.topology import Fleet
+
+_PROCESSES = 8
+_ONE = 0.1
+"""Seconds that a well broker takes at most, of which the deadline grows where many share this machine."""
+
+
+def lab_fleet(layout: Layout) -> Fleet:
+    """Return the fleet of a lab as its brokers see it. Raises LabError where there is no lab."""
+    state = load(layout)
+    if state is None:
+        raise LabError(f"there is no lab in {layout.directory}: start one with lab up")
+    return state.fleet()
+
+
+def lab_status(fleet: Fleet, hosts: Collection[str], chosen: Collection[str], timeout: float) -> FleetStatus:
+    """Ask a lab's brokers ``hosts``, and return the status of those that are ``chosen``.
+
+    One that does not answer within ``timeout`` s is unreachable.
+
+    A broker that is silent keeps one process waiting and not the others.
+    """
+    began = time.monotonic()
+    bases = {broker.host: service.paths(broker).base for broker in fleet.brokers if broker.host in hosts}
+    deadline = began + timeout + _ONE * len(bases)
+    evidence: dict[str, dict[str, Any]] = {}
+    # Each in a process: reading a store may hang in the kernel, and what is read of one is not of the next.
+    pool = multiprocessing.get_context("fork").Pool(min(_PROCESSES, max(1, len(bases))), _be_quiet)
+    try:
+        asked = {host: pool.apply_async(gather_broker_status, (base, None)) for host, base in bases.items()}
+        for host, answer in asked.items():
+            try:
+                evidence[host] = {"broker": answer.get(max(0.0, deadline - time.monotonic()))}
+            except multiprocessing.TimeoutError:
+                evidence[host] = {"unreachable": f"it did not answer within {timeout:g} s"}
+    finally:
+        pool.terminate()
+    return conclude(fleet, evidence, chosen=chosen, seconds=time.monotonic() - began)
+
+
+def _be_quiet() -> None:
+    """Let the parent alone take Ctrl-C."""
+    import signal
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.setpgrp()

@@ -1,0 +1,45 @@
+"""Write the status of a fleet as an HTML page."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from activemq_fleet.atomic_files import write_file
+from activemq_fleet.errors import InputError
+from activemq_fleet.reports.pages import render_page
+from activemq_fleet.status import FleetStatus
+from activemq_fleet.status.text import headline, tables_of
+
+
+def status_page(status: FleetStatus) -> str:
+    """Return the status of a fleet as an HTML page."""
+    tables = [
+        ([(title, "h" if at == 0 else "") for at, title in enumerate(titles)], rows)
+        for titles, rows in tables_of(status)
+    ]
+    return render_page(
+        "status.html.j2",
+        status=status,
+        headline=headline(status),
+        verdict="findings" if status.exit_code else "clean",
+        tiles=[(name, value) for name, value in status.summary.items() if value or name in ("brokers", "errors")],
+        tables=tables,
+        wrong={finding.host for finding in status.findings if finding.severity == "error"},
+        links=[
+            (row.host, one.link, " or ".join(one.to), one.state, one.reason)
+            for row in status.brokers
+            for one in row.links
+        ],
+    )
+
+
+def write_status(status: FleetStatus, to: str) -> None:
+    """Write the status to FILE.html as a page, or to FILE.json. Raises InputError for another suffix, OSError."""
+    path = Path(to)
+    if path.suffix == ".html":
+        write_file(path, status_page(status).encode())
+    elif path.suffix == ".json":
+        write_file(path, json.dumps(status.to_dict(), indent=1).encode() + b"\n")
+    else:
+        raise InputError(f"{to} must end in .html or .json")

@@ -1,0 +1,27 @@
+"""Conclude how a fleet stands from the evidence of its hosts. Pure: callers gather, in a lab or by a playbook."""
+
+from __future__ import annotations
+
+from activemq_fleet.status.fleet_status import conclude
+from activemq_fleet.status.model import (
+    AgentStatus,
+    BalancerStatus,
+    BrokerStatus,
+    Certificate,
+    FleetStatus,
+    LinkStatus,
+    read_states,
+)
+from activemq_fleet.status.nagios import nagios_line
+
+__all__ = [
+    "AgentStatus",
+    "BalancerStatus",
+    "BrokerStatus",
+    "Certificate",
+    "FleetStatus",
+    "LinkStatus",
+    "conclude",
+    "nagios_line",
+    "read_states",
+]

@@ -1,0 +1,278 @@
+"""Say what is wrong with a fleet, from the rows of its status. Each finding is named by its rule (docs/status.md)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from activemq_fleet.fence.store_access import StoreAccess, two_masters, writers_in_force
+from activemq_fleet.findings import Finding, Severity
+from activemq_fleet.operations.health import ROOM
+from activemq_fleet.status.model import AgentStatus, BalancerStatus, BrokerStatus, Certificate
+from activemq_fleet.topology import Broker, Fleet
+
+FULL, FILLING = 100, 80
+"""Percent of a limit at which producers are held back, and at which somebody should know."""
+CERTIFICATE_DAYS = 30
+"""Days before the end of a certificate from which on it is a finding."""
+OLD_EVENT = 300.0
+"""Seconds after which an event that waits in an agent's outbox is a finding: longer than any take-over."""
+_HINTS = {
+    "store": "drain queues that nobody consumes, or raise activemq_store_limit",
+    "memory": "see which queues have no consumers, or raise activemq_memory_limit or activemq_heap",
+    "temp": "see which non-persistent messages wait, or raise activemq_temp_limit",
+}
+
+Evidence = Mapping[str, Any]
+
+
+def findings_of(
+    fleet: Fleet,
+    brokers: Sequence[BrokerStatus],
+    agents: Sequence[AgentStatus],
+    balancers: Sequence[BalancerStatus],
+    evidence: Mapping[str, Evidence],
+) -> list[Finding]:
+    """Return the findings about all rows; ``evidence`` is of the brokers, by host."""
+    found: list[Finding] = []
+    units: dict[str, list[BrokerStatus]] = defaultdict(list)
+    for row in brokers:
+        broker = fleet.broker(row.host)
+        units[broker.unit].append(row)
+        for rule in _OF_BROKERS:
+            found += rule(row, broker, evidence.get(row.host, {}))
+    for rows in units.values():
+        found += _who_is_active(rows, fleet, evidence)
+    for agent in agents:
+        found += _agent(agent)
+    return [*found, *_balancers(balancers)]
+
+
+def _finding(rule: str, severity: Severity, host: str, message: str, fix: str) -> Finding:
+    return Finding(rule=rule, severity=severity, host=host, message=message, fix=fix)
+
+
+def _end(row: BrokerStatus, broker: Broker) -> str:
+    """Return the command that ends a broker's process for good."""
+    if broker.settings.service == "systemd":
+        return f"systemctl kill -s KILL {broker.settings.instance}.service"
+    return f"kill -KILL {row.pid}"
+
+
+def _seen(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Finding]:
+    if row.state == "unreachable":
+        see = "see whether the host runs and Ansible may log in (ansible -m ping)"
+        yield _finding("unreachable", "error", row.host, f"its host did not answer: {row.reason}", see)
+    elif row.state == "unknown":
+        yield _finding("unknown-state", "error", row.host, f"its state is not known: {row.reason}", "put that right")
+
+
+def _hung(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Finding]:
+    if row.state != "hung":
+        return
+    holds = "it keeps the lock, so that nobody takes over" if broker.profile.shares_store else "nobody takes over"
+    if row.frozen:
+        fix = f"kill -CONT {row.pid} lets it go on, {_end(row, broker)} ends it"
+        yield _finding("frozen", "error", row.host, f"{row.reason}: {holds}", fix)
+    else:
+        yield _finding("hung", "error", row.host, f"{row.reason}: {holds}", f"{_end(row, broker)} ends it")
+
+
+def _lock(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Finding]:
+    # Where its descriptors cannot be read, the release is not seen either.
+    if row.state == "active" and row.holds_lock is False and row.release and not evidence.get("guard"):
+        yield _finding(
+            "lock-lost",
+            "error",
+            row.host,
+            f"is active and does not hold the lock of {evidence.get('store')}: the other node can become active, too",
+            f"see who removed the file lock, and end the broker that clients do not use ({_end(row, broker)})",
+        )
+    if row.state in ("active", "standby") and evidence.get("store_access"):
+        text = f"could not take the lock of its store: {evidence['store_access']}"
+        yield _finding("store-access", "error", row.host, text, "put the share or its owner right")
+
+
+def _generation(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Finding]:
+    wrong = row.generation is not None and row.generation_in_force not in (None, row.generation)
+    if wrong and row.state in ("active", "starting", "hung"):
+        yield _finding(
+            "stale-generation",
+            "error",
+            row.host,
+            f"has generation {row.generation} of its store open, and {row.generation_in_force} is in force",
+            f"its guard ends it at its next look; if it does not: {_end(row, broker)}",
+        )
+
+
+def _release(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Finding]:
+    # A package of the system brings its release itself.
+    if row.release and row.release != row.release_planned and broker.settings.install != "package":
+        yield _finding(
+            "wrong-release",
+            "error",
+            row.host,
+            f"runs {row.release}, and {row.release_planned} is planned",
+            "run the playbook upgrade, or set activemq_release to what runs",
+        )
+
+
+def _configuration(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Finding]:
+    if row.configuration == "none" and row.pid is not None:
+        yield _finding("no-configuration", "warning", row.host, "no configuration of ours is in force", "run site")
+    if row.by_hand:
+        take_back = "put the change into the inventory, then run the playbook site, which takes it back"
+        yield _finding("changed-by-hand", "warning", row.host, _some(row.by_hand), take_back)
+    if row.not_deployed:
+        yield _finding("not-deployed", "warning", row.host, _some(row.not_deployed), "run the playbook site")
+    if row.restart:
+        text = f"has to be restarted: {_some(row.restart)}"
+        yield _finding("restart-required", "warning", row.host, text, "run the playbook restart (pure: resync)")
+
+
+def _some(texts: Sequence[str]) -> str:
+    return ", ".join(texts[:3]) + (f" and {len(texts) - 3} more" if len(texts) > 3 else "")
+
+
+def _room(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Finding]:
+    for name, hint in _HINTS.items():
+        percent = (row.usage.get(name) or {}).get("percent") or 0
+        if percent >= FULL:
+            text = f"its {name} limit is reached ({percent} %): producers are held back"
+            yield _finding(f"{name}-full", "error", row.host, text, hint)
+        elif percent >= FILLING:
+            yield _finding(f"{name}-filling", "warning", row.host, f"its {name} is {percent} % full", hint)
+    for directory, free in sorted((evidence.get("free") or {}).items()):
+        if free < ROOM:
+            text = f"{directory} has {free >> 20} MiB left, less than {ROOM >> 20}"
+            yield _finding("disk-full", "error", row.host, text, "make room: the next start may be the last")
+
+
+def _messages(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Finding]:
+    if row.usage.get("dlq"):
+        text = f"{row.usage['dlq']} messages lie in dead-letter queues"
+        yield _finding("dlq", "info", row.host, text, "see why they could not be consumed, then move or remove them")
+    if evidence.get("usage_error"):
+        text = f"what it holds is not known: {evidence['usage_error']}"
+        yield _finding("usage-unknown", "warning", row.host, text, "see whether the broker is short of memory")
+
+
+def _links(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Finding]:
+    for link in row.links:
+        text = f"link {link.link} to {' or '.join(link.to)}"
+        if link.state == "down":
+            see = f"see activemq.log on {row.host}; activemq-fleet explain shows the link"
+            yield _finding("bridge-down", "error", row.host, f"{text} is not up: {link.reason}", see)
+        elif link.state == "half":
+            text = f"{text} carries messages one way: {link.reason}"
+            yield _finding("bridge-half", "error", row.host, text, f"restart {row.host}, which dials it")
+
+
+def _broker_certificates(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Finding]:
+    yield from _certificates(row.host, row.certificates)
+
+
+def _certificates(host: str, certificates: Sequence[Certificate]) -> Iterator[Finding]:
+    for one in certificates:
+        if one.days is None:
+            yield _finding("certificate-unknown", "info", host, f"{one.name}: {one.error}", "see the file")
+        elif one.days <= 0:
+            text = f"the certificate of {one.name} ended on {one.ends}"
+            yield _finding("certificate-ended", "error", host, text, "renew it, and restart what reads it")
+        elif one.days < CERTIFICATE_DAYS:
+            text = f"the certificate of {one.name} ends in {one.days:.0f} days, on {one.ends}"
+            yield _finding("certificate-near-end", "warning", host, text, "renew it, and restart what reads it")
+
+
+def _who_is_active(rows: Sequence[BrokerStatus], fleet: Fleet, evidence: Mapping[str, Evidence]) -> Iterator[Finding]:
+    """Yield what is wrong with a pair, or a broker on its own, about which of its nodes is active."""
+    active = [row for row in rows if row.state == "active"]
+    others = [row for row in rows if row.state != "active"]
+    name, has_peer = fleet.broker(rows[0].host).unit, len(rows) > 1
+    told = ", ".join(map(_stands, others))
+    if len(active) > 1:
+        yield from _two_active(active, evidence)
+    elif not active and all(row.state != "unreachable" for row in rows):
+        see = f"see activemq.log of {' and '.join(row.host for row in rows)}"
+        yield _finding("no-active", "error", rows[0].host, f"no node of {name} is active: {told}", see)
+    elif active and has_peer and others[0].state in ("stopped", "hung"):
+        text = f"{active[0].host} has no standby: {told}"
+        start = "resync the pair" if fleet.broker(rows[0].host).profile.needs_resync else f"start {others[0].host}"
+        yield _finding("standby-missing", "warning", others[0].host, text, start)
+
+
+def _stands(row: BrokerStatus) -> str:
+    """Return how a node stands, with the reason where it has no finding of its own that says it."""
+    return f"{row.host} is {row.state}" + (f" ({row.reason})" if row.state in ("stopped", "starting") else "")
+
+
+def _two_active(active: Sequence[BrokerStatus], evidence: Mapping[str, Evidence]) -> Iterator[Finding]:
+    names = " and ".join(row.host for row in active)
+    stop = f"stop the one without clients at once, and keep a copy of {evidence[active[0].host].get('store')}"
+    if not any(evidence[row.host].get("guard") for row in active):
+        text = f"{names} are both active: they do not share one lock"
+        yield _finding("two-active", "error", active[0].host, text, stop)
+        return
+    accesses = {row.host: StoreAccess(row.generation, row.generation_in_force) for row in active}
+    if both := two_masters(accesses):
+        yield _finding("two-active", "error", active[0].host, both, stop)
+    elif not writers_in_force(accesses):
+        text = f"{names} both serve, and nobody writes to the generation in force"
+        yield _finding("two-active", "error", active[0].host, text, stop)
+
+
+def _agent(row: AgentStatus) -> Iterator[Finding]:
+    if row.state == "unreachable":
+        yield _finding("unreachable", "error", row.host, f"its host did not answer: {row.reason}", "see the host")
+    elif row.state != "running":
+        start = "see journalctl -u activemq-agent, then systemctl start activemq-agent"
+        yield _finding("agent-stopped", "error", row.host, f"its agent does not run: {row.reason}", start)
+    elif row.publisher is None:
+        see = "see activemq-agent status for why each broker was not taken"
+        text = f"its agent is connected to no broker; {row.outbox} events wait"
+        yield _finding("agent-disconnected", "error", row.host, text, see)
+    if row.oldest is not None and row.oldest > OLD_EVENT:
+        text = f"the oldest of {row.outbox} events in its outbox waits for {row.oldest:.0f} s"
+        yield _finding("outbox-aging", "warning", row.host, text, "see activemq-agent status, then the brokers")
+    if row.quarantined:
+        text = f"{row.quarantined} messages were given up after their handler failed"
+        yield _finding("quarantined", "warning", row.host, text, "put the handler right, then activemq-agent requeue")
+    if row.not_deployed:
+        yield _finding("not-deployed", "warning", row.host, _some(row.not_deployed), "run the playbook site")
+    yield from _certificates(row.host, row.certificates)
+
+
+def _balancers(rows: Sequence[BalancerStatus]) -> Iterator[Finding]:
+    for row in rows:
+        if row.state == "unreachable":
+            yield _finding("unreachable", "error", row.host, f"its host did not answer: {row.reason}", "see the host")
+        elif row.state == "down":
+            text = f"HAProxy {row.haproxy}, keepalived is {row.keepalived}"
+            see = "see journalctl -u haproxy -u keepalived; the playbook site puts both right"
+            yield _finding("balancer-down", "error", row.host, text, see)
+    reached = [row for row in rows if row.state != "unreachable"]
+    for group in dict.fromkeys(group for row in reached for group in row.addresses):
+        held = {row.host: row.addresses.get(group) for row in reached}
+        holders = [host for host, holds in held.items() if holds]
+        if len(holders) > 1:
+            text = f"{' and '.join(holders)} both hold the address of group {group}"
+            see = "see whether the network lets VRRP through between them"
+            yield _finding("two-addresses", "error", holders[0], text, see)
+        elif not holders and None not in held.values() and len(reached) == len(rows):
+            text = f"nobody holds the address of group {group}"
+            yield _finding("no-address", "error", reached[0].host, text, "see journalctl -u keepalived")
+
+
+_OF_BROKERS: tuple[Callable[[BrokerStatus, Broker, Evidence], Iterator[Finding]], ...] = (
+    _seen,
+    _hung,
+    _lock,
+    _generation,
+    _release,
+    _configuration,
+    _room,
+    _messages,
+    _links,
+    _broker_certificates,
+)

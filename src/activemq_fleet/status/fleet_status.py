@@ -1,0 +1,178 @@
+"""Conclude the status of a fleet: rows from the evidence of its hosts, and the findings about them."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+from activemq_fleet.findings import SEVERITIES
+from activemq_fleet.render import render, render_agent
+from activemq_fleet.status.findings import findings_of
+from activemq_fleet.status.links import links_of, planned_network
+from activemq_fleet.status.model import (
+    AgentStatus,
+    BalancerStatus,
+    BrokerStatus,
+    Certificate,
+    FleetStatus,
+    LinkStatus,
+    ShownState,
+    moment,
+)
+from activemq_fleet.topology import Agent, Balancer, Broker, Fleet
+
+_DAY = 86400.0
+Evidence = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Record:
+    level: str
+    message: str
+
+
+def conclude(
+    fleet: Fleet,
+    evidence: Mapping[str, Evidence],
+    *,
+    chosen: Collection[str] | None = None,
+    now: float | None = None,
+    seconds: float = 0.0,
+) -> FleetStatus:
+    """Return the status of a fleet from the evidence of its hosts.
+
+    ``evidence`` is by host the result of the module ``host_status`` (``broker``, ``agent`` and ``balancer``, whichever
+    the host has), or ``unreachable``: why there is none. Hosts that have no evidence at all are left out: nobody asked
+    for them. ``chosen`` are the hosts that the status is of, where more were asked. ``now`` is in seconds since the
+    epoch; ``seconds``: how long it took to gather the evidence.
+    """
+    at = time.time() if now is None else now
+    known = {host: one.get("broker") or {} for host, one in evidence.items()}
+    links = _links(fleet, known)
+    brokers = tuple(
+        _broker(broker, evidence[broker.host], links.get(broker.host, ()), at)
+        for broker in fleet.brokers
+        if broker.host in evidence
+    )
+    agents = tuple(_agent(agent, evidence[agent.host], at) for agent in fleet.agents if agent.host in evidence)
+    balancers = tuple(_balancer(one, evidence[one.host]) for one in fleet.balancers if one.host in evidence)
+    found = findings_of(fleet, brokers, agents, balancers, known)
+    status = FleetStatus(
+        time=at,
+        seconds=seconds,
+        brokers=brokers,
+        agents=agents,
+        balancers=balancers,
+        findings=tuple(sorted(found, key=lambda one: SEVERITIES.index(one.severity))),
+    )
+    return status if chosen is None else status.restricted_to(chosen)
+
+
+def _links(fleet: Fleet, known: Mapping[str, Evidence]) -> dict[str, tuple[LinkStatus, ...]]:
+    usages = {host: one["usage"] for host, one in known.items() if one.get("state") == "active"}
+    if not any(fleet.broker(host).links or fleet.broker(host).settings.xml_fragments for host in usages):
+        return {}
+    records = {
+        host: [_Record(record["level"], record["message"]) for record in one.get("records", ())]
+        for host, one in known.items()
+    }
+    network = planned_network(fleet)
+    return {host: links_of(fleet.broker(host), network, usages, records) for host in usages}
+
+
+def _broker(broker: Broker, evidence: Evidence, links: tuple[LinkStatus, ...], now: float) -> BrokerStatus:
+    found, state = evidence.get("broker") or {}, _state(evidence, "broker")
+    return BrokerStatus(
+        host=broker.host,
+        group=broker.group,
+        pair=broker.pair,
+        role=broker.role,
+        ha=broker.settings.ha,
+        state=cast("ShownState", state),
+        reason=str(found.get("how") or evidence.get("unreachable") or "nothing came of it"),
+        frozen=bool(found.get("frozen")),
+        since=moment(found.get("state_since")),
+        started=found.get("since"),
+        pid=found.get("pid"),
+        release=found.get("release"),
+        release_planned=broker.release.text,
+        version=found.get("version"),
+        not_deployed=tuple(_not_deployed(found.get("deployed") or {}, lambda: render(broker, reveal=False))),
+        by_hand=tuple(found.get("drift") or ()),
+        restart=tuple(found.get("restart_reasons") or ()),
+        usage=found.get("usage") or {},
+        links=links,
+        certificates=_certificates(found, now),
+        generation=found.get("generation"),
+        generation_in_force=found.get("generation_in_force"),
+        holds_lock=found.get("holds_lock"),
+    )
+
+
+def _state(evidence: Evidence, part: str) -> str:
+    if part not in evidence:
+        return "unreachable"
+    return str(evidence[part].get("state") or "unknown")
+
+
+def _not_deployed(deployed: Mapping[str, str], planned: Any) -> Iterable[str]:
+    """Yield the planned files that were deployed otherwise, or not; none where no whole version is in force.
+
+    A file with secrets is compared without them, so that a password which alone has changed is not seen.
+    """
+    for path, content in planned().items() if deployed else ():
+        if path not in deployed:
+            yield f"{path} is not deployed"
+        elif deployed[path] != hashlib.sha256(content).hexdigest():
+            yield f"{path} is planned otherwise"
+
+
+def _certificates(found: Evidence, now: float) -> tuple[Certificate, ...]:
+    return tuple(
+        Certificate(
+            row["name"], moment(row["ends"]), None if row["ends"] is None else round((row["ends"] - now) / _DAY, 1),
+            row["error"],
+        )
+        for row in found.get("certificates") or ()
+    )  # fmt: skip
+
+
+def _agent(agent: Agent, evidence: Evidence, now: float) -> AgentStatus:
+    found = evidence.get("agent") or {}
+    store = found.get("store") or {}
+    return AgentStatus(
+        host=agent.host,
+        group=agent.group,
+        pair=agent.pair,
+        state=cast('Literal["running", "stopped", "unreachable", "unknown"]', _state(evidence, "agent")),
+        reason=str(found.get("damage") or found.get("how") or evidence.get("unreachable") or "nothing came of it"),
+        outbox=store.get("outbox_rows"),
+        outbox_bytes=store.get("outbox_bytes"),
+        oldest=store.get("oldest_age"),
+        inbox=store.get("inbox_rows"),
+        quarantined=store.get("quarantined"),
+        publisher=found.get("publisher"),
+        subscriber=found.get("subscriber"),
+        not_deployed=tuple(_not_deployed(found.get("deployed") or {}, lambda: render_agent(agent, reveal=False))),
+        certificates=_certificates(found, now),
+    )
+
+
+def _balancer(balancer: Balancer, evidence: Evidence) -> BalancerStatus:
+    found = evidence.get("balancer")
+    if not found:
+        why = str(evidence.get("unreachable") or "nothing came of it")
+        return BalancerStatus(host=balancer.host, state="unreachable", reason=why)
+    haproxy, keepalived = found["haproxy"], found["keepalived"]
+    answers = bool(haproxy["answers"])
+    runs = keepalived["state"] is None or str(keepalived["state"]).startswith("active/")
+    return BalancerStatus(
+        host=balancer.host,
+        state="up" if answers and runs else "down",
+        haproxy=f"{'answers' if answers else 'does not answer'} ({haproxy['state'] or 'no unit'})",
+        keepalived=str(keepalived["state"] or "no unit"),
+        addresses=dict(found["addresses"]),
+    )

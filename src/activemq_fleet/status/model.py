@@ -1,0 +1,219 @@
+"""The status of a fleet: a row for each broker, agent and balancer, and the findings about them.
+
+``FleetStatus.to_dict`` is the JSON that ``activemq-fleet status --format json`` prints (docs/status.md).
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from activemq_fleet.errors import InputError
+from activemq_fleet.findings import Finding
+from activemq_fleet.host.judge import STATES, BrokerState
+
+FORMAT = 1
+OF_PAIRS = frozenset({"no-active", "two-active"})
+"""The rules of findings about a pair as a whole, which name one of its nodes as their host."""
+ShownState = BrokerState | Literal["unreachable", "unknown"]
+"""A broker's state by the judge; ``unreachable``: its host did not answer; ``unknown``: its host could not tell."""
+LinkState = Literal["up", "half", "down", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class LinkStatus:
+    """A networkConnector of an active broker: ``to`` names the brokers that it should lead to now, one of which counts.
+
+    ``half``: a duplex link that carries messages one way. ``unknown``: the broker's management view did not answer.
+    """
+
+    link: str
+    to: tuple[str, ...]
+    state: LinkState
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """A certificate in use: where, when it ends (RFC 3339), and in how many days; ``error``: why that is not known."""
+
+    name: str
+    ends: str | None
+    days: float | None
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerStatus:
+    """How one broker stands; what nobody could see is None or empty.
+
+    ``since``: when it came into its state, ``started``: when its process was started (RFC 3339, UTC). ``release`` runs,
+    ``release_planned`` is the inventory's. ``version`` is the installed configuration in force; ``not_deployed`` are
+    files that are planned otherwise, ``by_hand`` those changed on the host, ``restart`` says why one is pending.
+    ``usage`` as the module ``host_status`` returns it. ``generation`` of a fenced store is written by the broker,
+    ``generation_in_force`` is the pair's.
+    """
+
+    host: str
+    group: str
+    pair: str
+    role: str
+    ha: str
+    state: ShownState
+    reason: str = ""
+    frozen: bool = False
+    since: str | None = None
+    started: str | None = None
+    pid: int | None = None
+    release: str | None = None
+    release_planned: str = ""
+    version: str | None = None
+    not_deployed: tuple[str, ...] = ()
+    by_hand: tuple[str, ...] = ()
+    restart: tuple[str, ...] = ()
+    usage: Mapping[str, Any] = field(default_factory=dict)
+    links: tuple[LinkStatus, ...] = ()
+    certificates: tuple[Certificate, ...] = ()
+    generation: int | None = None
+    generation_in_force: int | None = None
+    holds_lock: bool | None = None
+
+    @property
+    def configuration(self) -> str:
+        """How the configuration in force relates to the planned one, in a word."""
+        if self.state in ("unreachable", "unknown"):
+            return "unknown"
+        if self.version is None:
+            return "none"
+        return "by hand" if self.by_hand else "outdated" if self.not_deployed else "planned"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentStatus:
+    """How one agent stands; ``outbox`` and ``inbox`` are events, ``oldest`` the age of the outbox's oldest in seconds.
+
+    ``publisher`` and ``subscriber`` are the brokers that it is connected to.
+    """
+
+    host: str
+    group: str
+    pair: str
+    state: Literal["running", "stopped", "unreachable", "unknown"]
+    reason: str = ""
+    outbox: int | None = None
+    outbox_bytes: int | None = None
+    oldest: float | None = None
+    inbox: int | None = None
+    quarantined: int | None = None
+    publisher: str | None = None
+    subscriber: str | None = None
+    not_deployed: tuple[str, ...] = ()
+    certificates: tuple[Certificate, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BalancerStatus:
+    """How one load balancer stands: its programs (``up`` or ``down``), and by group whether it holds the address."""
+
+    host: str
+    state: Literal["up", "down", "unreachable"]
+    haproxy: str = ""
+    keepalived: str = ""
+    addresses: Mapping[str, bool | None] = field(default_factory=dict)
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetStatus:
+    """How a fleet stands at ``time``; ``seconds``: how long it took to find out."""
+
+    time: float
+    seconds: float
+    brokers: tuple[BrokerStatus, ...]
+    agents: tuple[AgentStatus, ...] = ()
+    balancers: tuple[BalancerStatus, ...] = ()
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def exit_code(self) -> int:
+        """1 with a finding that is an error or a warning, else 0."""
+        return int(any(finding.severity != "info" for finding in self.findings))
+
+    @property
+    def summary(self) -> dict[str, int]:
+        """The numbers of brokers by state, and of findings by severity."""
+        states = Counter(broker.state for broker in self.brokers)
+        severities = Counter(finding.severity for finding in self.findings)
+        shown = [*STATES, "unreachable", "unknown"]
+        return {
+            "brokers": len(self.brokers),
+            **{state: states[state] for state in shown},  # type: ignore[index]
+            "errors": severities["error"],
+            "warnings": severities["warning"],
+        }
+
+    @property
+    def states(self) -> dict[str, str]:
+        """The state of each broker, agent and balancer, by host."""
+        rows: tuple[BrokerStatus | AgentStatus | BalancerStatus, ...] = (*self.brokers, *self.agents, *self.balancers)
+        return {row.host: row.state for row in rows}
+
+    def of_host(self, host: str) -> tuple[Finding, ...]:
+        """Return the findings about one host, and those about its pair as a whole."""
+        pair = next((row.pair for row in self.brokers if row.host == host), None)
+        nodes = {row.host for row in self.brokers if row.pair == pair and row.ha != "none"}
+        return tuple(one for one in self.findings if one.host == host or (one.rule in OF_PAIRS and one.host in nodes))
+
+    def restricted_to(self, hosts: Collection[str]) -> FleetStatus:
+        """Return the status of some hosts alone, with the findings about them and about their pairs."""
+        about = {one for host in hosts for one in self.of_host(host)}
+        return replace(
+            self,
+            brokers=tuple(row for row in self.brokers if row.host in hosts),
+            agents=tuple(row for row in self.agents if row.host in hosts),
+            balancers=tuple(row for row in self.balancers if row.host in hosts),
+            findings=tuple(one for one in self.findings if one in about),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the status as ``--format json`` prints it."""
+        brokers = [{**asdict(row), "configuration": row.configuration} for row in self.brokers]
+        shown = ("rule", "severity", "host", "message", "fix")
+        return {
+            "format": FORMAT,
+            "time": moment(self.time),
+            "seconds": round(self.seconds, 3),
+            "summary": self.summary,
+            "brokers": brokers,
+            "agents": [asdict(row) for row in self.agents],
+            "balancers": [asdict(row) for row in self.balancers],
+            "findings": [{name: getattr(one, name) for name in shown} for one in self.findings],
+        }
+
+
+def moment(seconds: float | None) -> str | None:
+    """Return a time in seconds since the epoch as RFC 3339 in UTC; None for None."""
+    return None if seconds is None else datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def read_states(text: str, name: str) -> dict[str, tuple[str, tuple[str, ...]]]:
+    """Return by host the state and the rules of the findings that a status in JSON has; ``name`` is the file's.
+
+    Raises InputError for anything else.
+    """
+    try:
+        found = json.loads(text)
+        if found["format"] != FORMAT:
+            raise ValueError
+        rows = [*found["brokers"], *found["agents"], *found["balancers"]]
+        rules: dict[str, list[str]] = {row["host"]: [] for row in rows}
+        for finding in found["findings"]:
+            if finding["severity"] != "info":
+                rules.setdefault(finding["host"], []).append(str(finding["rule"]))
+        return {row["host"]: (str(row["state"]), tuple(rules[row["host"]])) for row in rows}
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise InputError(f"{name} is no status: write one with activemq-fleet status --format json") from None

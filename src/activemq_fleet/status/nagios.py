@@ -1,0 +1,34 @@
+"""Say how one host stands in one line, as plugins of Nagios, Icinga and Checkmk do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from activemq_fleet.status.findings import FILLING, FULL
+from activemq_fleet.status.model import FleetStatus
+
+_WORDS = ("OK", "WARNING", "CRITICAL", "UNKNOWN")
+
+
+def nagios_line(status: FleetStatus) -> tuple[str, int]:
+    """Return the line about the status of one host, with performance data after ``|``, and the exit code.
+
+    0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN: the host did not answer, or its state is not known.
+    Source: Monitoring Plugins Development Guidelines.
+    """
+    rows = status.states
+    findings = [one for one in status.findings if one.severity != "info"]
+    if not {"unreachable", "unknown"}.isdisjoint(rows.values()):
+        code = 3
+    else:
+        code = max((2 if one.severity == "error" else 1 for one in findings), default=0)
+    said = "; ".join(f"{one.rule}: {one.message}" for one in findings) or "all is well"
+    states = ", ".join(f"{host} is {state}" for host, state in rows.items())
+    line = " ".join(f"ACTIVEMQ {_WORDS[code]} - {states}: {said}".replace("|", "/").split())
+    data = " ".join(_performance_data(row.usage) for row in status.brokers if row.usage)
+    return line + (f" | {data}" if data else ""), code
+
+
+def _performance_data(usage: Any) -> str:
+    limits = [f"{name}={usage[name]['percent'] or 0}%;{FILLING};{FULL};0" for name in ("store", "memory", "temp")]
+    return " ".join([*limits, *(f"{name}={usage[name]}" for name in ("messages", "durable", "dlq"))])

@@ -1,0 +1,72 @@
+"""Choose whom to ask for the status of a host, a pair, a group or a fleet, and what each host is asked about."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from activemq_fleet.deployment import balancer_facts, broker_facts
+from activemq_fleet.errors import InputError
+from activemq_fleet.status.links import planned_network
+from activemq_fleet.topology import Agent, Balancer, Broker, Fleet
+
+
+def select_hosts(fleet: Fleet, name: str = "") -> tuple[str, ...]:
+    """Return the inventory names of the hosts that a group, pair or host names; of all where ``name`` is empty.
+
+    Hosts may be named by their first label. Raises InputError for a name that the fleet does not have.
+    """
+    nodes: tuple[Broker | Agent | Balancer, ...] = (*fleet.brokers, *fleet.agents, *fleet.balancers)
+    every = {node.host for node in nodes}
+    if not name:
+        return tuple(sorted(every))
+    group = next((group for group in fleet.groups if group.name == name), None)
+    brokers = group.brokers if group else fleet.pairs[name].brokers if name in fleet.pairs else ()
+    if brokers:
+        return tuple(sorted(broker.host for broker in brokers))
+    found = sorted(host for host in every if name in (host, host.partition(".")[0]))
+    if len(found) != 1:
+        raise InputError(f"{name} {'names ' + str(len(found)) + ' hosts' if found else 'is no host, pair or group'}")
+    return tuple(found)
+
+
+def hosts_to_ask(fleet: Fleet, chosen: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the hosts of which evidence is needed to conclude the status of the chosen ones.
+
+    Those are their pairs, and the brokers that their links lead to.
+    """
+    asked = set(chosen)
+    network = planned_network(fleet) if any(broker.host in asked for broker in fleet.brokers) else None
+    for broker in (broker for broker in fleet.brokers if broker.host in chosen):
+        asked |= {broker.peer} if broker.peer else set()
+        if network:
+            asked |= {peer.host for _, peers in network.connectors(broker.host) for peer in peers}
+    return tuple(sorted(asked))
+
+
+def questions(fleet: Fleet, hosts: tuple[str, ...]) -> dict[str, dict[str, Any]]:
+    """Return by host the parameters of the module ``host_status``: ``broker``, ``agent``, ``balancer``."""
+    found: dict[str, dict[str, Any]] = {host: {} for host in hosts}
+    for broker in fleet.brokers:
+        if broker.host in found:
+            facts = broker_facts(broker)
+            unit = f"{facts['instance']}.service" if facts["service"] == "systemd" else None
+            found[broker.host]["broker"] = {"base": facts["base"], "unit": unit}
+    for agent in fleet.agents:
+        if agent.host in found:
+            found[agent.host]["agent"] = _about_agent(agent)
+    for balancer in fleet.balancers:
+        if balancer.host in found:
+            found[balancer.host]["balancer"] = _about_balancer(balancer)
+    return found
+
+
+def _about_agent(agent: Agent) -> dict[str, Any]:
+    settings = agent.settings
+    files = [path for path in (settings.agent_tls_certificate, settings.agent_tls_ca) if path and agent.tls]
+    unit = "activemq-agent.service" if settings.agent_service == "systemd" else None
+    return {"config": settings.agent_config, "state": settings.agent_state, "unit": unit, "certificates": files}
+
+
+def _about_balancer(balancer: Balancer) -> dict[str, Any]:
+    facts = balancer_facts(balancer)
+    return {"check_port": facts["check_port"], "addresses": facts["addresses"]}

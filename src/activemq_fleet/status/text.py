@@ -1,0 +1,113 @@
+"""Write the rows of a status as text: the cells of its tables, and one line a row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from activemq_fleet.printable import counted, printable
+from activemq_fleet.status.model import AgentStatus, BalancerStatus, BrokerStatus, Certificate, FleetStatus
+
+BROKER_COLUMNS = (
+    *("host", "role", "state", "for", "release", "configuration", "store", "messages", "durable", "dlq"),
+    *("bridges", "certificate", "restart"),
+)
+AGENT_COLUMNS = ("agent", "state", "connected to", "outbox", "oldest", "inbox", "certificate")
+BALANCER_COLUMNS = ("balancer", "state", "haproxy", "keepalived", "holds")
+_NONE = "-"
+
+
+def broker_cells(row: BrokerStatus, now: float) -> tuple[str, ...]:
+    """Return a broker's cells, one for each of ``BROKER_COLUMNS``; a dash for what nobody could see."""
+    usage = row.usage
+    release = row.release or _NONE
+    if row.release and row.release != row.release_planned:
+        release = f"{row.release}, not {row.release_planned}"
+    percent = (usage.get("store") or {}).get("percent")
+    return (
+        row.host,
+        row.role,
+        "frozen" if row.frozen else row.state,
+        _age(row.since, now),
+        release,
+        row.configuration,
+        _NONE if percent is None else f"{percent} %",
+        *(str(usage.get(name, _NONE)) for name in ("messages", "durable", "dlq")),
+        _bridges(row),
+        _days(row.certificates),
+        "required" if row.restart else _NONE,
+    )
+
+
+def agent_cells(row: AgentStatus) -> tuple[str, ...]:
+    """Return an agent's cells, one for each of ``AGENT_COLUMNS``."""
+    connected = ", ".join(dict.fromkeys(name for name in (row.publisher, row.subscriber) if name))
+    counts = (_NONE if value is None else str(value) for value in (row.outbox, row.inbox))
+    outbox, inbox = counts
+    oldest = _NONE if row.oldest is None else f"{row.oldest:.0f} s"
+    return row.host, row.state, connected or _NONE, outbox, oldest, inbox, _days(row.certificates)
+
+
+def balancer_cells(row: BalancerStatus) -> tuple[str, ...]:
+    """Return a balancer's cells, one for each of ``BALANCER_COLUMNS``."""
+    held = ", ".join(group for group, holds in row.addresses.items() if holds)
+    return row.host, row.state, row.haproxy or _NONE, row.keepalived or _NONE, held or _NONE
+
+
+def tables_of(status: FleetStatus) -> list[tuple[Sequence[str], list[tuple[str, ...]]]]:
+    """Return the tables of a status, each as titles and rows; a table without rows is left out."""
+    tables: list[tuple[Sequence[str], list[tuple[str, ...]]]] = [
+        (BROKER_COLUMNS, [broker_cells(row, status.time) for row in status.brokers]),
+        (AGENT_COLUMNS, [agent_cells(row) for row in status.agents]),
+        (BALANCER_COLUMNS, [balancer_cells(row) for row in status.balancers]),
+    ]
+    return [(titles, rows) for titles, rows in tables if rows]
+
+
+def table_lines(status: FleetStatus) -> list[str]:
+    """Return the tables of a status as lines, with columns padded."""
+    lines = []
+    for titles, rows in tables_of(status):
+        cells = [titles, *([printable(cell) for cell in row] for row in rows)]
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        lines += [
+            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells
+        ]
+    return lines
+
+
+def headline(status: FleetStatus) -> str:
+    """Return one sentence about the whole: how many are asked, and how many errors and warnings there are."""
+    numbers = status.summary
+    who = [counted(len(rows), what) for rows, what in _parts(status) if rows]
+    if not status.exit_code:
+        return f"{' and '.join(who) or 'nobody asked'}: all is well"
+    problems = [counted(numbers[f"{word}s"], word) for word in ("error", "warning") if numbers[f"{word}s"]]
+    return f"{' and '.join(who)}: {' and '.join(problems)}"
+
+
+def _parts(status: FleetStatus) -> list[tuple[Sequence[object], str]]:
+    return [(status.brokers, "broker"), (status.agents, "agent"), (status.balancers, "balancer")]
+
+
+def _bridges(row: BrokerStatus) -> str:
+    if not row.links:
+        return _NONE
+    up = sum(link.state == "up" for link in row.links)
+    half = sum(link.state == "half" for link in row.links)
+    return f"{up} of {len(row.links)}" + (f", {half} half" if half else "")
+
+
+def _days(certificates: Sequence[Certificate]) -> str:
+    days = [one.days for one in certificates if one.days is not None]
+    return f"{min(days):.0f} d" if days else _NONE
+
+
+def _age(since: str | None, now: float) -> str:
+    if since is None:
+        return _NONE
+    seconds = max(0, int(now - datetime.fromisoformat(since).timestamp()))
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds // size} {unit}"
+    return f"{seconds} s"

@@ -1,0 +1,46 @@
+"""When a certificate ends."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from activemq_fleet.host.certificates import certificates_of_file, end_of
+
+
+def make(path: Path, days: int) -> None:
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=x", "-days", str(days)]
+    subprocess.run([*command, "-keyout", "/dev/null", "-out", str(path)], check=True, capture_output=True)
+
+
+@pytest.mark.parametrize("days", [12, 40_000])  # the second is beyond 2049: GeneralizedTime
+def test_a_pem_file_says_when_its_certificate_ends(tmp_path: Path, days: int) -> None:
+    make(tmp_path / "c.pem", days)
+    (row,) = certificates_of_file(str(tmp_path / "c.pem"))
+    assert row["ends"] == pytest.approx(time.time() + days * 86400, abs=60)
+
+
+def test_of_several_certificates_in_a_file_the_first_to_end_counts(tmp_path: Path) -> None:
+    make(tmp_path / "a.pem", 30)
+    make(tmp_path / "b.pem", 3)
+    (tmp_path / "both.pem").write_text((tmp_path / "a.pem").read_text() + (tmp_path / "b.pem").read_text())
+    (row,) = certificates_of_file(str(tmp_path / "both.pem"))
+    assert row["ends"] == pytest.approx(time.time() + 3 * 86400, abs=60)
+
+
+@pytest.mark.parametrize("content", ["", "-----BEGIN CERTIFICATE-----\nMAA=\n-----END CERTIFICATE-----\n", None])
+def test_a_file_without_a_certificate_has_an_error_and_no_end(tmp_path: Path, content: str | None) -> None:
+    if content is not None:
+        (tmp_path / "c.pem").write_text(content)
+    (row,) = certificates_of_file(str(tmp_path / "c.pem"))
+    assert row["ends"] is None
+    assert row["error"]
+
+
+@pytest.mark.parametrize("der", [b"", b"\x30", b"\x30\x84\xff\xff\xff\xff", b"\x30\x03\x30\x01\x00"])
+def test_what_is_no_certificate_is_refused(der: bytes) -> None:
+    with pytest.raises(ValueError, match="no certificate"):
+        end_of(der)

@@ -1,0 +1,227 @@
+"""How a fleet stands: each wrong state is named, from the evidence that hosts give."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+import pytest
+
+from activemq_fleet.errors import InputError
+from activemq_fleet.render import render
+from activemq_fleet.reports import status_page
+from activemq_fleet.status import FleetStatus, conclude, nagios_line, read_states
+from activemq_fleet.status.selection import hosts_to_ask, questions, select_hosts
+from activemq_fleet.status.text import headline, table_lines
+from activemq_fleet.topology import Fleet
+from tests.unit.fleets import fleet
+
+NOW = 1_800_000_000.0
+A, B = "orders-mq01-a.example.com", "orders-mq01-b.example.com"
+SHOP_A, SHOP_B = "shop-mq01-a.example.com", "shop-mq01-b.example.com"
+ONE = fleet("orders-mq01")
+BRIDGED = fleet("orders-mq01", "shop-mq01", links=[{"from": "shop", "to": "orders", "duplex": True}], topology="none")
+LINK = "shop-mq01-to-orders-mq01"
+
+
+def usage(**more: Any) -> dict[str, Any]:
+    limits = {name: {"percent": 1, "limit": 1 << 30} for name in ("store", "memory", "temp")}
+    counts = {"messages": 3, "durable": 2, "dlq": 0, "connections": 1, "queues": [], "bridges": [], "whole": True}
+    return {**limits, **counts, **more}
+
+
+def broker(found: Fleet, host: str, **more: Any) -> dict[str, Any]:
+    """What a host says of a broker that is well: the preferred master is active, its peer stands by."""
+    planned = render(found.broker(host), reveal=False)
+    is_active = found.broker(host).role == "master"
+    return {
+        "state": "active" if is_active else "standby",
+        "how": "process 7 lives",
+        "frozen": False,
+        "pid": 7,
+        "guard": None,
+        "since": "2027-01-15T07:00:00Z",
+        "state_since": NOW - 7200,
+        "release": "5.18.3",
+        "version": "abc",
+        "store": "/srv/activemq/orders-mq01",
+        "store_access": "",
+        "holds_lock": is_active,
+        "generation": None,
+        "generation_in_force": None,
+        "drift": [],
+        "restart_reasons": [],
+        "free": {"/var/lib/activemq": 1 << 40},
+        "usage": usage() if is_active else {},
+        "usage_error": "",
+        "records": [],
+        "deployed": {path: hashlib.sha256(content).hexdigest() for path, content in planned.items()},
+        "certificates": [],
+        **more,
+    }
+
+
+def status(found: Fleet = ONE, **hosts: dict[str, Any]) -> FleetStatus:
+    """The status with what some hosts say otherwise; they are named a, b, shop_a and shop_b."""
+    names = {"a": A, "b": B, "shop_a": SHOP_A, "shop_b": SHOP_B}
+    said = {names[name]: more for name, more in hosts.items()}
+    evidence = {
+        one.host: said[one.host]
+        if "unreachable" in said.get(one.host, {})
+        else {"broker": broker(found, one.host, **said.get(one.host, {}))}
+        for one in found.brokers
+    }
+    return conclude(found, evidence, now=NOW, seconds=1.5)
+
+
+def rules(found: FleetStatus) -> list[tuple[str, str]]:
+    return [(finding.rule, finding.host) for finding in found.findings]
+
+
+def test_a_pair_of_one_active_and_one_standby_is_well() -> None:
+    found = status()
+    assert (rules(found), found.exit_code, headline(found)) == ([], 0, "2 brokers: all is well")
+    assert found.brokers[0].configuration == "planned"
+    assert table_lines(found)[1].split() == [
+        *(A, "master", "active", "2", "h", "5.18.3", "planned", "1", "%", "3", "2", "0", "-", "-", "-")
+    ]
+
+
+STOPPED: dict[str, Any] = {"state": "stopped", "pid": None, "usage": {}, "holds_lock": None, "release": None}
+HUNG: dict[str, Any] = {"state": "hung", "usage": {}}
+CERTIFICATE = {"name": "connector mqtt", "error": ""}
+# What one of the two shows, and the findings that name it.
+WRONG: list[tuple[str, dict[str, Any], list[tuple[str, str]]]] = [
+    ("frozen", {"a": {**HUNG, "frozen": True}}, [("frozen", A), ("no-active", A)]),
+    ("hung", {"a": HUNG}, [("hung", A), ("no-active", A)]),
+    ("a hung standby", {"b": HUNG}, [("hung", B), ("standby-missing", B)]),
+    ("no standby", {"b": STOPPED}, [("standby-missing", B)]),
+    ("nobody", {"a": STOPPED}, [("no-active", A)]),
+    ("two", {"b": {"state": "active", "holds_lock": True, "usage": usage()}}, [("two-active", A)]),
+    ("the lock is lost", {"a": {"holds_lock": False}}, [("lock-lost", A)]),
+    ("descriptors are hidden", {"a": {"holds_lock": False, "release": None}}, []),
+    ("the standby cannot lock", {"b": {"store_access": "lock: permission denied"}}, [("store-access", B)]),
+    ("another release", {"a": {"release": "5.5.1"}}, [("wrong-release", A)]),
+    ("changed by hand", {"a": {"drift": ["conf/activemq.xml was changed by hand"]}}, [("changed-by-hand", A)]),
+    ("a restart is due", {"b": {"restart_reasons": ["conf/activemq.xml changed"]}}, [("restart-required", B)]),
+    ("full", {"a": {"usage": usage(store={"percent": 100, "limit": 1})}}, [("store-full", A)]),
+    ("filling", {"a": {"usage": usage(memory={"percent": 80, "limit": 1})}}, [("memory-filling", A)]),
+    ("no room", {"a": {"free": {"/srv": 1 << 20}}}, [("disk-full", A)]),
+    ("dead letters", {"a": {"usage": usage(dlq=4)}}, [("dlq", A)]),
+    ("no answer of the JVM", {"a": {"usage": {}, "usage_error": "refused"}}, [("usage-unknown", A)]),
+    ("certificate", {"a": {"certificates": [{**CERTIFICATE, "ends": NOW + 86400}]}}, [("certificate-near-end", A)]),
+    ("ended", {"a": {"certificates": [{**CERTIFICATE, "ends": NOW - 1}]}}, [("certificate-ended", A)]),
+    ("far", {"a": {"certificates": [{**CERTIFICATE, "ends": NOW + 86400 * 90}]}}, []),
+    ("away", {"b": {"unreachable": "no route to host"}}, [("unreachable", B)]),
+    ("both away", {"a": {"unreachable": "x"}, "b": {"unreachable": "x"}}, [("unreachable", A), ("unreachable", B)]),
+    ("unreadable", {"b": {"state": None, "how": "current is no link"}}, [("unknown-state", B)]),
+    ("stale", {"a": {"generation": 3, "generation_in_force": 4}}, [("stale-generation", A)]),
+    (
+        "two with guards, one of them stale",
+        {
+            "a": {"guard": 9, "generation": 3, "generation_in_force": 4},
+            "b": {"state": "active", "guard": 9, "generation": 4, "generation_in_force": 4, "usage": usage()},
+        },
+        [("stale-generation", A)],
+    ),
+]
+
+
+@pytest.mark.parametrize(("hosts", "wanted"), [case[1:] for case in WRONG], ids=[case[0] for case in WRONG])
+def test_a_wrong_state_is_named(hosts: dict[str, Any], wanted: list[tuple[str, str]]) -> None:
+    found = status(**hosts)
+    assert sorted(rules(found)) == sorted(wanted)
+    assert all(finding.message and finding.fix for finding in found.findings)
+    assert found.exit_code == int(any(finding.severity != "info" for finding in found.findings))
+
+
+def test_what_is_planned_otherwise_than_deployed_is_named() -> None:
+    deployed = {**broker(ONE, A)["deployed"], "conf/activemq.xml": "0" * 64}
+    del deployed["conf/log4j2.properties" if "conf/log4j2.properties" in deployed else "conf/log4j.properties"]
+    found = status(a={"deployed": deployed})
+    assert (found.brokers[0].configuration, rules(found)) == ("outdated", [("not-deployed", A)])
+    assert "conf/activemq.xml is planned otherwise" in found.brokers[0].not_deployed
+
+
+def bridge(peer: str, link: str = "", *, responder: bool = False) -> dict[str, Any]:
+    return {"link": link, "peer": peer, "responder": responder}
+
+
+BOTH = {
+    "shop_a": {"usage": usage(bridges=[bridge("orders-mq01", LINK)])},
+    "a": {"usage": usage(bridges=[bridge("shop-mq01", responder=True)])},
+}
+NULL = {"level": "INFO", "message": f"Started responder end of duplex bridge {LINK}@null"}
+GOOD = {"level": "INFO", "message": f"Started responder end of duplex bridge {LINK}@ID:shop-1"}
+REFUSED = {"level": "WARN", "message": "Could not accept connection from tcp://10.0.0.1:4 : User name is invalid."}
+
+
+@pytest.mark.parametrize(
+    ("hosts", "state", "reason"),
+    [
+        (BOTH, "up", ""),
+        ({**BOTH, "a": {"usage": usage()}}, "half", f"{A} has no bridge back"),
+        ({**BOTH, "a": {**BOTH["a"], "records": [NULL]}}, "half", "without the id of"),
+        ({**BOTH, "a": {**BOTH["a"], "records": [NULL, GOOD]}}, "up", ""),
+        ({**BOTH, "shop_a": {"usage": usage()}}, "down", "no log says why"),
+        ({}, "down", "no log says why"),
+        ({"a": {"records": [REFUSED]}}, "down", f"{A} says: User name is invalid."),
+        ({"shop_a": {"usage": {}, "usage_error": "x"}}, "unknown", "its management view does not answer"),
+    ],
+)
+def test_a_link_is_up_half_or_down_with_the_reason(hosts: dict[str, Any], state: str, reason: str) -> None:
+    found = status(BRIDGED, **hosts)
+    (link,) = next(row for row in found.brokers if row.host == SHOP_A).links
+    assert (link.link, link.to, link.state) == (LINK, (A,), state)
+    assert reason in link.reason
+    named = [rule for rule, host in rules(found) if rule.startswith("bridge")]
+    assert named == {"half": ["bridge-half"], "down": ["bridge-down"]}.get(state, [])
+
+
+def test_a_link_to_a_pair_without_an_active_node_is_not_expected() -> None:
+    found = status(BRIDGED, a={"state": "starting", "usage": {}})
+    assert [row.links for row in found.brokers if row.host == SHOP_A] == [()]
+
+
+def test_one_line_for_other_monitoring_has_the_worst_and_performance_data() -> None:
+    found = status(a={"release": "5.5.1", "usage": usage(store={"percent": 85, "limit": 1})})
+    line, code = nagios_line(found.restricted_to([A]))
+    assert code == 2
+    assert line.startswith(f"ACTIVEMQ CRITICAL - {A} is active: wrong-release: runs 5.5.1, and 5.18.3 is planned; ")
+    assert line.endswith("| store=85%;80;100;0 memory=1%;80;100;0 temp=1%;80;100;0 messages=3 durable=2 dlq=0")
+    assert nagios_line(status().restricted_to([A]))[1] == 0
+    assert nagios_line(status(b=STOPPED).restricted_to([B]))[1] == 1
+    assert nagios_line(status(b={"unreachable": "x|y\nz"}).restricted_to([B])) == (
+        f"ACTIVEMQ UNKNOWN - {B} is unreachable: unreachable: its host did not answer: x/y z",
+        3,
+    )
+
+
+def test_a_finding_about_the_pair_is_one_of_each_node() -> None:
+    found = status(a=STOPPED)
+    assert [one.rule for one in found.restricted_to([B]).findings] == ["no-active"]
+
+
+def test_the_json_is_read_back_for_the_picture() -> None:
+    text = json.dumps(status(a={"release": "5.5.1"}).to_dict())
+    assert read_states(text, "s.json") == {A: ("active", ("wrong-release",)), B: ("standby", ())}
+    for wrong in ("[]", "{}", "x", '{"format": 2}', '{"format": 1, "brokers": 3}'):
+        with pytest.raises(InputError, match=r"s\.json is no status"):
+            read_states(wrong, "s.json")
+
+
+def test_the_page_names_findings_and_escapes_what_hosts_say() -> None:
+    page = status_page(status(b={"unreachable": "<script>alert(1)</script>"}))
+    assert "unreachable" in page
+    assert "<script>" not in page
+
+
+def test_who_is_asked_for_a_host_is_its_pair_and_whom_it_dials() -> None:
+    assert select_hosts(BRIDGED, "shop-mq01-a") == (SHOP_A,)
+    assert hosts_to_ask(BRIDGED, (SHOP_A,)) == (A, B, SHOP_A, SHOP_B)
+    assert hosts_to_ask(BRIDGED, (A,)) == (A, B)
+    assert select_hosts(BRIDGED, "orders") == select_hosts(BRIDGED, "orders-mq01") == (A, B)
+    assert questions(ONE, (A,)) == {A: {"broker": {"base": "/var/lib/activemq/activemq", "unit": "activemq.service"}}}
+    with pytest.raises(InputError, match="nobody is no host, pair or group"):
+        select_hosts(BRIDGED, "nobody")
