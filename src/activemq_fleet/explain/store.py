@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from itertools import chain
 
 from lxml import etree
 
@@ -130,6 +131,12 @@ def _pure(broker: Broker) -> Iterator[Entry]:
 def _limits(broker: Broker) -> Iterator[Entry]:
     root, settings = rendered_xml(broker), broker.settings
     memory = root.find(".//c:memoryUsage/c:memoryUsage", _CORE)
+    if settings.usage:
+        for name, what in (("store", "room"), ("memory", "memory")):
+            limit = root.find(f".//c:{name}Usage/c:{name}Usage", _CORE)
+            told = " ".join(map(str, chain(*limit.items()))) if limit is not None else ""
+            yield variable_entry(settings, "usage", what, told)
+        return
     yield variable_entry(settings, "store_limit", "room", f"{settings.store_limit} for messages on disk")
     if memory is not None:
         name = "memory_limit" if settings.memory_limit else "heap"

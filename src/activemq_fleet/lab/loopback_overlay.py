@@ -223,6 +223,13 @@ def _broker(
         own["activemq_multicast_interface"] = "lo"
     if settings.memory_limit:
         own["activemq_memory_limit"] = _MEMORY_LIMIT
+    elif settings.usage and settings.usage.memory and settings.usage.memory.limit:
+        own["activemq_usage"] = {**variables["activemq_usage"], "memory": _MEMORY_LIMIT}
+    if settings.kahadb and settings.kahadb.directory_archive:
+        own["activemq_kahadb"] = {
+            **variables["activemq_kahadb"],
+            "directory_archive": str(instance / "data" / "archive"),
+        }
     if settings.java_home:
         own["activemq_java_home"] = str(Path(state.java).resolve().parents[1])
     # An account's ids belong to the hosts; here everything is the user's own.

@@ -6,7 +6,22 @@ Nothing else in the project compares version strings.
 from __future__ import annotations
 
 from activemq_fleet.releases._data import Advisory
-from activemq_fleet.releases._release import Release, every_scheme, known_lines, releases_to_download
+from activemq_fleet.releases._release import (
+    Release,
+    every_scheme,
+    known_lines,
+    releases_to_download,
+    releases_with,
+)
 from activemq_fleet.releases._schemas import XBEAN, LocalSchemas
 
-__all__ = ["XBEAN", "Advisory", "LocalSchemas", "Release", "every_scheme", "known_lines", "releases_to_download"]
+__all__ = [
+    "XBEAN",
+    "Advisory",
+    "LocalSchemas",
+    "Release",
+    "every_scheme",
+    "known_lines",
+    "releases_to_download",
+    "releases_with",
+]

@@ -183,6 +183,14 @@ class Release:
         span = since.elements[element] if attribute is None else since.attributes[element][attribute]
         return span.includes(parse_version(self.data_release))
 
+    def attribute_for(self, element: str, key: str) -> str | None:
+        """Return the attribute of an element that a key such as ``queue_prefetch`` stands for, here ``queuePrefetch``.
+
+        None when the release's element has no such attribute, or when its attributes are not in the data.
+        """
+        names = _spellings(element).get(key.replace("_", ""), ())
+        return next((name for name in names if self.supports(element, name)), None)
+
     @property
     def local_schemas(self) -> LocalSchemas:
         """The XML schemas in the release's own jars, which it finds without the Internet."""
@@ -206,6 +214,18 @@ class Release:
         return "ssl" if scheme == "nio" else None
 
 
+def releases_with(element: str, key: str | None = None) -> str:
+    """Return which releases have an element, or an attribute of it by its key, in words: ``5.6.0 and later``.
+
+    Empty when no release has it.
+    """
+    since = load_schema_spans()
+    if key is None:
+        return since.elements[element].words() if element in since.elements else ""
+    name = next(iter(_spellings(element).get(key.replace("_", ""), ())), None)
+    return since.attributes[element][name].words() if name else ""
+
+
 def known_lines() -> tuple[str, ...]:
     """Return the names of ActiveMQ's release lines in order of age, ``5.3`` to the newest."""
     return tuple(load_release_data().lines)
@@ -221,6 +241,23 @@ def every_scheme() -> frozenset[str]:
     """Return all URI schemes that any release listens on, discovers with or dials."""
     sets = load_release_data().sets
     return frozenset({*sets["schemes"], *sets["discovery_schemes"], "failover", "fanout", "discovery", "mock", "peer"})
+
+
+# What releases called an attribute until its name was put right.
+_MISSPELT = {
+    "advisdoryForFastProducers": "advisoryForFastProducers",
+    "doOptimzeMessageStorage": "optimizeMessageStorage",
+    "inactiveTimoutBeforeGC": "inactiveTimeoutBeforeGC",
+}
+
+
+@cache
+def _spellings(element: str) -> dict[str, list[str]]:
+    """Return the attributes of an element by their names in small letters, the right spelling of each first."""
+    found: dict[str, list[str]] = {}
+    for name in sorted(load_schema_spans().attributes.get(element, ()), key=lambda name: name in _MISSPELT):
+        found.setdefault(_MISSPELT.get(name, name).lower(), []).append(name)
+    return found
 
 
 @lru_cache(maxsize=1 << 14)

@@ -41,6 +41,12 @@ class Span(NamedTuple):
         """Return whether a version is in the span, so that a release of this version has the feature."""
         return any(_reached(floors, version) and (end is None or version < end) for floors, end in self.periods)
 
+    def words(self) -> str:
+        """Return the span in words: ``5.18.5, 6.2.0 and later``, ``5.6.0 to before 5.10.0``."""
+        floors, end = self.periods[-1]
+        first = ", ".join(".".join(map(str, floor)) for floor in floors)
+        return f"{first} to before {'.'.join(map(str, end))}" if end else f"{first} and later"
+
     def texts(self) -> tuple[str, ...]:
         """Return the first versions of the span's periods as texts, such as ``("5.18.4", "6.1.0")``."""
         return tuple(".".join(map(str, floor)) for floors, _ in self.periods for floor in floors)

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple, TypeAlias
 
 from activemq_fleet import uris
-from activemq_fleet.render import service
+from activemq_fleet.render import elements, service
 from activemq_fleet.render.engine import render_template
 from activemq_fleet.render.fragments import merge_fragments
 from activemq_fleet.topology import Broker, Link
@@ -64,26 +64,27 @@ def _context(broker: Broker) -> dict[str, Any]:
         "attributes": _attributes(broker),
         "jdbc": settings.jdbc if broker.profile.has_database_lease else None,
         "data_source_class": release.data_source_class,
-        "replays": broker.networked and release.has_replay_when_no_consumers,
-        # Before 5.9 the cursor takes a replayed message for a duplicate and keeps it until a restart.
-        "replay_needs_audit_off": release.replay_needs_audit_off,
-        "may_have_durable_subscribers": may_have_durable_subscribers(broker),
+        "virtual_destinations": elements.virtual_destinations(broker),
+        "policies": elements.destination_policies(broker),
+        "destinations": elements.destinations(broker),
         "exception_handler": _exception_handler(broker),
         "links": [
             (link, _link_attributes(broker, link), _destinations(link.include), _destinations(link.exclude))
             for link in broker.links
         ],
         "store": _store(broker),
+        "plugins": elements.plugins(broker),
         "accounts": broker.accounts,
         "permissions": broker.permissions,
         "runtime_configuration": runtime_configuration(broker),
         "master_connector": _master_connector(broker),
         "closes_context": settings.console and release.has_restart_allowed,
         "tls": settings.tls,
-        "memory_limit": settings.memory_limit or memory_limit(settings.heap),
-        "store_limit": settings.store_limit,
-        "raises_store_limit_again": raises_store_limit_again(broker),
-        "temp_limit": settings.temp_limit,
+        "system_usage": elements.system_usage(
+            broker,
+            memory=memory_limit(settings.heap),
+            raises_store_limit_again=raises_store_limit_again(broker),
+        ),
         "connectors": [
             (connector, uris.listen(connector.scheme, settings.bind, connector.port, connector.options))
             for connector in broker.connectors
@@ -138,19 +139,12 @@ def _attributes(broker: Broker) -> Attributes:
         found["start"] = "false"
     if broker.profile.replicates and broker.role == "master":
         found |= {"waitForSlave": "true", "waitForSlaveTimeout": _KEEP_WAITING, "shutdownOnSlaveFailure": "false"}
+    if elements.removes_destinations(broker):
+        found["schedulePeriodForDestinationPurge"] = elements.PURGE_PERIOD
+    if any(plugin.name == "redeliveryPlugin" for plugin in elements.plugins(broker)):
+        found["schedulerSupport"] = "true"  # without it the plugin refuses to start
     found |= broker.settings.broker_attributes
     return tuple(found.items())
-
-
-def may_have_durable_subscribers(broker: Broker) -> bool:
-    """Return whether agents may subscribe at the broker; durable topics then need a cursor without a cache.
-
-    With a cache a broker sends some events twice to durable subscribers: those that come while it starts, before their
-    subscriber does: 7 and 9 of 30 starts of 5.18.3 and 6.3.1, none of 40 without the cache. What that costs is little:
-    1.03 times the rate online, 0.85 (5.18.3) and 1.33 times (6.3.1) that of events which had waited; 8,000 and 5,000
-    events of 200 bytes, medians of three runs in turn on a loaded machine.
-    """
-    return broker.release.supports_agents and broker.connector("mqtt") is not None
 
 
 def _exception_handler(broker: Broker) -> _Element | None:
@@ -216,7 +210,7 @@ def _store(broker: Broker) -> _Store:
             _Element("lease-database-locker", lease),
             _ADAPTERS.get(url.split(":")[1]) if url else None,
         )
-    directory: Attributes = (("directory", service.kahadb_directory(broker)),)
+    directory: Attributes = (("directory", service.kahadb_directory(broker)), *elements.kahadb_attributes(broker))
     if not broker.profile.shares_store_directory:
         return _Store("kahaDB", directory)
     wait = acquire or 1000

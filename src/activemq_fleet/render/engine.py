@@ -37,6 +37,11 @@ def xml(value: object) -> str:
     return escape(text, _XML_ATTRIBUTE) if _XML_SPECIAL.search(text) else text
 
 
+def attribute(value: object) -> str:
+    """Return a value as text escaped for a double-quoted attribute, in which ``>`` stays as people write it."""
+    return xml(value).replace("&gt;", ">")
+
+
 def comment(value: object) -> str:
     """Return a text for an XML comment: two hyphens in a row, which XML forbids there, are separated by a space."""
     text = str(value)
@@ -93,6 +98,7 @@ def haproxy(value: object) -> str:
 
 
 _ESCAPERS: dict[str, Callable[[object], str]] = {
+    "attribute": attribute,
     "comment": comment,
     "haproxy": haproxy,
     "properties": properties,

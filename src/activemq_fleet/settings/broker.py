@@ -30,6 +30,7 @@ from activemq_fleet.settings import fields
 from activemq_fleet.settings.agent import AgentSettings
 from activemq_fleet.settings.balancer import BalancerSettings
 from activemq_fleet.settings.default_credentials import is_default_credential
+from activemq_fleet.settings.elements import ElementSettings
 from activemq_fleet.settings.encrypted import EncryptedValue
 from activemq_fleet.settings.sizes import size_of
 
@@ -262,7 +263,7 @@ class _Host(_Model):
     watchdog: fields.Watchdog = "warn"
 
 
-class Settings(_Broker, _Host, BalancerSettings, AgentSettings):
+class Settings(_Broker, ElementSettings, _Host, BalancerSettings, AgentSettings):
     """Every ``activemq_*`` variable of one host, validated; immutable and comparable."""
 
     @model_validator(mode="before")
@@ -291,6 +292,8 @@ class Settings(_Broker, _Host, BalancerSettings, AgentSettings):
                 f"activemq_fence is {self.fence}, and activemq_ha: {self.ha} shares no directory: "
                 "set activemq_fence to none"
             )
+        if self.kahadb is not None and self.profile.has_database_lease:
+            raise ValueError(f"activemq_kahadb is set, and activemq_ha: {self.ha} has no kahaDB: leave it out")
         if self.fence == "command" and self.fence_command is None:
             raise ValueError("activemq_fence is command, so activemq_fence_command must be set")
         self._refuse_release_without_archive()
@@ -409,6 +412,10 @@ _PLAIN = {
 }
 
 
+# Parts of pydantic's locations that no inventory holds.
+_UNWRITTEN = frozenset({"[key]", "redelivery_policy_map"})
+
+
 def _place(location: tuple[int | str, ...]) -> str:
     """Return a pydantic location as users write it: ``('links', 2, 'to')`` is ``activemq_links[2].to``."""
     text = ""
@@ -417,6 +424,6 @@ def _place(location: tuple[int | str, ...]) -> str:
             text += f"[{part}]"
         elif not text:
             text = PREFIX + part
-        elif part != "[key]":
+        elif part not in _UNWRITTEN:
             text += f".{part}"
     return text

@@ -57,6 +57,7 @@ def build_broker(member: Member, peer: Member | None = None) -> tuple[Broker, li
     findings = [*_check_name(member)]
     if not listening.sound:
         findings += [*_check_profile(member), *_check_ports(member, listening)]
+    findings += _check_elements(member)
     broker = Broker(
         host=identity.name,
         identity=identity,
@@ -260,6 +261,16 @@ def _check_profile(member: Member) -> Iterator[Finding]:
             member,
             f"activemq_discovery is masterslave, which release {release.text} does not have (it came in 5.6)",
             "use activemq_discovery: failover",
+        )
+
+
+def _check_elements(member: Member) -> Iterator[Finding]:
+    for key, name, releases in member.settings.missing_features(member.release):
+        yield _finding(
+            "T011",
+            member,
+            f"{key}: release {member.release.text} has no {name} (it is in {releases}), so it is left out",
+            "take it out, or use a release that has it",
         )
 
 

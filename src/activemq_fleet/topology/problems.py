@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 from activemq_fleet.findings import Finding, error
@@ -29,6 +30,10 @@ _PAIR_EQUAL: tuple[tuple[str, _Question, str], ...] = (
         lambda b: sorted((acl.kind, acl.destination, acl.read, acl.write, acl.admin) for acl in b.settings.acl),
         "after a take-over somebody is locked out, or let in who was not",
     ),
+    *(
+        (f"activemq_{name}", attrgetter(f"settings.{name}"), "after a take-over messages would fare otherwise")
+        for name in ("destination_policies", "virtual_destinations", "destinations", "plugins")
+    ),
 )
 _SHARED_EQUAL: tuple[tuple[str, _Question, str], ...] = (
     (
@@ -52,6 +57,12 @@ _SHARED_EQUAL: tuple[tuple[str, _Question, str], ...] = (
         "two databases have no common lock: both nodes become active",
     ),
     ("activemq_broker_name", lambda b: b.broker_name, "durable subscriptions of bridges carry it"),
+    ("activemq_kahadb", lambda b: b.settings.kahadb, "both nodes write into one store"),
+    (
+        "activemq_usage",
+        lambda b: b.settings.usage and (b.settings.usage.store, b.settings.usage.job_scheduler),
+        "after a take-over the store would be full",
+    ),
     ("activemq_uid", lambda b: b.settings.uid, "the other node could not read the store"),
     ("activemq_gid", lambda b: b.settings.gid, "the other node could not read the store"),
     ("activemq_tls", lambda b: b.openwire is not None and b.openwire.tls, "bridges and clients dial both in one way"),

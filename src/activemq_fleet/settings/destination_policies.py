@@ -1,0 +1,241 @@
+"""``activemq_destination_policies``: policyEntry elements, by the destinations that they match.
+
+Times are in milliseconds, sizes such as ``64 mb``. A key that is left out leaves the broker's own default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar, Literal
+
+from activemq_fleet.settings.xml_beans import (
+    Count,
+    Factor,
+    Matched,
+    Milliseconds,
+    NamedDestination,
+    NamePart,
+    OrUnlimited,
+    Percent,
+    Size,
+    TypedBean,
+    Word,
+    XmlBean,
+)
+
+
+class DeadLetterStrategy(TypedBean):
+    """Where messages go that nobody took: a queue for each destination, one for all, or nowhere."""
+
+    ELEMENTS: ClassVar[Mapping[str, str]] = {
+        "individual": "individualDeadLetterStrategy",
+        "shared": "sharedDeadLetterStrategy",
+        "discarding": "discarding",
+    }
+    type: Literal["individual", "shared", "discarding"]
+    process_expired: bool | None = None
+    process_non_persistent: bool | None = None
+    enable_audit: bool | None = None
+    max_audit_depth: Count | None = None
+    max_producers_to_audit: Count | None = None
+    expiration: Milliseconds | None = None
+    queue_prefix: NamePart | None = None
+    queue_suffix: NamePart | None = None
+    topic_prefix: NamePart | None = None
+    topic_suffix: NamePart | None = None
+    use_queue_for_queue_messages: bool | None = None
+    use_queue_for_topic_messages: bool | None = None
+    destination_per_durable_subscriber: bool | None = None
+    dead_letter_queue: NamedDestination | None = None
+
+
+class PendingMessageLimit(TypedBean):
+    """How many messages of a topic may wait for a slow consumer: a number, or so many times its prefetch."""
+
+    ELEMENTS: ClassVar[Mapping[str, str]] = {
+        "constant": "constantPendingMessageLimitStrategy",
+        "prefetch_rate": "prefetchRatePendingMessageLimitStrategy",
+    }
+    REQUIRED: ClassVar[Mapping[str, str]] = {"constant": "limit", "prefetch_rate": "multiplier"}
+    type: Literal["constant", "prefetch_rate"]
+    limit: OrUnlimited | None = None
+    multiplier: Factor | None = None
+
+
+class EvictionStrategy(TypedBean):
+    """Which messages go first when more wait for a slow consumer than may."""
+
+    ELEMENTS: ClassVar[Mapping[str, str]] = {
+        "oldest": "oldestMessageEvictionStrategy",
+        "lowest_priority": "oldestMessageWithLowestPriorityEvictionStrategy",
+        "unique_property": "uniquePropertyMessageEvictionStrategy",
+    }
+    REQUIRED: ClassVar[Mapping[str, str]] = {"unique_property": "property_name"}
+    type: Literal["oldest", "lowest_priority", "unique_property"]
+    evict_expired_messages_high_watermark: Count | None = None
+    expiry_check_enabled: bool | None = None
+    property_name: Word | None = None
+
+
+class QueueCursor(TypedBean):
+    """Where messages of a queue wait for consumers: in the store, in memory, or in memory and a temporary file."""
+
+    ELEMENTS: ClassVar[Mapping[str, str]] = {"store": "storeCursor", "vm": "vmQueueCursor", "file": "fileQueueCursor"}
+    type: Literal["store", "vm", "file"]
+
+
+class SubscriberCursor(TypedBean):
+    """Where messages of a topic wait for subscribers that are not durable."""
+
+    ELEMENTS: ClassVar[Mapping[str, str]] = {"vm": "vmCursor", "file": "fileCursor"}
+    type: Literal["vm", "file"]
+
+
+class DurableSubscriberCursor(TypedBean):
+    """Where messages of a topic wait for durable subscribers."""
+
+    ELEMENTS: ClassVar[Mapping[str, str]] = {
+        "store": "storeDurableSubscriberCursor",
+        "vm": "vmDurableCursor",
+        "file": "fileDurableSubscriberCursor",
+    }
+    type: Literal["store", "vm", "file"]
+    use_cache: bool | None = None
+    immediate_priority_dispatch: bool | None = None
+
+
+class DispatchPolicy(TypedBean):
+    """In which order the subscribers of a topic get its messages."""
+
+    ELEMENTS: ClassVar[Mapping[str, str]] = {
+        "simple": "simpleDispatchPolicy",
+        "round_robin": "roundRobinDispatchPolicy",
+        "strict_order": "strictOrderDispatchPolicy",
+        "priority": "priorityDispatchPolicy",
+        "priority_network": "priorityNetworkDispatchPolicy",
+        "client_id_filter": "clientIdFilterDispatchPolicy",
+    }
+    type: Literal["simple", "round_robin", "strict_order", "priority", "priority_network", "client_id_filter"]
+    ptp_client_id: Word | None = None
+    ptp_suffix: NamePart | None = None
+
+
+class SubscriptionRecovery(TypedBean):
+    """Which earlier messages of a topic retroactive consumers get; ``maximum_size`` is a number, or bytes."""
+
+    ELEMENTS: ClassVar[Mapping[str, str]] = {
+        "none": "noSubscriptionRecoveryPolicy",
+        "last_image": "lastImageSubscriptionRecoveryPolicy",
+        "fixed_count": "fixedCountSubscriptionRecoveryPolicy",
+        "fixed_size": "fixedSizedSubscriptionRecoveryPolicy",
+        "timed": "timedSubscriptionRecoveryPolicy",
+        "retained": "retainedMessageSubscriptionRecoveryPolicy",
+    }
+    type: Literal["none", "last_image", "fixed_count", "fixed_size", "timed", "retained"]
+    maximum_size: Count | None = None
+    use_shared_buffer: bool | None = None
+    recover_duration: Milliseconds | None = None
+
+
+class SlowConsumerStrategy(TypedBean):
+    """When consumers are closed: those that are slow, or those that acknowledge nothing for too long."""
+
+    ELEMENTS: ClassVar[Mapping[str, str]] = {
+        "abort": "abortSlowConsumerStrategy",
+        "abort_slow_ack": "abortSlowAckConsumerStrategy",
+    }
+    type: Literal["abort", "abort_slow_ack"]
+    abort_connection: bool | None = None
+    check_period: Milliseconds | None = None
+    max_slow_count: OrUnlimited | None = None
+    max_slow_duration: Milliseconds | None = None
+    ignore_network_consumers: bool | None = None
+    ignore_idle_consumers: bool | None = None
+    max_time_since_last_ack: Milliseconds | None = None
+
+
+class BridgeFilter(XmlBean):
+    """Whether a message may go back over a bridge to a broker that it came from (replay)."""
+
+    ELEMENT: ClassVar[str] = "conditionalNetworkBridgeFilterFactory"
+    replay_when_no_consumers: bool | None = None
+    replay_delay: Milliseconds | None = None
+    rate_limit: Count | None = None
+    rate_duration: Milliseconds | None = None
+    selector_aware: bool | None = None
+
+
+class DestinationPolicy(Matched):
+    """One entry of ``activemq_destination_policies``; the most specific that matches a destination decides alone."""
+
+    ELEMENT: ClassVar[str] = "policyEntry"
+
+    producer_flow_control: bool | None = None
+    memory_limit: Size | None = None
+    blocked_producer_warning_interval: Milliseconds | None = None
+    send_fail_if_no_space: bool | None = None
+    send_fail_if_no_space_after_timeout: Milliseconds | None = None
+    cursor_memory_high_water_mark: Percent | None = None
+    store_usage_high_water_mark: Percent | None = None
+    max_destinations: OrUnlimited | None = None
+
+    queue_prefetch: Count | None = None
+    queue_browser_prefetch: Count | None = None
+    topic_prefetch: Count | None = None
+    durable_topic_prefetch: Count | None = None
+    use_prefetch_extension: bool | None = None
+    max_page_size: Count | None = None
+    max_browse_page_size: Count | None = None
+    max_expire_page_size: Count | None = None
+    expire_messages_period: Milliseconds | None = None
+    lazy_dispatch: bool | None = None
+    optimized_dispatch: bool | None = None
+    strict_order_dispatch: bool | None = None
+    use_consumer_priority: bool | None = None
+    all_consumers_exclusive_by_default: bool | None = None
+    always_retroactive: bool | None = None
+    consumers_before_dispatch_starts: Count | None = None
+    time_before_dispatch_starts: Milliseconds | None = None
+    prioritized_messages: bool | None = None
+    persist_jms_redelivered: bool | None = None
+    use_cache: bool | None = None
+    reduce_memory_footprint: bool | None = None
+    minimum_message_size: Count | None = None
+    optimize_message_storage: bool | None = None
+    optimize_message_store_in_flight_limit: Count | None = None
+
+    enable_audit: bool | None = None
+    max_audit_depth: Count | None = None
+    max_producers_to_audit: Count | None = None
+    max_queue_audit_depth: Count | None = None
+    send_duplicate_from_store_to_dlq: bool | None = None
+    allow_temp_destination_stealing: bool | None = None
+
+    gc_inactive_destinations: bool | None = None
+    gc_with_network_consumers: bool | None = None
+    inactive_timeout_before_gc: Milliseconds | None = None
+
+    advisory_for_consumed: bool | None = None
+    advisory_for_delivery: bool | None = None
+    advisory_for_discarding_messages: bool | None = None
+    advisory_for_dispatched: bool | None = None
+    advisory_for_fast_producers: bool | None = None
+    advisory_for_slow_consumers: bool | None = None
+    advisory_when_full: bool | None = None
+    include_body_for_advisory: bool | None = None
+    send_advisory_if_no_consumers: bool | None = None
+    advanced_message_statistics_enabled: bool | None = None
+    advanced_network_statistics_enabled: bool | None = None
+    use_topic_subscription_inflight_stats: bool | None = None
+
+    dead_letter_strategy: DeadLetterStrategy | None = None
+    dispatch_policy: DispatchPolicy | None = None
+    message_eviction_strategy: EvictionStrategy | None = None
+    message_group_map_factory_type: Literal["cached", "bucket", "simple"] | None = None
+    network_bridge_filter_factory: BridgeFilter | None = None
+    pending_durable_subscriber_policy: DurableSubscriberCursor | None = None
+    pending_message_limit_strategy: PendingMessageLimit | None = None
+    pending_queue_policy: QueueCursor | None = None
+    pending_subscriber_policy: SubscriberCursor | None = None
+    slow_consumer_strategy: SlowConsumerStrategy | None = None
+    subscription_recovery_policy: SubscriptionRecovery | None = None

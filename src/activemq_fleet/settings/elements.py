@@ -1,0 +1,68 @@
+"""Variables that stand for whole elements of activemq.xml: policies, usage, virtual destinations, store, plugins."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Self
+
+from pydantic import BaseModel, ConfigDict, model_validator
+
+from activemq_fleet.releases import Release
+from activemq_fleet.settings.destination_policies import DestinationPolicy
+from activemq_fleet.settings.kahadb import KahadbSettings
+from activemq_fleet.settings.plugins import PluginSettings
+from activemq_fleet.settings.usage import UsageSettings
+from activemq_fleet.settings.virtual_destinations import VirtualDestination
+from activemq_fleet.settings.xml_beans import MissingFeature, OneDestination, XmlBean, to_xml
+
+_LIMITS = ("memory_limit", "store_limit", "temp_limit")
+
+
+class ElementSettings(BaseModel):
+    """The variables whose keys are attributes and properties of the broker's own schema."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    destination_policies: tuple[DestinationPolicy, ...] = ()
+    usage: UsageSettings | None = None
+    virtual_destinations: tuple[VirtualDestination, ...] = ()
+    destinations: tuple[OneDestination, ...] = ()
+    kahadb: KahadbSettings | None = None
+    plugins: PluginSettings | None = None
+
+    @model_validator(mode="after")
+    def _said_once(self) -> Self:
+        if double := _first_double([(policy.kind, policy.destination) for policy in self.destination_policies]):
+            name = " ".join(filter(None, double))
+            raise ValueError(f"activemq_destination_policies has {name} twice: make one entry of both")
+        if double := _first_double([(virtual.type, virtual.name) for virtual in self.virtual_destinations]):
+            raise ValueError(f"activemq_virtual_destinations has {double[0]} {double[1]} twice: make one entry of both")
+        limits = sorted(self.model_fields_set & set(_LIMITS))
+        if self.usage is not None and limits:
+            raise ValueError(f"activemq_usage and activemq_{limits[0]} are both set: keep activemq_usage")
+        return self
+
+    def xml_beans(self) -> Iterator[tuple[str, XmlBean]]:
+        """Yield what the variables set, each with its place in the inventory, ``activemq_destination_policies[0]``."""
+        for position, policy in enumerate(self.destination_policies):
+            yield f"activemq_destination_policies[{position}]", policy
+        for position, virtual in enumerate(self.virtual_destinations):
+            yield f"activemq_virtual_destinations[{position}]", virtual
+        if self.usage:
+            yield "activemq_usage", self.usage
+        if self.kahadb:
+            yield "activemq_kahadb", self.kahadb
+        for key, plugin in self.plugins.beans().items() if self.plugins else ():
+            yield f"activemq_plugins.{key}", plugin
+
+    def missing_features(self, release: Release) -> list[MissingFeature]:
+        """Return what the variables ask for and a release does not have."""
+        missing: list[MissingFeature] = []
+        for key, bean in self.xml_beans():
+            to_xml(bean, release, key, missing)
+        return missing
+
+
+def _first_double(values: list[tuple[str, str | None]]) -> tuple[str, str | None] | None:
+    return next((value for value, count in Counter(values).items() if count > 1), None)

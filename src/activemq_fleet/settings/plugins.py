@@ -1,0 +1,188 @@
+"""``activemq_plugins``: what a broker does beside its own work with messages that pass."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Self
+
+from pydantic import Field, model_validator
+
+from activemq_fleet.settings import fields
+from activemq_fleet.settings.xml_beans import (
+    Count,
+    Factor,
+    Matched,
+    Milliseconds,
+    OffIsNone,
+    OrUnlimited,
+    Switched,
+    XmlBean,
+)
+
+_File = fields.Attribute
+_Delay = Annotated[int, Field(ge=1000, le=31_536_000_000)]
+"""Milliseconds; with less than a second the plugin refuses to start (RedeliveryPlugin.validatePolicyDelay)."""
+_REFUSED = {
+    "authentication": "use activemq_users",
+    "authorization": "use activemq_acl",
+    "runtime_configuration": "use activemq_runtime_configuration",
+    "destinations": "use activemq_destinations",
+}
+
+
+class Statistics(Switched):
+    """Answers messages to ``ActiveMQ.Statistics.…`` with figures of the broker or of destinations."""
+
+    ELEMENT: ClassVar[str] = "statisticsBrokerPlugin"
+
+
+class TimeStamping(Switched):
+    """Gives messages the broker's time in place of the producer's; times in milliseconds."""
+
+    ELEMENT: ClassVar[str] = "timeStampingBrokerPlugin"
+    zero_expiration_override: Milliseconds | None = None
+    ttl_ceiling: Milliseconds | None = None
+    future_only: bool | None = None
+    process_network_messages: bool | None = None
+
+
+class _Redelivery(XmlBean):
+    ELEMENT: ClassVar[str] = "redeliveryPolicy"
+    maximum_redeliveries: OrUnlimited | None = None
+    initial_redelivery_delay: _Delay | None = None
+    redelivery_delay: _Delay | None = None
+    maximum_redelivery_delay: Milliseconds | None = None
+    use_exponential_back_off: bool | None = None
+    back_off_multiplier: Factor | None = None
+    use_collision_avoidance: bool | None = None
+    collision_avoidance_percent: Annotated[int, Field(ge=0, le=100)] | None = None
+
+
+class RedeliveryPolicy(Matched, _Redelivery):
+    """How often, and after how many milliseconds, messages of some destinations are sent again."""
+
+
+class _PolicyMap(XmlBean):
+    ELEMENT: ClassVar[str] = "redeliveryPolicyMap"
+    PROPERTIES: ClassVar[Mapping[str, str]] = {"policies": "redeliveryPolicyEntries", "default": "defaultEntry"}
+    policies: tuple[RedeliveryPolicy, ...] = ()
+    default: _Redelivery | None = None
+
+
+class Redelivery(XmlBean):
+    """Sends messages that nobody took again from the broker, later, before they become dead letters."""
+
+    ELEMENT: ClassVar[str] = "redeliveryPlugin"
+    IMPLIED: ClassVar[frozenset[str]] = frozenset({"redelivery_policy_map"})
+    fallback_to_dead_letter: bool | None = None
+    send_to_dlq_if_max_retries_exceeded: bool | None = None
+    redelivery_policy_map: _PolicyMap  # its keys are written as the plugin's own
+
+    @model_validator(mode="before")
+    @classmethod
+    def _keys_of_the_map(cls, value: Any) -> Any:
+        if not isinstance(value, Mapping) or "redelivery_policy_map" in value:
+            return value
+        inner = {key: value[key] for key in ("policies", "default") if key in value}
+        return {**{key: known for key, known in value.items() if key not in inner}, "redelivery_policy_map": inner}
+
+    @model_validator(mode="after")
+    def _has_a_policy(self) -> Self:
+        if not self.redelivery_policy_map.policies and self.redelivery_policy_map.default is None:
+            raise ValueError("needs policies or default: without one it sends nothing again")
+        return self
+
+
+class DiscardingDlq(Switched):
+    """Throws dead letters away; ``drop_only`` are regular expressions of names, with spaces between."""
+
+    ELEMENT: ClassVar[str] = "discardingDLQBrokerPlugin"
+    drop_all: bool | None = None
+    drop_temporary_topics: bool | None = None
+    drop_temporary_queues: bool | None = None
+    drop_only: fields.Text | None = None
+    report_interval: Count | None = None
+
+
+class ConnectionDot(Switched):
+    """Keeps a picture of the connections in a file of Graphviz."""
+
+    ELEMENT: ClassVar[str] = "connectionDotFilePlugin"
+    file: _File = "${activemq.data}/connections.dot"
+
+
+class DestinationDot(Switched):
+    """Keeps a picture of the destinations in a file of Graphviz."""
+
+    ELEMENT: ClassVar[str] = "destinationDotFilePlugin"
+    file: _File = "${activemq.data}/destinations.dot"
+
+
+class Logging(Switched):
+    """Logs what clients do."""
+
+    ELEMENT: ClassVar[str] = "loggingBrokerPlugin"
+    log_all: bool | None = None
+    log_connection_events: bool | None = None
+    log_session_events: bool | None = None
+    log_consumer_events: bool | None = None
+    log_producer_events: bool | None = None
+    log_transaction_events: bool | None = None
+    log_internal_events: bool | None = None
+    log_message_events: bool | None = None
+    per_destination_logger: bool | None = None
+
+
+class ForcePersistency(XmlBean):
+    """Makes every message persistent, or none."""
+
+    ELEMENT: ClassVar[str] = "forcePersistencyModeBrokerPlugin"
+    persistence_flag: bool
+
+
+class TraceBrokerPath(Switched):
+    """Writes the names of the brokers that a message passed into a property of it."""
+
+    ELEMENT: ClassVar[str] = "traceBrokerPathPlugin"
+    stamp_property: fields.Name | None = None
+
+
+class SelectorCache(Switched):
+    """Remembers the selectors of virtual topics' consumers that are away, so that only what they select is kept."""
+
+    ELEMENT: ClassVar[str] = "virtualSelectorCacheBrokerPlugin"
+    persist_file: _File = "${activemq.data}/selectors.data"
+    persist_interval: Milliseconds | None = None
+    single_selector_per_destination: bool | None = None
+    ignore_wildcard_selectors: bool | None = None
+
+
+class PluginSettings(XmlBean):
+    """The value of ``activemq_plugins``; the order of its keys here is that of the broker's file.
+
+    A later one sees a message first. Dead letters are to be sent again before they are thrown away, so redelivery
+    follows what discards. All stand before those of logins, which so decide first what may come to them.
+    """
+
+    statistics: Annotated[Statistics | None, OffIsNone] = None
+    timestamp: Annotated[TimeStamping | None, OffIsNone] = None
+    force_persistency: Annotated[ForcePersistency | None, OffIsNone] = None
+    trace_broker_path: Annotated[TraceBrokerPath | None, OffIsNone] = None
+    virtual_selector_cache: Annotated[SelectorCache | None, OffIsNone] = None
+    connection_dot: Annotated[ConnectionDot | None, OffIsNone] = None
+    destination_dot: Annotated[DestinationDot | None, OffIsNone] = None
+    logging: Annotated[Logging | None, OffIsNone] = None
+    discarding_dlq: Annotated[DiscardingDlq | None, OffIsNone] = None
+    redelivery: Annotated[Redelivery | None, OffIsNone] = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_what_others_decide(cls, value: Any) -> Any:
+        if isinstance(value, Mapping) and (refused := sorted(_REFUSED.keys() & value.keys())):
+            raise ValueError(f"has {refused[0]!r}: {_REFUSED[refused[0]]}")
+        return value
+
+    def beans(self) -> dict[str, XmlBean]:
+        """Return the plugins that are set, by key, in the order of the broker's file."""
+        found = {key: getattr(self, key) for key in type(self).model_fields}
+        return {key: bean for key, bean in found.items() if bean is not None}

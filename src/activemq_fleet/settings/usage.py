@@ -1,0 +1,86 @@
+"""``activemq_usage``: how much memory, store and temporary store a broker may use, as sizes or in percent."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal, Self
+
+from pydantic import Field, model_validator
+
+from activemq_fleet.settings.xml_beans import Milliseconds, Percent, Size, XmlBean
+
+_PERCENT = re.compile(r"(\d{1,3}) ?%")
+
+
+class _Usage(XmlBean):
+    """A limit as a size, or in percent; ``70 %`` and ``20 gb`` are short for one key."""
+
+    IN_PERCENT: ClassVar[str] = ""
+    limit: Size | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _text_alone(cls, value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        percent = _PERCENT.fullmatch(value)
+        if percent and not cls.IN_PERCENT:
+            raise ValueError("takes no percent: write a size such as 1 gb")
+        return {cls.IN_PERCENT: percent[1]} if percent else {"limit": value}
+
+    @model_validator(mode="after")
+    def _one_limit(self) -> Self:
+        percent = getattr(self, self.IN_PERCENT) if self.IN_PERCENT else None
+        if (self.limit is None) == (percent is None):
+            keys = f"limit or {self.IN_PERCENT}" if self.IN_PERCENT else "limit"
+            raise ValueError(f"needs {keys}, one of them")
+        return self
+
+
+class MemoryUsage(_Usage):
+    """Memory for messages: a size, or percent of the heap."""
+
+    ELEMENT: ClassVar[str] = "memoryUsage"
+    IN_PERCENT: ClassVar[str] = "percent_of_jvm_heap"
+    percent_of_jvm_heap: Percent | None = None
+
+
+class StoreUsage(_Usage):
+    """Disk for persistent messages: a size, or percent of ``total``, without it of the store's file system."""
+
+    ELEMENT: ClassVar[str] = "storeUsage"
+    IN_PERCENT: ClassVar[str] = "percent_limit"
+    percent_limit: Percent | None = None
+    total: Size | None = None
+
+
+class TempUsage(StoreUsage):
+    """Disk for other messages: a size, or percent of ``total``, without it of the file system."""
+
+    ELEMENT: ClassVar[str] = "tempUsage"
+
+
+class JobSchedulerUsage(_Usage):
+    """Disk for messages that are to be sent later: a size."""
+
+    ELEMENT: ClassVar[str] = "jobSchedulerUsage"
+
+
+class UsageSettings(XmlBean):
+    """The value of ``activemq_usage``; what it leaves out is as without the variable."""
+
+    ELEMENT: ClassVar[str] = "systemUsage"
+    PROPERTIES: ClassVar[Mapping[str, str]] = {
+        "memory": "memoryUsage",
+        "store": "storeUsage",
+        "temp": "tempUsage",
+        "job_scheduler": "jobSchedulerUsage",
+    }
+    memory: MemoryUsage | None = None
+    store: StoreUsage | None = None
+    temp: TempUsage | None = None
+    job_scheduler: JobSchedulerUsage | None = None
+    send_fail_if_no_space: bool | None = None
+    send_fail_if_no_space_after_timeout: Milliseconds | None = Field(default=None)
+    check_limits_log_level: Literal["error", "warn", "info", "debug"] | None = None

@@ -1,0 +1,67 @@
+"""``activemq_virtual_destinations``: topics whose consumers have queues, and names that stand for several."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, Literal, Self
+
+from pydantic import Field, model_validator
+
+from activemq_fleet.settings import fields
+from activemq_fleet.settings.xml_beans import NamedDestination, NamePart, TypedBean
+
+_Selector = Annotated[fields.Text, Field(max_length=4000)]
+
+
+class Forward(NamedDestination):
+    """A destination that a composite one forwards to; with ``selector`` only what it selects."""
+
+    selector: _Selector | None = None
+    NOT_WRITTEN: ClassVar[frozenset[str]] = frozenset({"name", "selector"})
+
+    def element_name(self) -> str:
+        """Return ``queue``, ``topic``, or ``filteredDestination`` for one with a selector."""
+        return "filteredDestination" if self.selector else super().element_name()
+
+    def first_attributes(self) -> tuple[tuple[str, str], ...]:
+        """Return the destination's name, and the selector."""
+        if not self.selector:
+            return super().first_attributes()
+        kind, _, name = self.name.partition("://")
+        return ((kind, name), ("selector", self.selector))
+
+
+class VirtualDestination(TypedBean):
+    """One entry of ``activemq_virtual_destinations``."""
+
+    ELEMENTS: ClassVar[Mapping[str, str]] = {
+        "virtual_topic": "virtualTopic",
+        "composite_queue": "compositeQueue",
+        "composite_topic": "compositeTopic",
+    }
+    PROPERTIES: ClassVar[Mapping[str, str]] = {"forward_to": "forwardTo"}
+    type: Literal["virtual_topic", "composite_queue", "composite_topic"]
+    name: fields.Destination
+    prefix: NamePart | None = None
+    postfix: NamePart | None = None
+    selector_aware: bool | None = None
+    local: bool | None = None
+    concurrent_send: bool | None = None
+    transacted_send: bool | None = None
+    drop_on_resource_limit: bool | None = None
+    set_original_destination: bool | None = None
+    forward_only: bool | None = None
+    copy_message: bool | None = None
+    send_when_not_matched: bool | None = None
+    forward_to: tuple[Forward, ...] | None = None
+
+    @model_validator(mode="after")
+    def _forwards_or_not(self) -> Self:
+        if (self.type == "virtual_topic") == bool(self.forward_to):
+            needs = "takes no forward_to" if self.forward_to else "needs forward_to"
+            raise ValueError(f"is a {self.type}, which {needs}")
+        return self
+
+
+DEFAULT_VIRTUAL_TOPICS = VirtualDestination(type="virtual_topic", name="VirtualTopic.>")
+"""What a broker has by itself as long as its file lists no virtual destination (BrokerService of all tags)."""

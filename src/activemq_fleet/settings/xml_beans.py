@@ -1,0 +1,202 @@
+"""Variables whose keys are attributes and properties of one XML element: how they become XML for a release.
+
+A key is the name in the broker's own schema in small letters, words apart: ``queue_prefetch`` is ``queuePrefetch``.
+Which release has it is asked of :class:`~activemq_fleet.releases.Release` and stands nowhere here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from activemq_fleet.releases import Release, releases_with
+from activemq_fleet.settings import fields
+
+Count = Annotated[int, Field(ge=0, le=(1 << 31) - 1)]
+OrUnlimited = Annotated[int, Field(ge=-1, le=(1 << 31) - 1)]
+"""A number of things; -1 is no limit."""
+Milliseconds = Annotated[int, Field(ge=0, le=31_536_000_000)]
+Percent = Annotated[int, Field(ge=1, le=100)]
+Factor = Annotated[float, Field(gt=0, le=1000)]
+Size = fields.Limit
+Word = Annotated[str, fields.text_matching(r"[A-Za-z][A-Za-z0-9_.-]*", "must be a word that begins with a letter")]
+NamePart = Annotated[str, fields.text_matching(r"[^\s\"'<&,?>\x00-\x1f${}#]*", "is not a part of a destination's name")]
+
+
+@dataclass(frozen=True, slots=True)
+class XmlElement:
+    """An element to be written: its name, attributes and children; ``comment`` stands before it."""
+
+    name: str
+    attributes: tuple[tuple[str, str], ...] = ()
+    children: tuple[XmlElement, ...] = ()
+    comment: str = ""
+
+
+class MissingFeature(NamedTuple):
+    """What a release does not have: the key of the variable that asks for it, its name in XML, and who has it."""
+
+    key: str
+    name: str
+    releases: str
+
+
+class XmlBean(BaseModel):
+    """Keys of a variable that are attributes and properties of the element ``ELEMENT``; None leaves one out.
+
+    A key whose value is a bean is a property, an element around that bean's. ``PROPERTIES`` names those that the schema
+    has as elements alone, or under another name. ``NOT_WRITTEN`` are keys that a bean writes itself, ``IMPLIED`` those
+    that stand in no inventory.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    ELEMENT: ClassVar[str] = ""
+    PROPERTIES: ClassVar[Mapping[str, str]] = {}
+    NOT_WRITTEN: ClassVar[frozenset[str]] = frozenset({"type"})
+    IMPLIED: ClassVar[frozenset[str]] = frozenset()
+
+    def element_name(self) -> str:
+        """Return the name of the XML element that the bean is written as."""
+        return self.ELEMENT
+
+    def first_attributes(self) -> tuple[tuple[str, str], ...]:
+        """Return attributes that stand before those of the keys, and that every release has."""
+        return ()
+
+
+class TypedBean(XmlBean):
+    """A bean whose ``type`` decides its element, by ``ELEMENTS``; the type alone may be written as text.
+
+    A key that the type's element has in no release is an error, and so is a missing one of ``REQUIRED``.
+    """
+
+    ELEMENTS: ClassVar[Mapping[str, str]] = {}
+    REQUIRED: ClassVar[Mapping[str, str]] = {}
+    type: str
+
+    @model_validator(mode="before")
+    @classmethod
+    def _type_alone(cls, value: Any) -> Any:
+        return {"type": value} if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _keys_are_of_the_type(self) -> Self:
+        kind = self.type
+        if (needed := self.REQUIRED.get(kind)) and getattr(self, needed) is None:
+            raise ValueError(f"is of type {kind}, which needs {needed}")
+        for key in type(self).model_fields:
+            if key in {*self.NOT_WRITTEN, *self.PROPERTIES} or getattr(self, key) is None:
+                continue
+            if not releases_with(self.element_name(), key):
+                raise ValueError(f"has {key!r}, which type {kind} does not take")
+        return self
+
+    def element_name(self) -> str:
+        """Return the name of the element of the bean's type."""
+        return self.ELEMENTS[self.type]
+
+
+class NamedDestination(XmlBean):
+    """A destination as an element of its own: ``<queue physicalName="orders"/>``; written ``queue://orders``."""
+
+    name: fields.DestinationPattern
+    NOT_WRITTEN: ClassVar[frozenset[str]] = frozenset({"name"})
+
+    @model_validator(mode="before")
+    @classmethod
+    def _name_alone(cls, value: Any) -> Any:
+        return {"name": value} if isinstance(value, str) else value
+
+    def element_name(self) -> str:
+        """Return ``queue`` or ``topic``."""
+        return self.name.partition("://")[0]
+
+    def first_attributes(self) -> tuple[tuple[str, str], ...]:
+        """Return the attribute ``physicalName``."""
+        return (("physicalName", self.name.partition("://")[2]),)
+
+
+def check_no_wildcard(text: str) -> str:
+    """Return a destination's name when it names one destination; raise ValueError for wildcards."""
+    if {"*", ">"} & set(text.partition("://")[2].split(".")):
+        raise ValueError("is a pattern: name one destination")
+    return text
+
+
+OneDestination = Annotated[fields.DestinationPattern, AfterValidator(check_no_wildcard)]
+
+
+class Switched(XmlBean):
+    """A bean that ``true`` asks for with its own defaults."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _true_is_all_defaults(cls, value: Any) -> Any:
+        return {} if value is True else value
+
+
+OffIsNone = BeforeValidator(lambda value: None if value is False else value)
+
+
+class Matched(XmlBean):
+    """A bean about the destinations that ``destination`` and ``kind`` match; those that are temporary have no name."""
+
+    destination: fields.Destination | None = None
+    kind: Literal["queue", "topic", "temp_queue", "temp_topic"]
+    NOT_WRITTEN: ClassVar[frozenset[str]] = frozenset({"destination", "kind"})
+
+    @model_validator(mode="after")
+    def _has_a_name(self) -> Self:
+        if self.kind.startswith("temp") != (self.destination is None):
+            wanted = "has no name: leave destination out" if self.destination else "needs a destination"
+            raise ValueError(f"is of kind {self.kind}, which {wanted}")
+        return self
+
+    def first_attributes(self) -> tuple[tuple[str, str], ...]:
+        """Return the attribute that says which destinations are meant."""
+        if self.destination is None:
+            return ((f"temp{self.kind[5:].capitalize()}", "true"),)
+        return ((self.kind, self.destination),)
+
+
+def to_xml(bean: XmlBean, release: Release, key: str, missing: list[MissingFeature]) -> XmlElement | None:
+    """Return a bean as XML for a release, its children in the order of the schema; None when it has no such element.
+
+    ``key`` is the bean's place in the inventory, ``activemq_destination_policies[0]``. What the release does not have
+    is left out and appended to ``missing``.
+    """
+    name = bean.element_name()
+    if not release.supports(name):
+        missing.append(MissingFeature(key, f"<{name}>", releases_with(name)))
+        return None
+    attributes, children = list(bean.first_attributes()), []
+    for field in type(bean).model_fields:
+        value = getattr(bean, field)
+        if value is None or value == () or field in bean.NOT_WRITTEN:
+            continue
+        place = key if field in bean.IMPLIED else f"{key}.{field}"
+        written = bean.PROPERTIES.get(field) or release.attribute_for(name, field)
+        if written is None:
+            spelt = field.replace("_", " ").title().replace(" ", "")
+            known = releases_with(name, field)
+            missing.append(MissingFeature(place, f"{spelt[0].lower()}{spelt[1:]} of <{name}>", known))
+        elif isinstance(value, XmlBean | tuple):
+            children.append(XmlElement(written, (), _beans(value, release, place, missing)))
+        else:
+            attributes.append((written, str(fields.option_text(value))))
+    kept = sorted((child for child in children if child.children), key=lambda child: child.name)
+    return XmlElement(name, tuple(attributes), tuple(kept))
+
+
+def _beans(
+    value: XmlBean | tuple[XmlBean, ...], release: Release, key: str, missing: list[MissingFeature]
+) -> tuple[XmlElement, ...]:
+    if isinstance(value, XmlBean):
+        found = [to_xml(value, release, key, missing)]
+    else:
+        found = [to_xml(bean, release, f"{key}[{position}]", missing) for position, bean in enumerate(value)]
+    return tuple(element for element in found if element)

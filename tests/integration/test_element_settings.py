@@ -1,0 +1,37 @@
+"""Whatever is set of policies, usage, virtual destinations, stores and plugins: a valid file, or one error."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import event, given
+from hypothesis import strategies as st
+
+from activemq_fleet.artifacts import load_schema
+from activemq_fleet.errors import SettingsError
+from activemq_fleet.releases import Release
+from activemq_fleet.render import ACTIVEMQ_XML, render
+from activemq_fleet.topology import build_fleet
+from tests.integration.test_setting_schemas import RELEASES
+from tests.unit.element_inputs import element_settings
+from tests.unit.fleets import hosts
+
+
+@given(settings=element_settings, release=st.sampled_from(RELEASES), links=st.booleans())
+def test_random_settings_give_a_valid_file_or_one_error_with_host_and_variable(
+    settings: dict[str, Any], release: str, links: bool
+) -> None:
+    try:
+        fleet = build_fleet(hosts("a-mq1", *["a-mq2"] * links, release=release, **settings), {})
+    except SettingsError as error:
+        event("refused")
+        for problem in error.problems:
+            assert problem.startswith("a-mq1-a.example.com"), problem
+            assert any(f"activemq_{name}" in problem for name in settings), problem
+        return
+    for finding in fleet.findings:
+        assert finding.rule == "T011"
+        assert any(f"activemq_{name}" in finding.message for name in settings), finding
+    event("as it is" if not fleet.findings else "without what the release lacks")
+    for broker in fleet.brokers[:2]:
+        assert load_schema(Release.of(release)).explain(render(broker)[ACTIVEMQ_XML]) == ()

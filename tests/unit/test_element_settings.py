@@ -1,0 +1,231 @@
+"""Policies, usage, virtual destinations, stores and plugins as variables: what is refused, and what is rendered."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from lxml import etree
+
+from activemq_fleet.errors import SettingsError
+from activemq_fleet.render import ACTIVEMQ_XML, render
+from activemq_fleet.settings.broker import read_settings
+from activemq_fleet.settings.elements import ElementSettings
+from activemq_fleet.settings.plugins import Redelivery
+from activemq_fleet.settings.xml_beans import Switched, TypedBean
+from activemq_fleet.topology import build_fleet
+from tests.unit.element_inputs import model_of
+from tests.unit.fleets import hosts
+
+CORE = "{http://activemq.apache.org/schema/core}"
+ROOT = Path(__file__).resolve().parents[2]
+REDELIVERY = {"policies": [{"destination": "a.>", "kind": "queue", "redelivery_delay": 2000}]}
+
+
+def rendered(release: str = "5.18.3", *pairs: str, **settings: Any) -> etree._Element:
+    """The broker element of the first node of some pairs, of one without links unless more are named."""
+    fleet = build_fleet(hosts("a-mq1", *pairs, release=release, **settings), {})
+    return etree.fromstring(render(fleet.brokers[0])[ACTIVEMQ_XML])[-2 if fleet.brokers[0].settings.console else -1]
+
+
+def policy(root: etree._Element, **named: str) -> etree._Element:
+    [(kind, name)] = named.items()
+    [found] = [entry for entry in root.iter(f"{CORE}policyEntry") if entry.get(kind) == name]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        (
+            {"destination_policies": [{"destination": "a", "kind": "queue", "queue_prefetc": 1}]},
+            "activemq_destination_policies[0].queue_prefetc is not a key here",
+        ),
+        (
+            {"destination_policies": [{"kind": "queue", "queue_prefetch": 1}]},
+            "activemq_destination_policies[0] is of kind queue, which needs a destination",
+        ),
+        (
+            {"destination_policies": [{"destination": "a", "kind": "queue", "dead_letter_strategy": "none"}]},
+            "activemq_destination_policies[0].dead_letter_strategy.type must be 'individual', 'shared' or 'discarding'",
+        ),
+        (
+            {
+                "destination_policies": [
+                    {
+                        "destination": "a",
+                        "kind": "queue",
+                        "dead_letter_strategy": {"type": "shared", "queue_prefix": "D."},
+                    }
+                ]
+            },
+            "activemq_destination_policies[0].dead_letter_strategy has 'queue_prefix', which type shared does not take",
+        ),
+        (
+            {"destination_policies": [{"destination": "a", "kind": "topic"}] * 2},
+            "activemq_destination_policies has topic a twice",
+        ),
+        ({"usage": {"memory": "70 %"}, "temp_limit": "1 gb"}, "activemq_usage and activemq_temp_limit are both set"),
+        ({"usage": {"job_scheduler": "70 %"}}, "activemq_usage.job_scheduler takes no percent"),
+        ({"usage": {"store": {"total": "1 gb"}}}, "activemq_usage.store needs limit or percent_limit, one of them"),
+        (
+            {"virtual_destinations": [{"type": "composite_queue", "name": "a"}]},
+            "activemq_virtual_destinations[0] is a composite_queue, which needs forward_to",
+        ),
+        ({"destinations": ["topic://a.*"]}, "activemq_destinations[0] is a pattern: name one destination"),
+        ({"kahadb": {"directory": "/x"}}, "activemq_kahadb has 'directory': use activemq_store_directory"),
+        ({"kahadb": {"by_destination": []}}, "(mKahaDB) are not made"),
+        ({"kahadb": {}, "ha": "shared-jdbc"}, "activemq_kahadb is set, and activemq_ha: shared-jdbc has no kahaDB"),
+        ({"plugins": {"authorization": True}}, "activemq_plugins has 'authorization': use activemq_acl"),
+        ({"plugins": {"redelivery": True}}, "activemq_plugins.redelivery must be a mapping"),
+        ({"plugins": {"redelivery": {}}}, "activemq_plugins.redelivery needs policies or default"),
+        (
+            {"plugins": {"redelivery": {"default": {"redelivery_delay": 999}}}},
+            "activemq_plugins.redelivery.default.redelivery_delay must be greater than or equal to 1000",
+        ),
+    ],
+)
+def test_what_cannot_be_is_one_line_with_host_and_key(settings: dict[str, Any], told: str) -> None:
+    with pytest.raises(SettingsError) as refused:
+        read_settings("mq1", {f"activemq_{name}": value for name, value in settings.items()})
+    [problem] = refused.value.problems
+    assert problem.startswith("mq1: ")
+    assert told in problem
+
+
+def test_what_a_release_lacks_is_a_finding_and_left_out_of_its_file() -> None:
+    asked = [{"destination": "a", "kind": "queue", "max_destinations": 3, "inactive_timeout_before_gc": 5}]
+    old = build_fleet(hosts("a-mq1", release="5.8.0", destination_policies=asked), {})
+    assert [finding.rule for finding in old.findings] == ["T011", "T011"]
+    assert old.findings[0].message == (
+        "activemq_destination_policies[0].max_destinations: release 5.8.0 has no maxDestinations of <policyEntry> "
+        "(it is in 5.11.2 and later), so it is left out"
+    )
+    entry = policy(rendered("5.8.0", destination_policies=asked), queue="a")
+    # The release spells the other one wrong.
+    assert entry.items() == [("queue", "a"), ("inactiveTimoutBeforeGC", "5")]
+    assert policy(rendered(destination_policies=asked), queue="a").get("inactiveTimeoutBeforeGC") == "5"
+
+
+def test_what_every_broker_has_for_all_queues_goes_into_each_policy() -> None:
+    asked = [
+        {"destination": "a", "kind": "queue"},
+        {"destination": "b", "kind": "queue", "network_bridge_filter_factory": {"replay_when_no_consumers": False}},
+    ]
+    root = rendered("5.8.0", "a-mq2", destination_policies=asked)
+    replays = {
+        entry.get("queue"): (
+            entry.get("enableAudit"),
+            [
+                found.get("replayWhenNoConsumers")
+                for found in entry.iter(f"{CORE}conditionalNetworkBridgeFilterFactory")
+            ],
+        )
+        for entry in root.iter(f"{CORE}policyEntry")
+        if entry.get("queue")
+    }
+    assert replays == {">": ("false", ["true"]), "a": ("false", ["true"]), "b": (None, ["false"])}
+
+
+def test_a_topics_policy_keeps_the_cursor_without_a_cache_unless_it_has_another() -> None:
+    asked = [
+        {"destination": "a", "kind": "topic"},
+        {"destination": "b", "kind": "topic", "pending_durable_subscriber_policy": "vm"},
+    ]
+    root = rendered("6.3.1", destination_policies=asked)
+    cursors = [child[0].tag.rpartition("}")[2] for child in root.iter(f"{CORE}pendingDurableSubscriberPolicy")]
+    assert cursors == ["storeDurableSubscriberCursor", "storeDurableSubscriberCursor", "vmDurableCursor"]
+
+
+def test_removing_destinations_brings_the_period_in_which_the_broker_looks_for_them() -> None:
+    asked = [{"destination": "a", "kind": "queue", "gc_inactive_destinations": True}]
+    period = "schedulePeriodForDestinationPurge"
+    assert rendered(destination_policies=asked).get(period) == "60000"
+    assert rendered(destination_policies=asked, broker_attributes={period: 5}).get(period) == "5"
+    assert rendered().get(period) is None
+
+
+def test_usage_that_says_less_is_as_without_it_elsewhere() -> None:
+    def limits(release: str, **settings: Any) -> dict[str, dict[Any, Any]]:
+        usage = rendered(release, **settings).find(f"{CORE}systemUsage/{CORE}systemUsage")
+        assert usage is not None
+        return {child[0].tag.rpartition("}")[2]: dict(child[0].items()) for child in usage}
+
+    today = limits("5.18.3")
+    assert limits("5.18.3", usage={"memory": "60 %"}) == {**today, "memoryUsage": {"percentOfJvmHeap": "60"}}
+    assert limits("5.18.3", usage={"store": "2 gb"})["storeUsage"] == {"percentLimit": "100", "total": "2 gb"}
+    assert limits("5.18.3", usage={"store": "80%"})["storeUsage"] == {"percentLimit": "80"}
+    assert limits("5.5.1", usage={"memory": "60 %"}) == limits("5.5.1")
+
+
+def test_other_virtual_destinations_do_not_take_the_brokers_own_away() -> None:
+    composite = {"type": "composite_queue", "name": "all", "forward_to": ["one"]}
+    own = {"type": "virtual_topic", "name": "VirtualTopic.>", "selector_aware": True}
+
+    def topics(**settings: Any) -> list[str | None]:
+        return [found.get("selectorAware", "no") for found in rendered(**settings).iter(f"{CORE}virtualTopic")]
+
+    assert topics(virtual_destinations=[composite]) == ["no"]
+    assert topics(virtual_destinations=[composite, own]) == ["true"]
+    assert topics(virtual_destinations=[composite], broker_attributes={"useVirtualTopics": False}) == []
+
+
+def test_plugins_stand_before_logins_and_redelivery_after_what_discards() -> None:
+    asked = {"redelivery": REDELIVERY, "discarding_dlq": {"drop_all": False}, "statistics": True, "logging": False}
+    root = rendered(plugins=asked)
+    plugins = root.find(f"{CORE}plugins")
+    assert plugins is not None
+    assert [child.tag.rpartition("}")[2] for child in plugins] == [
+        "statisticsBrokerPlugin",
+        "discardingDLQBrokerPlugin",
+        "redeliveryPlugin",
+        "simpleAuthenticationPlugin",
+    ]
+    assert root.get("schedulerSupport") == "true"
+    assert rendered("5.6.0", plugins=asked).get("schedulerSupport") is None
+
+
+@pytest.mark.parametrize(
+    ("variable", "values"),
+    [
+        ("destination_policies", ([{"destination": "a", "kind": "queue"}], [])),
+        ("virtual_destinations", ([{"type": "virtual_topic", "name": "a.>"}], [])),
+        ("destinations", (["a"], ["b"])),
+        ("plugins", ({"statistics": True}, {})),
+        ("kahadb", ({"cleanup_interval": 1}, {"cleanup_interval": 2})),
+        ("usage", ({"store": "1 gb"}, {"store": "2 gb"})),
+    ],
+)
+def test_the_nodes_of_a_pair_must_agree(variable: str, values: tuple[Any, Any]) -> None:
+    known = hosts("a-mq1")
+    for host, value in zip(known.values(), values, strict=True):
+        host[f"activemq_{variable}"] = value
+    [finding] = build_fleet(known, {}).findings
+    assert (finding.rule, finding.message.split()[0]) == ("T009", f"activemq_{variable}")
+
+
+def test_memory_may_differ_between_the_nodes_of_a_pair() -> None:
+    known = hosts("a-mq1")
+    for host, memory in zip(known.values(), ("1 gb", "2 gb"), strict=True):
+        host["activemq_usage"] = {"memory": memory}
+    assert build_fleet(known, {}).findings == ()
+
+
+@pytest.mark.parametrize("variable", sorted(ElementSettings.model_fields))
+def test_the_role_tells_of_every_key(variable: str) -> None:
+    spec = yaml.safe_load((ROOT / "roles/broker/meta/argument_specs.yml").read_text())
+    told = spec["argument_specs"]["main"]["options"][f"activemq_{variable}"]
+    model = model_of(ElementSettings.model_fields[variable].annotation)
+    if model is None:
+        return
+    assert told["options"].keys() == model.model_fields.keys()
+    for name, option in told["options"].items():
+        field = model.model_fields[name]
+        assert option.get("required", False) == field.is_required(), name
+        inner = model_of(field.annotation)
+        if inner is not None and issubclass(inner, TypedBean | Switched | Redelivery):
+            keys = set(inner.model_fields) - {"type", "redelivery_policy_map"}
+            described = " ".join(option["description"].split())
+            assert {key for key in keys if f"C({key})" not in described} == set(), name
