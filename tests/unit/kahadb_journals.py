@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -80,15 +81,26 @@ def audit() -> bytes:
     return _record(8, _field(1, b"\xac\xed\x00\x05"))
 
 
-def batch(*records: bytes) -> bytes:
+def update(message: str, destination: str = "work") -> bytes:
+    """The record of a message that was delivered again, as 5.9 and later write it."""
+    named = _field(2, _destination(destination)) + _field(3, message) + _field(4, b"\x08\x96\x01WRITE")
+    return _record(10, _field(1, named))
+
+
+def batch(*records: bytes, checksum: bool = False) -> bytes:
     content = b"".join(records)
-    return struct.pack(">iB", 28, 2) + b"WRITE BATCH" + struct.pack(">iq", len(content), 0) + content
+    found = zlib.adler32(content) if checksum else 0
+    return struct.pack(">iB", 28, 2) + b"WRITE BATCH" + struct.pack(">iq", len(content), found) + content
 
 
-def write(store: Path, *records: bytes, number: int = 1, reserved: int = 4096, each: int = 2) -> Path:
+def write(
+    store: Path, *records: bytes, number: int = 1, reserved: int = 4096, each: int = 2, checksum: bool = False
+) -> Path:
     """One data file, ``each`` records to a batch, and behind them the space that is reserved."""
     store.mkdir(exist_ok=True, parents=True)
-    batches: Sequence[bytes] = [batch(*records[at : at + each]) for at in range(0, len(records), each)]
+    batches: Sequence[bytes] = [
+        batch(*records[at : at + each], checksum=checksum) for at in range(0, len(records), each)
+    ]
     path = store / f"db-{number}.log"
     path.write_bytes(b"".join(batches) + bytes(reserved))
     return path

@@ -11,7 +11,12 @@ import pytest
 from ansible_collections.activemq.fleet.plugins.module_utils.host.system_accounts import Account, AccountError, run_as
 from ansible_collections.activemq.fleet.plugins.module_utils.host.untrusted_paths import UntrustedPathError
 from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
-from ansible_collections.activemq.fleet.plugins.module_utils.kahadb import journal, messages, remaining_messages
+from ansible_collections.activemq.fleet.plugins.module_utils.kahadb import (
+    journal,
+    messages,
+    protocol_buffers,
+    remaining_messages,
+)
 
 from tests.unit.attackers import BROKER, common_directory, needs_root, owned_directory
 from tests.unit.kahadb_journals import add, batch, remove, subscribe, trace, write
@@ -83,7 +88,7 @@ def test_a_file_of_terabytes_that_holds_nothing_takes_no_time(tmp_path: Path) ->
 
 
 def test_a_name_of_megabytes_counts_as_damage(tmp_path: Path) -> None:
-    write(tmp_path, trace(), add("m" * (journal.MAX_NAME + 1)), add("m"))
+    write(tmp_path, trace(), add("m" * (protocol_buffers.MAX_NAME + 1)), add("m"))
     found = messages.read_store_contents(str(tmp_path))
     assert (found["damaged"], found["messages"]) == (1, 1)
 

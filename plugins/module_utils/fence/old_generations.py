@@ -42,10 +42,9 @@ class UncopiedMessage:
 
     def row(self) -> dict[str, str]:
         """Return the message's destination, message id and, for an agent's event, event id, ready for JSON."""
-        name = self.destination.partition(":")[2]
         event = openwire_message.event_id(self.frame())
         return {
-            "destination": f"{'topic' if self.destination.startswith(journal.TOPICS) else 'queue'}://{name}",
+            "destination": journal.destination_url(self.destination),
             "message": self.message,
             **({"event": event} if event else {}),
             **({"transaction": "prepared, and not decided"} if self.in_doubt else {}),

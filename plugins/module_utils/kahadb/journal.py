@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""Reads every record of the journal of a kahaDB store, as 5.3 to 5.7 write them.
+"""Reads every record of the journal of a kahaDB store, as 5.3 to 6.3 write them.
 
 A data file ``db-N.log`` is a row of batches. A batch begins with a control record (length, type 2,
 ``WRITE BATCH``, size, Adler-32 or 0); each record in it is length, type 1, the kind of the command in
@@ -21,17 +21,17 @@ from dataclasses import dataclass
 
 from ..host.untrusted_paths import Directory, open_directory
 from ..install.configuration_archive import InstallError
+from .protocol_buffers import fields, short_bytes, varint
 
 MAX_FILE = 4 << 30
 """Bytes that a data file may have at most: a broker counts them in 31 bits, so it has written no larger file."""
-MAX_NAME = 1 << 20
-"""Bytes of a destination, message id, subscription or transaction: a longer one counts as not readable."""
 TOPICS = ("1:", "3:")
 """With one of these ``Command.destination`` begins for a topic, a temporary one too."""
 _HOLES = 64
 """How many times as large as what it takes of its disk a journal may look, beside what is reserved of its last file."""
 FILE = re.compile(r"db-([0-9]{1,18})\.log")
-TRACE, ADD, REMOVE, PREPARE, COMMIT, ROLLBACK, REMOVE_DESTINATION, SUBSCRIPTION, AUDIT = range(9)
+TRACE, ADD, REMOVE, PREPARE, COMMIT, ROLLBACK, REMOVE_DESTINATION, SUBSCRIPTION, AUDIT, ACK_FILES, UPDATE = range(11)
+_LISTED = 1000
 MOVED_ACKS = 16
 """The kind of the first record of a file into which 5.14 and later move acknowledgements of older files."""
 _CONTROL = struct.Struct(">iB11siq")
@@ -39,8 +39,9 @@ _RECORD = struct.Struct(">iB")
 LONGEST_HEAD = _CONTROL.size + _RECORD.size + 1
 """Bytes to the kind of a data file's first record."""
 _MAGIC = b"WRITE BATCH"
+_END_OF_FILE = b"-qMa4"
+"""What 5.14 and later write behind the last batch of a data file, and at its end (Journal.EOF_RECORD)."""
 _HEADER = struct.pack(">iB", _CONTROL.size, 2) + _MAGIC
-_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,8 @@ class Command:
     ``kind``: one of ``ADD``, ``REMOVE``, ``COMMIT`` … ``transaction`` is the bytes that name it, empty outside of one;
     ``xa`` tells XA from local ones. ``message`` is the message id, of a trace its text.
     ``subscription`` is the key of a durable subscription; ``info`` False: the subscription is removed.
-    ``content`` are start and end of an added message itself in its data file.
+    ``content`` are start and end of an added message itself in its data file, ``span`` those of the record.
+    ``is_suspect``: the checksum of its batch is wrong.
     """
 
     kind: int
@@ -62,16 +64,53 @@ class Command:
     xa: bool = False
     info: bool = False
     content: tuple[int, int] = dataclasses.field(default=(0, 0), compare=False)
+    span: tuple[int, int] = dataclasses.field(default=(0, 0), compare=False)
+    is_suspect: bool = dataclasses.field(default=False, compare=False)
+
+
+@dataclass(frozen=True)
+class DamagedPlace:
+    """A place of a kahaDB journal that cannot be read as a broker wrote it: data file, first byte and the one after."""
+
+    file: int
+    start: int
+    stop: int
+    reason: str
 
 
 @dataclass
 class JournalEnd:
-    """The position at which a kahaDB journal ends (data file number and offset), and its count of unreadable places."""
+    """The position at which a kahaDB journal ends (data file number and offset), and its unreadable places.
+
+    ``places`` holds the first 1,000 of them; ``damaged`` and ``unread`` count all: damage of batches, and records that
+    cannot be decoded. ``ends`` are the offsets at which the batches of each data file end. ``unfinished`` are bytes
+    behind the last batch of all, 4096 at most: of one that a killed broker was writing. ``checked`` of ``batches`` have
+    a checksum.
+    """
 
     file: int = 0
     offset: int = 0
     damaged: int = 0
     unread: int = 0
+    places: list[DamagedPlace] = dataclasses.field(default_factory=list)
+    ends: dict[int, int] = dataclasses.field(default_factory=dict)
+    unfinished: int = 0
+    batches: int = 0
+    checked: int = 0
+
+    def note_damage(self, start: int, stop: int, reason: str) -> None:
+        """Count a damaged place of the current data file."""
+        self.damaged += 1
+        self._note(start, stop, reason)
+
+    def note_unread(self, start: int, stop: int, reason: str) -> None:
+        """Count a record of the current data file that cannot be decoded."""
+        self.unread += 1
+        self._note(start, stop, reason)
+
+    def _note(self, start: int, stop: int, reason: str) -> None:
+        if len(self.places) < _LISTED:
+            self.places.append(DamagedPlace(self.file, start, stop, reason))
 
 
 class OpenTransactions:
@@ -109,6 +148,11 @@ class OpenTransactions:
             yield from records if xa else ()
 
 
+def destination_url(destination: str) -> str:
+    """Return a record's destination (``0:orders``) as users write it (``queue://orders``)."""
+    return f"{'topic' if destination.startswith(TOPICS) else 'queue'}://{destination.partition(':')[2]}"
+
+
 def data_file_number(name: str) -> int:
     """Return the number in the name of a kahaDB data file (``db-7.log``: 7), 0 for any other name."""
     match = FILE.fullmatch(name)
@@ -133,10 +177,10 @@ def data_file_sizes(store: str) -> list[list[int]]:
     return found
 
 
-def commands(store: str, tail: JournalEnd) -> Iterator[Command]:
+def commands(store: str, tail: JournalEnd, *, verify: bool = False) -> Iterator[Command]:
     """Yield every readable record of a store's kahaDB journal, and write the end that was found into ``tail``.
 
-    Yields nothing where there is no store.
+    Yields nothing where there is no store. ``verify``: also compare the checksums of batches, where they have one.
 
     A broken end of the last file is no damage: a killed broker was writing it. A file that a running
     broker removes meanwhile held nothing. Time and memory grow with what the journal takes of its disk.
@@ -154,13 +198,22 @@ def commands(store: str, tail: JournalEnd) -> Iterator[Command]:
             with contextlib.suppress(FileNotFoundError), os.fdopen(directory.open_file(name), "rb") as file:
                 size = os.fstat(file.fileno()).st_size
                 if size > MAX_FILE:
-                    tail.damaged += 1
+                    tail.note_damage(0, size, "no broker writes so large a file")
                 elif size:
                     with mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) as data:
-                        for start, stop, _ in _batches(data, tail, 0, size):
-                            yield from _records(data, start, stop, tail)
-                        if position < len(files) - 1 and any(data[tail.offset : tail.offset + 4096]):
-                            tail.damaged += 1
+                        for start, stop, checksum in _batches(data, tail, 0, size):
+                            tail.batches += 1
+                            tail.checked += checksum != 0
+                            is_suspect = verify and bool(checksum) and zlib.adler32(data[start:stop]) != checksum
+                            if is_suspect:
+                                tail.note_damage(start, stop, "the checksum of these records is wrong")
+                            for command in _records(data, start, stop, tail):
+                                yield dataclasses.replace(command, is_suspect=True) if is_suspect else command
+                        rest = data[tail.offset : tail.offset + 4096].replace(_END_OF_FILE, b"").rstrip(b"\0")
+                        if position < len(files) - 1 and rest:
+                            tail.note_damage(tail.offset, size, "these bytes are no records")
+                        tail.unfinished = len(rest)
+            tail.ends[number] = tail.offset
 
 
 def commands_after(
@@ -206,7 +259,7 @@ def _batches(data: mmap.mmap, tail: JournalEnd, at: int, end: int) -> Iterator[t
         following = data.find(_HEADER, at + 1)
         if following < 0:
             break
-        tail.damaged += 1
+        tail.note_damage(at, following, "these bytes are no records")
         at = following
     tail.offset = at
 
@@ -238,27 +291,30 @@ def _records(
     while at + _RECORD.size < end:
         length, kind = _RECORD.unpack_from(data, at)
         if length <= _RECORD.size or at + length > end:
-            tail.damaged += 1
+            tail.note_damage(at, end, "the length of a record is wrong")
             return
         if kind == 1 and (kinds is None or data[at + _RECORD.size] in kinds):
             try:
                 yield _command(data, at + _RECORD.size, at + length)
-            except (ValueError, IndexError):
-                tail.unread += 1
+            except (ValueError, IndexError) as error:
+                tail.note_unread(at, at + length, f"a record cannot be decoded: {error}")
         at += length
 
 
 def _command(data: mmap.mmap, at: int, end: int) -> Command:
+    span = (at - _RECORD.size, end)
     kind = data[at]
-    size, at = _varint(data, at + 1)
+    size, at = varint(data, at + 1)
     if at + size > end:
         raise ValueError("the record is longer than its frame")
-    if kind == AUDIT:
-        return Command(kind)
+    if kind in _WITHOUT_MESSAGE:
+        return Command(kind, span=span)
     if kind not in _FIELDS:
         raise ValueError("the kind of the record is not known")
     transaction, destination, message, subscription, info = _FIELDS[kind]
-    found = {field: (start, stop) for field, start, stop in _fields(data, at, at + size)}
+    found = {field: (start, stop) for field, start, stop in fields(data, at, at + size)}
+    if kind == UPDATE:  # holds the record of the message as it is now
+        found = {field: (start, stop) for field, start, stop in fields(data, *found.get(1, (0, 0)))}
     name, xa = _transaction(data, *found[transaction]) if transaction in found else (b"", False)
     return Command(
         kind,
@@ -268,7 +324,8 @@ def _command(data: mmap.mmap, at: int, end: int) -> Command:
         transaction=name,
         xa=xa,
         info=bool(info) and info in found,
-        content=found.get(_CONTENT, (0, 0)) if kind == ADD else (0, 0),
+        content=found.get(_CONTENT, (0, 0)) if kind in (ADD, UPDATE) else (0, 0),
+        span=span,
     )
 
 
@@ -282,65 +339,28 @@ _FIELDS = {
     ROLLBACK: (1, 0, 0, 0, 0),
     REMOVE_DESTINATION: (0, 1, 0, 0, 0),
     SUBSCRIPTION: (0, 1, 0, 2, 4),
+    UPDATE: (1, 2, 3, 0, 0),
 }
+_WITHOUT_MESSAGE = frozenset({AUDIT, ACK_FILES, MOVED_ACKS})
 _CONTENT = 4
 
 
 def _destination(data: mmap.mmap, at: int, end: int) -> str:
     kind, name = 0, ""
-    for field, start, stop in _fields(data, at, end):
+    for field, start, stop in fields(data, at, end):
         if field == 1:
-            kind = _varint(data, start)[0]
+            kind = varint(data, start)[0]
         elif field == 2:
-            name = _bytes(data, start, stop).decode(errors="surrogateescape")
+            name = short_bytes(data, start, stop).decode(errors="surrogateescape")
     return f"{kind}:{name}"
 
 
 def _transaction(data: mmap.mmap, at: int, end: int) -> tuple[bytes, bool]:
-    for field, start, stop in _fields(data, at, end):
+    for field, start, stop in fields(data, at, end):
         if field in (1, 2):
-            return _bytes(data, start, stop), field == 2
+            return short_bytes(data, start, stop), field == 2
     return b"?", False
 
 
 def _text(data: mmap.mmap, place: tuple[int, int] | None) -> str:
-    return _bytes(data, *place).decode(errors="surrogateescape") if place else ""
-
-
-def _bytes(data: mmap.mmap, start: int, stop: int) -> bytes:
-    if stop - start > MAX_NAME:
-        raise ValueError("a name is too long")
-    return bytes(data[start:stop])
-
-
-def _fields(data: mmap.mmap, at: int, end: int) -> Iterator[tuple[int, int, int]]:
-    """Yield number, start and end of each field's content in a protocol buffer."""
-    while at < end:
-        tag, at = _varint(data, at)
-        kind = tag & 7
-        if kind == _BYTES:
-            size, at = _varint(data, at)
-            stop = at + size
-        elif kind == _VARINT:
-            stop = _varint(data, at)[1]
-        elif kind in (_FIXED64, _FIXED32):
-            stop = at + (8 if kind == _FIXED64 else 4)
-        else:
-            raise ValueError("not a protocol buffer")
-        if stop > end:
-            raise ValueError("a field is longer than its record")
-        yield tag >> 3, at, stop
-        at = stop
-
-
-def _varint(data: mmap.mmap, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, at
-        shift += 7
-        if shift > 63:
-            raise ValueError("a number is too long")
+    return short_bytes(data, *place).decode(errors="surrogateescape") if place else ""

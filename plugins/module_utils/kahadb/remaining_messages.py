@@ -90,6 +90,14 @@ class RecoverySimulation:
                 f"its journal has more than {MAX_RECORDS} messages and acknowledgements: nothing is counted"
             )
 
+    def holds(self, destination: str, message: str) -> bool:
+        """Return whether a message is left: in its queue, or for a subscription of its topic that has not taken it."""
+        if message not in self._messages.get(destination, ()):
+            return False
+        keys = self._known.get(destination, ())
+        is_taken = destination.startswith(journal.TOPICS) and keys
+        return not is_taken or any(message not in self._acked.get((destination, key), ()) for key in keys)
+
     def _do(self, command: Command) -> None:
         name = command.destination
         if command.kind == journal.REMOVE_DESTINATION:

@@ -1,4 +1,4 @@
-"""Define ``activemq-fleet store``: the messages that only an old generation of a fenced store holds."""
+"""Define ``activemq-fleet store``: what a store holds, and the messages that only an old generation of it holds."""
 
 from __future__ import annotations
 
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from activemq_fleet.host.probe import Login
 
 _store = click.argument("directory", metavar="STORE", type=click.Path(exists=True, file_okay=False, path_type=Path))
+_format = click.option(
+    "--format", "output", type=click.Choice(["text", "json"]), default="text", show_default=True, help="How to print."
+)
 
 
 class ReplayError(FleetError):
@@ -27,18 +30,41 @@ class ReplayError(FleetError):
     exit_code = 1
 
 
-@click.group(short_help="Messages that only an old generation of a fenced store holds.")
+@click.group(short_help="What a store holds, what is damaged, and what only an old generation of it holds.")
 def command() -> None:
-    """The messages that only an old generation of a fenced store holds, on a machine that has mounted the store.
+    """What a kahaDB store holds and what is damaged, on a machine that has mounted the store.
 
-    STORE is the pair's activemq_store_directory. A node that thawed before its guard may have acknowledged messages
-    after the other node took over (docs/fencing.md).
+    STORE is the pair's activemq_store_directory. In a fenced store a node that thawed before its guard may have
+    acknowledged messages after the other node took over (docs/fencing.md): only an old generation holds them.
     """
+
+
+@command.command("inspect", short_help="Tell what a store holds and what is damaged.")
+@_store
+@_format
+def inspect_command(directory: Path, output: str) -> int:
+    """Tell what a kahaDB store holds, and what in it is damaged, before a broker touches it. Nothing is written.
+
+    Of a fenced store the generation in force is read. Exit 0: no damage was found; 1: there is some.
+    """
+    from activemq_fleet.cli.store_report import report_lines
+    from activemq_fleet.fence.shared_store import FenceError
+    from activemq_fleet.install.configuration_archive import InstallError
+    from activemq_fleet.kahadb.inspection import inspect_directory
+
+    try:
+        report = inspect_directory(str(directory))
+    except (InstallError, FenceError) as error:
+        raise InputError(str(error)) from None
+    except OSError as error:
+        raise InputError(f"{error.filename or directory}: {error.strerror or error}") from None
+    echo(json.dumps(report, indent=2) if output == "json" else "\n".join(report_lines(report)))
+    return 1 if report["damaged_places"] else 0
 
 
 @command.command("behind", short_help="List the messages.")
 @_store
-@click.option("--format", "output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@_format
 def behind_command(directory: Path, output: str) -> None:
     """List destination and id of each message that the pair does not have, and the event id of an agent's event."""
     rows = [

@@ -1,4 +1,4 @@
-"""Rules L about the lock of a store in a shared directory."""
+"""Rules L about the lock of a store in a shared directory, and about damage of its journal."""
 
 from __future__ import annotations
 
@@ -224,3 +224,24 @@ def store_that_does_not_last(document: Document) -> Iterator[Problem]:
             match = _SHORT_LIVED.match(node.get(attribute))
             if match is not None:
                 yield node.problem(f"{attribute} is below {match[1]}, which is emptied by others", attribute)
+
+
+@rule("L033", "warning", each="kahaDB", releases="5.9.0")
+def journal_without_checksums(store: Element) -> Iterator[Problem]:
+    """A kahaDB whose journal has no checksums.
+
+    Why: with checksumJournalFiles="false" nothing can tell a damaged message from a sound one: it is delivered as it
+        is. Neither checkForCorruptJournalFiles nor activemq-fleet store inspect finds it.
+    Fix: take checksumJournalFiles="false" out: from 5.9 on checksums are written by default.
+    Source: a flipped body on 5.5.1 and 5.8.0, which write none by default, came to its consumer
+
+    Fires on 6.3.1::
+
+        <kahaDB directory="${activemq.data}/kahadb" checksumJournalFiles="false"/>
+
+    Silent on 6.3.1::
+
+        <kahaDB directory="${activemq.data}/kahadb"/>
+    """
+    if store.flag("checksumJournalFiles", True) is False:
+        yield store.problem("damage of a message is not noticed: it is delivered damaged", "checksumJournalFiles")

@@ -1,0 +1,53 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""Reads the protocol buffers of kahaDB's records where they lie, in a mapped file."""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Iterator
+
+MAX_NAME = 1 << 20
+"""Bytes of a destination, message id, subscription or transaction: a longer one counts as not readable."""
+_VARINT, _FIXED64, _LENGTH_DELIMITED, _FIXED32 = 0, 1, 2, 5
+
+
+def short_bytes(data: mmap.mmap, start: int, stop: int) -> bytes:
+    """Return the bytes of a field. Raises ValueError for more than ``MAX_NAME``."""
+    if stop - start > MAX_NAME:
+        raise ValueError("a name is too long")
+    return bytes(data[start:stop])
+
+
+def fields(data: mmap.mmap, at: int, end: int) -> Iterator[tuple[int, int, int]]:
+    """Yield number, start and end of each field's content in a protocol buffer. Raises ValueError, IndexError."""
+    while at < end:
+        tag, at = varint(data, at)
+        kind = tag & 7
+        if kind == _LENGTH_DELIMITED:
+            size, at = varint(data, at)
+            stop = at + size
+        elif kind == _VARINT:
+            stop = varint(data, at)[1]
+        elif kind in (_FIXED64, _FIXED32):
+            stop = at + (8 if kind == _FIXED64 else 4)
+        else:
+            raise ValueError("not a protocol buffer")
+        if stop > end:
+            raise ValueError("a field is longer than its record")
+        yield tag >> 3, at, stop
+        at = stop
+
+
+def varint(data: mmap.mmap, at: int) -> tuple[int, int]:
+    """Return the number that is written at an offset, and the offset behind it. Raises ValueError, IndexError."""
+    value = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+        shift += 7
+        if shift > 63:
+            raise ValueError("a number is too long")

@@ -1,0 +1,68 @@
+"""Write what ``activemq-fleet store inspect`` has found as text for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from activemq_fleet.printable import counted
+
+_SHOWN = 20
+
+
+def report_lines(report: dict[str, Any]) -> Iterator[str]:
+    """Yield the lines that tell what a store holds and what is damaged; ``report`` is that of ``inspect_directory``."""
+    yield report["directory"]
+    for generation in report["generations"]:
+        yield f"  generation {generation['number']}: {_state(generation)}"
+    end = report["end"]
+    records = counted(sum(file["records"] for file in report["files"]), "record")
+    files = counted(len(report["files"]), "file")
+    yield f"journal: {files}, {records}, to byte {end['offset']} of {end['file'] or '-'}"
+    for file in report["files"]:
+        yield f"  {file['name']}  {counted(file['size'], 'byte')}, {counted(file['records'], 'record')}"
+    if report["missing_files"]:
+        names = ", ".join(f"db-{number}.log" for number in report["missing_files"][:_SHOWN])
+        yield f"  not there: {names} (a broker removes files that nothing needs any more)"
+    if end["unfinished"]:
+        yield f"  {end['file']} ends amid a batch: a broker died while it wrote, and had acknowledged nothing of it"
+    unchecked = report["batches"] - report["checked_batches"]
+    if unchecked:
+        number = f"{unchecked:,} of {report['batches']:,} batches"
+        yield f"  {number} have no checksum: damage inside their messages is not seen"
+    yield "messages:"
+    yield from _holdings(report) or ("  none",)
+    if not report["damaged_places"]:
+        yield "no damage was found"
+        return
+    yield f"DAMAGED: {counted(report['damaged_places'], 'place')}"
+    for damage in report["damages"]:
+        yield from _damage(damage)
+
+
+def _state(generation: dict[str, Any]) -> str:
+    if generation["in_force"]:
+        return "in force, read here"
+    ended = "its broker is dead" if generation["ended"] else "its broker may live"
+    kept = ", kept: only it holds some messages (activemq-fleet store behind)" if generation["kept"] else ""
+    return f"{ended}{kept}"
+
+
+def _holdings(report: dict[str, Any]) -> list[str]:
+    lines = [f"  queue://{queue['name']}  {queue['messages']:,}" for queue in report["queues"]]
+    lines += [f"  topic://{one['topic']}  {one['messages']:,} for {one['key']}" for one in report["subscriptions"]]
+    if report["prepared_transactions"]:
+        lines.append(f"  {counted(report['prepared_transactions'], 'XA transaction')} prepared, and not decided")
+    return lines
+
+
+def _damage(damage: dict[str, Any]) -> Iterator[str]:
+    yield f"  {damage['file']}, byte {damage['start']} to {damage['stop']}: {damage['reason']}"
+    for message in damage["messages"][:_SHOWN]:
+        yield f"    lost: {message['destination']}  {message['message']}"
+    if len(damage["messages"]) > _SHOWN:
+        yield f"    lost: {counted(len(damage['messages']) - _SHOWN, 'more message', 'more messages')}"
+    if damage["acknowledgements"]:
+        yield f"    {counted(damage['acknowledgements'], 'acknowledgement')}: so many messages may come once more"
+    if not damage["is_known"]:
+        yield f"    what it held cannot be read: {counted(damage['stop'] - damage['start'], 'byte')}"

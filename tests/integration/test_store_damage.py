@@ -1,0 +1,92 @@
+"""A damaged record in a broker's store: a broker with the settings of a repair loses what ``store inspect`` names.
+
+With ``SITUATIONS=all`` also on older releases, and what a broker loses without those settings.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from activemq_fleet.kahadb.inspection import StoreInspection, inspect_store
+from activemq_fleet.lab import Lab
+from activemq_fleet.releases import Release
+from tests.integration.labs import write_inventory
+from tests.situations import further
+from tests.stomp_clients import stomp_drain, stomp_send
+
+HOST = "orders-mq01-a.example.com"
+CHECKSUMS = {"checksumJournalFiles": "true", "checkpointInterval": "500"}
+REPAIR = CHECKSUMS | {"checkForCorruptJournalFiles": "true", "ignoreMissingJournalfiles": "true"}
+COUNT = 100
+
+
+class DamagedStore:
+    """A broker's store with two queues, whose message ``one-40`` cannot be read any more."""
+
+    def __init__(self, directory: Path, release: str) -> None:
+        self.directory, self.release = directory, release
+        self.sent = {queue: [f"{queue}-{number}-{'x' * 300}" for number in range(COUNT)] for queue in ("one", "two")}
+        with self.broker(CHECKSUMS) as lab:
+            lab.up()
+            for queue, bodies in self.sent.items():
+                stomp_send(lab.addresses(HOST, "stomp"), f"/queue/{queue}", bodies, lab.credentials(HOST))
+            time.sleep(2)  # The index knows them: a broker reads behind its last checkpoint in another way.
+            lab.kill(HOST)
+            self.store = Path(lab.fleet.broker(HOST).store_directory)
+            self.before = inspect_store(str(self.store))
+        path = self.store / "db-1.log"
+        data = bytearray(path.read_bytes())
+        at = data.index(b"one-40-")
+        # Its destination and id. No setting lets 5.11.4 and earlier start with those damaged: there its body.
+        is_old = Release.of(release).within("5.3.0 !5.12.0")
+        start = at + 10 if is_old else data.rindex(b"WRITE BATCH", 0, at) + 30
+        for place in range(start, start + 30):
+            data[place] ^= 0x5A
+        path.write_bytes(data)
+        self.after: StoreInspection = inspect_store(str(self.store))
+
+    def broker(self, settings: dict[str, str]) -> Lab:
+        text = " ".join(f'{name}="{value}"' for name, value in settings.items())
+        inventory = write_inventory(
+            self.directory / "inventory",
+            [HOST],
+            release=self.release,
+            ha="none",
+            network_username="network",
+            network_password="s3cret-network",
+            xml_fragments=[{"xml": f"<persistenceAdapter><kahaDB {text}/></persistenceAdapter>"}],
+        )
+        return Lab.open([inventory.parent], self.directory / "lab")
+
+    def lost_with(self, settings: dict[str, str]) -> dict[str, list[str]]:
+        """Start the broker with these settings; return which messages of each queue it does not deliver."""
+        with self.broker(settings) as lab:
+            lab.up()
+            found = {}
+            for queue, bodies in self.sent.items():
+                got = stomp_drain(
+                    lab.addresses(HOST, "stomp"), f"/queue/{queue}", lab.credentials(HOST), idle=3, timeout=20
+                )
+                found[queue] = [body.rstrip("x") for body in bodies if body not in got]
+        return found
+
+
+RELEASES = ["6.3.1", *further("5.18.3", "5.11.4", "5.8.0", "5.5.1")]
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_a_repair_loses_the_one_message_that_was_named_as_damaged(tmp_path: Path, release: str) -> None:
+    damaged = DamagedStore(tmp_path, release)
+    assert damaged.before.counts.queues == {"one": COUNT, "two": COUNT}
+    assert damaged.before.damaged == 0
+    assert damaged.before.checked_batches == damaged.before.batches > 0
+    assert {damage.file for damage in damaged.after.damages} == {"db-1.log"}
+    assert damaged.lost_with(REPAIR) == {"one": ["one-40-"], "two": []}
+
+
+@pytest.mark.parametrize("release", further("6.3.1", "5.18.3"))
+def test_without_the_settings_of_a_repair_more_is_lost_than_what_is_damaged(tmp_path: Path, release: str) -> None:
+    assert len(DamagedStore(tmp_path, release).lost_with({})["one"]) > COUNT // 2

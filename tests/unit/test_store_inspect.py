@@ -1,0 +1,148 @@
+"""``activemq-fleet store inspect``: what a store holds and what is damaged, read without a broker."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from activemq_fleet.cli.store import command
+from activemq_fleet.errors import InputError
+from activemq_fleet.fence.decision import Claim
+from activemq_fleet.fence.shared_store import SharedStore
+from activemq_fleet.kahadb.inspection import Damage, inspect_store
+from tests.unit.kahadb_journals import add, audit, remove, subscribe, trace, update, write
+
+END_OF_FILE = b"-qMa4"
+
+
+def flip(path: Path, what: bytes, occurrence: int = 0) -> int:
+    """Change the first byte of the text in a file; return its offset."""
+    data, at = bytearray(path.read_bytes()), -1
+    for _ in range(occurrence + 1):
+        at = data.index(what, at + 1)
+    data[at] ^= 0xFF
+    path.write_bytes(data)
+    return at
+
+
+def shown(store: Path, *options: str) -> tuple[int, str]:
+    result = CliRunner().invoke(command, ["inspect", str(store), *options], standalone_mode=False)
+    if result.exception:
+        raise result.exception
+    return result.return_value, result.output
+
+
+def test_a_sound_store_shows_files_and_waiting_messages(tmp_path: Path) -> None:
+    write(tmp_path, trace(), subscribe("events", "client:sub"), add("m1"), add("m2"), remove("m1"), audit())
+    write(tmp_path, update("m2"), add("e1", "topic/events"), number=2)
+    code, text = shown(tmp_path)
+    assert code == 0
+    assert "  queue://work  1\n  topic://events  1 for client:sub\n" in text
+    assert "db-2.log  " in text
+    assert text.endswith("no damage was found\n")
+
+
+def test_a_wrong_checksum_names_the_messages_that_wait(tmp_path: Path) -> None:
+    path = write(tmp_path, add("m1"), add("m2"), add("m3"), add("m4"), remove("m3"), checksum=True)
+    flip(path, b"\x08\x96\x01WRITE", 2)
+    inspection = inspect_store(str(tmp_path))
+    assert inspection.batches == inspection.checked_batches == 3
+    (damage,) = inspection.damages
+    assert damage.messages == (("queue://work", "m4"),)
+    assert damage.reason == "the checksum of these records is wrong"
+    code, text = shown(tmp_path)
+    assert code == 1
+    assert f"db-1.log, byte {damage.start} to {damage.stop}: the checksum of these records is wrong\n" in text
+    assert "    lost: queue://work  m4\n" in text
+
+
+def test_a_wrong_checksum_over_acknowledgements_says_that_messages_may_come_again(tmp_path: Path) -> None:
+    path = write(tmp_path, add("m1"), add("m2"), remove("m1"), remove("m2"), checksum=True)
+    flip(path, b"m2", 1)
+    assert inspect_store(str(tmp_path)).damages[0].acknowledgements == 2
+    assert "2 acknowledgements: so many messages may come once more" in shown(tmp_path)[1]
+
+
+def test_a_message_that_a_later_record_holds_whole_is_not_lost(tmp_path: Path) -> None:
+    path = write(tmp_path, add("m1"), add("m2"), update("m1"), update("m2"), checksum=True)
+    flip(path, b"\x08\x96\x01WRITE")
+    assert inspect_store(str(tmp_path)).damages[0].messages == ()
+
+
+@pytest.mark.parametrize(
+    ("broken", "reason"),
+    [
+        (b"WRITE BATCH", "these bytes are no records"),
+        (b"\x00\x00\x00\x21\x01\x01", "the length of a record is wrong"),
+    ],
+)
+def test_what_cannot_be_read_is_told_by_file_and_offset(tmp_path: Path, broken: bytes, reason: str) -> None:
+    path = write(tmp_path, add("m1"), add("m2"), add("m3"), each=1)
+    assert path.read_bytes().count(broken) == 3
+    at = flip(path, broken, 1)
+    (damage,) = inspect_store(str(tmp_path)).damages
+    assert (damage.file, damage.reason, damage.is_known) == ("db-1.log", reason, False)
+    assert damage.start <= at < damage.stop
+    assert f"what it held cannot be read: {damage.stop - damage.start} bytes" in shown(tmp_path)[1]
+
+
+def test_the_end_of_a_whole_file_is_no_damage_and_a_torn_one_says_so(tmp_path: Path) -> None:
+    for number in (1, 3):
+        path = write(tmp_path, add(f"m{number}"), number=number, reserved=0)
+        path.write_bytes(path.read_bytes() + END_OF_FILE + bytes(40) + END_OF_FILE)
+    inspection = inspect_store(str(tmp_path))
+    assert (inspection.damages, inspection.unfinished, inspection.missing) == ((), 0, (2,))
+    (tmp_path / "db-3.log").write_bytes((tmp_path / "db-3.log").read_bytes() + b"torn")
+    code, text = shown(tmp_path)
+    assert code == 0
+    assert "not there: db-2.log (a broker removes files that nothing needs any more)" in text
+    assert "db-3.log ends amid a batch: a broker died while it wrote" in text
+
+
+def test_json_says_the_same(tmp_path: Path) -> None:
+    path = write(tmp_path, add("m1"), add("m2"), checksum=True)
+    flip(path, b"m2")
+    code, text = shown(tmp_path, "--format", "json")
+    report = json.loads(text)
+    assert code == report["damaged_places"] == 1
+    assert report["queues"] == [{"name": "work", "messages": 2}]
+    assert report["damages"][0]["messages"][0] == {"destination": "queue://work", "message": "m1"}
+    assert report["end"]["file"] == report["files"][0]["name"] == "db-1.log"
+    assert set(report["damages"][0]) == set(Damage.__dataclass_fields__)
+
+
+def test_of_a_fenced_store_the_generation_in_force_is_read(tmp_path: Path) -> None:
+    shared = SharedStore(str(tmp_path))
+    shared.make_directories()
+    for number, message in ((1, "old"), (2, "new")):
+        claim = Claim(number, "0a", f"{number}-0000000a")
+        write(Path(shared.building_path("0a")), add(message, f"of-{message}"))
+        assert shared.claim(claim, {})
+    shared.note_end(1)
+    shared.note_uncopied_messages(1, [{"message": "m"}])
+    _, text = shown(tmp_path)
+    assert "generation 1: its broker is dead, kept: only it holds some messages" in text
+    assert "generation 2: in force, read here" in text
+    assert "queue://of-new  1" in text
+    assert "of-old" not in text
+
+
+def test_a_directory_without_a_store_is_refused_and_one_of_stores_names_them(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"is no kahaDB store: it holds no db-N\.log"):
+        shown(tmp_path)
+    write(tmp_path / "queue#3a#2f#2forders", add("m1"))
+    with pytest.raises(InputError, match="name one of its directories queue#3a#2f#2forders"):
+        shown(tmp_path)
+
+
+def test_nothing_is_written(tmp_path: Path) -> None:
+    write(tmp_path, add("m1"))
+    before = {path: path.stat() for path in (tmp_path, *tmp_path.iterdir())}
+    shown(tmp_path)
+    after = {path: path.stat() for path in (tmp_path, *tmp_path.iterdir())}
+    assert {path: (one.st_mtime_ns, one.st_size) for path, one in before.items()} == {
+        path: (one.st_mtime_ns, one.st_size) for path, one in after.items()
+    }
