@@ -22,7 +22,7 @@ demo: ## a fleet of real brokers on this machine, and the death of a master
 	@$(PY) -m activemq_fleet.lab.demo --output build/demo
 
 test: ## everything, in tiers, the quickest first
-	@scripts/setup.sh --java --browser --tracer --balancer --database
+	@scripts/setup.sh --java --browser --tracer --balancer --database --prometheus
 	@$(PY) -m scripts.run_tests
 
 test-full: export KILLS := $(or $(KILLS),20)
@@ -38,13 +38,14 @@ test-full: export FAILOVER_RELEASES := $(or $(FAILOVER_RELEASES),all)
 test-full: export FOLLOW_KILLS := $(or $(FOLLOW_KILLS),10)
 test-full: export PLAN_EDITINGS := $(or $(PLAN_EDITINGS),20)
 test-full: export CLUSTER := $(or $(CLUSTER),full)
+test-full: export ALERTS := $(or $(ALERTS),all)
 test-full: export HISTORIES := $(or $(HISTORIES),1000)
 test-full: export HOSTILE_SECONDS := $(or $(HOSTILE_SECONDS),60)
 test-full: export FUZZ_EXAMPLES := $(or $(FUZZ_EXAMPLES),2000)
 test-full: export ACTIVEMQ_FLEET_HOSTS := required
 test-full: export ACTIVEMQ_FLEET_BROWSER := required
 test-full: ## the same with many more kills and examples, and no tier may be skipped; TIERS=hosts: that tier
-	@scripts/setup.sh --java --browser --tracer --balancer --database
+	@scripts/setup.sh --java --browser --tracer --balancer --database --prometheus
 	@$(PY) -m scripts.run_tests $(TIERS)
 	@$(if $(TIERS),,$(PY) -m scripts.fuzz --minutes $(or $(MINUTES),1))
 
@@ -53,7 +54,7 @@ lint unit: ## one tier that needs no Java
 	@$(PY) -m scripts.run_tests $@
 
 pipeline molecule integration hosts: ## one tier that does
-	@scripts/setup.sh --java $(if $(filter integration,$@),--browser --tracer --balancer --database)
+	@scripts/setup.sh --java $(if $(filter integration,$@),--browser --tracer --balancer --database --prometheus)
 	@$(PY) -m scripts.run_tests $@
 
 golden: ## write the golden files anew: look at `git diff` before committing them
@@ -62,9 +63,10 @@ golden: ## write the golden files anew: look at `git diff` before committing the
 	@FLEET_GOLDEN=update $(PY) -m scripts.run_tests molecule
 	@git status --short -- tests/golden molecule
 
-rules: ## write docs/rules.md and docs/glossary.md anew
+rules: ## write docs/rules.md, docs/alerts.md and docs/glossary.md anew
 	@scripts/setup.sh
 	@$(PY) -m scripts.rules_page
+	@$(PY) -m scripts.alerts_page
 	@$(PY) -m scripts.glossary
 
 fuzz: ## hostile inputs to what reads them: each TARGETS (all) for MINUTES (10)

@@ -6,6 +6,7 @@
 #     scripts/setup.sh --tracer    and strace, which shows when an event is on the disk
 #     scripts/setup.sh --balancer  and HAProxy, to balance real brokers; without it that is not tested
 #     scripts/setup.sh --database  and PostgreSQL, for pairs that share a database; without it they are not tested
+#     scripts/setup.sh --prometheus  and Prometheus with Alertmanager, for alerts; without them they are not tested
 # What is missing is installed where that is possible (root on Debian or Ubuntu); otherwise one
 # line says what to install.
 set -eu
@@ -152,6 +153,26 @@ ensure_database() {
         note "no PostgreSQL: shared-jdbc pairs are not tested (why: build/setup.log)"
 }
 
+# Only the tests of alerts need them, and say so when they are not there. Debian would start servers.
+ensure_prometheus() {
+    missing=
+    command -v promtool >/dev/null || missing=prometheus
+    command -v prometheus-alertmanager >/dev/null || missing="$missing prometheus-alertmanager"
+    command -v prometheus-node-exporter >/dev/null || missing="$missing prometheus-node-exporter"
+    [ -z "$missing" ] && return
+    if ! can_install; then
+        note "no Prometheus: alerts are not tested; for that install: $missing"
+        return
+    fi
+    mkdir -p /etc/systemd/system
+    for unit in $missing; do
+        [ -e "/etc/systemd/system/$unit.service" ] || ln -sf /dev/null "/etc/systemd/system/$unit.service"
+    done
+    # shellcheck disable=SC2086 # a list of packages
+    tried "$missing, from the distribution" apt_install $missing ||
+        note "no Prometheus: alerts are not tested (why: build/setup.log)"
+}
+
 # Two runs in one checkout take turns here.
 mkdir -p build
 log=build/setup.log
@@ -169,6 +190,7 @@ for wanted; do
         --tracer) ensure_tracer ;;
         --balancer) ensure_balancer ;;
         --database) ensure_database ;;
-        *) fail "$wanted is not known: --java, --browser, --tracer, --balancer, --database" ;;
+        --prometheus) ensure_prometheus ;;
+        *) fail "$wanted is not known: --java, --browser, --tracer, --balancer, --database, --prometheus" ;;
     esac
 done

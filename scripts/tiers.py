@@ -45,6 +45,7 @@ CHECKS = (
     Check("packages", [PYTHON, "-m", "scripts.check_packages"]),
     Check("documentation", [PYTHON, "-m", "scripts.check_documentation"]),
     Check("docs/rules.md", [PYTHON, "-m", "scripts.rules_page", "--check"]),
+    Check("docs/alerts.md", [PYTHON, "-m", "scripts.alerts_page", "--check"]),
     Check("docs/glossary.md", [PYTHON, "-m", "scripts.glossary", "--check"]),
 )
 

@@ -84,6 +84,8 @@ class ActionModule(ActionBase):
             "waivers": [dict(waiver) for waiver in fleet.waivers],
             "findings": [finding.to_dict() for finding in fleet.findings],
         }
+        if installs and any(broker.settings.metrics for broker in fleet.brokers):
+            result["exporter"] = str(library("artifacts").metrics_exporter(deployment.exporter_source(fleet)))
         if archives:
             result |= _write({"broker": brokers, "agent": agents, "balancer": balancers})
         return result

@@ -30,6 +30,16 @@ options:
     description: The account of the broker.
     type: str
     default: activemq
+  ports:
+    description: TCP ports that must be free, or the broker's own.
+    type: list
+    elements: int
+    default: []
+  files:
+    description: Files that must be there.
+    type: list
+    elements: path
+    default: []
 extends_documentation_fragment:
   - activemq.fleet.broker
   - activemq.fleet.broker.unchanging
@@ -86,6 +96,16 @@ release:
 pid:
   description: The process of the broker that runs, or null.
   type: int
+  returned: always
+taken_ports:
+  description: Those of O(ports) on which another than the broker listens.
+  type: list
+  elements: int
+  returned: always
+missing_files:
+  description: Those of O(files) that are not there.
+  type: list
+  elements: str
   returned: always
 home_exists:
   description: Whether there is anything at O(home).

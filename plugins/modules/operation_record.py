@@ -38,6 +38,11 @@ options:
     description: Where the file is.
     type: path
     default: /var/lib/activemq-fleet
+  labels:
+    description:
+      - Labels of metrics (C(host), C(group), C(pair), C(node)) that say whether work is under way. They are written for
+        the node exporter's textfile collector, to C(/run/activemq-fleet/HOST.prom). Without it nothing is.
+    type: dict
 attributes:
   check_mode:
     description: Writes nothing.
@@ -69,7 +74,11 @@ why:
 from typing import Any
 
 from ansible.module_utils.common.warnings import warn
-from ansible_collections.activemq.fleet.plugins.module_utils.host.operation_record import DIRECTORY, append_record
+from ansible_collections.activemq.fleet.plugins.module_utils.host.operation_record import (
+    DIRECTORY,
+    append_record,
+    write_metrics,
+)
 from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
 from ansible_collections.activemq.fleet.plugins.module_utils.run_module import run_module
 
@@ -80,6 +89,8 @@ def record_operation(parameters: dict[str, Any], check: bool) -> dict[str, Any]:
         return {"recorded": False}
     try:
         append_record({name: parameters[name] for name in ("kind", "operation", "run", "by")}, parameters["directory"])
+        if parameters["labels"]:
+            write_metrics(parameters["kind"], parameters["operation"], parameters["labels"])
     except (InstallError, OSError) as error:
         warn(f"this work is not written down, and audit will not know it as planned: {error}")
         return {"recorded": False, "why": str(error)}
@@ -93,6 +104,7 @@ def main() -> None:
         "run": {"type": "str", "required": True},
         "by": {"type": "str", "required": True},
         "directory": {"type": "path", "default": DIRECTORY},
+        "labels": {"type": "dict"},
     }
     run_module(spec, record_operation)
 

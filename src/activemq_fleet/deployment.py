@@ -7,6 +7,7 @@ deploys them can show every change and no secret.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from activemq_fleet import uris
@@ -104,6 +105,7 @@ def broker_facts(broker: Broker) -> dict[str, Any]:
         "environment": f"{where.current}/{environment_path(broker)}",
         "directory": None if broker.profile.has_database_lease else broker.store_directory,
         "store_limit": size_of(settings.store_limit),
+        "metrics": _metrics_facts(broker),
         "multicast": any(link.kind == "multicast" for link in broker.links),
         "multicast_interface": settings.multicast_interface,
         "store": broker.shared_directory,
@@ -112,6 +114,25 @@ def broker_facts(broker: Broker) -> dict[str, Any]:
         "listens": _LOOPBACK.get(settings.bind, settings.bind),
         "broker_name": broker.broker_name,
         "links": [{"name": link.name, "target": link.target, "duplex": link.duplex} for link in broker.links],
+    }
+
+
+def exporter_source(fleet: Fleet) -> Path | None:
+    """Return the path of ``activemq_metrics_archive``, the exporter's jar on the controller; None without one."""
+    named = (broker.settings.metrics_archive for broker in fleet.brokers if broker.settings.metrics)
+    return next((Path(path).expanduser() for path in named if path), None)
+
+
+def _metrics_facts(broker: Broker) -> dict[str, Any] | None:
+    """Return the facts about a broker's metrics exporter; None without one."""
+    settings = broker.settings
+    if not settings.metrics:
+        return None
+    return {
+        "jar": settings.metrics_jar,
+        "port": broker.ports["metrics"],
+        "keystore": settings.metrics_tls.keystore if settings.metrics_tls else None,
+        "labels": broker.labels,
     }
 
 

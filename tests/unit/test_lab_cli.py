@@ -67,7 +67,7 @@ def test_status_as_text_has_a_line_for_each_host(
 
 def test_up_passes_on_how_to_begin(calls: Calls, tmp_path: Path) -> None:
     assert run("up", "--fresh", "--timeout", "7", directory=tmp_path) == 0
-    assert calls == [("up", {"timeout": 7.0, "fresh": True})]
+    assert calls == [("up", {"timeout": 7.0, "fresh": True, "prometheus": False})]
 
 
 def test_up_leaves_the_brokers_running(calls: Calls, tmp_path: Path) -> None:

@@ -56,6 +56,11 @@ def _listeners(pid: int) -> Iterator[tuple[int, str, int]]:
             yield int(words[7]), _address(host), int(port, 16)
 
 
+def is_listened_on(port: int) -> bool:
+    """Return whether any process listens on a TCP port of this machine, on whatever address."""
+    return any(listening == port for _, _, listening in _listeners(os.getpid()))
+
+
 def has_connected_client_on(port: int) -> bool:
     """Return whether any client is connected to a TCP port of this machine."""
     return any(words[1].endswith(f":{port:04X}") and words[3] == _ESTABLISHED for words in _sockets(os.getpid()))

@@ -19,7 +19,8 @@ from typing import Any
 from ..install.jars import processes_in
 from ..install.release_tree import releases_of
 from .health import running_release
-from .process import boot_id, find_broker
+from .held_by_process import is_listened_on, is_listening
+from .process import Process, boot_id, find_broker
 
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "java": {"type": "path", "default": "/usr/bin/java"},
@@ -27,6 +28,8 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "home": {"type": "path", "required": True},
     "base": {"type": "path", "required": True},
     "user": {"type": "str", "default": "activemq"},
+    "ports": {"type": "list", "elements": "int", "default": []},
+    "files": {"type": "list", "elements": "path", "default": []},
 }
 _GET_FLAGS = 0x8913  # SIOCGIFFLAGS, linux/sockios.h
 _UP = 0x1  # IFF_UP, linux/if.h
@@ -74,6 +77,8 @@ def gather_machine_facts(parameters: Mapping[str, Any]) -> dict[str, Any]:
         "user": _account_name(process.pid) if process else None,
         "release": running_release(process) if process else None,
         "pid": process.pid if process else None,
+        "taken_ports": [port for port in parameters["ports"] if is_taken_by_another(port, process)],
+        "missing_files": [path for path in parameters["files"] if not os.path.isfile(path)],
         "home_exists": os.path.lexists(parameters["home"]),
         "home_releases": releases_of(parameters["home"]),
         "home_processes": processes_in(parameters["home"]),
@@ -82,6 +87,13 @@ def gather_machine_facts(parameters: Mapping[str, Any]) -> dict[str, Any]:
         # some containers are shown an id of their own, and may share a disk all the same
         "boot": None if is_container() else boot_id() or None,
     }
+
+
+def is_taken_by_another(port: int, broker: Process | None) -> bool:
+    """Return whether anybody listens on a TCP port of this machine but the given broker's account."""
+    if broker and is_listening(broker.pid, [("any address", port)]):
+        return False
+    return is_listened_on(port)
 
 
 def _account_name(pid: int) -> str | None:

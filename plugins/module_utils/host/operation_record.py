@@ -17,6 +17,8 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 
+from .textfile import DIRECTORY as TEXTFILES
+from .textfile import RUN, Sample, text_of
 from .untrusted_paths import Directory, open_directory
 
 DIRECTORY = "/var/lib/activemq-fleet"
@@ -51,6 +53,28 @@ def append_record(record: Mapping[str, str], directory: str = DIRECTORY) -> str:
             with suppress(OSError):  # a disk that is full: the record is written, and the next one tries again
                 own.replace_file(FILE, newest)
     return line
+
+
+def write_metrics(kind: str, operation: str, labels: Mapping[str, str], run: str = RUN) -> None:
+    """Write whether an operation is under way on a broker, as metrics for the textfile collector of a node exporter.
+
+    The file is ``RUN/activemq-fleet/HOST.prom``, which every account may read; ``labels`` hold ``host``.
+
+    Raises OSError, or UntrustedPathError for a path on which another account than root could lay a link.
+    """
+    about = "1 while a playbook works on the broker's pair"
+    samples = [
+        Sample("activemq_operation_running", "gauge", about, int(kind == "begin"), {"operation": operation}),
+        Sample("activemq_operation_changed_timestamp_seconds", "gauge", "when that changed", time.time(),
+               {"operation": operation}),
+    ]  # fmt: skip
+    with open_directory(run) as above:
+        try:
+            own = above.make_directory(TEXTFILES, mode=0o755)
+        except FileExistsError:
+            own = above.subdirectory(TEXTFILES)
+        with own:
+            own.replace_file(f"{labels['host']}.prom", text_of(samples, labels), mode=0o644)
 
 
 def _newest_half(descriptor: int, size: int) -> bytes:

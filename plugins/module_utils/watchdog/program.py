@@ -10,10 +10,12 @@ from .. import printable, protocols, root_cause
 from ..host import (
     broker_configuration,
     broker_log,
+    certificates,
     held_by_process,
     judge,
     probe,
     process,
+    textfile,
     timeouts,
     untrusted_paths,
     versions,
@@ -25,6 +27,7 @@ from . import hang_detection, watchdog
 _PARTS: tuple[ModuleType, ...] = (
     broker_configuration,
     broker_log,
+    certificates,
     disk,
     hang_detection,
     configuration_archive,
@@ -36,6 +39,7 @@ _PARTS: tuple[ModuleType, ...] = (
     process,
     protocols,
     held_by_process,
+    textfile,
     timeouts,
     untrusted_paths,
     versions,

@@ -23,9 +23,11 @@ from xml.etree.ElementTree import ParseError
 
 from ..host import broker_log, held_by_process, probe
 from ..host.broker_configuration import DeployedConfiguration, Listener, read_deployed
+from ..host.certificates import certificates_of_connectors
 from ..host.judge import Evidence
 from ..host.process import Process, find_broker, is_in_unit, is_same, process_handle, read_process, send_signal, uptime
-from ..host.timeouts import PROBE, WATCH_INTERVAL
+from ..host.textfile import Sample, text_of
+from ..host.timeouts import MISSES, PROBE, WATCH_INTERVAL
 from ..host.versions import Layout
 from ..install import pending_restart
 from ..install.configuration_archive import InstallError
@@ -35,6 +37,7 @@ from . import hang_detection
 
 _REPLICATION = "replication"
 _DUMP = 2.0
+_CERTIFICATES = 600.0
 _GONE = 30.0
 _ERROR, _WARNING, _INFO = 3, 4, 6
 
@@ -53,6 +56,9 @@ class Watchdog:
         self._known: tuple[int, float] | None = None
         self._count = hang_detection.SampleCount()
         self._read: tuple[str | None, DeployedConfiguration] | None = None
+        self._kill_count = 0
+        self._certificates: dict[str, float] = {}
+        self._certificates_read = -_CERTIFICATES
 
     def check_broker(self) -> None:
         """Observe the broker once, and warn or kill if it has been odd or hung for long enough."""
@@ -61,6 +67,8 @@ class Watchdog:
         before = self._count
         self._count = before.with_sample(found, process, now)
         notify(f"STATUS={found.text}", "WATCHDOG=1")
+        if self._options.metrics:
+            self._write_metrics(found, now)
         if before.told is not None and found.kind == hang_detection.FINE:
             print_log_line(_INFO, f"the broker is well again: {found.text}")
         if found.kind in (hang_detection.FINE, hang_detection.IDLE) or not self._count.is_due(now, found.patience):
@@ -144,12 +152,49 @@ class Watchdog:
             return
         # Before, so that a watchdog that ends with its broker has not forgotten it.
         write_kills(self._kills, [*kills, now])
+        self._kill_count += 1
         if kill(process):
             print_log_line(_WARNING, f"process {process.pid} was killed")
         else:
             print_log_line(
                 _WARNING, f"process {process.pid} had ended before it was killed, or cannot end while its disk hangs"
             )
+
+    def _write_metrics(self, found: hang_detection.HangState, now: float) -> None:
+        """Write the metrics file anew, for the textfile collector of the host's node exporter."""
+        if now - self._certificates_read >= _CERTIFICATES and self._read:
+            self._certificates_read = now
+            rows = certificates_of_connectors(self._read[1], PROBE)
+            ends = {str(row["name"]).removeprefix("connector "): row["ends"] for row in rows}
+            self._certificates = {name: end for name, end in ends.items() if isinstance(end, float)}
+        count = self._count
+        is_hung = count.kind == hang_detection.HUNG and count.times >= MISSES and now - count.since >= found.patience
+        samples = [
+            Sample("activemq_watchdog_hung", "gauge", "1 while the broker hangs", int(is_hung)),
+            Sample("activemq_watchdog_kills_total", "counter", "brokers killed by this watchdog", self._kill_count),
+            Sample("activemq_watchdog_checked_timestamp_seconds", "gauge", "when it looked last", time.time()),
+        ]
+        samples += [
+            Sample(
+                "activemq_certificate_expiry_timestamp_seconds",
+                "gauge",
+                "when the certificate that a connector shows ends",
+                end,
+                {"connector": name},
+            )
+            for name, end in self._certificates.items()
+        ]
+        labels = dict(label.split("=", 1) for label in self._options.label)
+        with contextlib.suppress(OSError):  # a full /run: the node exporter shows how old the file is
+            write_readable(self._options.metrics, text_of(samples, labels))
+
+
+def write_readable(path: str, content: bytes) -> None:
+    """Replace a file that every account may read, in one rename."""
+    with open(f"{path}.new", "wb") as file:
+        os.fchmod(file.fileno(), 0o644)
+        file.write(content)
+    os.rename(f"{path}.new", path)
 
 
 def _answers(listeners: Sequence[Listener], deployed: DeployedConfiguration) -> dict[str, probe.Answer]:
@@ -227,6 +272,8 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--unit", required=True, help="the broker's unit, for what the journal is told")
     parser.add_argument("--ha", required=True, choices=("pure", "shared-file", "shared-jdbc", "none"))
     parser.add_argument("--every", type=float, default=WATCH_INTERVAL, help="seconds between two looks (%(default)s)")
+    parser.add_argument("--metrics", help="a file for the textfile collector of the host's node exporter")
+    parser.add_argument("--label", action="append", default=[], help="NAME=VALUE, a label of each of those metrics")
     parser.add_argument("action", choices=("warn", "kill"))
     return parser.parse_args(arguments)
 

@@ -6,7 +6,13 @@ Every function is safe to call from several processes at once; a file or directo
 
 from __future__ import annotations
 
-from activemq_fleet.artifacts._brokers import RememberedRefusalError, distribution_for, jars_for, postgresql_driver
+from activemq_fleet.artifacts._brokers import (
+    RememberedRefusalError,
+    distribution_for,
+    jars_for,
+    metrics_exporter,
+    postgresql_driver,
+)
 from activemq_fleet.artifacts._cache import CACHE_VARIABLE, Progress, cache_directory
 from activemq_fleet.artifacts._java import java, java_feature
 from activemq_fleet.artifacts._schemas import cached_schemas, fetch_schema, load_schema, schema_for
@@ -23,6 +29,7 @@ __all__ = [
     "java",
     "java_feature",
     "load_schema",
+    "metrics_exporter",
     "postgresql_driver",
     "schema_for",
 ]

@@ -16,6 +16,12 @@ from activemq_fleet.errors import ArtifactError
 from activemq_fleet.releases import Release
 
 _POSTGRESQL_DRIVER = "org.postgresql:postgresql:42.7.7"
+_EXPORTER = "io.prometheus.jmx:jmx_prometheus_javaagent:0.20.0"
+EXPORTER_SHA512 = (
+    "c392df22a888114bc6eaec9b89a3d4cd25cfd2120b4f9c0858cfedecc428ae6d"
+    "265463097c283cba57d1f20b8742a51aaddbcce157c913630246224117086bac"
+)
+"""The checksum of the metrics exporter's jar, as Maven delivered it when it was chosen."""
 _DAY = 86400
 """Seconds for which a distribution that did not come is not asked for again: Maven takes half a minute to say no."""
 
@@ -91,6 +97,32 @@ def postgresql_driver(*, progress: Progress = log_progress) -> Path:
 
     directory = ensure_cached(f"drivers/{_POSTGRESQL_DRIVER.replace(':', '-')}", make, progress=progress)
     return next(directory.glob("*.jar"))
+
+
+def metrics_exporter(source: Path | None = None, *, progress: Progress = log_progress) -> Path:
+    """Return the path of the jar with the Prometheus JMX exporter, a Java agent; 0.6 MB, for Java 8 and later.
+
+    ``source`` is a copy of the jar that is used in place of Maven's. Raises ArtifactError when the jar cannot be had,
+    or is another one than ``EXPORTER_SHA512`` says.
+    """
+
+    def make(part: Path) -> None:
+        progress("fetching the Prometheus JMX exporter …")
+        _check_sha512(_maven.copy(_EXPORTER, part))
+
+    if source is not None:
+        _check_sha512(source)
+        return source
+    return next(ensure_cached(f"drivers/{_EXPORTER.replace(':', '-')}", make, progress=progress).glob("*.jar"))
+
+
+def _check_sha512(jar: Path) -> None:
+    try:
+        found = hashlib.sha512(jar.read_bytes()).hexdigest()
+    except OSError as error:
+        raise ArtifactError(f"{jar} cannot be read: {error.strerror or error}") from None
+    if found != EXPORTER_SHA512:
+        raise ArtifactError(f"{jar} is not the jar of {_EXPORTER}: its SHA-512 begins with {found[:16]}")
 
 
 def _raise_refusal_of_today(refusal: Path) -> None:

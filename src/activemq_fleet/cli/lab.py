@@ -51,6 +51,7 @@ def prepare_command(lab: Lab, show_difference: bool) -> None:
 @_difference
 @_format
 @click.option("--fresh", is_flag=True, help="Begin with empty stores.")
+@click.option("--prometheus", is_flag=True, help="With metrics, and Prometheus and Alertmanager beside the brokers.")
 @click.option("--foreground", is_flag=True, help="Stay, and take the fleet down with Ctrl-C.")
 @click.option("--timeout", type=click.FloatRange(min=1), default=120.0, show_default=True, help="Seconds for a broker.")
 def up_command(
@@ -58,6 +59,7 @@ def up_command(
     show_difference: bool,
     form: str,
     fresh: bool,
+    prometheus: bool,
     foreground: bool,
     timeout: float,
 ) -> None:
@@ -65,8 +67,10 @@ def up_command(
     with interruptible():
         if show_difference:
             _print_difference(lab.prepare())
-        status = lab.up(timeout=timeout, fresh=fresh)
+        status = lab.up(timeout=timeout, fresh=fresh, prometheus=prometheus)
         _print(status, form)
+        if prometheus:
+            echo_to_stderr(f"Prometheus: {lab.monitoring.url()}  Alertmanager: {lab.monitoring.url('alertmanager')}")
         if not foreground:
             return
         try:

@@ -14,7 +14,7 @@ from activemq_fleet.printable import counted
 
 # What `render` makes. A directory that holds anything else is somebody's, if only a `.git`.
 _INDEX = "fleet.json"
-_OURS = frozenset({_INDEX, "fleet.svg", "hosts", "clients"})
+_OURS = frozenset({_INDEX, "fleet.svg", "hosts", "clients", "prometheus"})
 
 
 @click.command("render")

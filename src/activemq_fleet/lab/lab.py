@@ -27,6 +27,7 @@ from activemq_fleet.lab.install import install
 from activemq_fleet.lab.layout import Layout, layout_for, resolve_sources, write_file
 from activemq_fleet.lab.links import Links
 from activemq_fleet.lab.loopback_overlay import Substitution
+from activemq_fleet.lab.monitoring import Monitoring, find_programs
 from activemq_fleet.lab.operations import record_operation
 from activemq_fleet.lab.polling import poll
 from activemq_fleet.lab.port_reservation import PortReservations
@@ -132,6 +133,11 @@ class Lab:
         """The database server of the lab's shared-jdbc pairs; None where the fleet has none."""
         return Database(self._layout, self._hosts.lab) if self._hosts.lab.jdbc_driver else None
 
+    @cached_property
+    def monitoring(self) -> Monitoring:
+        """The Prometheus of the lab, which runs after ``up(prometheus=True)``."""
+        return Monitoring(self._layout, self._hosts.lab)
+
     # -- the whole of it ----------------------------------------------------------------------
 
     def prepare(self) -> tuple[Substitution, ...]:
@@ -143,15 +149,20 @@ class Lab:
         with self._layout.locked():
             return self._prepare()
 
-    def up(self, *, timeout: float = LAB_READY, fresh: bool = False) -> tuple[HostStatus, ...]:
+    def up(
+        self, *, timeout: float = LAB_READY, fresh: bool = False, prometheus: bool = False
+    ) -> tuple[HostStatus, ...]:
         """Start the fleet of the inventory; return every broker's status once all brokers are ready and all links up.
 
         Brokers that run with another configuration are restarted. ``fresh`` begins with empty stores; ``timeout`` is
         for each broker, and for all links together. If anything fails while brokers start, the whole lab is taken down.
+        With ``prometheus`` all brokers have metrics, and Prometheus and Alertmanager run beside them.
         Raises LinksDownError for links that are not up, with the reasons from the brokers' logs.
         """
+        if prometheus:
+            find_programs()
         with self._layout.locked():
-            self._prepare()
+            self._prepare(metrics=prometheus)
             hosts = self._hosts
             if fresh:
                 self._end_all()
@@ -163,8 +174,10 @@ class Lab:
             }
             self._write_clients()
             with self._record_operation("lab up", [broker.host for broker in hosts.fleet.brokers]):
-                self._end_outdated(versions)
+                self._end_outdated(versions, keep=self.monitoring.running() if prometheus else ())
                 self._start_all(timeout)
+            if prometheus:
+                self.monitoring.start()
         return self.status()
 
     def down(self) -> int:
@@ -372,7 +385,9 @@ class Lab:
     # -- inside -------------------------------------------------------------------------------
 
     def _record_operation(self, operation: str, hosts: Sequence[str]) -> AbstractContextManager[None]:
-        return record_operation(self._layout, hosts, operation, self._progress)
+        measured = [self.fleet.broker(host) for host in hosts]
+        labels = {broker.host: broker.labels for broker in measured if broker.settings.metrics}
+        return record_operation(self._layout, hosts, operation, self._progress, labels)
 
     def _start_all(self, timeout: float) -> None:
         hosts = self._hosts
@@ -409,15 +424,17 @@ class Lab:
             snapshots = pool.map(hosts.observe, brokers)
         return {broker.host: snapshot for broker, snapshot in zip(brokers, snapshots, strict=True)}
 
-    def _prepare(self) -> tuple[Substitution, ...]:
+    def _prepare(self, *, metrics: bool = False) -> tuple[Substitution, ...]:
         if self._read is None:
             raise LabError(f"{self._layout.directory}: no inventory was named")
-        _, substitutions = prepare(self._layout, self._read(), self._claims, self._progress, self._sources, self._heap)
+        _, substitutions = prepare(
+            self._layout, self._read(), self._claims, self._progress, self._sources, self._heap, metrics=metrics
+        )
         self._forget()
         return substitutions
 
     def _forget(self) -> None:
-        for name in ("_hosts", "client_fleet", "database"):
+        for name in ("_hosts", "client_fleet", "database", "monitoring"):
             self.__dict__.pop(name, None)
 
     def _write_clients(self) -> None:
@@ -430,7 +447,7 @@ class Lab:
             for path, content in render_agent(replace(agent, settings=settings), reveal=True).items():
                 write_file(directory / path, content)
 
-    def _end_outdated(self, versions: dict[str, str]) -> None:
+    def _end_outdated(self, versions: dict[str, str], keep: Iterable[int] = ()) -> None:
         """End brokers that run with another configuration than is in force now, and pairs of pure ones."""
         hosts = self._hosts
         outdated = {
@@ -446,6 +463,7 @@ class Lab:
         self._end(broker for broker in hosts.fleet.brokers if broker.host in outdated)
         living = [process for broker in hosts.fleet.brokers if (process := hosts.process(broker))]
         mine = {process.pid for leader in living for process in (leader, processes.guarded_broker(leader)) if process}
+        mine.update(keep)
         if self.database and (server := self.database.process()):
             mine.add(server.pid)
         processes.end([p for p in processes.lab_processes(self._layout) if p.pid not in mine], grace=_DOWN_GRACE)
@@ -460,6 +478,8 @@ class Lab:
         brokers = self._hosts.fleet.brokers if load(self._layout) else ()
         with self._record_operation("lab down", [broker.host for broker in brokers]):
             count = self._end(brokers)
+            if brokers:
+                self.monitoring.stop()
             if brokers and self.database:
                 self.database.stop()
         # What is left was started by a command that was killed before it could write it down.

@@ -48,6 +48,7 @@ _OWN_PROPERTIES = re.compile(r"-D(?!com\.sun\.management\.|java\.io\.tmpdir=|jdk
 _FIRST_MULTICAST_PORT = 20000
 _BLOCKS = 256
 _ROWS, _NODES_A_ROW = 250, 240
+_AGENT_METRICS_PORT = 9464
 
 DATABASE_PORT, DATABASE_USER = 15432, "activemq"
 """Where the lab's database listens, beside one on the port of its kind, and the account of the brokers."""
@@ -109,13 +110,22 @@ def assign_addresses(fleet: Fleet, block: int, known: Mapping[str, str] | None =
 
 
 def overlay(
-    fleet: Fleet, hosts: Variables, layout: Layout, state: LabState, heap: str = HEAP
+    fleet: Fleet, hosts: Variables, layout: Layout, state: LabState, heap: str = HEAP, *, metrics: bool = False
 ) -> dict[str, dict[str, Any]]:
-    """Return the variables that a lab sets in place of the inventory's, by host of each broker and agent."""
+    """Return the variables that a lab sets in place of the inventory's, by host of each broker and agent.
+
+    ``metrics``: whether all of them have metrics, whatever the inventory says.
+    """
     ports = _multicast_ports(fleet, state.block)
     found = {broker.host: _broker(broker, hosts[broker.host], layout, state, ports, heap) for broker in fleet.brokers}
-    for agent in fleet.agents:
+    for broker in fleet.brokers:
+        if metrics or broker.settings.metrics:
+            found[broker.host] |= _metrics(state.addresses[broker.host], state.exporter)
+    for number, agent in enumerate(fleet.agents):
         found[agent.host] = found.get(agent.host, {}) | _agent(agent, layout)
+        if metrics or agent.settings.agent_metrics_address:
+            address = f"127.{state.block}.0.{2 + number % _NODES_A_ROW}:{_AGENT_METRICS_PORT + number // _NODES_A_ROW}"
+            found[agent.host]["activemq_agent_metrics_address"] = address
     for host, own in found.items():
         secrets = {
             name: _replace_encrypted(value, name, state.seed)
@@ -235,6 +245,15 @@ def _broker(
     # An account's ids belong to the hosts; here everything is the user's own.
     own |= {name: None for name in ("activemq_uid", "activemq_gid") if variables.get(name) is not None}
     return own
+
+
+def _metrics(address: str, exporter: str) -> dict[str, Any]:
+    return {
+        "activemq_metrics": True,
+        "activemq_metrics_bind": address,
+        "activemq_metrics_jar": exporter,
+        "activemq_metrics_tls": None,
+    }
 
 
 def _jdbc(broker: Broker, jdbc: JdbcSettings, state: LabState) -> dict[str, Any]:

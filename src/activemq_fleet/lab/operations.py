@@ -5,7 +5,7 @@ from __future__ import annotations
 import getpass
 import platform
 import secrets
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 
 from activemq_fleet.host import operation_record
@@ -15,12 +15,16 @@ from activemq_fleet.lab.layout import Layout
 
 @contextmanager
 def record_operation(
-    layout: Layout, hosts: Collection[str], operation: str, progress: Callable[[str], None]
+    layout: Layout,
+    hosts: Collection[str],
+    operation: str,
+    progress: Callable[[str], None],
+    labels: Mapping[str, Mapping[str, str]] | None = None,
 ) -> Iterator[None]:
     """Context manager: record an operation's begin and end on the given hosts, whatever happens in between.
 
     Hosts on which nothing was ever installed are skipped. The operation runs even if the record cannot be written;
-    ``progress`` is called with the reason.
+    ``progress`` is called with the reason. ``labels`` are those of the hosts that have metrics, by host.
     """
     run, by = secrets.token_hex(8), f"{getpass.getuser()}@{platform.node()}"
 
@@ -29,6 +33,8 @@ def record_operation(
             for host in filter(lambda host: layout.base(host).is_dir(), hosts):
                 content = {"kind": kind, "operation": operation, "run": run, "by": by}
                 operation_record.append_record(content, str(layout.base(host)))
+                if labels and host in labels:
+                    operation_record.write_metrics(kind, operation, labels[host], str(layout.base(host)))
         except (InstallError, OSError) as error:
             progress(f"this is not written down, and audit will not know it as planned: {error}")
 

@@ -35,7 +35,8 @@ class LabState:
     ``block`` is the number of its block of addresses, ``seed`` the text that its own secrets are derived from, ``java``
     the path of java. ``addresses`` are by host, ``software`` by release. ``hosts`` are the variables of each host with
     the overlay on top. ``sources`` are the inventories that the lab was made from, empty where that is unknown;
-    ``jdbc_driver`` is the path of PostgreSQL's driver, empty without a shared-jdbc pair.
+    ``jdbc_driver`` is the path of PostgreSQL's driver, empty without a shared-jdbc pair; ``exporter`` that of the
+    metrics exporter, empty without metrics.
     """
 
     block: int
@@ -47,6 +48,7 @@ class LabState:
     hosts: dict[str, dict[str, Any]] = field(repr=False)
     sources: list[str] = field(default_factory=list)
     jdbc_driver: str = ""
+    exporter: str = ""
 
     def fleet(self) -> Fleet:
         """Return the fleet as its brokers see it, with host names, which only their JVMs resolve, and not addresses."""
@@ -82,12 +84,14 @@ def prepare(
     progress: Progress,
     sources: Sequence[str] = (),
     heap: str = over.HEAP,
+    *,
+    metrics: bool = False,
 ) -> tuple[LabState, tuple[Substitution, ...]]:
     """Make a lab from an inventory: fetch software, assign addresses, and write the files that Ansible reads.
 
     Returns the lab's state and the variables that were substituted. Raises LabError for a fleet whose topology has
     errors or that a lab cannot run, ArtifactError when software cannot be fetched. Blocking findings of the rules are
-    reported to ``progress``.
+    reported to ``progress``. ``metrics``: whether all brokers and agents have metrics, whatever the inventory says.
     """
     fleet = build_fleet(data.hosts, data.groups)
     _refuse_findings(fleet)
@@ -104,8 +108,12 @@ def prepare(
     driver = ""
     if any(broker.profile.has_database_lease for broker in fleet.brokers):
         driver = str(artifacts.postgresql_driver(progress=progress))
-    state = LabState(block, seed, str(executable), addresses, software, dict(data.groups), {}, list(sources), driver)
-    own = over.overlay(fleet, data.hosts, layout, state, heap)
+    exporter = ""
+    if metrics or any(broker.settings.metrics for broker in fleet.brokers):
+        exporter = str(artifacts.metrics_exporter(progress=progress))
+    groups = dict(data.groups)
+    state = LabState(block, seed, str(executable), addresses, software, groups, {}, list(sources), driver, exporter)
+    own = over.overlay(fleet, data.hosts, layout, state, heap, metrics=metrics)
     state = replace(state, hosts=over.apply_overlay(data.hosts, own))
     _write(layout, state, own)
     return state, over.list_substitutions(data.hosts, own)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from activemq_fleet.lint.document import Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.hosts import HostView
+from activemq_fleet.settings.metrics import EXPORTER_JAVA
 
 _NETWORK_FILE_SYSTEMS = frozenset({"nfs", "nfs4"})
 # Their locks hold on one host only, or may be lost without a word.
@@ -37,6 +38,40 @@ def java_too_old(host: HostView) -> Iterator[Problem]:
     needed = host.broker.release.java_minimum
     if host.facts.java is not None and host.facts.java < needed:
         yield Problem(f"Java {host.facts.java} is here, and {host.broker.release.text} needs {needed} or later")
+
+
+@rule("V025", "error", scope="host")
+def metrics_exporter_ends_the_broker(host: HostView) -> Iterator[Problem]:
+    """A metrics exporter that cannot start: its port is taken, its keystore is missing, or Java is older than 8.
+
+    Why: it is an agent in the broker's JVM, which ends with it before the broker starts.
+    Fix: set activemq_metrics_port to a free port, put the keystore of activemq_metrics_tls there, or use Java 8 or
+      later.
+    Source: JavaAgent of jmx_exporter 0.20.0; measured on 5.18.3
+
+    Fires on 5.18.3::
+
+        broker: {metrics: {port: 9404}}
+        facts: {taken_ports: [9404]}
+
+    Fires on 5.5.1::
+
+        broker: {metrics: {port: 9404}}
+        facts: {java: 7}
+
+    Silent on 5.18.3::
+
+        broker: {metrics: {port: 9404}}
+        facts: {taken_ports: [], java: 17}
+    """
+    if host.broker.metrics is None:
+        return
+    for port in host.facts.taken_ports:
+        yield Problem(f"port {port} of activemq_metrics_port is taken by another process")
+    for path in host.facts.missing_files:
+        yield Problem(f"{path} of activemq_metrics_tls is not there")
+    if host.facts.java is not None and host.facts.java < EXPORTER_JAVA:
+        yield Problem(f"Java {host.facts.java} is here, and the metrics exporter needs {EXPORTER_JAVA} or later")
 
 
 @rule("V017", "warning", scope="host")

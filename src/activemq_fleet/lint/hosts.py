@@ -31,6 +31,8 @@ class BrokerSettings:
     """The environment file that the unit reads."""
     multicast: bool = False
     multicast_interface: str | None = None
+    metrics: Mapping[str, Any] | None = None
+    """The exporter's facts; None without one."""
 
     @property
     def profile(self) -> Profile:
@@ -62,6 +64,10 @@ class HostFacts:
     clock_synchronised: bool | None = None
     user: str | None = None
     """The account that runs the broker now."""
+    taken_ports: tuple[int, ...] = ()
+    """Those of the ports that the broker needs on which another process listens."""
+    missing_files: tuple[str, ...] = ()
+    """Those of the files that the broker's JVM needs at its start that are not there."""
     interfaces: tuple[str, ...] = ()
     """Interfaces that are up, loopback included."""
     cloud: str | None = None

@@ -6,7 +6,7 @@ The same input gives the same bytes; Ansible, the command line and Spark call th
 from __future__ import annotations
 
 from activemq_fleet.errors import SettingsError
-from activemq_fleet.render import console, fence, service
+from activemq_fleet.render import console, fence, metrics, service
 from activemq_fleet.render.activemq_xml import activemq_xml
 from activemq_fleet.render.agent import CONFIGURATION, PASSWORD, agent_files, clients_of
 from activemq_fleet.render.balancer import HAPROXY, balancer_files
@@ -29,7 +29,9 @@ __all__ = [
 ]
 
 ACTIVEMQ_XML = "conf/activemq.xml"
-SECRET_FILES = frozenset({CREDENTIALS, HAPROXY, PASSWORD, CONFIGURATION, fence.SECRETS, *console.SECRET_FILES})
+SECRET_FILES = frozenset(
+    {CREDENTIALS, HAPROXY, PASSWORD, CONFIGURATION, fence.SECRETS, service.METRICS, *console.SECRET_FILES}
+)
 """Paths of files that contain secrets, or that belong to a file that does."""
 _PUBLIC = ("systemd/", "jndi.properties")
 
@@ -48,13 +50,17 @@ def render(broker: Broker, *, reveal: bool = False) -> dict[str, bytes]:
         ACTIVEMQ_XML: activemq_xml(broker),
         **service.files(broker),
     }
+    reserved = (service.METRICS,) if broker.settings.metrics else ()
     for position, extra in enumerate(broker.settings.extra_files):
-        if any(f"{path}/".startswith(f"{extra.path}/") or extra.path.startswith(f"{path}/") for path in files):
+        taken = (*files, *reserved)
+        if any(f"{path}/".startswith(f"{extra.path}/") or extra.path.startswith(f"{path}/") for path in taken):
             raise SettingsError(
                 f"{broker.host}: activemq_extra_files[{position}].path is {extra.path!r}, where a file is already: "
                 "use activemq_broker_attributes or activemq_xml_fragments, or another path"
             )
         files[extra.path] = extra.content.encode()
+    if broker.settings.metrics:
+        files |= metrics.files(broker, secrets, render(broker) if reveal else files)
     return dict(sorted(files.items()))
 
 
@@ -96,7 +102,18 @@ def render_fleet(fleet: Fleet) -> dict[str, bytes]:
         f"hosts/{host}/{path}": content for host, tree in render_hosts(fleet).items() for path, content in tree.items()
     }
     files |= render_clients(fleet)
+    files |= _render_monitoring(fleet)
     return dict(sorted({**files, "fleet.json": fleet_json(fleet, files)}.items()))
+
+
+def _render_monitoring(fleet: Fleet) -> dict[str, bytes]:
+    """Return the files of ``prometheus/``, empty where no broker has metrics."""
+    measured = [broker for broker in fleet.brokers if broker.settings.metrics]
+    if not measured:
+        return {}
+    from activemq_fleet.render.monitoring import prometheus_files
+
+    return prometheus_files(fleet, {broker.host: metrics.fingerprint(render(broker)) for broker in measured})
 
 
 def mode_of(path: str) -> int:

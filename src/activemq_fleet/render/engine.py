@@ -7,6 +7,7 @@ quoted string.
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from collections.abc import Callable
@@ -81,6 +82,11 @@ def _escape_properties(text: str, *, always: str, first: str) -> str:
     return "".join(out)
 
 
+def quoted(value: object) -> str:
+    """Return a text as a double-quoted string of YAML, which is one of JSON, too."""
+    return json.dumps(str(value), ensure_ascii=False)
+
+
 def shell(value: object) -> str:
     """Return a text quoted as one word for sh."""
     return shlex.quote(str(value))
@@ -103,6 +109,7 @@ _ESCAPERS: dict[str, Callable[[object], str]] = {
     "haproxy": haproxy,
     "properties": properties,
     "properties_key": properties_key,
+    "quoted": quoted,
     "shell": shell,
     "systemd": systemd,
     "xml": xml,

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from activemq_fleet.addresses import join
 from activemq_fleet.protocols import protocol_of
 from activemq_fleet.render.engine import render_template
 from activemq_fleet.render.memory import broker_memory, watchdog_memory
@@ -43,6 +44,8 @@ _OPENED = (
     "java.naming/javax.naming.spi",
     "java.rmi/sun.rmi.transport.tcp",
 )
+METRICS = "conf/metrics.yml"
+"""The path, in a broker's tree, of the configuration of the metrics exporter."""
 FENCE_COMMAND = "conf/fence-command.json"
 """The path, in a broker's tree, of the call that its guard makes for ``activemq_fence: command``."""
 _FIRST_FREE_PORT = 1024
@@ -171,8 +174,21 @@ def java_path(broker: Broker) -> str:
 
 
 def java_options(broker: Broker) -> tuple[str, ...]:
-    """Return the options in ``ACTIVEMQ_OPTS``: heap, options of the release, then ``activemq_java_options``."""
-    return (f"-Xmx{broker.settings.heap}", *_release_options(broker), *broker.settings.java_options)
+    """Return the options in ``ACTIVEMQ_OPTS``: heap, options of the release, the metrics exporter,
+    then ``activemq_java_options``."""
+    return (
+        f"-Xmx{broker.settings.heap}",
+        *_release_options(broker),
+        *_metrics_option(broker),
+        *broker.settings.java_options,
+    )
+
+
+def _metrics_option(broker: Broker) -> Iterator[str]:
+    settings = broker.settings
+    if settings.metrics:
+        where = join(settings.metrics_bind, broker.ports["metrics"])
+        yield f"-javaagent:{settings.metrics_jar}={where}:{paths(broker).current}/{METRICS}"
 
 
 def java_arguments(broker: Broker) -> tuple[str, ...]:
@@ -326,22 +342,26 @@ def _watchdog_file(broker: Broker) -> bytes:
     settings, where = broker.settings, paths(broker)
     unit = f"{settings.instance}.service"
     name = f"{settings.instance}-watchdog"
-    command = (f"{_PROGRAMS}/{name}", "--base", where.base, "--unit", unit, "--ha", settings.ha, settings.watchdog)
+    command = [f"{_PROGRAMS}/{name}", "--base", where.base, "--unit", unit, "--ha", settings.ha]
+    if settings.metrics:
+        command += ["--metrics", f"/run/{name}/metrics.prom"]
+        command += [word for label, value in broker.labels.items() for word in ("--label", f"{label}={value}")]
     return render_template(
         "broker/watchdog.service.j2",
         description=_description("Watchdog of ActiveMQ", broker),
         unit=unit,
         user=settings.user,
-        command=" ".join(map(_word, command)),
+        command=" ".join(map(_word, (*command, settings.watchdog))),
         runtime=name,
+        runtime_mode="0755" if settings.metrics else "0700",
         memory=watchdog_memory(),
         protect_home=_protect_home((where.base,)),
     )
 
 
 def _key_files(broker: Broker) -> tuple[str, ...]:
-    tls = broker.settings.tls
-    return (tls.keystore, tls.truststore) if tls else ()
+    tls, metrics = broker.settings.tls, broker.settings.metrics_tls if broker.settings.metrics else None
+    return (*((tls.keystore, tls.truststore) if tls else ()), *((metrics.keystore,) if metrics else ()))
 
 
 def commands_before_start(broker: Broker) -> tuple[tuple[str, ...], ...]:

@@ -32,6 +32,7 @@ from activemq_fleet.settings.balancer import BalancerSettings
 from activemq_fleet.settings.default_credentials import is_default_credential
 from activemq_fleet.settings.elements import ElementSettings
 from activemq_fleet.settings.encrypted import EncryptedValue
+from activemq_fleet.settings.metrics import MetricsSettings
 from activemq_fleet.settings.sizes import size_of
 
 PREFIX = "activemq_"
@@ -63,7 +64,7 @@ NOT_SETTINGS = frozenset({
     "activemq_collect_dumps",
 })  # fmt: skip
 # Names under which a broker's ports are listed beside those of its connectors.
-_PORTS_OF_OURS = frozenset({"console", "replication"})
+_PORTS_OF_OURS = frozenset({"console", "metrics", "replication"})
 # Attributes of <broker> that peers, clients and the console rely on.
 _DECIDED = {"brokerName": "use activemq_broker_name", "id": "the console looks for 'broker': leave it out"}
 DEFAULT_OPTIONS = {"maximumConnections": "1000", "wireFormat.maxFrameSize": "10485760"}
@@ -263,7 +264,7 @@ class _Host(_Model):
     watchdog: fields.Watchdog = "warn"
 
 
-class Settings(_Broker, ElementSettings, _Host, BalancerSettings, AgentSettings):
+class Settings(_Broker, ElementSettings, _Host, MetricsSettings, BalancerSettings, AgentSettings):
     """Every ``activemq_*`` variable of one host, validated; immutable and comparable."""
 
     @model_validator(mode="before")
@@ -400,7 +401,7 @@ def _explain(host: str, detail: ErrorDetails) -> str:
 # What pydantic adds of its own insides.
 _DETAIL = re.compile(r", unable| or instance of |(?<=datetime), ")
 # A password may stand where a mapping that holds one belongs.
-_WITH_SECRETS = ("activemq_users", "activemq_jdbc", "activemq_tls")
+_WITH_SECRETS = ("activemq_users", "activemq_jdbc", "activemq_tls", "activemq_metrics_tls")
 # pydantic's words for what a user of YAML calls otherwise.
 _PLAIN = {
     "a valid boolean": "true or false",

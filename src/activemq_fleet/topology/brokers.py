@@ -104,8 +104,9 @@ def multicast_uri(member: Member | Broker) -> str:
 class Listening:
     """The connectors and ports of one broker, as its settings and release alone determine them.
 
-    ``ports`` maps names of connectors, ``console`` and ``replication`` to ports. ``unknown`` are configured connectors
-    with a scheme that the release does not have, each with its position. ``openwire`` is the first OpenWire connector.
+    ``ports`` maps names of connectors, ``console``, ``metrics`` and ``replication`` to ports. ``unknown`` are
+    configured connectors with a scheme that the release does not have, each with its position. ``openwire`` is the
+    first OpenWire connector.
     ``sound`` is True where neither the connectors nor the profile give a finding.
     """
 
@@ -122,6 +123,8 @@ def _listen(member: Member) -> Listening:
     ports = {connector.name: connector.port for connector in connectors}
     if member.settings.console:
         ports["console"] = member.settings.console_port + member.settings.port_offset
+    if member.settings.metrics:
+        ports["metrics"] = member.settings.metrics_port + member.settings.port_offset
     sound = not unknown and max(ports.values(), default=0) <= _MOST_PORT and not any(_check_profile(member))
     openwire = next((connector for connector in connectors if uris.is_openwire(connector.scheme)), None)
     return Listening(connectors, ports, tuple(unknown), openwire, sound)

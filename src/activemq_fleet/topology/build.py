@@ -21,6 +21,7 @@ from activemq_fleet.topology.agents import place_agent
 from activemq_fleet.topology.balancers import place_balancers
 from activemq_fleet.topology.brokers import Member, build_broker
 from activemq_fleet.topology.links import Network, PlannedLink, links_of, plan_between, plan_group, units_of
+from activemq_fleet.topology.metrics_problems import agent_metrics_findings, metrics_findings
 from activemq_fleet.topology.model import (
     MOST_LISTED,
     Agent,
@@ -86,6 +87,7 @@ def build_fleet(
     placed_agents = _agents(agents, settings, fleet_groups, known, findings)
     balancing, found = place_balancers(balancers, settings, fleet_groups, known)
     findings += found
+    findings += agent_metrics_findings(placed_agents, brokers)
     brokers = _complete(brokers, network, placed_agents, balancing, findings)
     said = [settings[name] for name in (*identities, *agents, *balancers)]
     waivers, warnings = (list(rest.waivers), []) if rest else _waivers(said, today or date.today())
@@ -334,6 +336,7 @@ def _complete(
         findings += problems.missing_account_findings(done)
         findings += problems.account_password_findings(done, mine, looking)
         findings += problems.duplicate_name_findings(done)
+        findings += metrics_findings(done)
     return complete
 
 

@@ -145,6 +145,11 @@ class Broker:
     permissions: tuple[Permission, ...] = ()
 
     @property
+    def labels(self) -> dict[str, str]:
+        """The labels of the broker's metrics: its host, group, pair and node."""
+        return {"host": self.host, "group": self.group, "pair": self.pair, "node": self.identity.node}
+
+    @property
     def group(self) -> str:
         """The name of the broker's group."""
         return self.identity.group

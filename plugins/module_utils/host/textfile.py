@@ -1,0 +1,40 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""Writes metrics as a file for the textfile collector of Prometheus' node exporter, in the text format 0.0.4."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+RUN = "/run"
+DIRECTORY = "activemq-fleet"
+"""The directory below ``/run`` for files of planned operations; it has the beginning that node exporters look for."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One value of a metric: its name, type (gauge or counter), meaning, value, and labels of its own."""
+
+    name: str
+    kind: str
+    help: str
+    value: float
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+def text_of(samples: Iterable[Sample], labels: Mapping[str, str]) -> bytes:
+    """Return samples in Prometheus' text format, each with ``labels`` and its own; those of one name stay together."""
+    lines: list[str] = []
+    seen = set()
+    for sample in samples:
+        if sample.name not in seen:
+            seen.add(sample.name)
+            lines += [f"# HELP {sample.name} {sample.help}", f"# TYPE {sample.name} {sample.kind}"]
+        # JSON escapes quotes, backslashes and line ends as the text format does.
+        pairs = (
+            f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in {**labels, **sample.labels}.items()
+        )
+        lines.append(f"{sample.name}{{{','.join(pairs)}}} {sample.value!r}")
+    return ("\n".join(lines) + "\n").encode()

@@ -1,0 +1,171 @@
+"""Prometheus, Alertmanager and a node exporter beside a lab, on a loopback address of it, with the fleet's rules."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Iterable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from pydantic import SecretStr
+
+from activemq_fleet.addresses import Address, join
+from activemq_fleet.errors import LabError
+from activemq_fleet.lab import processes
+from activemq_fleet.lab.layout import Layout, write_file
+from activemq_fleet.lab.loopback_overlay import MARK, database_address
+from activemq_fleet.lab.polling import poll
+from activemq_fleet.lab.readiness import is_port_taken
+from activemq_fleet.lab.state import LabState
+from activemq_fleet.render import render
+from activemq_fleet.render.metrics import fingerprint
+from activemq_fleet.render.monitoring.prometheus import Surroundings, prometheus_files
+
+PACE = 0.05
+"""By which the lab multiplies how long a cause must last until an alert fires: minutes become three seconds."""
+PROGRAMS = {
+    "prometheus": ("prometheus", 9090),
+    "alertmanager": ("prometheus-alertmanager", 9093),
+    "node-exporter": ("prometheus-node-exporter", 9100),
+}
+"""Debian's program and the port of each process, by its name in the lab."""
+_INTERVAL = "1s"
+_READY = 30.0
+_TIMEOUT = 10.0
+_STOP = 10.0
+
+
+class Monitoring:
+    """The Prometheus of one lab, with Alertmanager and node exporter; its files are below ``directory``.
+
+    Every method raises LabError, in one line, for what cannot be done.
+    """
+
+    def __init__(self, layout: Layout, state: LabState) -> None:
+        self._layout = layout
+        self._state = state
+        self._host = database_address(state.block)
+        self.directory = layout.directory / "prometheus"
+
+    def address(self, name: str = "prometheus") -> Address:
+        """Return where prometheus, alertmanager or node-exporter listens."""
+        return self._host, PROGRAMS[name][1]
+
+    def url(self, name: str = "prometheus") -> str:
+        """Return the address of the page of prometheus, alertmanager or node-exporter."""
+        return f"http://{join(*self.address(name))}"
+
+    def start(self) -> None:
+        """Write the fleet's files, and start what does not run; return when all three answer."""
+        find_programs()
+        self.write_files()
+        for name in PROGRAMS:
+            if self._process(name) is None:
+                if is_port_taken(self.address(name)):
+                    raise LabError(
+                        f"port {self.address(name)[1]} on {self._host} is taken by another program: stop that"
+                    )
+                self._launch(name)
+        for name in PROGRAMS:
+            if not poll(partial(self._answers, name), _READY):
+                raise LabError(f"{name} does not answer after {_READY:g} s (log: {self.directory}/{name}/console.log)")
+        self.reload()
+
+    def stop(self) -> None:
+        """End the three processes; nothing happens if they do not run. Their data stays."""
+        running = [process for name in PROGRAMS if (process := self._process(name))]
+        processes.end(running, grace=_STOP)
+
+    def running(self) -> list[int]:
+        """Return the numbers of the processes that run."""
+        return [process.pid for name in PROGRAMS if (process := self._process(name))]
+
+    def write_files(self, pace: float = PACE) -> None:
+        """Write targets, rules and configurations of the fleet as it is now, with alerts that wait ``pace`` as long."""
+        fleet = self._state.fleet()
+        fingerprints = {broker.host: fingerprint(render(broker)) for broker in fleet.brokers}
+        surroundings = Surroundings(
+            _INTERVAL, join(*self.address("alertmanager")), pace, join(*self.address("node-exporter"))
+        )
+        for path, content in prometheus_files(fleet, fingerprints, surroundings).items():
+            write_file(self._layout.directory / path, content)
+        for broker in fleet.brokers:
+            login, password = broker.settings.metrics_username, broker.settings.metrics_password
+            if login and isinstance(password, SecretStr):
+                write_file(self.directory / f"activemq-metrics-{login}.password", password.get_secret_value())
+        # A wait of zero is refused; nobody is told, the page of Alertmanager shows what would be sent.
+        quiet = {"receiver": "nobody", "group_wait": "1s", "group_interval": "1s", "repeat_interval": "1h"}
+        route = {"route": quiet | {"group_by": ["..."]}, "receivers": [{"name": "nobody"}]}
+        write_file(self.directory / "alertmanager.yml", json.dumps(route, indent=1) + "\n")
+
+    def reload(self) -> None:
+        """Let Prometheus read its configuration and rules again."""
+        if self._get("prometheus", "/-/reload", method="POST") is None:
+            raise LabError(f"prometheus does not take its configuration (log: {self.directory}/prometheus/console.log)")
+
+    def query(self, promql: str) -> list[dict[str, Any]]:
+        """Return the series of an instant query: ``metric`` (labels) and ``value`` (time, text)."""
+        answer = self._get("prometheus", "/api/v1/query?" + urllib.parse.urlencode({"query": promql}))
+        if answer is None:
+            raise LabError(f"prometheus does not answer the query {promql}")
+        found: list[dict[str, Any]] = json.loads(answer)["data"]["result"]
+        return found
+
+    def alerts(self) -> list[dict[str, str]]:
+        """Return the labels of each alert that Alertmanager has now."""
+        answer = self._get("alertmanager", "/api/v2/alerts?active=true")
+        return [alert["labels"] for alert in json.loads(answer or b"[]")]
+
+    def _answers(self, name: str) -> bool:
+        return self._get(name, "/metrics" if name == "node-exporter" else "/-/ready") is not None
+
+    def _launch(self, name: str) -> None:
+        data = self.directory / name
+        data.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # Its name on the command line is the lab's mark, by which processes of a lab are found.
+        mark = f"{MARK.removeprefix('-D')}{self._layout.directory}"
+        command = ["/bin/bash", "-c", 'exec -a "$0" "$@"', mark, PROGRAMS[name][0], *self._options(name, data)]
+        processes.launch(self._layout, name, command, {}, data, "")
+
+    def _options(self, name: str, data: Path) -> Iterable[str]:
+        listen = f"--web.listen-address={join(*self.address(name))}"
+        if name == "prometheus":
+            yield f"--config.file={self.directory}/prometheus.yml"
+            yield f"--storage.tsdb.path={data}/tsdb"
+            yield "--web.enable-lifecycle"
+        elif name == "alertmanager":
+            yield f"--config.file={self.directory}/alertmanager.yml"
+            yield f"--storage.path={data}/state"
+            yield "--cluster.listen-address="
+        else:
+            yield "--collector.disable-defaults"
+            yield "--collector.textfile"
+            yield f"--collector.textfile.directory={self._layout.hosts}/*/activemq*"
+        yield listen
+
+    def _process(self, name: str) -> Any:
+        run = processes.last_run(self._layout, name)
+        return processes.find_process(self._layout, run) if run else None
+
+    def _get(self, name: str, path: str, method: str = "GET") -> bytes | None:
+        request = urllib.request.Request(self.url(name) + path, method=method)  # noqa: S310 -- an address of the lab
+        try:
+            with urllib.request.urlopen(request, timeout=_TIMEOUT) as answer:  # noqa: S310
+                return bytes(answer.read())
+        except (OSError, urllib.error.URLError):
+            return None
+
+
+def find_programs() -> None:
+    """Raise LabError, with what to install, unless Prometheus, Alertmanager and the node exporter are installed."""
+    missing = [program for program, _ in PROGRAMS.values() if shutil.which(program) is None]
+    if missing:
+        raise LabError(
+            f"lab up --prometheus needs {' and '.join(missing)}: install them (Debian: apt-get install "
+            "prometheus prometheus-alertmanager prometheus-node-exporter)"
+        )

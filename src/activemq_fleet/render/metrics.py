@@ -1,0 +1,203 @@
+"""Render conf/metrics.yml: which MBeans of a broker the Prometheus JMX exporter reads, and as which metrics.
+
+Names and units are those of Prometheus' conventions: seconds, bytes, ratios, ``_total`` for counters. Read from brokers
+of 5.5.1, 5.7.0, 5.8.0, 5.11.4, 5.18.3 and 6.3.1: to 5.7 keys of MBeans are ``BrokerName`` and ``Type``, from 5.8 on
+``brokerName`` and ``type``, of a bridge in another order than of the rest. Attributes that a release lacks (connections
+to 5.8, ``Slave`` in 5.8) have no series there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from activemq_fleet.render.engine import render_template
+from activemq_fleet.render.secrets import Secrets
+from activemq_fleet.render.service import METRICS
+from activemq_fleet.topology import Broker
+
+DEAD_LETTERS = "queue://ActiveMQ.DLQ"
+"""The dead letter queue of the releases, which each broker has metrics of, listed or not."""
+# The JVM's own bean, which is there from the start, also at a standby: what the inventory says hangs on it.
+_RUNTIME = "java.lang:type=Runtime"
+_FINGERPRINT = 12
+
+
+class Series(NamedTuple):
+    """One metric: the attribute of the MBean that it shows, its name, type and meaning, and the factor to its unit."""
+
+    attribute: str
+    name: str
+    kind: str
+    help: str
+    factor: float = 1
+
+
+BROKER = (
+    Series("Slave", "activemq_broker_standby", "GAUGE", "1 for a pure slave or a node that waits for the store"),
+    Series("UptimeMillis", "activemq_broker_uptime_seconds", "GAUGE", "since the broker started", 0.001),
+    Series("StorePercentUsage", "activemq_broker_store_used_ratio", "GAUGE", "of the store's limit, 0 to 1", 0.01),
+    Series("StoreLimit", "activemq_broker_store_limit_bytes", "GAUGE", "size that the store may have"),
+    Series("MemoryPercentUsage", "activemq_broker_memory_used_ratio", "GAUGE", "of the memory for messages", 0.01),
+    Series("MemoryLimit", "activemq_broker_memory_limit_bytes", "GAUGE", "memory for messages"),
+    Series("TempPercentUsage", "activemq_broker_temp_used_ratio", "GAUGE", "of the limit of temporary files", 0.01),
+    Series("TempLimit", "activemq_broker_temp_limit_bytes", "GAUGE", "size that temporary files may have"),
+    # No release has it at a node that waits for the store; a pure slave has it, and activemq_broker_standby 1.
+    Series("TotalMessageCount", "activemq_broker_messages", "GAUGE", "messages that wait in all destinations"),
+    Series("TotalConsumerCount", "activemq_broker_consumers", "GAUGE", "consumers of all destinations"),
+    Series("TotalProducerCount", "activemq_broker_producers", "GAUGE", "producers of all destinations"),
+    Series("TotalEnqueueCount", "activemq_broker_enqueued_messages_total", "COUNTER", "messages accepted"),
+    Series("TotalDequeueCount", "activemq_broker_dequeued_messages_total", "COUNTER", "messages acknowledged"),
+    Series("CurrentConnectionsCount", "activemq_broker_connections", "GAUGE", "connections of clients and bridges"),
+    Series("TotalConnectionsCount", "activemq_broker_accepted_connections_total", "COUNTER", "connections accepted"),
+)
+DESTINATION = (
+    Series("QueueSize", "activemq_destination_messages", "GAUGE", "messages that wait or are not acknowledged"),
+    Series("ConsumerCount", "activemq_destination_consumers", "GAUGE", "consumers of the destination"),
+    Series("ProducerCount", "activemq_destination_producers", "GAUGE", "producers of the destination"),
+    Series("InFlightCount", "activemq_destination_in_flight_messages", "GAUGE", "delivered and not acknowledged"),
+    Series("EnqueueCount", "activemq_destination_enqueued_messages_total", "COUNTER", "messages accepted"),
+    Series("DequeueCount", "activemq_destination_dequeued_messages_total", "COUNTER", "messages acknowledged"),
+    Series("ExpiredCount", "activemq_destination_expired_messages_total", "COUNTER", "messages that expired"),
+    Series("MemoryPercentUsage", "activemq_destination_memory_used_ratio", "GAUGE", "of its memory limit", 0.01),
+)
+LINK = (Series("Duplex", "activemq_link_duplex", "GAUGE", "1 for a link that carries messages both ways, else 0"),)
+BRIDGE = (
+    Series("CreatedByDuplex", "activemq_bridge_responder", "GAUGE", "a bridge that is up; 1 at the dialled end"),
+    Series("EnqueueCounter", "activemq_bridge_enqueued_messages_total", "COUNTER", "messages to be forwarded"),
+    Series("DequeueCounter", "activemq_bridge_dequeued_messages_total", "COUNTER", "messages forwarded"),
+)
+
+
+class _Beans(NamedTuple):
+    """How one naming style of MBeans writes object names (for the allow-list) and what the exporter matches."""
+
+    broker: str
+    link: str
+    bridge: str
+    destination: str
+    broker_pattern: str
+    link_pattern: str
+    bridge_pattern: str
+    destination_pattern: str
+
+
+_BEANS = {
+    "old": _Beans(
+        broker="BrokerName=*,Type=Broker",
+        link="BrokerName=*,Type=NetworkConnector,NetworkConnectorName=*",
+        bridge="BrokerName=*,Type=NetworkBridge,NetworkConnectorName=*,Name=*",
+        destination="BrokerName=*,Type={kind},Destination={name}",
+        broker_pattern="BrokerName=[^,>]+, Type=Broker",
+        link_pattern="BrokerName=[^,>]+, Type=NetworkConnector, NetworkConnectorName=([^,>]+)",
+        bridge_pattern="BrokerName=[^,>]+, Type=NetworkBridge, NetworkConnectorName=([^,>]+), Name=([^,>]+)",
+        destination_pattern="BrokerName=[^,>]+, Type=(Queue|Topic), Destination=([^,>]+)",
+    ),
+    "new": _Beans(
+        broker="type=Broker,brokerName=*",
+        link="type=Broker,brokerName=*,connector=networkConnectors,networkConnectorName=*",
+        bridge="type=Broker,brokerName=*,connector=networkConnectors,networkConnectorName=*,networkBridge=*",
+        destination="type=Broker,brokerName=*,destinationType={kind},destinationName={name}",
+        broker_pattern="type=Broker, brokerName=[^,>]+",
+        link_pattern="type=Broker, brokerName=[^,>]+, connector=networkConnectors, networkConnectorName=([^,>]+)",
+        bridge_pattern="brokerName=[^,>]+, connector=networkConnectors, networkConnectorName=([^,>]+), "
+        "networkBridge=([^,>]+)",
+        destination_pattern="type=Broker, brokerName=[^,>]+, destinationType=(Queue|Topic), destinationName=([^,>]+)",
+    ),
+}
+
+
+def files(broker: Broker, secrets: Secrets, others: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Return the exporter's configuration by path; empty with ``activemq_metrics: false``.
+
+    ``others`` are the broker's other files with secrets hidden: their fingerprint is a label of
+    ``activemq_configuration_info``.
+    """
+    settings = broker.settings
+    if not settings.metrics:
+        return {}
+    tls, login = settings.metrics_tls, settings.metrics_username
+    content = render_template(
+        "broker/metrics.yml.j2",
+        username=login,
+        password=secrets.show("activemq_metrics_password", settings.metrics_password) if login else None,
+        tls=tls,
+        keystore_password=secrets.show("activemq_metrics_tls.keystore_password", tls.keystore_password) if tls else "",
+        beans=_allowed(broker),
+        rules=(*_facts(broker, fingerprint(others)), *_rules(broker)),
+    )
+    return {METRICS: content}
+
+
+def fingerprint(files: Mapping[str, bytes]) -> str:
+    """Return 12 hexadecimal digits of the SHA-256 of a broker's files with secrets hidden, without the exporter's own.
+
+    A changed secret alone does not show.
+    """
+    digest = hashlib.sha256()
+    for path, content in sorted(files.items()):
+        if path != METRICS:
+            digest.update(f"{path}\0{len(content)}\0".encode() + content)
+    return digest.hexdigest()[:_FINGERPRINT]
+
+
+class _Rule(NamedTuple):
+    """One rule of the exporter; ``value`` is the name of a group or a number, None for the attribute's own value."""
+
+    pattern: str
+    name: str
+    kind: str
+    help: str
+    labels: Mapping[str, str]
+    factor: float = 1
+    value: str | None = None
+
+
+def _allowed(broker: Broker) -> list[str]:
+    beans = _BEANS[broker.release.jmx_names]
+    names = [*broker.settings.metrics_destinations]
+    if DEAD_LETTERS not in names:
+        names.append(DEAD_LETTERS)
+    # A broker that finds others by multicast, and has none to find, has a link and never a bridge.
+    lonely = not broker.networked and any(link.kind == "multicast" for link in broker.links)
+    wanted = [beans.broker, *([] if lonely else [beans.link]), beans.bridge]
+    for text in names:
+        kind, _, name = text.partition("://")
+        wanted.append(beans.destination.format(kind=kind.capitalize(), name=_bean_name(name)))
+    return [_RUNTIME, *(f"org.apache.activemq:{bean}" for bean in wanted)]
+
+
+def _bean_name(destination: str) -> str:
+    """Return a destination as the value of an MBean's key, wildcards of ActiveMQ as those of JMX.
+
+    Source: JMXSupport.encodeObjectNamePart of the release tags, which replaces characters that JMX keeps for itself.
+    """
+    return re.sub("[:,'\"]", "_", destination).replace(">", "*")
+
+
+def _facts(broker: Broker, mark: str) -> Iterator[_Rule]:
+    runtime = "java.lang<type=Runtime><>"
+    labels = {"release": broker.release.text, "ha": broker.settings.ha, "fingerprint": mark}
+    about = "1; the configuration in force on the host, and the release that it is made for"
+    yield _Rule(f"{runtime}StartTime: ", "activemq_configuration_info", "GAUGE", about, labels, value="1")
+    if limits := [int(limit) for one in broker.connectors if (limit := one.options.get("maximumConnections", ""))]:
+        about = "the smallest maximumConnections of its connectors"
+        yield _Rule(
+            f"{runtime}Uptime: ", "activemq_broker_connections_limit", "GAUGE", about, {}, value=str(min(limits))
+        )
+
+
+def _rules(broker: Broker) -> Iterator[_Rule]:
+    beans = _BEANS[broker.release.jmx_names]
+    tables: tuple[tuple[str, tuple[Series, ...], dict[str, str]], ...] = (
+        (beans.broker_pattern, BROKER, {}),
+        (beans.destination_pattern, DESTINATION, {"kind": "$1", "destination": "$2"}),
+        (beans.bridge_pattern, BRIDGE, {"link": "$1", "remote": "$2"}),
+        (beans.link_pattern, LINK, {"link": "$1"}),
+    )
+    for pattern, table, labels in tables:
+        for one in table:
+            whole = rf"org\.apache\.activemq<{pattern}(?:, type=Broker)?><>{one.attribute}: "
+            yield _Rule(whole, one.name, one.kind, one.help, labels, one.factor)

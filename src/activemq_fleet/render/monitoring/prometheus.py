@@ -1,0 +1,128 @@
+"""Render ``prometheus/``: targets by file, scrape jobs, alert rules, and the plan that drift is seen against."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from activemq_fleet.addresses import join, parse_listening
+from activemq_fleet.render.engine import render_template
+from activemq_fleet.render.monitoring.alerts import ALERTS, RECORDS, paced
+from activemq_fleet.render.monitoring.dashboards import dashboards
+from activemq_fleet.topology import Agent, Broker, Fleet
+
+BROKERS, AGENTS, HOSTS = "activemq-brokers", "activemq-agents", "activemq-hosts"
+"""The names of the scrape jobs: brokers' exporters, agents, and files of watchdogs and operations on their hosts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """Where and how fast a Prometheus works: seconds between scrapes, its Alertmanager, and the pace of its alerts.
+
+    ``node`` is the one node exporter of all hosts, None where each host has its own.
+    """
+
+    interval: str = "15s"
+    alertmanager: str = "127.0.0.1:9093"
+    pace: float = 1
+    node: str | None = None
+
+
+_PRODUCTION = Surroundings()
+
+
+def prometheus_files(
+    fleet: Fleet, fingerprints: Mapping[str, str], surroundings: Surroundings = _PRODUCTION
+) -> dict[str, bytes]:
+    """Return the files of ``prometheus/`` by path; empty where no broker has ``activemq_metrics``.
+
+    ``fingerprints`` are those of the configurations that the brokers should have, by host.
+    """
+    brokers = [broker for broker in fleet.brokers if broker.settings.metrics]
+    if not brokers:
+        return {}
+    agents = [agent for agent in fleet.agents if agent.settings.agent_metrics_address]
+    logins = sorted({broker.settings.metrics_username or "" for broker in brokers})
+    found = {
+        "prometheus.yml": render_template(
+            "prometheus/prometheus.yml.j2",
+            brokers=BROKERS,
+            agents=AGENTS,
+            hosts=HOSTS,
+            interval=surroundings.interval,
+            alertmanager=surroundings.alertmanager,
+            logins=[(login, _targets_name(login)) for login in logins],
+        ),
+        f"targets/{AGENTS}.json": _targets(map(_agent_target, agents)),
+        f"targets/{HOSTS}.json": _targets(
+            [(surroundings.node, {})] if surroundings.node else map(_host_target, brokers)
+        ),
+        "rules/activemq.yml": rules_file(brokers[0].settings.metrics_runbook, surroundings.pace),
+        "rules/activemq-planned.yml": planned_file(brokers, fingerprints, surroundings),
+        **{f"dashboards/{name}.json": content for name, content in dashboards().items()},
+    }
+    for login in logins:
+        own = [broker for broker in brokers if (broker.settings.metrics_username or "") == login]
+        found[f"targets/{_targets_name(login)}.json"] = _targets(map(_broker_target, own))
+    return {f"prometheus/{path}": content for path, content in found.items()}
+
+
+def rules_file(runbook: str, pace: float = 1) -> bytes:
+    """Return the file with the recording and alert rules; with ``pace`` below 1 every duration in it is shorter.
+
+    ``runbook`` is the address of docs/alerts.md, to which each alert links.
+    """
+    alerts = [
+        {
+            "name": alert.name,
+            "expr": alert.promql(pace),
+            "wait": paced(alert.wait, pace),
+            "severity": alert.severity,
+            "summary": alert.summary,
+            "description": alert.meaning,
+            "runbook": f"{runbook}#{alert.anchor}",
+        }
+        for alert in ALERTS
+    ]
+    records = [(record.name, paced(record.expr, pace)) for record in RECORDS]
+    return render_template("prometheus/rules.yml.j2", records=records, alerts=alerts)
+
+
+def planned_file(brokers: Iterable[Broker], fingerprints: Mapping[str, str], surroundings: Surroundings) -> bytes:
+    """Return the file of rules that record which configuration each broker should have, for the alert about drift."""
+    planned = [{**broker.labels, "fingerprint": fingerprints[broker.host]} for broker in brokers]
+    return render_template("prometheus/planned.yml.j2", planned=planned, interval=surroundings.interval)
+
+
+def _targets_name(login: str) -> str:
+    return f"{BROKERS}-{login}" if login else BROKERS
+
+
+def _broker_target(broker: Broker) -> tuple[str, dict[str, str]]:
+    scheme = {"__scheme__": "https"} if broker.settings.metrics_tls else {}
+    host = _dialled(broker.settings.metrics_bind, broker.address)
+    return join(host, broker.ports["metrics"]), broker.labels | scheme
+
+
+def _agent_target(agent: Agent) -> tuple[str, dict[str, str]]:
+    address = parse_listening(agent.settings.agent_metrics_address or "")
+    labels = {"host": agent.host, "group": agent.group, "pair": agent.pair}
+    return join(_dialled(address[0], agent.settings.address or agent.host), address[1]), labels
+
+
+def _dialled(bind: str, address: str) -> str:
+    """Return the address to scrape: that which is listened on, or the host's where that is all addresses or its own."""
+    return address if bind in ("0.0.0.0", "::", "127.0.0.1", "::1", "localhost") else bind  # noqa: S104
+
+
+def _host_target(broker: Broker) -> tuple[str, dict[str, str]]:
+    return join(broker.address, broker.settings.metrics_node_port), broker.labels
+
+
+def _targets(pairs: Iterable[tuple[str, dict[str, str]]]) -> bytes:
+    """Return a file for ``file_sd_configs``, one target a line so that two versions can be compared."""
+    entries: list[dict[str, Any]] = [{"targets": [target], "labels": labels} for target, labels in pairs]
+    lines = ",\n".join(f"  {json.dumps(entry)}" for entry in entries)
+    return (f"[\n{lines}\n]\n" if entries else "[]\n").encode()

@@ -1,0 +1,48 @@
+"""``activemq_metrics*`` variables of a broker: where its metrics are served, to whom, and of which destinations."""
+
+from __future__ import annotations
+
+from typing import Annotated, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from activemq_fleet.settings import fields
+
+EXPORTER = "jmx_prometheus_javaagent-0.20.0.jar"
+"""The Prometheus JMX exporter that serves a broker's metrics: the newest whose jar (0.6 MB) is for Java 8 and later."""
+EXPORTER_JAVA = 8
+"""The oldest feature release of Java on which the exporter runs: class files of its jar are of version 52 at most."""
+
+
+class MetricsTls(BaseModel):
+    """The value of ``activemq_metrics_tls``: a keystore on the broker's host, its password, and the key's alias."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+
+    keystore: fields.AbsolutePath
+    keystore_password: fields.Secret
+    alias: fields.Name
+
+
+class MetricsSettings(BaseModel):
+    """The ``activemq_metrics*`` variables of a broker, validated; ``metrics_port`` is without the port offset."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+
+    metrics: bool = False
+    metrics_bind: fields.Host = "127.0.0.1"
+    metrics_port: fields.Port = 9404
+    metrics_username: fields.Principal | None = None
+    metrics_password: fields.Secret | None = None
+    metrics_tls: MetricsTls | None = None
+    metrics_destinations: Annotated[tuple[fields.DestinationPattern, ...], Field(max_length=200)] = ()
+    metrics_node_port: fields.Port = 9100
+    metrics_runbook: fields.Text = "docs/alerts.md"
+    metrics_jar: fields.AbsolutePath = f"/opt/activemq-metrics/{EXPORTER}"
+    metrics_archive: fields.Line | None = None
+
+    @model_validator(mode="after")
+    def _metrics_login_whole(self) -> Self:
+        if (self.metrics_username is None) != (self.metrics_password is None):
+            raise ValueError("activemq_metrics_username and activemq_metrics_password go together")
+        return self

@@ -1,0 +1,64 @@
+"""Find metrics that nobody can scrape, and metrics that anybody can."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable, Iterator
+
+from activemq_fleet.addresses import parse_listening
+from activemq_fleet.findings import Finding
+from activemq_fleet.topology.model import Agent, Broker
+
+
+def metrics_findings(broker: Broker) -> Iterator[Finding]:
+    """Yield the warnings T033 and T034 for a broker whose metrics only its own host, or the whole network, can read."""
+    settings = broker.settings
+    if not settings.metrics:
+        return
+    if is_loopback(settings.metrics_bind):
+        yield Finding(
+            rule="T033",
+            severity="warning",
+            host=broker.host,
+            message=f"activemq_metrics_bind is {settings.metrics_bind}: a Prometheus on another host cannot reach it",
+            fix="set activemq_metrics_bind to an address of the host, with activemq_metrics_username and _password or "
+            "activemq_metrics_tls; waive this where a Prometheus runs on the host itself",
+            why="the alerts would say that the broker is down",
+        )
+    elif settings.metrics_username is None:
+        yield Finding(
+            rule="T034",
+            severity="warning",
+            host=broker.host,
+            message=f"activemq_metrics_bind is {settings.metrics_bind}, and metrics have no login",
+            fix="set activemq_metrics_username and activemq_metrics_password; waive this where a firewall lets only "
+            "Prometheus in",
+            why="whoever reaches the port reads names of destinations and how busy they are",
+        )
+
+
+def agent_metrics_findings(agents: Iterable[Agent], brokers: Iterable[Broker]) -> Iterator[Finding]:
+    """Yield the warning T033 for each agent whose metrics only its own host can read, in a fleet whose brokers have
+    metrics.
+    """
+    if not any(broker.settings.metrics for broker in brokers):
+        return
+    for agent in agents:
+        address = agent.settings.agent_metrics_address
+        if address and is_loopback(parse_listening(address)[0]):
+            yield Finding(
+                rule="T033",
+                severity="warning",
+                host=agent.host,
+                message=f"activemq_agent_metrics_address is {address}: a Prometheus on another host cannot reach it",
+                fix="name an address of the host, and let a firewall keep others away: agents' metrics have no login",
+                why="the alerts would say that the agent is silent",
+            )
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether a host is a loopback address or ``localhost``, which other hosts cannot reach."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,119 @@
+"""Every alert fires on the series that are its cause, and not before its time, by promtool."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from activemq_fleet.render.monitoring import ALERTS, rules_file
+
+pytestmark = pytest.mark.skipif(
+    shutil.which("promtool") is None, reason="no promtool: apt-get install prometheus (scripts/setup.sh --prometheus)"
+)
+
+A = 'host="orders-mq01-a",group="orders",pair="orders-mq01",node="a"'
+B = A.replace("-a", "-b").replace('"a"', '"b"')
+JOB = 'job="activemq-brokers"'
+ACTIVE_A = {f"activemq_broker_messages{{{A}}}": "0x60"}
+ANSWER = {f"up{{{JOB},{A}}}": "1x60", f"up{{{JOB},{B}}}": "1x60"}
+AGENT = 'job="activemq-agents",host="kiosk"'
+DLQ = 'kind="Queue",destination="ActiveMQ.DLQ"'
+QUEUE = 'kind="Queue",destination="orders.in"'
+LINK = 'link="orders-mq01-to-billing-mq01"'
+
+# Of each alert: the series that make it fire, at a minute each, and the minute at which it does; None: never.
+CASES: list[tuple[str, dict[str, str], int | None]] = [
+    ("ActiveMQNoActiveNode", ANSWER, 1),
+    ("ActiveMQNoActiveNode", ANSWER | {f"activemq_broker_messages{{{B}}}": "7x60"}, None),
+    ("ActiveMQNoActiveNode", ANSWER | {f"activemq_broker_messages{{{A}}}": "7x60",
+                                       f"activemq_broker_standby{{{A}}}": "1x60"}, 1),
+    ("ActiveMQTwoActiveNodes", ACTIVE_A | {f"activemq_broker_messages{{{B}}}": "5x60"}, 1),
+    ("ActiveMQTwoActiveNodes", ACTIVE_A | {f"activemq_broker_messages{{{B}}}": "5x60",
+                                           f"activemq_broker_standby{{{B}}}": "1x60"}, None),
+    ("ActiveMQStandbyMissing", ACTIVE_A | {f"up{{{JOB},{B}}}": "0x60"}, 2),
+    ("ActiveMQStandbyMissing", ACTIVE_A | ANSWER, None),
+    ("ActiveMQTakeOver", {f"activemq_broker_messages{{{A}}}": "0 0 stale",
+                          f"activemq_broker_messages{{{B}}}": "_ _ _ 0x20"}, 3),
+    ("ActiveMQTakeOver", ACTIVE_A, None),
+    ("ActiveMQBridgeDown", ACTIVE_A | {f"activemq_link_duplex{{{A},{LINK}}}": "0x60"}, 2),
+    ("ActiveMQBridgeDown", ACTIVE_A | {f"activemq_link_duplex{{{A},{LINK}}}": "0x60",
+                                       f"activemq_bridge_responder{{{A},{LINK}}}": "0x60"}, None),
+    ("ActiveMQBridgeDown", {f"activemq_link_duplex{{{B},{LINK}}}": "0x60"}, None),
+    ("ActiveMQHalfDuplexLink", ACTIVE_A | {f"activemq_link_duplex{{{A},{LINK}}}": "1x60",
+                                           f"activemq_bridge_responder{{{A},{LINK}}}": "0x60"}, 5),
+    ("ActiveMQStoreFilling", {f"activemq_broker_store_used_ratio{{{A}}}": "0.85x60"}, 5),
+    ("ActiveMQStoreFilling", {f"activemq_broker_store_used_ratio{{{A}}}": "0.51+0.004x60"}, 6),
+    ("ActiveMQStoreFilling", {f"activemq_broker_store_used_ratio{{{A}}}": "0.6x60"}, None),
+    ("ActiveMQStoreFull", {f"activemq_broker_store_used_ratio{{{A}}}": "1x60"}, 1),
+    ("ActiveMQMemoryFilling", {f"activemq_broker_memory_used_ratio{{{A}}}": "0.95x60"}, 10),
+    ("ActiveMQBacklogWithoutConsumers", {f"activemq_destination_messages{{{A},{QUEUE}}}": "0+5x60",
+                                         f"activemq_destination_consumers{{{A},{QUEUE}}}": "0x60"}, 11),
+    ("ActiveMQBacklogWithoutConsumers", {f"activemq_destination_messages{{{A},{QUEUE}}}": "0+5x60",
+                                         f"activemq_destination_consumers{{{A},{QUEUE}}}": "1x60"}, None),
+    ("ActiveMQDeadLetters", {f"activemq_destination_messages{{{A},{DLQ}}}": "0 0 1x9"}, 2),
+    ("ActiveMQDeadLetters", {f"activemq_destination_messages{{{A},{QUEUE}}}": "9x9"}, None),
+    ("ActiveMQMessagesExpired", {f"activemq_destination_expired_messages_total{{{A},{QUEUE}}}": "0 0 3x9"}, 2),
+    ("ActiveMQConnectionsNearLimit", {f"activemq_broker_connections{{{A}}}": "90x60",
+                                      f"activemq_broker_connections_limit{{{A}}}": "100x60"}, 5),
+    ("ActiveMQConnectionsNearLimit", {f"process_open_fds{{{JOB},{A}}}": "990x60",
+                                      f"process_max_fds{{{JOB},{A}}}": "1000x60"}, 5),
+    ("ActiveMQAgentOutboxAging", {f"activemq_agent_outbox_oldest_age_seconds{{{AGENT}}}": "400x60"}, 2),
+    ("ActiveMQAgentSilent", {f"up{{{AGENT}}}": "0x60"}, 2),
+    ("ActiveMQBrokerHung", {f"activemq_watchdog_hung{{{A}}}": "0 1x9"}, 1),
+    ("ActiveMQConfigurationDrift", {f'activemq:planned_configuration{{{A},fingerprint="1"}}': "1x60",
+                                    f'activemq_configuration_info{{{A},fingerprint="0"}}': "1x60"}, 15),
+    ("ActiveMQConfigurationDrift", {f'activemq:planned_configuration{{{A},fingerprint="1"}}': "1x60",
+                                    f'activemq_configuration_info{{{A},fingerprint="1"}}': "1x60"}, None),
+    ("ActiveMQCertificateEnds", {f'activemq_certificate_expiry_timestamp_seconds{{{A},connector="mqtt"}}':
+                                 "864000x90"}, 60),
+    ("ActiveMQCertificateEnds", {f"activemq_agent_certificate_expiry_timestamp_seconds{{{AGENT}}}": "864000x90"}, 60),
+]  # fmt: skip
+
+
+def check(directory: Path, series: dict[str, str], alert: str, minute: int, fires: bool) -> None:
+    """Ask promtool whether an alert fires at a minute of these series."""
+    (directory / "rules.yml").write_bytes(rules_file("docs/alerts.md"))
+    inputs = [{"series": name, "values": values} for name, values in series.items()]
+    found = {"eval_time": f"{minute}m", "expr": f'count(ALERTS{{alertname="{alert}",alertstate="firing"}}) > 0'}
+    found["exp_samples"] = [{"labels": "{}", "value": 1}] if fires else []  # type: ignore[assignment]
+    case: dict[str, Any] = {"interval": "1m", "input_series": inputs, "promql_expr_test": [found]}
+    content = {"rule_files": ["rules.yml"], "evaluation_interval": "1m", "tests": [case]}
+    (directory / "tests.yml").write_text(json.dumps(content))
+    ran = subprocess.run(
+        ["promtool", "test", "rules", "tests.yml"], cwd=directory, capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+@pytest.mark.parametrize(("alert", "series", "minute"), CASES)
+def test_an_alert_fires_on_its_cause_and_in_time(
+    tmp_path: Path, alert: str, series: dict[str, str], minute: int | None
+) -> None:
+    if minute is None:
+        check(tmp_path, series, alert, 30, fires=False)
+        return
+    check(tmp_path, series, alert, minute, fires=True)
+    if minute:
+        check(tmp_path, series, alert, minute - 1, fires=False)
+
+
+@pytest.mark.parametrize("running", [True, False])
+def test_planned_work_mutes_what_it_causes_for_as_long_as_it_lasts(tmp_path: Path, running: bool) -> None:
+    work = {
+        f"activemq_operation_running{{{A}}}": "1x60" if running else "0x60",
+        f"activemq_operation_changed_timestamp_seconds{{{A}}}": "0x60",
+    }
+    for alert in ("ActiveMQNoActiveNode", "ActiveMQStandbyMissing"):
+        series = ANSWER if alert == "ActiveMQNoActiveNode" else ACTIVE_A | {f"up{{{JOB},{B}}}": "0x60"}
+        check(tmp_path, series | work, alert, 5, fires=False)
+        # Six minutes after its end, and for two hours at most, should its end never have been written down.
+        check(tmp_path, series | work, alert, 30, fires=not running)
+
+
+def test_every_alert_has_a_case() -> None:
+    assert {alert.name for alert in ALERTS} == {name for name, _, _ in CASES} | {"ActiveMQMetricsFailing"}
