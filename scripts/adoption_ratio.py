@@ -1,0 +1,152 @@
+"""Print how much of other people's activemq.xml files ``adopt`` expresses by variables, and what keeps the rest raw.
+
+``python -m scripts.adoption_ratio DIRECTORY`` reads ``DIRECTORY/manifest.json``, a list of ``{file, repo, path, release,
+template}``, and the files in ``DIRECTORY/files``. Files of one repository that lie beside each other are one fleet, and
+two whose names end in a and b are a pair. An element counts as expressed when the document that is rendered without
+``activemq_xml_fragments`` has it, with all its attributes; a networkConnector when a link stands for it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from lxml import etree
+
+from activemq_fleet.adopt import Adopted, Document, adopt, read_sources
+from activemq_fleet.adopt.xml_diff import XmlElement, differences, xml_element_of
+from activemq_fleet.errors import FleetError
+from activemq_fleet.naming import Naming
+from activemq_fleet.render.activemq_xml import activemq_xml
+from activemq_fleet.schema._documents import parser
+
+_PREDICATE = re.compile(r"\[(?:@\w+='[^']*'|[0-9]+)\]")
+_NODE = re.compile(r"(.*?)[-_]?([ab])")
+_PLAIN = re.compile(r"[^a-z0-9]+")
+
+
+@dataclass
+class Ratio:
+    """How many elements and networkConnectors one file has, and which of them no variable expresses."""
+
+    file: str
+    elements: int = 0
+    raw: int = 0
+    connectors: int = 0
+    raw_connectors: int = 0
+    reasons: Counter[str] = field(default_factory=Counter)
+    """By path of an element or attribute, how many elements it keeps raw."""
+
+
+def main() -> int:
+    """Measure the directory that the command line names, and print the table."""
+    arguments = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
+    arguments.add_argument("directory", type=Path)
+    arguments.add_argument("--only", default="", help="text that a file's name begins with")
+    arguments.add_argument("--notes", action="store_true", help="print the notes of each fleet too")
+    options = arguments.parse_args()
+    ratios: list[Ratio] = []
+    for hosts in _fleets(json.loads((options.directory / "manifest.json").read_text())):
+        if any(entry["file"].startswith(options.only) for entry in hosts.values()):
+            ratios += _measured(hosts, options.directory / "files", show_notes=options.notes)
+    _print(ratios)
+    return 0
+
+
+def _fleets(manifest: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Mapping[str, Any]]]:
+    """Yield the manifest's entries of each fleet by a host name made for the file."""
+    fleets: dict[tuple[str, str], dict[str, Mapping[str, Any]]] = defaultdict(dict)
+    for entry in manifest:
+        if entry["template"]:
+            continue
+        path = PurePosixPath(entry["path"])
+        if path.stem.startswith("activemq") and path.name in ("activemq.xml", "activemq.xml.k8s"):
+            path = path.parent
+            path = path.parent if path.name == "conf" else path
+        fleets[entry["repo"], str(path.parent)][path.name.partition(".")[0]] = entry
+    for (repository, _), by_name in fleets.items():
+        names = {name: _NODE.fullmatch(name) for name in by_name}
+        stems = Counter(found[1] for found in names.values() if found)
+        hosts = {}
+        for number, (name, found) in enumerate(names.items(), 1):
+            pair = found[1] if found and stems[found[1]] == 2 else ""
+            group = _PLAIN.sub("", (pair or repository.partition("/")[2]).lower())
+            hosts[f"{group}-mq{1 if pair else number}-{found[2] if found and pair else 'a'}"] = by_name[name]
+        yield hosts
+
+
+def _measured(hosts: Mapping[str, Mapping[str, Any]], files: Path, *, show_notes: bool) -> Iterator[Ratio]:
+    naming = Naming()
+    try:
+        documents = read_sources(
+            [f"{host}={files / entry['file']}" for host, entry in hosts.items()],
+            [f"{host}={entry['release']}" for host, entry in hosts.items()],
+            naming,
+        )
+        adopted = adopt(documents, naming)
+    except FleetError as error:
+        print(f"not adopted: {error}", file=sys.stderr)
+        return
+    if show_notes:
+        print(*adopted.notes, *adopted.fleet.blocking, sep="\n")
+    for document in documents:
+        yield _ratio(str(hosts[document.host]["file"]), document, adopted)
+
+
+def _ratio(file: str, document: Document, adopted: Adopted) -> Ratio:
+    broker = adopted.fleet.broker(document.host)
+    bare = replace(broker, settings=broker.settings.model_copy(update={"xml_fragments": ()}))
+    plain = xml_element_of(etree.fromstring(activemq_xml(bare), parser()))
+    everything = list(_walk(document.root))
+    ratio = Ratio(file, len(everything), connectors=sum(1 for node in everything if node.name == "networkConnector"))
+    raw: set[str] = set()
+    for one in differences(document.host, document.root, plain, lambda node: node):
+        if one.direction == "rendered adds" or one.path.endswith(("/@xsi:schemaLocation", "import/@resource")):
+            continue
+        path = _PREDICATE.sub("", one.path)
+        element, _, last = one.path.rpartition("/")
+        lost = 1
+        if last.startswith("@") or last == "text()":
+            lost = 0 if element in raw else 1
+            raw.add(element)
+        elif one.direction == "rendered lacks":
+            gone = etree.fromstring(f"<x>{one.original}</x>")
+            lost = sum(1 for _ in gone.iterdescendants(etree.Element))
+            ratio.raw_connectors += sum(1 for _ in gone.iter("{*}networkConnector"))
+        else:
+            lost = 0  # another order of the same elements
+        ratio.reasons[path] += lost
+        ratio.raw += lost
+    return ratio
+
+
+def _walk(node: XmlElement) -> Iterator[XmlElement]:
+    yield node
+    for child in node.children:
+        yield from _walk(child)
+
+
+def _print(ratios: list[Ratio]) -> None:
+    for one in sorted(ratios, key=lambda ratio: ratio.file):
+        print(f"{one.file}\t{100 - 100 * one.raw / one.elements:3.0f} % of {one.elements}", end="")
+        print(f"\t{one.connectors - one.raw_connectors} of {one.connectors} networkConnectors" if one.connectors else "")
+    reasons: Counter[str] = Counter()
+    for one in ratios:
+        reasons.update(one.reasons)
+    total, raw = sum(one.elements for one in ratios), sum(one.raw for one in ratios)
+    for path, count in reasons.most_common():
+        print(f"{count}\t{path}")
+    dialling, kept = sum(one.connectors for one in ratios), sum(one.raw_connectors for one in ratios)
+    print(f"{dialling - kept} of {dialling} networkConnectors are links or discovery")
+    print(f"{len(ratios)} files: {total - raw} of {total} elements expressed: {100 - 100 * raw / total:.1f} %")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
