@@ -101,7 +101,8 @@ def _speaks(connector: Connector, protocol: str) -> bool:
 def _knows(broker: Broker, user: str) -> bool:
     # Plugins and placeholders of the user's own may know more names than the model does.
     own = any("lugin" in fragment.xml or "lugin" in fragment.parent for fragment in broker.settings.xml_fragments)
-    return own or "${" in user or any(account.name == user for account in broker.accounts)
+    asked = broker.settings.authentication == "simple"
+    return own or not asked or "${" in user or any(account.name == user for account in broker.accounts)
 
 
 def dialler_of_broker(broker: Broker) -> Dialler:

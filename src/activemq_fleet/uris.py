@@ -15,7 +15,7 @@ from activemq_fleet.releases import Release
 
 # How often a lost bridge is tried again, in ms. The agent's own default backs off to 30 s, so
 # that a bridge could stay away half a minute after its peer's take-over.
-BRIDGE_MAX_DELAY = 2000
+BRIDGE_OPTIONS = (("maxReconnectDelay", "2000"),)
 # What a Java client's list says where nothing else is asked for, in ms. The transport's own pauses double up to 30 s:
 # a client of 5.18.3 was blocked for 6.5 s by a take-over that took 3.2 s.
 _CLIENT_DELAYS = {"initialReconnectDelay": 100, "maxReconnectDelay": 2000}
@@ -39,7 +39,14 @@ def is_openwire(scheme: str) -> bool:
     return protocol_of(scheme) == "openwire"
 
 
-def bridge(addresses: Sequence[Address], release: Release, kind: str | None = None, *, scheme: str = "tcp") -> str:
+def bridge(
+    addresses: Sequence[Address],
+    release: Release,
+    kind: str | None = None,
+    *,
+    scheme: str = "tcp",
+    options: Iterable[tuple[str, str]] = BRIDGE_OPTIONS,
+) -> str:
     """Return the URI of a networkConnector to one broker or to a pair, preferred master first.
 
     ``kind`` is masterslave (from 5.6; the default there), failover or static. A failover
@@ -48,7 +55,8 @@ def bridge(addresses: Sequence[Address], release: Release, kind: str | None = No
     bridge is noted only after it was started (source: DiscoveryNetworkConnector.onServiceAdd), so
     that one which fails in the milliseconds before is never tried again: there the very first
     connection makes two rounds, half a second apart. Measured on 5.5.1: without it 5 of 20
-    bridges did not come back after a take-over. A single broker needs none of this.
+    bridges did not come back after a take-over. A single broker needs none of this. ``options`` are those of the
+    discovery agent.
     Raises InputError for no address, an unknown kind, or masterslave before 5.6 (AMQ-3564).
     """
     kind = kind or ("masterslave" if release.has_masterslave_discovery else "failover")
@@ -59,15 +67,15 @@ def bridge(addresses: Sequence[Address], release: Release, kind: str | None = No
     if kind == "masterslave" and not release.has_masterslave_discovery:
         raise InputError(f"release {release.text} has no masterslave: (it came in 5.6): use failover")
     peers = ",".join(dial(address, scheme) for address in addresses)
-    tail = f"?maxReconnectDelay={BRIDGE_MAX_DELAY}"
+    tail = _query(dict(options))
     if kind == "static" or len(addresses) == 1:
         return f"static:({peers}){tail}"
     if kind == "masterslave":
         return f"masterslave:({peers}){tail}"
-    options = {"randomize": "false", "maxReconnectAttempts": str(release.bridge_reconnect_attempts)}
+    nested = {"randomize": "false", "maxReconnectAttempts": str(release.bridge_reconnect_attempts)}
     if release.forgets_early_bridge_failures:
-        options |= {"startupMaxReconnectAttempts": "2", "initialReconnectDelay": str(_STARTUP_PAUSE)}
-    return f"static:(failover:({peers}){_query(options)}){tail}"
+        nested |= {"startupMaxReconnectAttempts": "2", "initialReconnectDelay": str(_STARTUP_PAUSE)}
+    return f"static:(failover:({peers}){_query(nested)}){tail}"
 
 
 def multicast(endpoint: str, group: str, interface: str | None = None) -> str:

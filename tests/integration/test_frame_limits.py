@@ -9,7 +9,7 @@ from contextlib import ExitStack, suppress
 
 import pytest
 
-from activemq_fleet.settings.broker import DEFAULT_OPTIONS
+from activemq_fleet.settings.network import DEFAULT_OPTIONS
 from tests.integration.planted import STOMP, Ground, Planted, document, until
 from tests.integration.waiting import PATIENCE
 from tests.stomp_clients import stomp_round_trip

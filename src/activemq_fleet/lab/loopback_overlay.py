@@ -231,6 +231,16 @@ def _broker(
         group = settings.multicast.partition(":")[0]
         own["activemq_multicast"] = f"{group}:{ports[settings.multicast]}"
         own["activemq_multicast_interface"] = "lo"
+    if settings.jmx:
+        own["activemq_jmx"] = None  # it would listen on all addresses of this machine
+    if any(connector.bind for connector in settings.connectors or ()):
+        own["activemq_connectors"] = [
+            {name: value for name, value in entry.items() if name != "bind"}
+            for entry in variables["activemq_connectors"]
+        ]
+    if any(link.addresses for link in settings.links):
+        # A lab touches no broker outside of itself.
+        own["activemq_links"] = [entry for entry in variables["activemq_links"] if not entry.get("addresses")]
     if settings.memory_limit:
         own["activemq_memory_limit"] = _MEMORY_LIMIT
     elif settings.usage and settings.usage.memory and settings.usage.memory.limit:

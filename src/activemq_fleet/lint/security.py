@@ -14,7 +14,7 @@ from activemq_fleet.releases import Release
 from activemq_fleet.uris import is_openwire
 
 # Plugins of the schema that look at nobody's password. What is not here, such as a bean, may.
-_ADMITS_ANYONE = frozenset({
+ADMITS_ANYONE = frozenset({
     "authorizationPlugin",
     "camelRoutesBrokerPlugin",
     "connectionDotFilePlugin",
@@ -46,7 +46,7 @@ def reachable_connectors(broker: Element) -> list[tuple[Element, Uri]]:
 
 def authenticates(broker: Element) -> bool:
     """Return whether a broker has a plugin that authenticates clients; unknown plugins count as authenticating."""
-    return broker.has("plugins") or any(plugin.name not in _ADMITS_ANYONE for plugin in plugins_of(broker))
+    return broker.has("plugins") or any(plugin.name not in ADMITS_ANYONE for plugin in plugins_of(broker))
 
 
 def plugins_of(broker: Element) -> list[Element]:

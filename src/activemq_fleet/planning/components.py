@@ -20,7 +20,8 @@ from activemq_fleet.findings import Finding
 from activemq_fleet.naming import DEFAULT_PATTERN
 from activemq_fleet.planning.host_facts import HostFacts, ProblemKind
 from activemq_fleet.releases import Release
-from activemq_fleet.settings.broker import LinkSettings, WaiverSettings
+from activemq_fleet.settings.broker import WaiverSettings
+from activemq_fleet.settings.network import LinkSettings
 from activemq_fleet.topology.build import unknown_end
 from activemq_fleet.topology.links import connected_components
 from activemq_fleet.topology.model import MOST_LISTED, KnownGroups
@@ -241,11 +242,11 @@ def _rest_by_component(
     found: dict[str, FleetOutsideComponent] = defaultdict(FleetOutsideComponent)
     unknown = []
     for link, host, position in links:
-        if link.source in ends and link.to in ends:
+        if link.source in ends and (link.to in ends or link.addresses):
             group = ends[link.source][0]
             found[joined.get(group, group)].links.append((link, host, position))
         for key, name in (("from", link.source), ("to", link.to)):
-            if name not in ends:
+            if name not in ends and not (key == "to" and link.addresses):
                 unknown.append((host, f"activemq_links[{position}].{key}", name))
     group_of = {one.host: one.group or "" for one in brokers} if unknown else {}
     known = sorted({name for one in brokers for name in (one.group or "", one.pair or "")}) if unknown else []

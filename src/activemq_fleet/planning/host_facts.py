@@ -195,7 +195,7 @@ def _dialled_in_texts(settings: Settings) -> tuple[str, ...]:
 
 def _dialled_by_settings(identity: Identity, settings: Settings) -> list[str]:
     dialled = []
-    if settings.environment:
+    if settings.environment or settings.multicast_group:
         dialled.append(_multicast_group(identity.group, settings))
     if settings.address and settings.address.lower() not in (identity.name.lower(), identity.host.lower()):
         dialled.append(settings.address.lower())
@@ -205,6 +205,7 @@ def _dialled_by_settings(identity: Identity, settings: Settings) -> list[str]:
 
 
 def _multicast_group(group: str, settings: Settings) -> str:
+    group = settings.multicast_group or group
     return f"{_MULTICAST}{settings.environment}-{group}" if settings.environment else _MULTICAST + group
 
 

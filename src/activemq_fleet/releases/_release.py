@@ -51,6 +51,11 @@ class Release:
     """masterConnector and a master that copies to it (to 5.7; AMQ-4165)."""
     data_source_class: Literal["org.apache.commons.dbcp.BasicDataSource", "org.apache.commons.dbcp2.BasicDataSource"]
     """The connection pool that the release ships for JDBC stores."""
+    log_query_class: (
+        Literal["org.fusesource.insight.log.log4j.Log4jLogQuery", "io.fabric8.insight.log.log4j.Log4jLogQuery", ""]
+        | None
+    )
+    """The class of the logQuery bean, with which hawtio shows the log; empty or None where the release has none."""
     has_lock_wait_delay: bool
     """``databaseLockedWaitDelay`` on kahaDB; from 5.7 on the interval is an attribute of the locker."""
     forgets_early_bridge_failures: bool

@@ -6,7 +6,7 @@ The same input gives the same bytes; Ansible, the command line and Spark call th
 from __future__ import annotations
 
 from activemq_fleet.errors import SettingsError
-from activemq_fleet.render import console, fence, metrics, service
+from activemq_fleet.render import console, fence, management, metrics, service
 from activemq_fleet.render.activemq_xml import activemq_xml
 from activemq_fleet.render.agent import CONFIGURATION, PASSWORD, agent_files, clients_of
 from activemq_fleet.render.balancer import HAPROXY, balancer_files
@@ -30,7 +30,16 @@ __all__ = [
 
 ACTIVEMQ_XML = "conf/activemq.xml"
 SECRET_FILES = frozenset(
-    {CREDENTIALS, HAPROXY, PASSWORD, CONFIGURATION, fence.SECRETS, service.METRICS, *console.SECRET_FILES}
+    {
+        CREDENTIALS,
+        HAPROXY,
+        PASSWORD,
+        CONFIGURATION,
+        fence.SECRETS,
+        management.PASSWORDS,
+        service.METRICS,
+        *console.SECRET_FILES,
+    }
 )
 """Paths of files that contain secrets, or that belong to a file that does."""
 _PUBLIC = ("systemd/", "jndi.properties")
@@ -47,6 +56,7 @@ def render(broker: Broker, *, reveal: bool = False) -> dict[str, bytes]:
         CREDENTIALS: credentials(broker, secrets),
         **console.files(broker, secrets),
         **fence.files(broker, secrets),
+        **management.files(broker, secrets),
         ACTIVEMQ_XML: activemq_xml(broker),
         **service.files(broker),
     }

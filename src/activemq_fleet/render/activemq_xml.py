@@ -14,6 +14,7 @@ from activemq_fleet import uris
 from activemq_fleet.render import elements, service
 from activemq_fleet.render.engine import render_template
 from activemq_fleet.render.fragments import merge_fragments
+from activemq_fleet.render.management import management
 from activemq_fleet.topology import Broker, Link
 
 Attributes: TypeAlias = tuple[tuple[str, object], ...]
@@ -68,17 +69,18 @@ def _context(broker: Broker) -> dict[str, Any]:
         "policies": elements.destination_policies(broker),
         "destinations": elements.destinations(broker),
         "exception_handler": _exception_handler(broker),
-        "links": [
-            (link, _link_attributes(broker, link), _destinations(link.include), _destinations(link.exclude))
-            for link in broker.links
-        ],
+        "links": [(link, _link_attributes(broker, link), _link_destinations(link)) for link in broker.links],
         "store": _store(broker),
         "plugins": elements.plugins(broker),
+        "asks_for_login": settings.authentication == "simple",
         "accounts": broker.accounts,
         "permissions": broker.permissions,
         "runtime_configuration": runtime_configuration(broker),
         "master_connector": _master_connector(broker),
-        "closes_context": settings.console and release.has_restart_allowed,
+        "management": management(broker),
+        "shutdown_hooks": _shutdown_hooks(broker),
+        "log_query_class": release.log_query_class if settings.log_query else None,
+        "imports": settings.imports,
         "tls": settings.tls,
         "system_usage": elements.system_usage(
             broker,
@@ -86,7 +88,10 @@ def _context(broker: Broker) -> dict[str, Any]:
             raises_store_limit_again=raises_store_limit_again(broker),
         ),
         "connectors": [
-            (connector, uris.listen(connector.scheme, settings.bind, connector.port, connector.options))
+            (
+                connector,
+                uris.listen(connector.scheme, connector.bind or settings.bind, connector.port, connector.options),
+            )
             for connector in broker.connectors
         ],
         "console_file": release.console_file if settings.console else None,
@@ -147,6 +152,17 @@ def _attributes(broker: Broker) -> Attributes:
     return tuple(found.items())
 
 
+_CONTEXT_HOOK = "org.apache.activemq.hooks.SpringContextHook"
+
+
+def _shutdown_hooks(broker: Broker) -> tuple[str, ...]:
+    """Return the classes of shutdown hooks: of a console, which must let go of its port when a demoted master restarts
+    inside its process, and those of ``activemq_shutdown_hooks``.
+    """
+    closes_context = broker.settings.console and broker.release.has_restart_allowed
+    return tuple(dict.fromkeys(((_CONTEXT_HOOK,) if closes_context else ()) + broker.settings.shutdown_hooks))
+
+
 def _exception_handler(broker: Broker) -> _Element | None:
     lease = broker.release.lease_exception_handler
     if broker.profile.has_database_lease and lease:
@@ -167,12 +183,24 @@ def _link_attributes(broker: Broker, link: Link) -> Attributes:
         attributes += (("consumerTTL", link.consumer_ttl), ("messageTTL", link.message_ttl))
     if link.destination_filter:
         attributes += (("destinationFilter", link.destination_filter),)
-    return (*attributes, ("decreaseNetworkConsumerPriority", "true"), *_network_user(broker))
+    attributes = (*attributes, ("decreaseNetworkConsumerPriority", "true"), *_network_user(broker))
+    return tuple({**dict(attributes), **dict(link.attributes)}.items())
 
 
 def _network_user(broker: Broker) -> Attributes:
     name = broker.settings.network_username
-    return (("userName", name), ("password", NETWORK_PASSWORD)) if name else ()
+    logs_in = name and broker.settings.authentication != "none"
+    return (("userName", name), ("password", NETWORK_PASSWORD)) if logs_in else ()
+
+
+def _link_destinations(link: Link) -> list[tuple[str, list[tuple[str, str]]]]:
+    """Return the elements that say what a link carries, each with (kind, name) of its destinations."""
+    found = (
+        ("dynamicallyIncludedDestinations", link.include),
+        ("excludedDestinations", link.exclude),
+        ("staticallyIncludedDestinations", link.static_include),
+    )
+    return [(element, _destinations(texts)) for element, texts in found if texts]
 
 
 def _destinations(texts: Iterable[str]) -> list[tuple[str, str]]:

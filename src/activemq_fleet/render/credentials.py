@@ -19,7 +19,7 @@ def credentials(broker: Broker, secrets: Secrets) -> bytes:
     """
     settings = broker.settings
     entries: dict[str, tuple[str, SecretStr | EncryptedValue | None]] = {}
-    if settings.network_password is not None:
+    if settings.network_password is not None and settings.authentication != "none":
         entries["activemq.network.password"] = ("activemq_network_password", settings.network_password)
     entries |= {account.key: (account.variable, account.password) for account in broker.accounts}
     if broker.profile.has_database_lease and settings.jdbc:

@@ -245,6 +245,9 @@ def _release_options(broker: Broker) -> Iterator[str]:
     if release.java_minimum >= 9:
         for package in _OPENED:
             yield f"--add-opens={package}=ALL-UNNAMED"
+    if broker.settings.jmx:
+        # What a JMX client dials second: the name of the machine that it asked, and not the one it gives itself.
+        yield f"-Djava.rmi.server.hostname={broker.address}"
     if broker.settings.console:
         if release.console_accounts == "jaas":
             yield f"-Djava.security.auth.login.config={where.conf}/login.config"

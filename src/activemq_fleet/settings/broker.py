@@ -14,9 +14,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     SecretStr,
     ValidationError,
@@ -32,8 +30,17 @@ from activemq_fleet.settings.balancer import BalancerSettings
 from activemq_fleet.settings.default_credentials import is_default_credential
 from activemq_fleet.settings.elements import ElementSettings
 from activemq_fleet.settings.encrypted import EncryptedValue
+from activemq_fleet.settings.management import JmxSettings
 from activemq_fleet.settings.metrics import MetricsSettings
+from activemq_fleet.settings.network import (
+    ConnectorSettings,
+    LinkAttributes,
+    LinkSettings,
+    NetworkModel,
+    UriOptions,
+)
 from activemq_fleet.settings.sizes import size_of
+from activemq_fleet.uris import BRIDGE_OPTIONS
 
 PREFIX = "activemq_"
 _USERS_OWN = PREFIX + "x_"
@@ -64,44 +71,16 @@ NOT_SETTINGS = frozenset({
     "activemq_collect_dumps",
 })  # fmt: skip
 # Names under which a broker's ports are listed beside those of its connectors.
-_PORTS_OF_OURS = frozenset({"console", "metrics", "replication"})
+_PORTS_OF_OURS = frozenset({"console", "jmx", "metrics", "replication"})
 # Attributes of <broker> that peers, clients and the console rely on.
 _DECIDED = {"brokerName": "use activemq_broker_name", "id": "the console looks for 'broker': leave it out"}
-DEFAULT_OPTIONS = {"maximumConnections": "1000", "wireFormat.maxFrameSize": "10485760"}
-
-
-class _Model(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
 
 
 def _has_default_password(username: str | None, password: SecretStr | EncryptedValue | None) -> bool:
     return isinstance(password, SecretStr) and is_default_credential(username or "", password.get_secret_value())
 
 
-class ConnectorSettings(_Model):
-    """One entry of ``activemq_connectors``; ``port`` is without ``activemq_port_offset``."""
-
-    name: fields.Name
-    scheme: fields.Identifier
-    port: fields.Port
-    options: dict[fields.OptionName, Annotated[fields.UriOption, BeforeValidator(fields.option_text)]] = Field(
-        default_factory=lambda: dict(DEFAULT_OPTIONS)
-    )
-
-
-class LinkSettings(_Model):
-    """One entry of ``activemq_links``; ``source`` (``from`` in YAML) and ``to`` are names of groups or pairs."""
-
-    source: fields.Text = Field(alias="from")
-    to: fields.Text
-    duplex: bool = False
-    name: fields.Name | None = None
-    include: tuple[fields.DestinationPattern, ...] = ()
-    exclude: tuple[fields.DestinationPattern, ...] = ()
-    ttl: int | None = Field(default=None, ge=1, le=100)
-
-
-class UserSettings(_Model):
+class UserSettings(NetworkModel):
     """One entry of ``activemq_users``: a user name, its password and its user groups."""
 
     name: fields.Principal
@@ -115,7 +94,7 @@ class UserSettings(_Model):
         return self
 
 
-class AclSettings(_Model):
+class AclSettings(NetworkModel):
     """One entry of ``activemq_acl``; ``read``, ``write`` and ``admin`` are names of user groups."""
 
     destination: fields.Destination
@@ -125,7 +104,7 @@ class AclSettings(_Model):
     admin: fields.Principals = ()
 
 
-class JdbcSettings(_Model):
+class JdbcSettings(NetworkModel):
     """The value of ``activemq_jdbc``: the database that the nodes of a shared-jdbc pair share."""
 
     url: Annotated[
@@ -137,7 +116,7 @@ class JdbcSettings(_Model):
     password: fields.Secret
 
 
-class FenceCommandSettings(_Model):
+class FenceCommandSettings(NetworkModel):
     """The value of ``activemq_fence_command``: the program that makes sure that the other node's broker is dead.
 
     ``timeout`` is in seconds. ``secrets`` are written to a file that the program is told of.
@@ -157,7 +136,7 @@ class FenceCommandSettings(_Model):
         return self
 
 
-class TlsSettings(_Model):
+class TlsSettings(NetworkModel):
     """The value of ``activemq_tls``: keystore and truststore as paths on the brokers' hosts, and their passwords."""
 
     keystore: fields.AbsolutePath
@@ -167,7 +146,7 @@ class TlsSettings(_Model):
     client_auth: bool = False
 
 
-class FragmentSettings(_Model):
+class FragmentSettings(NetworkModel):
     """One entry of ``activemq_xml_fragments``; ``parent`` is a path of elements below ``beans``."""
 
     parent: Annotated[
@@ -176,14 +155,14 @@ class FragmentSettings(_Model):
     xml: str = Field(min_length=1)
 
 
-class FileSettings(_Model):
+class FileSettings(NetworkModel):
     """One entry of ``activemq_extra_files``; ``path`` is relative to the broker's configuration tree."""
 
     path: Annotated[str, AfterValidator(fields.check_relative_path)]
     content: Annotated[str, AfterValidator(fields.check_encodable)]
 
 
-class WaiverSettings(_Model):
+class WaiverSettings(NetworkModel):
     """One entry of ``activemq_waivers``; ``hosts`` are names or wildcards, ``until`` is the last day it holds."""
 
     rule: Annotated[str, fields.text_matching(r"[A-Z][0-9]{3}", "must be the name of a rule, such as T005")]
@@ -192,7 +171,7 @@ class WaiverSettings(_Model):
     until: date | None = None
 
 
-class _Broker(_Model):
+class _Broker(NetworkModel):
     """The variables of a broker's software, store and network."""
 
     release: fields.ReleaseText | None = None
@@ -210,10 +189,14 @@ class _Broker(_Model):
     discovery: Literal["masterslave", "failover", "static", "multicast"] | None = None
     topology: Literal["mesh", "hub", "ring", "chain", "none"] = "mesh"
     multicast: fields.Multicast = "224.1.2.3:6255"
+    multicast_group: fields.Principal | None = None
+    multicast_name: fields.BeanName | None = None
     multicast_interface: fields.NetworkInterface | None = None
     network_username: fields.Principal | None = None
     network_password: fields.Secret | None = None
     network_ttl: int | None = Field(default=None, ge=1, le=100)
+    network_attributes: LinkAttributes = ()
+    network_options: UriOptions = BRIDGE_OPTIONS
     links: tuple[LinkSettings, ...] = ()
     pair_links: Literal["none", "static"] = "none"
     connectors: tuple[ConnectorSettings, ...] | None = None
@@ -223,6 +206,7 @@ class _Broker(_Model):
     console: bool = True
     console_bind: fields.Host = "127.0.0.1"
     console_port: fields.Port = 8161
+    authentication: Literal["simple", "custom", "none"] = "simple"
     users: tuple[UserSettings, ...] = ()
     acl: tuple[AclSettings, ...] = ()
     tls: TlsSettings | None = None
@@ -233,6 +217,10 @@ class _Broker(_Model):
         Annotated[str, fields.text_matching(r"(?a:(?!xml)[A-Za-z]\w*)", "is not the name of an attribute")],
         Annotated[fields.Attribute, BeforeValidator(fields.option_text)],
     ] = Field(default_factory=dict)
+    jmx: JmxSettings | None = None
+    imports: tuple[fields.Import, ...] = ()
+    shutdown_hooks: tuple[fields.JavaClass, ...] = ()
+    log_query: bool = False
     runtime_configuration: bool = False
     xml_fragments: tuple[FragmentSettings, ...] = ()
     extra_files: tuple[FileSettings, ...] = ()
@@ -244,7 +232,7 @@ class _Broker(_Model):
         return PROFILES[self.ha]
 
 
-class _Host(_Model):
+class _Host(NetworkModel):
     """The variables for where and how a broker is installed and run."""
 
     install: Literal["archive", "package", "jars", "none"] = "archive"
@@ -295,6 +283,8 @@ class Settings(_Broker, ElementSettings, _Host, MetricsSettings, BalancerSetting
             )
         if self.kahadb is not None and self.profile.has_database_lease:
             raise ValueError(f"activemq_kahadb is set, and activemq_ha: {self.ha} has no kahaDB: leave it out")
+        if self.jmx and self.jmx.tls and self.tls is None:
+            raise ValueError("activemq_jmx.tls is true, so activemq_tls must be set: its stores are used")
         if self.fence == "command" and self.fence_command is None:
             raise ValueError("activemq_fence is command, so activemq_fence_command must be set")
         self._refuse_release_without_archive()

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, SecretStr
 
-from activemq_fleet.addresses import check_host, join, parse_listening
+from activemq_fleet.addresses import check_host, join, parse_listening, parse_url
 from activemq_fleet.settings.encrypted import EncryptedValue
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ufffe\uffff\ud800-\udfff]")
@@ -167,6 +167,14 @@ ReleaseText = Annotated[str, BeforeValidator(_no_float), AfterValidator(_check_f
 Name = Annotated[
     str, text_matching(r"[A-Za-z0-9._:-]+", "may hold only letters, digits and . _ : - (the broker rewrites the rest)")
 ]
+# Of connectors and links: what others called them stays, since durable subscriptions of bridges carry it.
+BeanName = Annotated[
+    str,
+    text_matching(
+        r"[A-Za-z0-9](?:[A-Za-z0-9 ._:+>/@()-]*[A-Za-z0-9)])?",
+        "may hold only letters, digits and . _ : + > / @ ( ) -, and begin with a letter or digit",
+    ),
+]
 # Names of users and groups stand in comma-separated lists and in properties files.
 Principal = Annotated[str, text_matching(r"[A-Za-z0-9._@-]+", "may hold only letters, digits and . _ @ -")]
 Identifier = Annotated[str, text_matching(r"[A-Za-z][A-Za-z0-9+.-]*", "must be a word that begins with a letter")]
@@ -222,6 +230,13 @@ def option_text(value: Any) -> Any:
     return str(value) if isinstance(value, int) else value
 
 
+def _check_dialled(text: str) -> str:
+    parse_url(text)
+    return text
+
+
+Dialled = Annotated[str, BeforeValidator(option_text), AfterValidator(_check_filled), AfterValidator(_check_dialled)]
+"""``host:port``, or ``ssl://host:port``."""
 HostAndPort = Annotated[
     str, BeforeValidator(option_text), AfterValidator(_check_filled),
     AfterValidator(lambda text: join(*parse_listening(text))),
@@ -271,6 +286,23 @@ def check_relative_path(path: str) -> str:
         raise ValueError("begins with .fleet-, as files of the deployment itself do: choose another name")
     check_path("/" + path)
     return path
+
+
+def _check_import(text: str) -> str:
+    if ".." in text.split("/"):
+        raise ValueError("must be a file beside activemq.xml, without '..'")
+    if "jetty" in text:
+        raise ValueError("is the console's file: activemq_console decides about it")
+    return text
+
+
+Import = Annotated[
+    str,
+    text_matching(
+        r"(?:classpath:)?[A-Za-z0-9_][A-Za-z0-9._/-]*\.xml", "must be a file such as camel.xml, beside activemq.xml"
+    ),
+    AfterValidator(_check_import),
+]
 
 
 def check_encodable(text: str) -> str:

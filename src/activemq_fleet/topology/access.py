@@ -40,11 +40,13 @@ def agent_name(agent: Agent) -> str:
 
 def accounts_of(broker: Broker, agents: Sequence[Agent], balancers: Sequence[Balancer] = ()) -> tuple[Account, ...]:
     """Return the accounts that a broker accepts: for network bridges, of ``activemq_users``, and of its group's
-    agents and balancers, in that order.
+    agents and balancers, in that order; none where it asks nobody for a login.
 
     A name that occurs twice is one account with the user groups of both and the first password.
     """
     settings = broker.settings
+    if settings.authentication == "none":
+        return ()
     found: dict[str, Account] = {}
 
     def add(

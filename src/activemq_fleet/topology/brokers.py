@@ -13,7 +13,8 @@ from activemq_fleet.findings import Finding
 from activemq_fleet.naming import Identity
 from activemq_fleet.protocols import PROTOCOLS
 from activemq_fleet.releases import Release
-from activemq_fleet.settings.broker import ConnectorSettings, Settings
+from activemq_fleet.settings.broker import Settings
+from activemq_fleet.settings.network import ConnectorSettings
 from activemq_fleet.topology.model import Broker, Connector
 
 _DEFAULT_CONNECTORS = (
@@ -96,6 +97,7 @@ def discovery_of(settings: Settings, release: Release) -> Literal["masterslave",
 def multicast_uri(member: Member | Broker) -> str:
     """Return the URI of multicast discovery for a broker's group, prefixed with ``activemq_environment`` where set."""
     settings, group = member.settings, member.identity.group
+    group = settings.multicast_group or group
     name = f"{settings.environment}-{group}" if settings.environment else group
     return uris.multicast(settings.multicast, name, settings.multicast_interface)
 
@@ -125,7 +127,10 @@ def _listen(member: Member) -> Listening:
         ports["console"] = member.settings.console_port + member.settings.port_offset
     if member.settings.metrics:
         ports["metrics"] = member.settings.metrics_port + member.settings.port_offset
-    sound = not unknown and max(ports.values(), default=0) <= _MOST_PORT and not any(_check_profile(member))
+    known = all(member.release.supports(element, name) for _, element, name in _attributes(member))
+    if member.settings.jmx:
+        ports["jmx"] = member.settings.jmx.port + member.settings.port_offset
+    sound = not unknown and known and max(ports.values(), default=0) <= _MOST_PORT and not any(_check_profile(member))
     openwire = next((connector for connector in connectors if uris.is_openwire(connector.scheme)), None)
     return Listening(connectors, ports, tuple(unknown), openwire, sound)
 
@@ -139,19 +144,29 @@ def _connectors(member: Member, unknown: list[tuple[int, ConnectorSettings]]) ->
     # Only one connector announces the broker: a second announcement would be a second bridge.
     announced = discovery_of(settings, release) != "multicast"
     for position, connector in enumerate(wanted):
-        scheme = _scheme(member, connector.scheme)
+        scheme = _scheme(member, connector)
         if scheme is None:
             unknown.append((position, connector))
             continue
-        discovery = None
+        discovery = dict(connector.attributes).get("discoveryUri")
+        announced = announced or discovery is not None
         if not announced and uris.is_openwire(scheme):
             discovery, announced = multicast_uri(member), True
         options = connector.options
         if settings.connectors is None and not release.has_max_frame_size:
             options = {name: value for name, value in options.items() if name != "wireFormat.maxFrameSize"}
-        if settings.tls and settings.tls.client_auth:
+        if settings.tls and settings.tls.client_auth and connector.tls:
             options = {**options, _ASKS_FOR_CERTIFICATE: "true"}
-        yield Connector(connector.name, scheme, connector.port + settings.port_offset, options, discovery)
+        port = connector.port + settings.port_offset
+        yield Connector(
+            connector.name,
+            scheme,
+            port,
+            options,
+            discovery,
+            connector.bind,
+            tuple(item for item in connector.attributes if item[0] != "discoveryUri"),
+        )
         if replicates and position == 0:
             yield _replication(member)
     if replicates and not wanted:
@@ -167,11 +182,11 @@ def _default_connectors(release: Release) -> tuple[ConnectorSettings, ...]:
     return _DEFAULT_CONNECTORS if release.has_usable_mqtt else _DEFAULT_CONNECTORS[:2]
 
 
-def _scheme(member: Member, scheme: str) -> str | None:
-    release, tls = member.release, member.settings.tls
+def _scheme(member: Member, connector: ConnectorSettings) -> str | None:
+    release, tls, scheme = member.release, member.settings.tls, connector.scheme
     if scheme not in release.schemes or scheme == "vm":
         return None
-    if tls is None:
+    if tls is None or not connector.tls:
         return scheme
     found = release.tls_scheme(scheme)
     if found and tls.client_auth and not release.has_nio_client_auth:
@@ -182,9 +197,30 @@ def _scheme(member: Member, scheme: str) -> str | None:
 def _check_ports(member: Member, listening: Listening) -> Iterator[Finding]:
     for unknown in listening.unknown:
         yield _unknown_scheme(member, *unknown)
+    for variable, element, name in _attributes(member):
+        if not member.release.supports(element, name):
+            yield _finding(
+                "T011",
+                member,
+                f"{variable} has {name}, which release {member.release.text} does not have",
+                "leave it out",
+            )
     for name, port in listening.ports.items():
         if port > _MOST_PORT:
             yield _finding("T011", member, f"port {port} of {name} is above {_MOST_PORT}", "lower activemq_port_offset")
+
+
+def _attributes(member: Member) -> Iterator[tuple[str, str, str]]:
+    """Yield (variable, element, attribute) of every attribute that the settings give to a connector or link."""
+    settings = member.settings
+    for position, connector in enumerate(settings.connectors or ()):
+        for name, _ in connector.attributes:
+            yield f"activemq_connectors[{position}].attributes", "transportConnector", name
+    for name, _ in settings.network_attributes:
+        yield "activemq_network_attributes", "networkConnector", name
+    for position, link in enumerate(settings.links):
+        for name, _ in link.attributes if link.source in (member.identity.group, member.identity.pair) else ():
+            yield f"activemq_links[{position}].attributes", "networkConnector", name
 
 
 def _unknown_scheme(member: Member, position: int, connector: ConnectorSettings) -> Finding:
@@ -257,6 +293,24 @@ def _check_profile(member: Member) -> Iterator[Finding]:
             member,
             f"activemq_runtime_configuration is set, and activemq_install: {settings.install} has not its classes",
             "use activemq_install: archive, or leave it out",
+        )
+    if settings.log_query and not release.log_query_class:
+        yield _finding(
+            "T011",
+            member,
+            f"activemq_log_query is set, and release {release.text} has not its class: 5.9 to 5.16 ship it",
+            "leave it out",
+        )
+    if (
+        settings.jmx
+        and (settings.jmx.users or settings.jmx.tls)
+        and not release.supports("managementContext", "environment")
+    ):
+        yield _finding(
+            "T011",
+            member,
+            f"activemq_jmx has users or tls, which release {release.text} cannot be told (it can from 5.4.2 on)",
+            "leave activemq_jmx out",
         )
     if settings.discovery == "masterslave" and not release.has_masterslave_discovery:
         yield _finding(

@@ -15,7 +15,8 @@ from activemq_fleet.errors import InputError, ReleaseError, SettingsError, short
 from activemq_fleet.findings import Finding
 from activemq_fleet.naming import DEFAULT_PATTERN, Identity, Naming
 from activemq_fleet.releases import Release
-from activemq_fleet.settings.broker import LinkSettings, Settings, WaiverSettings, read_settings
+from activemq_fleet.settings.broker import Settings, WaiverSettings, read_settings
+from activemq_fleet.settings.network import LinkSettings
 from activemq_fleet.topology import access, problems
 from activemq_fleet.topology.agents import place_agent
 from activemq_fleet.topology.balancers import place_balancers
@@ -249,7 +250,11 @@ def _links_between(
         ends = []
         for key, name in (("from", link.source), ("to", link.to)):
             found = by_group.get(name) or by_pair.get(name)
-            if not found and not partly:
+            if key == "to" and link.addresses:
+                if found:
+                    findings.append(_known_end(host, position, name))
+                found = ()
+            elif not found and not partly:
                 known = [*by_group, *by_pair]
                 near = difflib.get_close_matches(name, known, n=1)
                 variable = f"activemq_links[{position}].{key}"
@@ -257,6 +262,16 @@ def _links_between(
             ends.append(found or ())
         plans += plan_between(link, *ends)
     return plans
+
+
+def _known_end(host: str, position: int, name: str) -> Finding:
+    return Finding(
+        rule="T007",
+        severity="error",
+        host=host,
+        message=f"activemq_links[{position}] has addresses, and its to, {name!r}, is a group or pair of this inventory",
+        fix="leave addresses out, or give to a name of its own",
+    )
 
 
 def unknown_end(host: str, variable: str, name: str, near: str, known: Sequence[str]) -> Finding:

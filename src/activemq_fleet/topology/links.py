@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from activemq_fleet import uris
-from activemq_fleet.settings.broker import LinkSettings
+from activemq_fleet.addresses import parse_url
+from activemq_fleet.settings.network import LinkSettings
 from activemq_fleet.topology.brokers import discovery_of, multicast_uri
 from activemq_fleet.topology.model import Broker, Link, Unit, dialling_order
 
@@ -26,18 +27,28 @@ _FILTER_FOR_OLD = ",".join(["ActiveMQ.Advisory.Consumer.>"] * 2)
 
 @dataclass(frozen=True, slots=True)
 class PlannedLink:
-    """A planned link from the pair ``source`` to the pair ``target`` (or a broker without a peer); ``meshed``: it
-    is part of a group's mesh.
+    """A planned link from the pair ``source`` to the pair ``target`` (or a broker without a peer).
+
+    ``entry`` is the entry of ``activemq_links`` that asks for it, None for ``activemq_topology``; ``meshed``: it is
+    part of a group's mesh.
     """
 
     source: str
     target: str
     duplex: bool
     name: str
-    include: tuple[str, ...] = ()
-    exclude: tuple[str, ...] = ()
-    ttl: int | None = None
+    entry: LinkSettings | None = None
     meshed: bool = False
+
+    @property
+    def include(self) -> tuple[str, ...]:
+        """The destinations that the link carries, all others not; empty where it carries all."""
+        return (*self.entry.include, *self.entry.static_include) if self.entry and self.entry.include else ()
+
+    @property
+    def leads_outside(self) -> bool:
+        """Whether ``target`` is the name of brokers outside of the inventory."""
+        return self.entry is not None and bool(self.entry.addresses)
 
 
 def units_of(brokers: Iterable[Broker]) -> dict[str, Unit]:
@@ -85,7 +96,10 @@ def plan_between(link: LinkSettings, sources: Sequence[Unit], targets: Sequence[
         name = link.name or f"{a.name}-to-{b.name}"
         if link.name and len({target.name for _, target in pairs}) > 1:
             name = f"{link.name}-{b.name}"
-        plans.append(PlannedLink(a.name, b.name, link.duplex, name, link.include, link.exclude, link.ttl))
+        plans.append(PlannedLink(a.name, b.name, link.duplex, name, link))
+    if link.addresses:
+        named = [(a, link.name or f"{a.name}-to-{link.to}") for a in sources]
+        plans += [PlannedLink(a.name, link.to, link.duplex, name, link) for a, name in named]
     return plans
 
 
@@ -124,6 +138,8 @@ class Network:
         onward: dict[str, set[str]] = {name: set() for name in units}
         for plan in plans:
             by_source[plan.source].append(plan)
+            if plan.leads_outside:
+                continue
             onward[plan.source].add(plan.target)
             if plan.duplex:
                 onward[plan.target].add(plan.source)
@@ -137,16 +153,18 @@ class Network:
         for component in components:
             furthest = max(max(hops_from(name, onward).values()) for name in component)
             longest |= dict.fromkeys(component, max(1, furthest))
-            mesh |= dict.fromkeys(component, all(plan.meshed for name in component for plan in by_source.get(name, ())))
+            mesh |= dict.fromkeys(
+                component,
+                all(plan.meshed or plan.leads_outside for name in component for plan in by_source.get(name, ())),
+            )
         return cls(units, by_source, multicast, [[units[name] for name in one] for one in components], longest, mesh)
 
     def planned(self, broker: Broker) -> tuple[Link, ...]:
         """Return the planned links that a broker's pair opens, without links to pairs that no bridge can dial."""
-        targets = ((plan, self.units[plan.target]) for plan in self.plans.get(broker.unit, ()))
         return tuple(
-            _planned_link(broker, plan, target, self, duplex=plan.duplex and not broker.is_replication_slave)
-            for plan, target in targets
-            if target.addresses
+            _planned_link(broker, plan, self.units.get(plan.target), self)
+            for plan in self.plans.get(broker.unit, ())
+            if plan.leads_outside or self.units[plan.target].addresses
         )
 
 
@@ -208,17 +226,19 @@ def _links(broker: Broker, network: Network) -> Iterator[Link]:
             name=f"{broker.identity.host}-to-{broker.peer.partition('.')[0]}",
             kind="static",
             target=broker.peer.partition(".")[0],
-            uri=uris.bridge([peer], broker.release, "static", scheme=scheme),
+            uri=uris.bridge([peer], broker.release, "static", scheme=scheme, options=broker.settings.network_options),
             addresses=(peer,),
             duplex=False,
             network_ttl=1,
+            attributes=broker.settings.network_attributes,
         )
 
 
 def _multicast_link(broker: Broker) -> Link:
     settings, profile = broker.settings, broker.profile
     return Link(
-        name=f"{broker.pair if profile.shares_store else broker.identity.host}-{broker.group}",
+        name=settings.multicast_name
+        or f"{broker.pair if profile.shares_store else broker.identity.host}-{broker.group}",
         kind="multicast",
         target=broker.group,
         uri=multicast_uri(broker),
@@ -226,33 +246,43 @@ def _multicast_link(broker: Broker) -> Link:
         # Masters of the 2011 network are duplex; a promoted slave only drains, one way.
         duplex=profile.replicates and broker.role == "master",
         network_ttl=settings.network_ttl or MULTICAST_TTL,
+        attributes=settings.network_attributes,
     )
 
 
-def _planned_link(broker: Broker, plan: PlannedLink, target: Unit, network: Network, *, duplex: bool) -> Link:
-    chosen = discovery_of(broker.settings, broker.release)
+def _planned_link(broker: Broker, plan: PlannedLink, target: Unit | None, network: Network) -> Link:
+    """Return a planned link of one broker; ``target`` is None where it leads outside of the inventory."""
+    settings, release, entry = broker.settings, broker.release, plan.entry
+    dialled = [parse_url(text) for text in entry.addresses] if entry else []
+    addresses = target.addresses if target else tuple(address for address, _ in dialled)
+    chosen = discovery_of(settings, release)
     if chosen == "multicast":
-        chosen = "masterslave" if broker.release.has_masterslave_discovery else "failover"
-    if chosen == "masterslave" and not broker.release.has_masterslave_discovery:
+        chosen = "masterslave" if release.has_masterslave_discovery else "failover"
+    if chosen == "masterslave" and not release.has_masterslave_discovery:
         chosen = "failover"  # T011 has said so; the rest of the fleet is still worth checking
-    if len(target.addresses) == 1:
+    if len(addresses) == 1:
         chosen = "static"
-    requested_ttl = plan.ttl or broker.settings.network_ttl
-    unlimited = requested_ttl is None and network.pure_mesh[broker.unit] and broker.release.has_consumer_ttl
-    scheme = next(b.openwire.scheme for b in target.brokers if b.openwire)
+    duplex = plan.duplex and not broker.is_replication_slave
+    requested_ttl = (entry.ttl if entry else None) or settings.network_ttl
+    unlimited = requested_ttl is None and network.pure_mesh[broker.unit] and release.has_consumer_ttl
+    listening = (b.openwire.scheme for b in target.brokers if b.openwire) if target else iter(())
+    scheme = next(listening, "ssl" if any(tls for _, tls in dialled) else "tcp")
+    options = settings.network_options if entry is None or entry.options is None else entry.options
     return Link(
         name=plan.name,
         kind=chosen,
-        target=target.name,
-        uri=uris.bridge(target.addresses, broker.release, chosen, scheme=scheme),
-        addresses=target.addresses,
+        target=plan.target,
+        uri=uris.bridge(addresses, release, chosen, scheme=scheme, options=options),
+        addresses=addresses,
         duplex=duplex,
         network_ttl=None if unlimited else requested_ttl or network.longest[broker.unit],
         consumer_ttl=1 if unlimited else None,
         message_ttl=-1 if unlimited else None,
-        include=plan.include,
-        exclude=plan.exclude,
-        destination_filter=_FILTER_FOR_OLD if duplex and _reads_filter_otherwise(broker, target) else None,
+        include=entry.include if entry else (),
+        static_include=entry.static_include if entry else (),
+        exclude=entry.exclude if entry else (),
+        attributes=tuple({**dict(settings.network_attributes), **dict(entry.attributes if entry else ())}.items()),
+        destination_filter=_FILTER_FOR_OLD if duplex and target and _reads_filter_otherwise(broker, target) else None,
     )
 
 

@@ -19,8 +19,9 @@ from activemq_fleet.naming import DEFAULT_PATTERN, Identity, Role
 from activemq_fleet.profiles import Profile
 from activemq_fleet.protocols import is_encrypted, protocol_of
 from activemq_fleet.releases import Release
-from activemq_fleet.settings.broker import LinkSettings, Settings, WaiverSettings
+from activemq_fleet.settings.broker import Settings, WaiverSettings
 from activemq_fleet.settings.encrypted import EncryptedValue
+from activemq_fleet.settings.network import LinkSettings
 from activemq_fleet.uris import is_openwire
 
 MOST_LISTED = 10
@@ -39,6 +40,9 @@ class Connector:
     port: int
     options: Mapping[str, str]
     discovery_uri: str | None = None
+    bind: str | None = None
+    """Where it listens, None for the broker's ``activemq_bind``."""
+    attributes: tuple[tuple[str, str], ...] = ()
 
     @property
     def tls(self) -> bool:
@@ -72,7 +76,10 @@ class Link:
     consumer_ttl: int | None = None
     message_ttl: int | None = None
     include: tuple[str, ...] = ()
+    static_include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
+    attributes: tuple[tuple[str, str], ...] = ()
+    """Further attributes of the networkConnector, or others than those that every link has."""
     destination_filter: str | None = None
     """The filter of a duplex link whose far end reads filters in another way; None: the release's default."""
 
@@ -88,6 +95,7 @@ class Link:
             "consumer_ttl": self.consumer_ttl,
             "message_ttl": self.message_ttl,
             "include": list(self.include),
+            **({"static_include": list(self.static_include)} if self.static_include else {}),
             "exclude": list(self.exclude),
         }
 

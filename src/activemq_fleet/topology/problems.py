@@ -75,6 +75,13 @@ _GROUP_EQUAL: tuple[tuple[str, _Question, str], ...] = (
 _MULTICAST_EQUAL: tuple[tuple[str, _Question, str], ...] = (
     ("activemq_multicast", lambda b: b.settings.multicast, "the brokers would not find each other"),
 )
+_AUTHENTICATION: tuple[tuple[str, _Question, str], ...] = (
+    (
+        "activemq_authentication",
+        lambda b: "none" if b.settings.authentication == "none" else None,
+        "bridges of a broker that has none do not log in, and are refused by those that ask for it",
+    ),
+)
 _CREDENTIALS: tuple[tuple[str, _Question, str], ...] = (
     ("activemq_network_username", lambda b: b.settings.network_username, "a bridge logs in on both sides with it"),
     ("activemq_network_password", lambda b: b.settings.network_password, "a bridge logs in on both sides with it"),
@@ -230,7 +237,8 @@ def network_findings(network: Network) -> Iterator[Finding]:
     listener (T008, T009, T014).
     """
     for plan in (plan for plans in network.plans.values() for plan in plans):
-        yield from _undialled(plan.name, network.units[plan.target])
+        if not plan.leads_outside:
+            yield from _undialled(plan.name, network.units[plan.target])
     for units in network.components:
         brokers = [broker for unit in units for broker in unit.brokers]
         if len(units) == 1 and units[0].group not in network.multicast_groups and not _has_pair_links(brokers):
@@ -239,7 +247,10 @@ def network_findings(network: Network) -> Iterator[Finding]:
             yield from _credentials(broker)
         names = sorted({unit.group for unit in units})
         where = f"group {names[0]}" if len(names) == 1 else f"the network of {', '.join(names[:_MOST_NAMED])}"
-        yield from _unequal(brokers, _CREDENTIALS, where if len(units) > 1 else f"pair {brokers[0].pair}")
+        where = where if len(units) > 1 else f"pair {brokers[0].pair}"
+        yield from _unequal(brokers, _AUTHENTICATION, where)
+        ours = [broker for broker in brokers if broker.settings.authentication == "simple"]
+        yield from _unequal(ours, _CREDENTIALS, where) if ours else ()
 
 
 def _has_pair_links(brokers: Sequence[Broker]) -> bool:
@@ -259,6 +270,8 @@ def _undialled(name: str, target: Unit) -> Iterator[Finding]:
 
 def _credentials(broker: Broker) -> Iterator[Finding]:
     settings = broker.settings
+    if settings.authentication != "simple" and settings.network_username is None:
+        return
     missing = [
         variable
         for variable, value in (
@@ -357,6 +370,8 @@ def shared_account_findings(agents: Sequence[Agent]) -> Iterator[Finding]:
 
 def missing_account_findings(broker: Broker) -> Iterator[Finding]:
     """Yield the warning T016 for a broker that demands a login and has no account."""
+    if broker.settings.authentication == "none":
+        return
     if not broker.accounts and not broker.links and not broker.networked:  # else T008 has said so
         yield Finding(
             rule="T016",

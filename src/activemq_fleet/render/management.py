@@ -1,0 +1,43 @@
+"""Decide how activemq.xml opens JMX, and render the files with who may use it.
+
+The broker's own connector listens on all interfaces, whatever connectorHost says (ManagementContext of the release
+tags). It reads jmx.password and jmx.access as the JVM's does. The client's half of TLS is what the stub brings along.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from activemq_fleet.render.engine import properties, properties_key
+from activemq_fleet.render.secrets import Secrets
+from activemq_fleet.topology import Broker
+
+PASSWORDS, ACCESS = "conf/jmx.password", "conf/jmx.access"
+_NOTE = "# Made by activemq.fleet from activemq_jmx: change it in the inventory.\n"
+
+
+def management(broker: Broker) -> dict[str, Any]:
+    """Return what the template writes into managementContext: attributes, and whether it asks for a login or TLS."""
+    jmx, offset = broker.settings.jmx, broker.settings.port_offset
+    if jmx is None:
+        return {"attributes": (("createConnector", "false"),), "asks": False, "tls": False}
+    found: dict[str, object] = {"createConnector": "true", "connectorPort": jmx.port + offset}
+    if jmx.rmi_port:
+        found["rmiServerPort"] = jmx.rmi_port + offset
+    if jmx.path:
+        found["connectorPath"] = jmx.path
+    return {"attributes": tuple(found.items()), "asks": bool(jmx.users), "tls": jmx.tls}
+
+
+def files(broker: Broker, secrets: Secrets) -> dict[str, bytes]:
+    """Return jmx.password and jmx.access by path, none without users of ``activemq_jmx``."""
+    users = broker.settings.jmx.users if broker.settings.jmx else ()
+    if not users:
+        return {}
+    shown = [
+        (user, secrets.show(f"activemq_jmx.users[{position}].password", user.password))
+        for position, user in enumerate(users)
+    ]
+    passwords = "".join(f"{properties_key(user.name)} {properties(text)}\n" for user, text in shown)
+    access = "".join(f"{properties_key(user.name)} {user.access}\n" for user in users)
+    return {PASSWORDS: (_NOTE + passwords).encode(), ACCESS: (_NOTE + access).encode()}

@@ -1,0 +1,40 @@
+"""Define ``activemq_jmx``: the port at which a broker lets JMX clients in, and who they are."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from activemq_fleet.settings import fields
+from activemq_fleet.settings.network import NetworkModel
+
+
+class JmxUserSettings(NetworkModel):
+    """One entry of ``activemq_jmx.users``: who may read MBeans, or also change them and call their operations."""
+
+    name: fields.Principal
+    password: fields.Secret
+    access: Literal["readonly", "readwrite"] = "readonly"
+
+
+class JmxSettings(NetworkModel):
+    """The value of ``activemq_jmx``; ports are without ``activemq_port_offset``.
+
+    ``rmi_port`` is the second port that a JMX client dials, None for any. ``path`` is the last part of the address,
+    None for ``/jmxrmi``. ``tls`` encrypts with the stores of ``activemq_tls``.
+    """
+
+    port: fields.Port = 1099
+    rmi_port: fields.Port | None = None
+    path: Annotated[str, fields.text_matching(r"/[A-Za-z0-9._/-]+", "must begin with / and be a path")] | None = None
+    users: tuple[JmxUserSettings, ...] = Field(default=())
+    tls: bool = False
+
+    @model_validator(mode="after")
+    def _names_differ(self) -> Self:
+        names = [user.name for user in self.users]
+        doubled = sorted({name for name in names if names.count(name) > 1})
+        if doubled:
+            raise ValueError(f"users has {doubled[0]!r} twice")
+        return self

@@ -1,0 +1,138 @@
+"""Define what connectors and links of ``activemq.xml`` can be set to: attributes by name, with the type of each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
+
+from activemq_fleet.settings import fields
+
+_BOOLEAN, _NUMBER, _TEXT = ("true", "false"), "a whole number", "text"
+_MULTICAST = re.compile(r"multicast://[A-Za-z0-9.:-]+(?:\?[A-Za-z0-9.=&_-]*)?")
+_LINK_ATTRIBUTES: dict[str, object] = {
+    "advisoryAckPercentage": _NUMBER,
+    "advisoryForFailedForward": _BOOLEAN,
+    "advisoryPrefetchSize": _NUMBER,
+    "alwaysSyncSend": _BOOLEAN,
+    "autoStart": _BOOLEAN,
+    "bridgeTempDestinations": _BOOLEAN,
+    "checkDuplicateMessagesOnDuplex": _BOOLEAN,
+    "clientIdToken": _TEXT,
+    "conduitNetworkQueueSubscriptions": _BOOLEAN,
+    "conduitSubscriptions": _BOOLEAN,
+    "consumerPriorityBase": _NUMBER,
+    "decreaseNetworkConsumerPriority": _BOOLEAN,
+    "destinationFilter": _TEXT,
+    "dispatchAsync": _BOOLEAN,
+    "dynamicOnly": _BOOLEAN,
+    "gcDestinationViews": _BOOLEAN,
+    "gcSweepTime": _NUMBER,
+    "prefetchSize": _NUMBER,
+    "staticBridge": _BOOLEAN,
+    "suppressDuplicateQueueSubscriptions": _BOOLEAN,
+    "suppressDuplicateTopicSubscriptions": _BOOLEAN,
+    "syncDurableSubs": _BOOLEAN,
+    "useBrokerNameAsIdSees": _BOOLEAN,
+    "useCompression": _BOOLEAN,
+    "useVirtualDestSubs": _BOOLEAN,
+}
+_CONNECTOR_ATTRIBUTES: dict[str, object] = {
+    "allowLinkStealing": _BOOLEAN,
+    "auditNetworkProducers": _BOOLEAN,
+    "autoStart": _BOOLEAN,
+    "disableAsyncDispatch": _BOOLEAN,
+    "discoveryUri": _MULTICAST,
+    "displayStackTrace": _BOOLEAN,
+    "enableStatusMonitor": _BOOLEAN,
+    "maximumConsumersAllowedPerConnection": _NUMBER,
+    "maximumProducersAllowedPerConnection": _NUMBER,
+    "rebalanceClusterClients": _BOOLEAN,
+    "updateClusterClients": _BOOLEAN,
+    "updateClusterClientsOnRemove": _BOOLEAN,
+    "updateClusterFilter": _TEXT,
+    "warnOnRemoteClose": _BOOLEAN,
+}
+
+
+def _pairs(value: Any) -> Any:
+    """Return a mapping's items, names and values as text; pairs are returned unchanged."""
+    items: Iterable[Any] = value.items() if isinstance(value, Mapping) else value
+    if not isinstance(items, Iterable) or isinstance(items, str):
+        raise ValueError("must be a mapping")
+    pairs = [tuple(item) if isinstance(item, list | tuple) else item for item in items]
+    if any(not isinstance(item, tuple) or len(item) != 2 for item in pairs):
+        raise ValueError("must be a mapping")
+    return tuple((name, fields.option_text(text)) for name, text in pairs)
+
+
+def _of_types(types: Mapping[str, object]) -> BeforeValidator:
+    def check(value: Any) -> Any:
+        for name, text in (pairs := _pairs(value)):
+            wanted = types.get(name) if isinstance(name, str) else None
+            if wanted is None:
+                raise ValueError(f"has {name!r}, which is none of {', '.join(sorted(types))}")
+            if wanted is _BOOLEAN and text not in _BOOLEAN:
+                raise ValueError(f"has {name}: {str(text)[:60]!r}, which is neither true nor false")
+            if wanted is _NUMBER and not (isinstance(text, str) and text.removeprefix("-").isdecimal()):
+                raise ValueError(f"has {name}: {str(text)[:60]!r}, which is no whole number")
+            if wanted is _MULTICAST and not (isinstance(text, str) and _MULTICAST.fullmatch(text)):
+                raise ValueError(f"has {name}: {str(text)[:60]!r}, which is no URI of multicast discovery")
+        return pairs
+
+    return BeforeValidator(check)
+
+
+_Items = tuple[tuple[str, fields.Attribute], ...]
+_AS_MAPPING = PlainSerializer(dict, return_type=dict[str, str])
+LinkAttributes = Annotated[_Items, _of_types(_LINK_ATTRIBUTES), _AS_MAPPING]
+ConnectorAttributes = Annotated[_Items, _of_types(_CONNECTOR_ATTRIBUTES), _AS_MAPPING]
+UriOptions = Annotated[tuple[tuple[fields.OptionName, fields.UriOption], ...], BeforeValidator(_pairs), _AS_MAPPING]
+DEFAULT_OPTIONS = {"maximumConnections": "1000", "wireFormat.maxFrameSize": "10485760"}
+
+
+class NetworkModel(BaseModel):
+    """The base of the settings' models: immutable, and no key but its own."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+
+
+class ConnectorSettings(NetworkModel):
+    """One entry of ``activemq_connectors``; ``port`` is without ``activemq_port_offset``.
+
+    ``bind`` is None for ``activemq_bind``. ``tls`` is False for a connector that stays as it is where ``activemq_tls``
+    makes the others encrypt. ``attributes`` are those of ``<transportConnector>``.
+    """
+
+    name: fields.BeanName
+    scheme: fields.Identifier
+    port: fields.Port
+    options: dict[fields.OptionName, Annotated[fields.UriOption, BeforeValidator(fields.option_text)]] = Field(
+        default_factory=lambda: dict(DEFAULT_OPTIONS)
+    )
+    bind: fields.Host | None = None
+    tls: bool = True
+    attributes: ConnectorAttributes = ()
+
+
+class LinkSettings(NetworkModel):
+    """One entry of ``activemq_links``; ``source`` (``from`` in YAML) and ``to`` are names of groups or pairs.
+
+    With ``addresses`` the link leads to a broker, or the two nodes of a pair, outside of the inventory, which ``to``
+    gives a name. ``static_include`` are destinations whose messages cross whether or not there is a consumer.
+    ``attributes`` are those of ``<networkConnector>``, ``options`` those of its URI, None for the fleet's.
+    """
+
+    source: fields.Text = Field(alias="from")
+    to: fields.Text
+    addresses: tuple[fields.Dialled, ...] = ()
+    duplex: bool = False
+    name: fields.BeanName | None = None
+    include: tuple[fields.DestinationPattern, ...] = ()
+    static_include: tuple[fields.DestinationPattern, ...] = ()
+    exclude: tuple[fields.DestinationPattern, ...] = ()
+    ttl: int | None = Field(default=None, ge=1, le=100)
+    attributes: LinkAttributes = ()
+    options: UriOptions | None = None
