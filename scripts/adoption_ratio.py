@@ -1,9 +1,10 @@
 """Print how much of other people's activemq.xml files ``adopt`` expresses by variables, and what keeps the rest raw.
 
-``python -m scripts.adoption_ratio DIRECTORY`` reads ``DIRECTORY/manifest.json``, a list of ``{file, repo, path, release,
-template}``, and the files in ``DIRECTORY/files``. Files of one repository that lie beside each other are one fleet, and
-two whose names end in a and b are a pair. An element counts as expressed when the document that is rendered without
-``activemq_xml_fragments`` has it, with all its attributes; a networkConnector when a link stands for it.
+``python -m scripts.adoption_ratio DIRECTORY`` reads ``DIRECTORY/manifest.json``, a list of ``{file, repo, path,
+release, template}``, and the files in ``DIRECTORY/files``. Files of one repository that lie beside each other are one
+fleet, and two whose names end in a and b are a pair; each pair is a group of its own. An element counts as expressed
+when the document that is rendered without ``activemq_xml_fragments`` has it, with all its attributes or what means the
+same; a networkConnector when a link stands for it.
 """
 
 from __future__ import annotations
@@ -21,9 +22,11 @@ from typing import Any
 from lxml import etree
 
 from activemq_fleet.adopt import Adopted, Document, adopt, read_sources
+from activemq_fleet.adopt.equal_meaning import directories_of, has_no_meaning, means_the_same
 from activemq_fleet.adopt.xml_diff import XmlElement, differences, xml_element_of
 from activemq_fleet.errors import FleetError
 from activemq_fleet.naming import Naming
+from activemq_fleet.releases import Release
 from activemq_fleet.render.activemq_xml import activemq_xml
 from activemq_fleet.schema._documents import parser
 
@@ -77,17 +80,21 @@ def _fleets(manifest: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Mapping
         hosts = {}
         for number, (name, found) in enumerate(names.items(), 1):
             pair = found[1] if found and stems[found[1]] == 2 else ""
-            group = _PLAIN.sub("", (pair or repository.partition("/")[2]).lower())
-            hosts[f"{group}-mq{1 if pair else number}-{found[2] if found and pair else 'a'}"] = by_name[name]
+            slug = _PLAIN.sub("", (pair or repository.partition("/")[2]).lower())
+            group = slug if pair else f"{slug}{number}"
+            hosts[f"{group}-mq1-{found[2] if found and pair else 'a'}"] = by_name[name]
         yield hosts
 
 
 def _measured(hosts: Mapping[str, Mapping[str, Any]], files: Path, *, show_notes: bool) -> Iterator[Ratio]:
     naming = Naming()
     try:
+        readable = {host: entry for host, entry in hosts.items() if _is_readable(files / entry["file"])}
+        if not readable:
+            return
         documents = read_sources(
-            [f"{host}={files / entry['file']}" for host, entry in hosts.items()],
-            [f"{host}={entry['release']}" for host, entry in hosts.items()],
+            [f"{host}={files / entry['file']}" for host, entry in readable.items()],
+            [f"{host}={entry['release']}" for host, entry in readable.items()],
             naming,
         )
         adopted = adopt(documents, naming)
@@ -100,12 +107,23 @@ def _measured(hosts: Mapping[str, Mapping[str, Any]], files: Path, *, show_notes
         yield _ratio(str(hosts[document.host]["file"]), document, adopted)
 
 
+def _is_readable(path: Path) -> bool:
+    """Return whether a file is an activemq.xml at all, and say why on stderr where it is not."""
+    try:
+        read_sources([f"o-mq1-a={path}"], ["5.18.3"], Naming())
+    except FleetError as error:
+        print(f"left out: {error}", file=sys.stderr)
+        return False
+    return True
+
+
 def _ratio(file: str, document: Document, adopted: Adopted) -> Ratio:
     broker = adopted.fleet.broker(document.host)
     bare = replace(broker, settings=broker.settings.model_copy(update={"xml_fragments": ()}))
     plain = xml_element_of(etree.fromstring(activemq_xml(bare), parser()))
     everything = list(_walk(document.root))
     ratio = Ratio(file, len(everything), connectors=sum(1 for node in everything if node.name == "networkConnector"))
+    directories = directories_of(broker.settings.base, broker.settings.instance)
     raw: set[str] = set()
     for one in differences(document.host, document.root, plain, lambda node: node):
         if one.direction == "rendered adds" or one.path.endswith(("/@xsi:schemaLocation", "import/@resource")):
@@ -114,10 +132,20 @@ def _ratio(file: str, document: Document, adopted: Adopted) -> Ratio:
         element, _, last = one.path.rpartition("/")
         lost = 1
         if last.startswith("@") or last == "text()":
+            node = XmlElement(path.rpartition("/")[0].rpartition("/")[2], {})
+            if means_the_same(node, last.removeprefix("@"), one.original or "", one.rendered or "", directories):
+                continue
+            original, counterpart = (
+                broker.find(_below(path)) or node for broker in (document.broker, _broker_of(plain))
+            )
+            if has_no_meaning(original, last[1:], document.release, counterpart):
+                continue
             lost = 0 if element in raw else 1
             raw.add(element)
         elif one.direction == "rendered lacks":
             gone = etree.fromstring(f"<x>{one.original}</x>")
+            if _sets_nothing(gone[0], document.release):
+                continue
             lost = sum(1 for _ in gone.iterdescendants(etree.Element))
             ratio.raw_connectors += sum(1 for _ in gone.iter("{*}networkConnector"))
         else:
@@ -125,6 +153,21 @@ def _ratio(file: str, document: Document, adopted: Adopted) -> Ratio:
         ratio.reasons[path] += lost
         ratio.raw += lost
     return ratio
+
+
+def _broker_of(root: XmlElement) -> XmlElement:
+    return next(child for child in root.children if child.name == "broker")
+
+
+def _below(path: str) -> str:
+    """Return the path of an attribute's element, from inside the broker."""
+    return path.removeprefix("beans/broker/").rpartition("/")[0]
+
+
+def _sets_nothing(node: etree._Element, release: Release) -> bool:
+    """Return whether an element can go without a trace: it is empty, or the release would not start with it."""
+    log_query = ".insight.log" in node.get("class", "") and not release.log_query_class
+    return log_query or (len(node) == 0 and not node.attrib and node.tag.endswith("s"))
 
 
 def _walk(node: XmlElement) -> Iterator[XmlElement]:
@@ -136,7 +179,9 @@ def _walk(node: XmlElement) -> Iterator[XmlElement]:
 def _print(ratios: list[Ratio]) -> None:
     for one in sorted(ratios, key=lambda ratio: ratio.file):
         print(f"{one.file}\t{100 - 100 * one.raw / one.elements:3.0f} % of {one.elements}", end="")
-        print(f"\t{one.connectors - one.raw_connectors} of {one.connectors} networkConnectors" if one.connectors else "")
+        print(
+            f"\t{one.connectors - one.raw_connectors} of {one.connectors} networkConnectors" if one.connectors else ""
+        )
     reasons: Counter[str] = Counter()
     for one in ratios:
         reasons.update(one.reasons)

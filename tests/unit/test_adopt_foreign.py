@@ -13,6 +13,8 @@ from lxml import etree
 
 from activemq_fleet.adopt import Adopted
 from activemq_fleet.errors import FleetError
+from activemq_fleet.inventory import load_fleet
+from activemq_fleet.topology import Fleet
 from tests.unit.adopt_files import (
     CORE,
     adopted,
@@ -21,6 +23,7 @@ from tests.unit.adopt_files import (
     documents_of,
     read_back,
     rendered_again,
+    written,
 )
 from tests.unit.fleets import fleet
 
@@ -66,6 +69,20 @@ def pair(one: str, other: str, broker: str, name: str) -> dict[str, bytes]:
     return {host: document(broker + store + OPENWIRE, brokerName=name) for host in (one, other)}
 
 
+def fleet_of(tmp_path: Path, adoption: Adopted, **changes: Any) -> Fleet:
+    """The fleet of the adopted inventory with variables changed for all."""
+    directory = written(tmp_path / "changed", adoption)
+    more = "".join(f"activemq_{name}: {value}\n" for name, value in changes.items())
+    path = directory / "group_vars" / "all.yml"
+    kept = [
+        line
+        for line in path.read_text().splitlines()
+        if line.partition(":")[0].removeprefix("activemq_") not in changes
+    ]
+    path.write_text("\n".join(kept) + "\n" + more)
+    return load_fleet([str(directory)])
+
+
 class TestOneFile:
     def test_what_we_always_render_is_listed_as_added(self, tmp_path: Path) -> None:
         adoption = check(tmp_path, {ALONE: document("", brokerName="x")}, "5.18.3")
@@ -83,7 +100,6 @@ class TestOneFile:
             "beans/broker/ioExceptionHandler": "rendered adds",
             "beans/broker/managementContext": "rendered adds",
             "beans/broker/persistenceAdapter": "rendered adds",
-            "beans/broker/plugins": "rendered adds",
             "beans/broker/systemUsage": "rendered adds",
         }
 
@@ -111,9 +127,11 @@ class TestOneFile:
             tmp_path, {ALONE: document(f"<persistenceAdapter>{store}</persistenceAdapter>", brokerName="x")}, "5.5.1"
         )
 
-        assert not [
-            path for path, how in places(adoption).items() if "persistenceAdapter" in path and "adds" not in how
-        ]
+        stores = {path: how for path, how in places(adoption).items() if "persistenceAdapter" in path}
+        same = "beans/broker/persistenceAdapter/kahaDB/@directory"
+        assert not [path for path, how in stores.items() if "adds" not in how and path != same]
+        if "${activemq.data}" in store:
+            assert stores[same] == "differs"
 
     @pytest.mark.parametrize(
         ("uri", "known"),
@@ -136,12 +154,12 @@ class TestOneFile:
 
     def test_plugins_keep_their_settings_and_the_order_is_listed(self, tmp_path: Path) -> None:
         plugins = (
-            '<plugins><statisticsBrokerPlugin/><simpleAuthenticationPlugin anonymousAccessAllowed="true"/></plugins>'
+            '<plugins><camelRoutesBrokerPlugin/><simpleAuthenticationPlugin anonymousAccessAllowed="true"/></plugins>'
         )
         adoption = check(tmp_path, {ALONE: document(plugins, brokerName="x")}, "5.18.3")
 
         order = [one for one in adoption.differences if one.path == "beans/broker/plugins"]
-        assert [one.original for one in order] == ["in this order: statisticsBrokerPlugin, simpleAuthenticationPlugin"]
+        assert [one.original for one in order] == ["in this order: camelRoutesBrokerPlugin, simpleAuthenticationPlugin"]
         assert places(adoption)["beans/broker/plugins/simpleAuthenticationPlugin/users"] == "rendered adds"
 
     @pytest.mark.parametrize("writers", ["", "x,y"])
@@ -164,6 +182,51 @@ class TestOneFile:
         everything = {"kind": "topic", "read": both, "write": both, "admin": both}
         kept = [{"destination": "ActiveMQ.Advisory.>", **everything}] if writers else []
         assert variables(adoption)["acl"] == [of_its_own, *kept]
+
+    def test_policies_usage_store_and_plugins_are_variables(self, tmp_path: Path) -> None:
+        dead = (
+            '<policyEntry queue="a.>" memoryLimit="1mb" queuePrefetch="10"><deadLetterStrategy>'
+            '<individualDeadLetterStrategy queuePrefix="DLQ."/></deadLetterStrategy></policyEntry>'
+        )
+        stock = (
+            '<policyEntry topic=">"><pendingMessageLimitStrategy><constantPendingMessageLimitStrategy limit="1000"/>'
+            "</pendingMessageLimitStrategy></policyEntry>"
+        )
+        broker = (
+            "<destinationInterceptors><virtualDestinationInterceptor><virtualDestinations>"
+            '<virtualTopic name="news.>" prefix="for.*."/></virtualDestinations></virtualDestinationInterceptor>'
+            f"</destinationInterceptors><destinationPolicy><policyMap><policyEntries>{dead}{stock}</policyEntries>"
+            '</policyMap></destinationPolicy><destinations><queue physicalName="q"/><topic physicalName="t"/>'
+            '</destinations><persistenceAdapter><kahaDB directory="${activemq.data}/kahadb" '
+            'journalMaxFileLength="32mb"/></persistenceAdapter><plugins><statisticsBrokerPlugin/>'
+            '<timeStampingBrokerPlugin ttlCeiling="86400000"/></plugins><systemUsage><systemUsage><memoryUsage>'
+            '<memoryUsage percentOfJvmHeap="70"/></memoryUsage><storeUsage><storeUsage limit="100 gb"/></storeUsage>'
+            '<tempUsage><tempUsage limit="50 gb"/></tempUsage></systemUsage></systemUsage>'
+        )
+        adoption = check(tmp_path, {ALONE: document(broker, brokerName="x")}, "5.18.3")
+
+        said = variables(adoption)
+        assert "xml_fragments" not in said
+        assert said["destination_policies"] == [
+            {
+                "destination": "a.>",
+                "kind": "queue",
+                "memory_limit": "1mb",
+                "queue_prefetch": 10,
+                "dead_letter_strategy": {"type": "individual", "queue_prefix": "DLQ."},
+            },
+            {
+                "destination": ">",
+                "kind": "topic",
+                "pending_message_limit_strategy": {"type": "constant", "limit": 1000},
+            },
+        ]
+        assert said["usage"] == {"memory": "70 %", "store": "100 gb", "temp": "50 gb"}
+        assert said["virtual_destinations"] == [{"type": "virtual_topic", "name": "news.>", "prefix": "for.*."}]
+        assert said["broker_attributes"] == {"useVirtualTopics": False}
+        assert said["destinations"] == ["q", "topic://t"]
+        assert said["kahadb"] == {"journal_max_file_length": "32mb"}
+        assert said["plugins"] == {"statistics": True, "timestamp": {"ttl_ceiling": 86400000}}
 
     def test_beans_beside_the_broker_stay(self, tmp_path: Path) -> None:
         beans = f'<bean {SPRING} id="x" class="a.B"><property name="y" value="{{{{ z }}}}{{% q"/></bean>'
@@ -256,9 +319,11 @@ class TestFleets:
             path for path in places(adoption) if "networkConnector" in path and path.endswith(("@uri", "@name"))
         ]
 
-    def test_links_without_a_login_are_given_one(self, tmp_path: Path) -> None:
-        files = pair("o-mq1-a", "o-mq1-b", bridge("up", "masterslave:(tcp://o-mq2-a:61616,tcp://o-mq2-b:61616)"), "one")
-        files |= pair("o-mq2-a", "o-mq2-b", "", "two")
+    def test_links_without_a_login_are_given_one_where_brokers_ask_for_it(self, tmp_path: Path) -> None:
+        users = '<authenticationUser username="app" password="secret1" groups="x"/>'
+        login = f"<plugins><simpleAuthenticationPlugin><users>{users}</users></simpleAuthenticationPlugin></plugins>"
+        up = bridge("up", "masterslave:(tcp://o-mq2-a:61616,tcp://o-mq2-b:61616)")
+        files = pair("o-mq1-a", "o-mq1-b", up + login, "one") | pair("o-mq2-a", "o-mq2-b", login, "two")
         adoption = check(tmp_path, files, "5.18.3")
 
         added = [one.rendered for one in adoption.differences if one.path.endswith("[@name='up']/@userName")]
@@ -281,10 +346,142 @@ class TestFleets:
         assert any("up is not the same on both nodes of the pair" in note for note in adoption.notes)
         assert "links" not in variables(adoption)
 
-    @pytest.mark.parametrize(
-        "uri",
-        ["multicast://default", "static:(tcp://elsewhere:1)", "http://agent:8080/x", "failover:(tcp://o-mq2-a:1)"],
-    )
+    def test_a_fleet_without_logins_stays_without(self, tmp_path: Path) -> None:
+        up = bridge("up", "masterslave:(tcp://o-mq2-a:61616,tcp://o-mq2-b:61616)")
+        files = pair("o-mq1-a", "o-mq1-b", up, "one") | pair("o-mq2-a", "o-mq2-b", "", "two")
+        adoption = check(tmp_path, files, "5.18.3")
+
+        assert variables(adoption)["authentication"] == "none"
+        assert not [path for path in places(adoption) if "userName" in path or "plugins" in path]
+        # One variable, and its bridges log in with an account that all of them know.
+        asked = fleet_of(tmp_path, adoption, authentication="simple")
+        assert not asked.blocking
+        assert {account.name for broker in asked.brokers for account in broker.accounts} == {"network"}
+        assert all("userName" in documents_of(asked)[host].decode() for host in ("o-mq1-a", "o-mq1-b"))
+
+    @pytest.mark.parametrize("names", ["", 'userName="net" password="x1"'])
+    def test_jaas_stays_in_force_and_the_notes_say_whom_it_must_know(self, names: str, tmp_path: Path) -> None:
+        jaas = '<plugins><jaasAuthenticationPlugin configuration="mine"/></plugins>'
+        up = (
+            '<networkConnectors><networkConnector name="up" '
+            f'uri="masterslave:(tcp://o-mq2-a:61616,tcp://o-mq2-b:61616)" {names}/></networkConnectors>'
+        )
+        files = pair("o-mq1-a", "o-mq1-b", up + jaas, "one") | pair("o-mq2-a", "o-mq2-b", jaas, "two")
+        adoption = check(tmp_path, files, "5.18.3")
+
+        assert variables(adoption)["authentication"] == "custom"
+        assert not [path for path in places(adoption) if "plugins" in path]
+        assert any('<jaasAuthenticationPlugin configuration="mine"> stays in force' in note for note in adoption.notes)
+        assert any("bridges (net)" in note for note in adoption.notes) is bool(names)
+
+    def test_a_bridge_to_brokers_of_others_is_a_link_by_address(self, tmp_path: Path) -> None:
+        up = bridge("up", "static:(tcp://elsewhere.example.com:61617)", dynamicOnly="true", networkTTL="2")
+        adoption = check(tmp_path, pair("o-mq1-a", "o-mq1-b", up, "one"), "5.18.3")
+
+        entry = {"from": "o-mq1", "to": "elsewhere", "addresses": ["elsewhere.example.com:61617"], "name": "up"}
+        assert variables(adoption)["links"] == [entry]
+        assert variables(adoption)["network_attributes"] == {"dynamicOnly": True}
+        assert variables(adoption)["network_options"] == {}
+        assert "xml_fragments" not in variables(adoption)
+
+    def test_a_bridge_to_both_nodes_of_a_pair_by_name_says_that_its_store_is_relative(self, tmp_path: Path) -> None:
+        up = bridge("up", "masterslave:(tcp://o-mq2-a:61616,tcp://o-mq2-b:61616)")
+        relative = '<persistenceAdapter><kahaDB directory="./data/two"/></persistenceAdapter>'
+        files = pair("o-mq1-a", "o-mq1-b", up, "one")
+        files |= {host: document(relative + OPENWIRE, brokerName="two") for host in ("o-mq2-a", "o-mq2-b")}
+        adoption = check(tmp_path, files, "5.18.3")
+
+        assert any(
+            "they are one pair (o-mq2) by name, and their store ./data/two is relative" in note
+            for note in adoption.notes
+        )
+        assert variables(adoption)["links"][0]["addresses"] == ["o-mq2-a:61616", "o-mq2-b:61616"]
+
+    def test_a_multicast_network_with_names_of_its_own_is_discovery(self, tmp_path: Path) -> None:
+        found = (
+            '<networkConnectors><networkConnector uri="multicast://default" dynamicOnly="true"/></networkConnectors>'
+        )
+        announced = (
+            "<transportConnectors><transportConnector name='openwire' uri='tcp://0.0.0.0:61616' "
+            "discoveryUri='multicast://default'/></transportConnectors>"
+        )
+        files = {host: document(found + announced, brokerName=host) for host in ("o-mq1-a", "o-mq2-a")}
+        adoption = check(tmp_path, files, "5.18.3")
+
+        said = variables(adoption)
+        names = ("discovery", "multicast", "multicast_group", "multicast_name", "network_attributes", "network_ttl")
+        assert [said[name] for name in names] == [
+            "multicast", "239.255.2.3:6155", "default", "NC", {"dynamicOnly": True}, 1,
+        ]  # fmt: skip
+        assert "xml_fragments" not in str(adoption.files)
+
+    def test_brokers_of_one_machine_that_dial_its_loopback_are_linked(self, tmp_path: Path) -> None:
+        def one(port: int, other: str = "") -> bytes:
+            uri = f"tcp://0.0.0.0:{port}"
+            listening = f"<transportConnectors><transportConnector name='c' uri='{uri}'/></transportConnectors>"
+            return document(listening + other, brokerName=f"b{port}")
+
+        files = {"n-mq1-a": one(61616, bridge("up", "static:(tcp://localhost:61617)")), "n-mq2-a": one(61617)}
+        adoption = check(tmp_path, files, "5.18.3")
+
+        assert variables(adoption)["links"] == [{"from": "n-mq1", "to": "n-mq2", "name": "up"}]
+        assert variables(adoption)["address"] == "localhost"
+
+    def test_connectors_without_a_name_are_given_one(self, tmp_path: Path) -> None:
+        unnamed = "<transportConnectors><transportConnector uri='tcp://0.0.0.0:61616'/></transportConnectors>"
+        adoption = check(tmp_path, {ALONE: document(unnamed, brokerName="x")}, "5.18.3")
+
+        assert variables(adoption)["connectors"][0]["name"] == "openwire"
+        assert places(adoption)["beans/broker/transportConnectors/transportConnector/@name"] == "rendered adds"
+
+    def test_what_a_connector_has_of_its_own_are_variables(self, tmp_path: Path) -> None:
+        two = (
+            "<sslContext><sslContext keyStore='file:/k' keyStorePassword='p1' trustStore='file:/t' "
+            "trustStorePassword='p2'/></sslContext><transportConnectors>"
+            "<transportConnector name='stomp+nio' uri='stomp+nio://0.0.0.0:61613' allowLinkStealing='true' "
+            "maximumConsumersAllowedPerConnection='7'/>"
+            "<transportConnector name='tls' uri='nio+ssl://10.0.0.1:61617?maximumConnections=9'/></transportConnectors>"
+        )
+        adoption = check(tmp_path, {ALONE: document(two, brokerName="x")}, "5.18.3")
+
+        assert variables(adoption)["connectors"] == [
+            {
+                "name": "stomp+nio",
+                "scheme": "stomp+nio",
+                "port": 61613,
+                "options": {},
+                "tls": False,
+                "attributes": {"allowLinkStealing": True, "maximumConsumersAllowedPerConnection": 7},
+            },
+            {
+                "name": "tls",
+                "scheme": "nio+ssl",
+                "port": 61617,
+                "options": {"maximumConnections": 9},
+                "bind": "10.0.0.1",
+            },
+        ]
+        assert variables(adoption)["tls"]["keystore"] == "/k"
+        assert "xml_fragments" not in variables(adoption)
+
+    def test_what_shipped_files_have_beside_the_broker_are_variables(self, tmp_path: Path) -> None:
+        hook = f'<bean {SPRING} class="org.apache.activemq.hooks.SpringContextHook"/>'
+        beans = (
+            f'<bean {SPRING} id="logQuery" class="io.fabric8.insight.log.log4j.Log4jLogQuery" lazy-init="false" '
+            f'scope="singleton" init-method="start" destroy-method="stop"/><import {SPRING} resource="camel.xml"/>'
+        )
+        jmx = '<managementContext><managementContext createConnector="true" connectorPort="1098"/></managementContext>'
+        broker = f"{jmx}<shutdownHooks>{hook}</shutdownHooks>"
+        said = variables(check(tmp_path / "old", {ALONE: document(broker, beans, brokerName="x")}, "5.15.6"))
+        new = check(tmp_path / "new", {ALONE: document(broker, beans, brokerName="x")}, "5.18.3")
+
+        assert [said[name] for name in ("log_query", "imports", "shutdown_hooks", "jmx")] == [
+            True, ["camel.xml"], ["org.apache.activemq.hooks.SpringContextHook"], {"port": 1098},
+        ]  # fmt: skip
+        assert "xml_fragments" not in {*said, *variables(new)}
+        assert any("logQuery is left out" in note for note in new.notes)
+
+    @pytest.mark.parametrize("uri", ["k8s://default?x=y", "http://agent:8080/x", "failover:(tcp://o-mq2-a:1)"])
     def test_a_bridge_that_nobody_recognises_stays_as_it_is(self, uri: str, tmp_path: Path) -> None:
         files = pair("o-mq1-a", "o-mq1-b", bridge("up", uri, userName="n", password="${p}"), "one")
         adoption = check(tmp_path, files, "5.18.3")

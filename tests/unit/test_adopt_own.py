@@ -234,7 +234,7 @@ def test_a_user_has_one_secret_for_each_password_that_is_in_force(tmp_path: Path
 
 def test_fragments_and_attributes_of_ours_come_back(tmp_path: Path) -> None:
     fragments = [
-        {"xml": '<plugins><statisticsBrokerPlugin id="{{ s"/></plugins>'},
+        {"xml": '<plugins><destinationPathSeparatorPlugin id="{{ s"/></plugins>'},
         {"parent": "beans", "xml": '<bean xmlns="http://www.springframework.org/schema/beans" id="x" class="a.B"/>'},
     ]
     original = fleet(

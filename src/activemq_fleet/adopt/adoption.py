@@ -13,12 +13,14 @@ from lxml import etree
 
 from activemq_fleet.adopt import companion_files
 from activemq_fleet.adopt.agents import AgentFile, propose_agents
+from activemq_fleet.adopt.authentication import note_authentication, propose_authentication
 from activemq_fleet.adopt.bridges import propose_addresses, propose_master_nodes
 from activemq_fleet.adopt.brokers import DEFAULT_HEAP, accounts_of, propose_acl, propose_brokers, propose_users
+from activemq_fleet.adopt.elements import drop_default_policies, propose_elements
 from activemq_fleet.adopt.inventory_writer import secret_labels_in, write_inventory
 from activemq_fleet.adopt.leftovers import propose_fragments
 from activemq_fleet.adopt.network import propose_network
-from activemq_fleet.adopt.profiles import propose_profiles
+from activemq_fleet.adopt.profiles import propose_own_directories, propose_profiles
 from activemq_fleet.adopt.proposal import Proposal, is_default
 from activemq_fleet.adopt.secrets import value_for_model, with_masked_passwords
 from activemq_fleet.adopt.sources import Document
@@ -69,13 +71,16 @@ def adopt(
     with a note, because a configuration in force cannot be refused.
     """
     proposal = Proposal.from_documents(documents, naming)
-    propose_profiles(proposal)
     companion_files.propose_environment(proposal)
+    propose_profiles(proposal)
+    propose_authentication(proposal)
     propose_brokers(proposal)
+    propose_elements(proposal)
     companion_files.propose_console(proposal)
     propose_master_nodes(proposal)
     propose_addresses(proposal, addresses)
     _propose_instances(proposal)
+    propose_own_directories(proposal)
     propose_network(proposal)
     propose_agents(proposal, agents)
     propose_users(proposal)
@@ -91,7 +96,7 @@ def adopt(
         difference
         for document in proposal.documents
         for difference in differences(
-            document.host, document.root, _rendered(fleet.broker(document.host)), with_masked_passwords
+            document.host, document.original, _rendered(fleet.broker(document.host)), with_masked_passwords
         )
     ]
     _note_placeholders(proposal, fleet)
@@ -140,6 +145,7 @@ def _propose_instances(proposal: Proposal) -> None:
 def _drop_defaults(proposal: Proposal) -> None:
     """Remove variables whose value the fleet would have by default."""
     complete = proposal.fleet()
+    drop_default_policies(proposal, complete)
     for name in ("connectors", "store_directory"):
         without = proposal.fleet(**{name: None})
         same = {
@@ -194,10 +200,15 @@ def _note_placeholders(proposal: Proposal, fleet: Fleet) -> None:
 
 
 def _note_what_is_not_there(proposal: Proposal) -> None:
-    open_to_all = [document.host for document in proposal.documents if not accounts_of(document)]
-    if open_to_all:
+    note_authentication(proposal)
+    locked = [
+        document.host
+        for document in proposal.documents
+        if not accounts_of(document) and "authentication" not in proposal[document.host]
+    ]
+    if locked:
         proposal.note(
-            open_to_all,
+            locked,
             "no accounts in the file, and rendered brokers let in nobody without one: "
             "add those of your clients to activemq_users",
         )

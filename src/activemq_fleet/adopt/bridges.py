@@ -7,8 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from activemq_fleet.addresses import join
 from activemq_fleet.adopt.profiles import dialled_master_address
 from activemq_fleet.adopt.proposal import Proposal, is_valid_value
+from activemq_fleet.adopt.secrets import with_masked_passwords
 from activemq_fleet.adopt.sources import Document
 from activemq_fleet.adopt.xml_diff import XmlElement
 from activemq_fleet.lint.uri import Uri
@@ -35,12 +37,23 @@ class Bridge:
     duplex: bool
     ttl: Ttl
     include: tuple[str, ...]
+    static_include: tuple[str, ...]
     exclude: tuple[str, ...]
+    attributes: tuple[tuple[str, str], ...]
+    """The attributes that ``activemq_links`` can set, without those that all links have anyway."""
+    options: tuple[tuple[str, str], ...]
+    """The options of the discovery agent."""
 
     @property
     def traffic_key(self) -> tuple[object, ...]:
         """A value that is equal for bridges which carry messages of the same destinations equally far."""
-        return self.ttl, self.include, self.exclude
+        return self.ttl, self.include, self.static_include, self.exclude, self.attributes, self.options
+
+    @property
+    def dialled(self) -> list[str]:
+        """The addresses as ``activemq_links`` writes those of brokers outside of the inventory."""
+        tls = any("ssl" in one.scheme for one in Uri.read(self.node.get("uri")).transports)
+        return [("ssl://" if tls else "") + join(*address) for address in self.addresses]
 
 
 def network_connectors(document: Document) -> list[XmlElement]:
@@ -60,20 +73,58 @@ def replaceable_bridges(document: Document) -> Iterator[Bridge]:
 def _bridge(node: XmlElement) -> Bridge | None:
     uri, name, ttl, duplex = Uri.read(node.get("uri")), node.get("name"), _ttl(node), node.get("duplex", "false")
     include = _destinations(node.find("dynamicallyIncludedDestinations"))
+    static_include = _destinations(node.find("staticallyIncludedDestinations"))
     exclude = _destinations(node.find("excludedDestinations"))
-    if uri.scheme not in ("static", "masterslave") or duplex not in ("true", "false"):
+    if uri.scheme not in ("static", "masterslave", "simple") or duplex not in ("true", "false"):
         return None
     dialled = uri.transports
     if not dialled or not all(one.host and one.port and is_openwire(one.scheme) for one in dialled):
         return None
     entry = {"from": "a", "to": "b", "name": name, "include": include, "exclude": exclude}
-    if ttl is None or include is None or exclude is None or not is_valid_value("links", [entry]):
+    entry |= {"static_include": static_include}
+    if ttl is None or include is None or exclude is None or static_include is None:
+        return None
+    options = tuple(uri.options.items())
+    if not is_valid_value("links", [entry]) or not is_valid_value("network_options", dict(options)):
         return None
     kind: Literal["static", "failover", "masterslave"] = "failover" if any(uri.find("failover")) else "static"
     if uri.scheme == "masterslave":
         kind = "masterslave"
     addresses = tuple((one.host, one.port) for one in dialled)
-    return Bridge(name, node, kind, addresses, duplex == "true", ttl, include, exclude)
+    attributes = link_attributes(node)
+    return Bridge(
+        name, node, kind, addresses, duplex == "true", ttl, include, static_include, exclude, attributes, options
+    )
+
+
+def why_not_replaceable(node: XmlElement) -> str:
+    """Return which attribute or child of a networkConnector keeps it from being a link, in words."""
+    node = with_masked_passwords(node)
+    uri = Uri.read(node.get("uri"))
+    if uri.scheme not in ("static", "masterslave", "simple") or not uri.transports:
+        return f"has the uri {node.get('uri')!r}, which no variable stands for"
+    bad = [one for one in uri.transports if not (one.host and one.port and is_openwire(one.scheme))]
+    if bad:
+        return f"dials {bad[0].text!r} in its uri, which is no host and port of OpenWire"
+    if not is_valid_value("network_options", uri.options):
+        return "has options in its uri that no variable can hold"
+    if not is_valid_value("links", [{"from": "a", "to": "b", "name": node.get("name")}]):
+        return f"has the name {node.get('name')!r}, which activemq_links cannot hold, or none at all beside another"
+    if _ttl(node) is None:
+        return "has networkTTL, consumerTTL or messageTTL of a combination that activemq_links cannot say"
+    if node.get("duplex", "false") not in ("true", "false"):
+        return f"has duplex={node.get('duplex')!r}"
+    return "has destinations with more than a physicalName, or a name that another one has"
+
+
+def link_attributes(node: XmlElement) -> tuple[tuple[str, str], ...]:
+    """Return the attributes of a networkConnector that ``activemq_links`` can set and that not every link has."""
+    return tuple(
+        (name, value)
+        for name, value in sorted(node.attributes.items())
+        if (name, value) != ("decreaseNetworkConsumerPriority", "true")
+        and is_valid_value("network_attributes", {name: value})
+    )
 
 
 def _ttl(node: XmlElement) -> Ttl | None:
@@ -131,6 +182,8 @@ def propose_addresses(proposal: Proposal, known_addresses: Mapping[str, str]) ->
             for owner, (host, _) in zip(owners, bridge.addresses, strict=True):
                 if owner:
                     addresses_by_host[owner][host] += 1
+    for owner, address in _on_one_machine(proposal, unknown):
+        addresses_by_host[owner][address] += 1
     for owner, address in _slaves_say(proposal):
         addresses_by_host[owner][address] += 1
     for document in proposal.documents:
@@ -144,6 +197,27 @@ def propose_addresses(proposal: Proposal, known_addresses: Mapping[str, str]) ->
         address = known_addresses.get(owner) or counted.most_common(1)[0][0]
         if address != owner:
             proposal.set(owner, "address", address)
+
+
+def _on_one_machine(proposal: Proposal, unknown: Iterable[tuple[Bridge, Document]]) -> Iterator[tuple[str, str]]:
+    """Yield (host, dialled address) of brokers that share a machine: one dials the other at its own loopback address.
+
+    Nobody is found where two of them would listen on one port.
+    """
+    listening: dict[str, set[int]] = {}
+    for document in proposal.documents:
+        entries = proposal[document.host].get("connectors", [])
+        offset = proposal[document.host].get("port_offset", 0)
+        listening[document.host] = {entry["port"] + offset for entry in entries}
+    found: dict[str, str] = {}
+    for bridge, document in unknown:
+        for host, port in bridge.addresses:
+            owners = [name for name, ports in listening.items() if port in ports]
+            if host.lower() in _ANYWHERE and len(owners) == 1 and owners != [document.host]:
+                found |= {owners[0]: host, document.host: host}
+    ports = [port for host in found for port in listening[host]]
+    if len(set(found.values())) == 1 and len(ports) == len(set(ports)):
+        yield from found.items()
 
 
 def _slaves_say(proposal: Proposal) -> Iterator[tuple[str, str]]:

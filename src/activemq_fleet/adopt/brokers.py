@@ -5,21 +5,25 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from activemq_fleet.adopt.equal_meaning import opens_jmx
 from activemq_fleet.adopt.proposal import Proposal, is_valid_value, yaml_value_of
 from activemq_fleet.adopt.secrets import holds_secret
 from activemq_fleet.adopt.sources import Document
 from activemq_fleet.adopt.xml_diff import XmlElement, is_console_import
 from activemq_fleet.render.activemq_xml import memory_limit
-from activemq_fleet.settings.broker import DEFAULT_OPTIONS, Settings
+from activemq_fleet.schema._documents import BEANS
+from activemq_fleet.settings.broker import Settings
+from activemq_fleet.settings.network import DEFAULT_OPTIONS
 from activemq_fleet.topology.access import AGENT_GROUP, NETWORK_GROUP, agent_user_group
 
 _LISTENS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(\[[^\]]+\]|[^:/?#]+):(\d{1,5})/?(?:\?(.*))?", re.DOTALL)
 _NEEDS_CERTIFICATE = ("transport.needClientAuth", "true")
 DEFAULT_HEAP = str(Settings.model_fields["heap"].default)
-_OTHER_PORTS = ("console", "replication")
+_OTHER_PORTS = ("console", "jmx", "replication")
+_JMX_PORT = 1099
 _LIMITS = {
     "memory_limit": "memoryUsage/memoryUsage",
     "store_limit": "storeUsage/storeUsage",
@@ -36,12 +40,21 @@ class Listener:
     bind: str
     port: int
     options: Mapping[str, str]
+    attributes: Mapping[str, str] = field(default_factory=dict)
+    tls: bool = True
+    own_bind: bool = False
 
     def to_setting(self) -> dict[str, Any]:
         """Return the transportConnector as an entry of ``activemq_connectors``."""
         entry: dict[str, Any] = {"name": self.name, "scheme": self.scheme, "port": self.port}
         if list(self.options.items()) != list(DEFAULT_OPTIONS.items()):
             entry["options"] = {name: yaml_value_of(value) for name, value in self.options.items()}
+        if self.own_bind:
+            entry["bind"] = self.bind
+        if not self.tls:
+            entry["tls"] = False
+        if self.attributes:
+            entry["attributes"] = {name: yaml_value_of(value) for name, value in self.attributes.items()}
         return entry
 
 
@@ -51,8 +64,62 @@ def propose_brokers(proposal: Proposal) -> None:
         _propose_limits(proposal, document)
         if not any(is_console_import(node) for node in document.root.children):
             proposal[document.host]["console"] = False
+        _propose_beans(proposal, document)
     for documents in proposal.pairs().values():
         _propose_connectors(proposal, documents)
+    for document in proposal.documents:
+        _propose_management(proposal, document)
+
+
+def _propose_beans(proposal: Proposal, document: Document) -> None:
+    """Propose what shipped files have beside the broker: imports, the bean of hawtio's log view, shutdown hooks."""
+    host, release = document.host, document.release
+    imports = [
+        node.get("resource")
+        .removeprefix("./")
+        .removeprefix("file:${activemq.conf}/")
+        .removeprefix("file:${activemq.base}/conf/")
+        for node in document.root.children
+        if node.tag == f"{{{BEANS}}}import" and not is_console_import(node)
+    ]
+    if imports and proposal.set(host, "imports", imports):
+        extra = [
+            {"path": f"conf/{name}", "content": document.other_files[name]}
+            for name in imports
+            if name in document.other_files and not holds_secret("content", document.other_files[name])
+        ]
+        if not extra or not proposal.set(host, "extra_files", extra):
+            proposal.note(
+                [host], f"imports {', '.join(imports)}: put what is not in the release into activemq_extra_files"
+            )
+    hooks = document.broker.find("shutdownHooks")
+    hooked = hooks.children if hooks else ()
+    classes = [node.get("class") for node in hooked]
+    if classes and all(set(node.attributes) == {"class"} and not node.children for node in hooked):
+        proposal.set(host, "shutdown_hooks", classes)
+    if any(".insight.log" in node.get("class") for node in document.root.children):
+        if release.log_query_class:
+            proposal[host]["log_query"] = True
+        else:
+            proposal.note([host], f"logQuery is left out: release {release.text} has not its class and would not start")
+
+
+def _propose_management(proposal: Proposal, document: Document) -> None:
+    """Propose ``activemq_jmx`` where the file opens a port for JMX."""
+    context = document.broker.find("managementContext/managementContext")
+    if context is None or document.broker.get("useJmx") == "false" or not opens_jmx(context, document.release):
+        return
+    offset = proposal[document.host].get("port_offset", 0)
+    value: dict[str, Any] = {"port": _JMX_PORT - offset}
+    for name, attribute in (("port", "connectorPort"), ("rmi_port", "rmiServerPort")):
+        if context.get(attribute).isdecimal() and context.get(attribute) != "0":
+            value[name] = int(context.get(attribute)) - offset
+    if value["port"] == _JMX_PORT:
+        del value["port"]
+    if context.get("connectorPath") not in ("", "/jmxrmi"):
+        value["path"] = context.get("connectorPath")
+    if not proposal.set(document.host, "jmx", value):
+        proposal.set(document.host, "jmx", {name: value[name] for name in ("port",) if name in value})
 
 
 def _propose_limits(proposal: Proposal, document: Document) -> None:
@@ -75,8 +142,10 @@ def _propose_connectors(proposal: Proposal, documents: Sequence[Document]) -> No
     for document in documents:
         host, listeners = document.host, found[document.host]
         binds = Counter(listener.bind for listener in listeners)
-        if binds and binds.most_common(1)[0][0] != "0.0.0.0":  # noqa: S104 -- the default
-            proposal.set(host, "bind", binds.most_common(1)[0][0])
+        bind = binds.most_common(1)[0][0] if binds else "0.0.0.0"  # noqa: S104 -- the default
+        if bind != "0.0.0.0":  # noqa: S104
+            proposal.set(host, "bind", bind)
+        listeners = [replace(one, own_bind=one.bind != bind) for one in listeners]
         found[host] = listeners = _with_tls(proposal, document, listeners)
         proposal[host]["connectors"] = [listener.to_setting() for listener in listeners]
     _propose_offset(proposal, found)
@@ -92,6 +161,8 @@ def _propose_connectors(proposal: Proposal, documents: Sequence[Document]) -> No
 
 def _listeners(proposal: Proposal, document: Document) -> Iterator[Listener]:
     names = Counter(node.get("name") for node in transport_connectors(document))
+    bridges = document.broker.find_all("networkConnectors/networkConnector")
+    dials_by_multicast = any(node.get("uri").startswith("multicast:") for node in bridges)
     if document.broker.find("services/masterConnector") and proposal.profile(document.host).replicates:
         return
     for node in transport_connectors(document):
@@ -101,7 +172,15 @@ def _listeners(proposal: Proposal, document: Document) -> Iterator[Listener]:
             continue
         scheme, bind, port, query = parsed.groups()
         options = _options(query or "")
-        listener = Listener(name, scheme, bind.strip("[]"), int(port), options)
+        attributes = {
+            attribute: value
+            for attribute, value in node.attributes.items()
+            if attribute != "discoveryUri" or not dials_by_multicast
+            if is_valid_value(
+                "connectors", [{"name": "a", "scheme": "tcp", "port": 1, "attributes": {attribute: value}}]
+            )
+        }
+        listener = Listener(name, scheme, bind.strip("[]"), int(port), options, attributes)
         if scheme not in document.release.schemes or scheme == "vm":
             continue
         secret = any(holds_secret(option, value) for option, value in options.items())
@@ -122,13 +201,13 @@ def _options(query: str) -> dict[str, str]:
 
 
 def _with_tls(proposal: Proposal, document: Document, listeners: list[Listener]) -> list[Listener]:
-    """Propose ``activemq_tls`` where every connector uses TLS; return the connectors without the options it adds."""
+    """Propose ``activemq_tls`` where a connector uses TLS; return the connectors without the options it adds."""
     context = document.broker.find("sslContext/sslContext")
-    if context is None or not listeners:
+    release = document.release
+    secure = [listener for listener in listeners if release.tls_scheme(listener.scheme) == listener.scheme]
+    if context is None or not secure:
         return listeners
-    if any(document.release.tls_scheme(listener.scheme) != listener.scheme for listener in listeners):
-        return listeners
-    needs_certificates = all(list(listener.options.items())[-1:] == [_NEEDS_CERTIFICATE] for listener in listeners)
+    needs_certificates = all(list(listener.options.items())[-1:] == [_NEEDS_CERTIFICATE] for listener in secure)
     stores = {
         "keystore": context.get("keyStore").removeprefix("file:"),
         "keystore_password": proposal.secrets.secret_for(
@@ -143,6 +222,8 @@ def _with_tls(proposal: Proposal, document: Document, listeners: list[Listener])
         return listeners
     return [
         replace(listener, options=dict(list(listener.options.items())[: -1 if needs_certificates else None]))
+        if listener in secure
+        else replace(listener, tls=False)
         for listener in listeners
     ]
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from activemq_fleet.adopt.bridges import Bridge
+from activemq_fleet.adopt.proposal import yaml_value_of
 from activemq_fleet.topology import Broker, Fleet
 
 
@@ -23,6 +24,18 @@ class AdoptedLink:
     target: str
     bridge: Bridge
     hosts: tuple[str, ...]
+    addresses: tuple[str, ...] = ()
+    """What it dials where ``target`` names brokers outside of the inventory."""
+    attributes: tuple[tuple[str, str], ...] = ()
+    options: tuple[tuple[str, str], ...] | None = None
+    """As its bridge has them; without attributes and None where those of all links are the same."""
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether an entry of ``activemq_topology`` could make it: it carries everything, as all links do."""
+        bridge = self.bridge
+        carries_all = not bridge.include and not bridge.static_include and not bridge.exclude
+        return carries_all and not self.attributes and self.options is None and not self.addresses
 
     @property
     def own_name(self) -> str | None:
@@ -32,7 +45,7 @@ class AdoptedLink:
     @property
     def settings_key(self) -> tuple[object, ...]:
         """A value that is equal for links which a single entry of ``activemq_links`` can express together."""
-        return self.own_name, self.bridge.duplex, self.bridge.traffic_key
+        return self.own_name, self.bridge.duplex, self.bridge.traffic_key, self.addresses
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,11 +64,18 @@ class LinkEntry:
             entry["duplex"] = True
         if link.own_name:
             entry["name"] = link.own_name
-        for name, patterns in (("include", bridge.include), ("exclude", bridge.exclude)):
+        if link.addresses:
+            entry["addresses"] = list(link.addresses)
+        carried = ("include", "static_include", "exclude")
+        for name, patterns in ((name, getattr(bridge, name)) for name in carried):
             if patterns:
                 entry[name] = [pattern.removeprefix("queue://") for pattern in patterns]
         if with_ttl and bridge.ttl != "unlimited":
             entry["ttl"] = bridge.ttl
+        if link.attributes:
+            entry["attributes"] = {name: yaml_value_of(text) for name, text in link.attributes}
+        if link.options is not None:
+            entry["options"] = {name: yaml_value_of(text) for name, text in link.options}
         return entry
 
 
@@ -73,8 +93,11 @@ def link_entries_for(links: Sequence[AdoptedLink], fleet: Fleet) -> tuple[list[L
         if link in done:
             continue
         same_settings = by_settings[link.settings_key]
-        for source, target in _ends(home[link.source], home[link.target]):
-            ends = [(a, b) for a in members[source] for b in members[target] if a != b]
+        begins = home[link.source]
+        choices = [(begins.pair, link.target)] if link.addresses else _ends(begins, home[link.target])
+        for source, target in choices:
+            targets = [target] if link.addresses else members[target]
+            ends = [(a, b) for a in members[source] for b in targets if a != b]
             several = len({b for _, b in ends}) > 1
             free = all(pair in same_settings and same_settings[pair] not in done for pair in ends)
             if free and not (several and link.own_name):

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from typing import Any
 
-from activemq_fleet.adopt.bridges import network_connectors
-from activemq_fleet.adopt.proposal import Proposal
+from activemq_fleet.adopt.bridges import link_attributes, network_connectors
+from activemq_fleet.adopt.equal_meaning import multicast_parts
+from activemq_fleet.adopt.proposal import Proposal, is_valid_value, yaml_value_of
 from activemq_fleet.adopt.sources import Document
 from activemq_fleet.topology.links import MULTICAST_TTL
-
-_MULTICAST = re.compile(
-    r"multicast://([0-9.]+:[0-9]+)\?group=([A-Za-z0-9._@-]+)(?:&networkInterface=([^&]+)&joinNetworkInterface=\3)?"
-)
 
 
 def propose_multicast(proposal: Proposal) -> set[str]:
@@ -24,7 +20,7 @@ def propose_multicast(proposal: Proposal) -> set[str]:
     fitting = set()
     for group, documents in groups.items():
         found = {document.host: _multicast_variables(proposal, document) for document in documents}
-        same = len({(v["multicast"], v["environment"]) for v in found.values() if v}) == 1
+        same = len({(v["multicast"], v["environment"], v["multicast_group"]) for v in found.values() if v}) == 1
         if None not in found.values() and same:
             fitting.add(group)
         for document in documents:
@@ -41,23 +37,34 @@ def propose_multicast(proposal: Proposal) -> set[str]:
 def _multicast_variables(proposal: Proposal, document: Document) -> dict[str, Any] | None:
     """Return the variables that make a broker's multicast connector, without a value where the default stands.
 
-    None where the file has no connector that they can make.
+    None where the file has no connector, or several, that they can make.
     """
     identity = document.identity
     own = identity.pair if proposal.profile(document.host).shares_store else identity.host
-    named = [node for node in network_connectors(document) if node.get("name") == f"{own}-{identity.group}"]
-    uris = [(node, found) for node in named if (found := _MULTICAST.fullmatch(node.get("uri")))]
-    if not uris:
+    found = [
+        (node, parts)
+        for node in network_connectors(document)
+        if (parts := multicast_parts(node.get("uri"))) is not None
+    ]
+    if len(found) != 1:
         return None
-    node, (address, name, interface) = uris[0][0], uris[0][1].groups()
-    environment = name.removesuffix(identity.group).removesuffix("-")
-    if name not in (identity.group, f"{environment}-{identity.group}"):
+    node, (address, options) = found[0]
+    group, interface = options.pop("group"), options.pop("networkInterface", None)
+    if options.pop("joinNetworkInterface", None) != interface or options:
         return None
+    environment = group.removesuffix(identity.group).removesuffix("-")
+    of_its_own = group not in (identity.group, f"{environment}-{identity.group}")
     ttl = node.get("networkTTL", "1")
-    return {
+    attributes = {name: yaml_value_of(text) for name, text in link_attributes(node)}
+    variables: dict[str, Any] = {
         "discovery": "multicast",
         "multicast": address,
-        "environment": environment or None,
+        "environment": None if of_its_own else environment or None,
+        "multicast_group": group if of_its_own else None,
+        "multicast_name": node.get("name") if node.get("name") != f"{own}-{identity.group}" else None,
         "multicast_interface": interface,
         "network_ttl": int(ttl) if ttl.isdigit() and int(ttl) not in (0, MULTICAST_TTL) else None,
+        "network_attributes": attributes or None,
     }
+    fits = all(value is None or is_valid_value(name, value) for name, value in variables.items())
+    return variables if fits else None

@@ -8,14 +8,23 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 
-from activemq_fleet.adopt.bridges import Bridge, BrokersByAddress, Ttl, network_connectors, replaceable_bridges
+from activemq_fleet.adopt.bridges import (
+    Bridge,
+    BrokersByAddress,
+    Ttl,
+    network_connectors,
+    replaceable_bridges,
+    why_not_replaceable,
+)
 from activemq_fleet.adopt.brokers import accounts_of, groups_of
 from activemq_fleet.adopt.link_entries import AdoptedLink, LinkEntry, link_entries_for
 from activemq_fleet.adopt.multicast import propose_multicast
-from activemq_fleet.adopt.profiles import master_connector
-from activemq_fleet.adopt.proposal import Proposal
+from activemq_fleet.adopt.profiles import master_connector, store_path
+from activemq_fleet.adopt.proposal import Proposal, is_default, is_valid_value, yaml_value_of
 from activemq_fleet.adopt.sources import Document
+from activemq_fleet.settings.fields import option_text
 from activemq_fleet.topology import Broker, Fleet, Link
 from activemq_fleet.topology.access import NETWORK_GROUP
 
@@ -29,7 +38,9 @@ def propose_network(proposal: Proposal) -> None:
     new_user = _propose_user(proposal)
     _Network(proposal).propose()
     _withdraw_user(proposal)
-    linked = [broker.host for broker in proposal.fleet().brokers if broker.links]
+    linked = [
+        broker.host for broker in proposal.fleet().brokers if broker.links and broker.settings.authentication != "none"
+    ]
     if new_user and linked:
         proposal.note(
             linked,
@@ -76,6 +87,8 @@ def _withdraw_user(proposal: Proposal) -> None:
         broker = fleet.broker(document.host)
         name = broker.settings.network_username
         needed = broker.networked or broker.links or broker.profile.replicates
+        if broker.settings.authentication == "custom":
+            needed = any(node.get("userName") for node in network_connectors(document))
         if not needed and name not in {account.get("username") for account in accounts_of(document)}:
             proposal[document.host].pop("network_username", None)
             proposal[document.host].pop("network_password", None)
@@ -92,6 +105,7 @@ class _Network:
         self.proposal = proposal
         self.multicast = propose_multicast(proposal)
         self.reasons: dict[tuple[str, str], str] = {}
+        self.outside: dict[tuple[tuple[str, int], ...], str] = {}
         self.links: list[AdoptedLink] = []
         self.pair_links: dict[str, Bridge] = {}
         self.base = self._without_links()
@@ -147,18 +161,43 @@ class _Network:
             reason = f"logs in as {user}, and the other bridges as another"
         elif None in owners:
             host, port = bridge.addresses[owners.index(None)]
-            reason = f"dials {host}:{port}, which is no broker of these files (--address HOST=ADDRESS says whose it is)"
+            named = f"dials {host.rpartition('@')[2]}:{port}, which is no broker of these files"
+            return self._outside(document, bridge, f"{named} (--address HOST=ADDRESS says whose it is)")
         elif units == {me.unit}:
             if _is_pair_link(bridge, me, brokers):
                 self.pair_links[document.host] = bridge
                 return None
             reason = "dials its own pair"
         elif len(units) > 1:
-            reason = f"dials several pairs at once: {', '.join(sorted(units))}"
+            named = f"dials several pairs at once: {', '.join(sorted(units))}{self._store_of(brokers)}"
+            return self._outside(document, bridge, named)
         else:
             return units.pop()
         self.reasons[document.host, bridge.name] = reason
         return None
+
+    def _outside(self, document: Document, bridge: Bridge, why: str) -> str | None:
+        """Return a name for what a bridge dials where no pair or single broker stands for it, and note ``why``."""
+        if not is_valid_value("links", [{"from": "a", "to": "b", "addresses": bridge.dialled}]):
+            self.reasons[document.host, bridge.name] = why
+            return None
+        taken = {name for broker in self.base.brokers for name in (broker.group, broker.pair, broker.unit)}
+        if bridge.addresses not in self.outside:
+            host, port = bridge.addresses[0]
+            label = host.replace(":", "-") if host[:1].isdigit() or ":" in host else host.partition(".")[0]
+            choices = (label, f"{label}-{port}", *(f"{label}-{port}-{n}" for n in range(2, 1000)))
+            self.outside[bridge.addresses] = next(n for n in choices if n not in {*taken, *self.outside.values()})
+        self.proposal.note([document.host], f"bridge {bridge.name} {why}: it is a link by address in activemq_links")
+        return self.outside[bridge.addresses]
+
+    def _store_of(self, brokers: Sequence[Broker]) -> str:
+        """Return why two nodes of one name are no pair, where that is because nobody can tell whether they share."""
+        if len({broker.pair for broker in brokers}) > 1:
+            return ""
+        documents = [d for d in self.proposal.documents if d.host in {broker.host for broker in brokers}]
+        stores = {path for d in documents if (path := store_path(d)) and not path.startswith("/")}
+        named = f", and their store {' and '.join(sorted(stores))} is relative" if stores else ""
+        return f"; they are one pair ({brokers[0].pair}) by name{named}, so that it does not show that they share it"
 
     def _add_link(self, unit: str, documents: Sequence[Document], by_host: dict[str, tuple[Bridge, str]]) -> None:
         """Add the link that replaces a unit's bridges of one name, or the reason where its brokers' bridges differ."""
@@ -173,7 +212,8 @@ class _Network:
             and by_host[host][0].duplex == (first[0].duplex and host not in slaves)
             for host in hosts
         ):
-            self.links.append(AdoptedLink(unit, first[1], first[0], tuple(hosts)))
+            dialled = first[0].dialled if first[1] in self.outside.values() else ()
+            self.links.append(AdoptedLink(unit, first[1], first[0], tuple(hosts), tuple(dialled)))
         else:
             self.reasons |= {(host, bridge.name): _UNEQUAL for host, (bridge, _) in by_host.items()}
 
@@ -184,7 +224,9 @@ class _Network:
             if document.host in self.pair_links:
                 self.proposal[document.host]["pair_links"] = "static"
         for document in self._unicast():
-            self.proposal[document.host].pop("network_ttl", None)
+            for name in ("network_ttl", "network_attributes", "network_options"):
+                self.proposal[document.host].pop(name, None)
+        self._propose_attributes()
         self._propose_discovery()
         shaped = self._propose_topology()
         entries, left = link_entries_for([link for link in self.links if link not in shaped], self.base)
@@ -195,12 +237,35 @@ class _Network:
                 )
         self._propose_ttl(entries)
 
+    def _propose_attributes(self) -> None:
+        """Propose the attributes and URI options that all links have in common, once for all of them."""
+        bridges = [*(link.bridge for link in self.links), *self.pair_links.values()]
+        if not bridges:
+            return
+        common = set(bridges[0].attributes).intersection(*(bridge.attributes for bridge in bridges))
+        options = Counter(bridge.options for bridge in bridges).most_common(1)[0][0]
+        for document in self._unicast():
+            variables = self.proposal[document.host]
+            variables["network_attributes"] = {name: yaml_value_of(text) for name, text in sorted(common)}
+            variables["network_options"] = {name: yaml_value_of(text) for name, text in options}
+            for name in ("network_attributes", "network_options"):
+                if is_default(name, tuple((key, option_text(text)) for key, text in variables[name].items())):
+                    del variables[name]
+        self.links = [
+            replace(
+                link,
+                attributes=tuple(item for item in link.bridge.attributes if item not in common),
+                options=None if link.bridge.options == options else link.bridge.options,
+            )
+            for link in self.links
+        ]
+
     def _propose_discovery(self) -> None:
         listening = Counter(broker.unit for broker in self.base.brokers if broker.openwire)
         kinds: dict[str, Counter[str]] = defaultdict(Counter)
         for link in self.links:
             # One address says nothing of how a pair is dialled.
-            if len(link.bridge.addresses) > 1 and listening[link.target] > 1:
+            if len(link.bridge.addresses) > 1 and (link.addresses or listening[link.target] > 1):
                 kinds[self.base.broker(link.hosts[0]).group][link.bridge.kind] += 1
         for document in self._unicast():
             group, release = document.identity.group, document.release
@@ -216,7 +281,7 @@ class _Network:
         plain = {
             (link.source, link.target, link.bridge.name, link.bridge.duplex): link
             for link in self.links
-            if not link.bridge.include and not link.bridge.exclude
+            if link.is_plain
         }
         fitting: dict[str, dict[str, list[AdoptedLink]]] = {group.name: {} for group in self.base.groups}
         for shape in _SHAPES:
@@ -312,7 +377,7 @@ class _Network:
                 is_multicast = document.identity.group in self.multicast and node.get("uri").startswith("multicast:")
                 if (key in replaced and key not in self.reasons) or is_multicast:
                     continue
-                reason = self.reasons.get(key, "has a URI, a name or settings that no variable stands for")
+                reason = self.reasons.get(key) or why_not_replaceable(node)
                 hosts_by_reason[node.get("name") or "without a name", reason].append(document.host)
         for (name, reason), hosts in hosts_by_reason.items():
             self.proposal.note(hosts, f"bridge {name} {reason}: it stays as it is, in activemq_xml_fragments")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from activemq_fleet.adopt.equal_meaning import expanded
 from activemq_fleet.adopt.proposal import Proposal
 from activemq_fleet.adopt.secrets import holds_secret
 from activemq_fleet.adopt.sources import Document
@@ -93,6 +94,12 @@ def _store(document: Document) -> XmlElement | None:
     return adapter.children[0] if adapter and adapter.children else None
 
 
+def store_path(document: Document) -> str:
+    """Return the directory of a KahaDB store as the file has it, "" for any other store."""
+    store = _store(document)
+    return store.get("directory") if store is not None and store.name == "kahaDB" else ""
+
+
 def _same_directory(documents: Sequence[Document]) -> bool:
     """Return whether both nodes use one absolute KahaDB directory that is evidently shared.
 
@@ -142,6 +149,15 @@ def _propose_store(proposal: Proposal, document: Document) -> None:
         )
     else:
         proposal.set(document.host, "store_directory", store.get("directory"))
+
+
+def propose_own_directories(proposal: Proposal) -> None:
+    """Propose ``activemq_store_directory`` of stores below ``${activemq.base}``, whose value is known by now."""
+    for document in proposal.documents:
+        directories = proposal.directories(document.host)
+        path = expanded(store_path(document), directories).rstrip("/")
+        if path not in (store_path(document), f"{directories['data']}/kahadb"):
+            proposal.set(document.host, "store_directory", path)
 
 
 def _propose_name(proposal: Proposal, document: Document) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from activemq_fleet.adopt.equal_meaning import directories_of
 from activemq_fleet.adopt.secrets import Secrets, value_for_model
 from activemq_fleet.adopt.sources import Document
 from activemq_fleet.adopt.xml_diff import XmlElement
@@ -55,6 +56,13 @@ class Proposal:
             return False
         self.variables[host][name] = value
         return True
+
+    def directories(self, host: str) -> dict[str, str]:
+        """Return what ``${activemq.base}`` and ``${activemq.data}`` stand for on a host, by ``base`` and ``data``."""
+        base, instance = (
+            str(self.variables[host].get(name, Settings.model_fields[name].default)) for name in ("base", "instance")
+        )
+        return directories_of(base, instance)
 
     def pairs(self) -> dict[str, list[Document]]:
         """Return the existing activemq.xml files of each pair by the pair's name, in the order of their nodes."""

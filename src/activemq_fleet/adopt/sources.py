@@ -10,6 +10,7 @@ from pathlib import Path
 from lxml import etree
 
 from activemq_fleet.addresses import check_host
+from activemq_fleet.adopt.equal_meaning import with_names
 from activemq_fleet.adopt.xml_diff import XmlElement, xml_element_of
 from activemq_fleet.errors import InputError, ReleaseError
 from activemq_fleet.grouping import inventory_groups
@@ -39,6 +40,8 @@ class Document:
     file: str
     root: XmlElement
     broker: XmlElement
+    original: XmlElement
+    """The document as it is, where ``root`` has names for connectors that have none."""
     preferred: bool | None = None
     """True for the preferred master where the file says so; None where it says nothing."""
     other_files: Mapping[str, str] = field(default_factory=dict)
@@ -146,7 +149,8 @@ def _document(host: str, path: Path, release: str | None, naming: Naming) -> Doc
         raise InputError(
             f"{path}: its host {host} does not match {naming.pattern}: say how yours are called with --naming-pattern"
         )
-    content, tree = _read(path)
+    content, original = _read(path)
+    tree = with_names(original)
     ours = _OURS.search(content)
     if release is None and ours is None:
         raise InputError(f"{path}: does not say which release reads it: add --release {host}=5.18.3, or which it is")
@@ -157,8 +161,9 @@ def _document(host: str, path: Path, release: str | None, naming: Naming) -> Doc
         file=path.name,
         root=tree,
         broker=next(child for child in tree.children if child.tag == f"{{{CORE}}}broker"),
+        original=original,
         preferred=_ROLE.search(ours[1]) is not None if ours else None,
-        other_files=_other_files(path),
+        other_files=_other_files(path, _imports(tree)),
     )
 
 
@@ -178,8 +183,16 @@ def _read(path: Path) -> tuple[bytes, XmlElement]:
     return content, xml_element_of(root)
 
 
-def _other_files(path: Path) -> dict[str, str]:
-    found = {name: path.parent / name for name in _BESIDE_CONF}
+def _imports(root: XmlElement) -> Iterator[str]:
+    """Yield the names of the files beside an activemq.xml that it imports."""
+    for node in root.children:
+        name = node.get("resource")
+        if node.tag == f"{{{BEANS}}}import" and ".." not in name and not name.startswith("/") and ":" not in name:
+            yield name
+
+
+def _other_files(path: Path, imports: Iterable[str]) -> dict[str, str]:
+    found = {name: path.parent / name for name in (*_BESIDE_CONF, *imports)}
     if path.parent.name == "conf":
         tree = path.parents[1]
         found |= {str(file.relative_to(tree)): file for pattern in _BESIDE for file in sorted(tree.glob(pattern))}

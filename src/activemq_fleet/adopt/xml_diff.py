@@ -202,7 +202,7 @@ def _paired(
     """Return the matching (original, rendered) children in the original's order, and the unmatched of both sides."""
     answers: dict[int, XmlElement] = {}
     left = list(rendered)
-    for same in (lambda node: node.comparison_key, _identity):
+    for same in (lambda node: node.comparison_key, _identity, _listens_at):
         waiting: dict[Any, list[XmlElement]] = defaultdict(list)
         for node in left:
             waiting[same(node)].append(node)
@@ -220,7 +220,14 @@ def _identity(node: XmlElement) -> tuple[str, ...]:
         return node.tag, PLACEHOLDERS
     if is_console_import(node):
         return node.tag, "console"
+    if node.name == "networkConnector":
+        return node.tag, node.get("name", "NC")
     return node.tag, *(node.get(name) for name in _TOLD_APART_BY.get(node.name, ()))
+
+
+def _listens_at(node: XmlElement) -> object:
+    """Return what two transportConnectors of which one has no name have in common; nothing for other elements."""
+    return (node.tag, node.get("uri").partition("?")[0]) if node.name == "transportConnector" else id(node)
 
 
 def is_console_import(node: XmlElement) -> bool:

@@ -117,7 +117,7 @@ class TestWhatItPrints:
         said = capsys.readouterr()
         found = json.loads(said.out)
         assert {tuple(one) for one in found} == {("host", "path", "direction", "original", "rendered")}
-        assert {"beans/broker/@id", "beans/broker/plugins"} <= {one["path"] for one in found}
+        assert {"beans/broker/@id", "beans/broker/systemUsage"} <= {one["path"] for one in found}
         assert "note: o-mq1-a: is the only node of pair o-mq1" in said.err
 
     def test_json_of_nothing_is_an_empty_list(self, tree: Path, tmp_path: Path, capsys: Any) -> None:

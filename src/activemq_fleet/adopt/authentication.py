@@ -1,0 +1,79 @@
+"""Propose who asks clients for a login: the broker's own accounts, a plugin that is there already, or nobody."""
+
+from __future__ import annotations
+
+from activemq_fleet.adopt.bridges import network_connectors
+from activemq_fleet.adopt.brokers import accounts_of
+from activemq_fleet.adopt.profiles import master_connector
+from activemq_fleet.adopt.proposal import Proposal
+from activemq_fleet.adopt.sources import Document
+from activemq_fleet.adopt.xml_diff import XmlElement
+from activemq_fleet.lint.security import ADMITS_ANYONE
+
+_SIMPLE = "simpleAuthenticationPlugin"
+
+
+def propose_authentication(proposal: Proposal) -> None:
+    """Propose ``activemq_authentication`` of every host, so that who may connect today may connect tomorrow.
+
+    A file without any login stays without one, unless bridges of the fleet log in: those go on doing so.
+    """
+    bridges_log_in = any(
+        node.get("userName")
+        for document in proposal.documents
+        for node in (*network_connectors(document), master_connector(document))
+        if node
+    )
+    for document in proposal.documents:
+        if accounts_of(document):
+            continue
+        plugins = login_plugins(document)
+        if plugins == [_SIMPLE]:
+            continue
+        proposal[document.host]["authentication"] = "custom" if plugins or bridges_log_in else "none"
+
+
+def login_plugins(document: Document) -> list[str]:
+    """Return the names of the plugins of a file that may ask clients for a login."""
+    holder = document.broker.find("plugins")
+    return [node.name for node in (holder.children if holder else ()) if node.name not in ADMITS_ANYONE]
+
+
+def note_authentication(proposal: Proposal) -> None:
+    """Note, for each way of logging in that is not ours, what the operator has to know."""
+    for document in proposal.documents:
+        host = document.host
+        variables = proposal[host]
+        chosen = variables.get("authentication")
+        plugins = login_plugins(document)
+        if chosen == "none":
+            proposal.note(
+                [host],
+                "asks nobody for a login, as before (activemq_authentication: none); activemq_authentication: simple "
+                "for the whole network, with activemq_users for your clients, changes it, and bridges log in then",
+            )
+        elif chosen == "custom" and plugins:
+            needed = [name for name in (variables.get("network_username"),) if name]
+            needed += [user["name"] for user in variables.get("users", [])]
+            proposal.note(
+                [host],
+                f"{_named(document)} stays in force, with its files, in place of activemq_users "
+                "(activemq_authentication: custom); it must know the accounts of "
+                + (f"bridges ({', '.join(needed)}), " if needed else "")
+                + "your clients, agents and balancers",
+            )
+        elif chosen == "custom":
+            proposal.note([host], "has no login, and bridges log in elsewhere (activemq_authentication: custom)")
+
+
+def _named(document: Document) -> str:
+    holder = document.broker.find("plugins")
+    nodes: tuple[XmlElement, ...] = holder.children if holder else ()
+    texts = []
+    for node in nodes:
+        if node.name not in ADMITS_ANYONE:
+            known = next(
+                (f' {name}="{node.get(name)}"' for name in ("configuration", "id", "class") if node.get(name)), ""
+            )
+            texts.append(f"<{node.name}{known}>")
+    return ", ".join(texts)

@@ -1,0 +1,275 @@
+"""Propose the variables that stand for whole elements: policies, usage, virtual destinations, store, plugins.
+
+The keys of those variables are attributes and properties of the broker's schema, so one function reads all of them from
+the models of ``settings.elements``. What a model does not take stays in the file, and becomes a fragment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import combinations
+from typing import Any, get_args
+
+from pydantic import ValidationError
+
+from activemq_fleet.adopt.proposal import Proposal, is_valid_value, yaml_value_of
+from activemq_fleet.adopt.secrets import holds_secret
+from activemq_fleet.adopt.sources import Document
+from activemq_fleet.adopt.xml_diff import XmlElement
+from activemq_fleet.releases import Release
+from activemq_fleet.render.elements import destination_policies
+from activemq_fleet.settings.destination_policies import DestinationPolicy
+from activemq_fleet.settings.kahadb import KahadbSettings
+from activemq_fleet.settings.plugins import PluginSettings, RedeliveryPolicy
+from activemq_fleet.settings.usage import UsageSettings
+from activemq_fleet.settings.virtual_destinations import DEFAULT_VIRTUAL_TOPICS, VirtualDestination
+from activemq_fleet.settings.xml_beans import Matched, NamedDestination, TypedBean, XmlBean
+from activemq_fleet.topology import Broker, Fleet
+
+_KINDS = {"queue": "queue", "topic": "topic", "tempQueue": "temp_queue", "tempTopic": "temp_topic"}
+_PERCENT = frozenset({"percent_of_jvm_heap", "percent_limit"})
+
+
+def propose_elements(proposal: Proposal) -> None:
+    """Propose ``activemq_destination_policies``, ``_usage``, ``_virtual_destinations``, ``_destinations``, ``_kahadb``
+    and ``_plugins`` of every host, from its file alone.
+    """
+    for document in proposal.documents:
+        broker, release, variables = document.broker, document.release, proposal[document.host]
+        entries = broker.find_all("destinationPolicy/policyMap/policyEntries/policyEntry")
+        _set_list(proposal, document, "destination_policies", _values(entries, DestinationPolicy, release))
+        virtual = broker.find_all("destinationInterceptors/virtualDestinationInterceptor/virtualDestinations")
+        found = _values((child for node in virtual for child in node.children), VirtualDestination, release)
+        if _set_list(proposal, document, "virtual_destinations", found) and not any(
+            (one["type"], one["name"]) == (DEFAULT_VIRTUAL_TOPICS.type, DEFAULT_VIRTUAL_TOPICS.name) for one in found
+        ):
+            # A broker whose file lists some has no others: the rendered one shall have no more than it had.
+            variables["broker_attributes"] = {"useVirtualTopics": False}
+        holder = broker.find("destinations")
+        made = [name for node in (holder.children if holder else ()) if (name := _destination(node))]
+        _set_list(proposal, document, "destinations", made)
+        _propose_usage(proposal, document)
+        store = broker.find("persistenceAdapter/kahaDB")
+        if store is not None and (value := _value(store, KahadbSettings, release)):
+            proposal.set(document.host, "kahadb", value)
+        _propose_plugins(proposal, document)
+
+
+def _set_list(proposal: Proposal, document: Document, name: str, values: list[Any]) -> bool:
+    """Propose those of the values that are valid together; return whether there are any."""
+    kept: list[Any] = []
+    for value in values:
+        if is_valid_value(name, [*kept, value]):
+            kept.append(value)
+    return bool(kept) and proposal.set(document.host, name, kept)
+
+
+def _propose_usage(proposal: Proposal, document: Document) -> None:
+    """Propose ``activemq_usage`` where the file has more than the three limits in bytes that other variables say."""
+    usage = document.broker.find("systemUsage/systemUsage")
+    value = _value(usage, UsageSettings, document.release) if usage else None
+    if not isinstance(value, dict):
+        return
+    plain = {"memory", "store", "temp"}
+    store = value.get("store")
+    if isinstance(store, dict) and store.get("percent_limit") == 100 and "total" in store:
+        # As rendered brokers write a limit in bytes.
+        value = {**value, "store": str(store["total"])}
+    if value.keys() <= plain and all(isinstance(one, str) and "%" not in one for one in value.values()):
+        return
+    if is_valid_value("usage", value):
+        for name in ("memory_limit", "store_limit", "temp_limit"):
+            proposal[document.host].pop(name, None)
+        proposal[document.host]["usage"] = value
+
+
+def drop_default_policies(proposal: Proposal, fleet: Fleet) -> None:
+    """Remove from the proposed policies what every broker's policies have anyway, and entries that then say nothing.
+
+    ``fleet`` is the proposed one with all its links.
+    """
+    for host, variables in proposal.variables.items():
+        if "destination_policies" not in variables:
+            continue
+        broker = fleet.broker(host)
+        kept = list(variables["destination_policies"])
+        wanted = _entries(broker, kept)
+        for position, entry in reversed(list(enumerate(kept))):
+            for shorter in (None, *_shorter(entry)):
+                tried = [*kept[:position], *([shorter] if shorter else []), *kept[position + 1 :]]
+                if _entries(broker, tried) == wanted:
+                    kept = tried
+                    break
+        variables["destination_policies"] = kept
+        if not kept:
+            del variables["destination_policies"]
+
+
+_OURS = ("network_bridge_filter_factory", "enable_audit", "pending_durable_subscriber_policy")
+
+
+def _shorter(entry: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield an entry without each of the keys that rendered brokers may add, most of them first."""
+    for count in range(len(_OURS), 0, -1):
+        for keys in combinations(_OURS, count):
+            if all(key in entry for key in keys):
+                yield {key: value for key, value in entry.items() if key not in keys}
+
+
+def _entries(broker: Broker, policies: list[Any]) -> set[Any]:
+    """Return the policy entries that a broker has with these policies, in a form that can be compared."""
+    models = tuple(DestinationPolicy.model_validate(policy) for policy in policies)
+    settings = broker.settings.model_copy(update={"destination_policies": models})
+    return {_comparable(element) for element in destination_policies(replace(broker, settings=settings))}
+
+
+def _comparable(element: Any) -> tuple[Any, ...]:
+    return element.name, frozenset(element.attributes), frozenset(map(_comparable, element.children))
+
+
+def _propose_plugins(proposal: Proposal, document: Document) -> None:
+    holder = document.broker.find("plugins")
+    nodes = {node.name: node for node in (holder.children if holder else ())}
+    value: dict[str, Any] = {}
+    for key, field in PluginSettings.model_fields.items():
+        model = _model_of(field.annotation)
+        node = nodes.get(model.ELEMENT) if model else None
+        if node is None or model is None or not document.release.supports(node.name):
+            continue
+        keys = _redelivery(node, document.release) if key == "redelivery" else _value(node, model, document.release)
+        if keys is not None and is_valid_value("plugins", {key: keys or True}):
+            value[key] = keys or True
+    if value:
+        proposal.set(document.host, "plugins", value)
+
+
+def _redelivery(node: XmlElement, release: Release) -> dict[str, Any] | None:
+    """Return the keys of a redeliveryPlugin, those of the map inside it as its own."""
+    own = {
+        key: yaml_value_of(node.get(name))
+        for key, name in (
+            ("fallback_to_dead_letter", "fallbackToDeadLetter"),
+            ("send_to_dlq_if_max_retries_exceeded", "sendToDlqIfMaxRetriesExceeded"),
+        )
+        if node.get(name)
+    }
+    inside = node.find("redeliveryPolicyMap/redeliveryPolicyMap")
+    if inside is None:
+        return None
+    policies = _values(inside.find_all("redeliveryPolicyEntries/redeliveryPolicy"), RedeliveryPolicy, release)
+    default = inside.find("defaultEntry/redeliveryPolicy")
+    return {
+        **own,
+        **({"policies": policies} if policies else {}),
+        **({"default": _value(default, RedeliveryPolicy, release, bare=True)} if default else {}),
+    }
+
+
+def _model_of(annotation: Any) -> type[XmlBean] | None:
+    """Return the bean that a field of a model holds: itself, in a tuple, or None beside it."""
+    if isinstance(annotation, type) and issubclass(annotation, XmlBean):
+        return annotation
+    return next((found for part in get_args(annotation) if (found := _model_of(part))), None)
+
+
+def _values(nodes: Iterable[XmlElement], model: type[XmlBean], release: Release) -> list[Any]:
+    return [value for node in nodes if (value := _value(node, model, release)) is not None]
+
+
+def _value(node: XmlElement, model: type[XmlBean], release: Release, *, bare: bool = False) -> Any:
+    """Return what a variable says for an element, as its shortest form, without what the model does not take.
+
+    None where the model takes none of it. ``bare``: without the destination that it is about.
+    """
+    if issubclass(model, NamedDestination):
+        return _named_destination(node, model)
+    value = {} if bare else _first_keys(node, model)
+    if value is None:
+        return None
+    for field, info in model.model_fields.items():
+        if field in model.NOT_WRITTEN:
+            continue
+        found = _of_field(node, field, info.annotation, model, release)
+        if found is not None and (bare or _is_valid(model, {**value, field: found}, value)):
+            value[field] = found
+    if not bare and not _is_valid(model, value, {}):
+        return None
+    return _short(value)
+
+
+def _first_keys(node: XmlElement, model: type[XmlBean]) -> dict[str, Any] | None:
+    """Return the keys that say what a bean is or is about; None for an element that the model is not for."""
+    if issubclass(model, TypedBean):
+        kinds = {element: kind for kind, element in model.ELEMENTS.items()}
+        return {"type": kinds[node.name]} if node.name in kinds else None
+    if issubclass(model, Matched):
+        named = [name for name in _KINDS if name in node.attributes]
+        if len(named) != 1:
+            return None
+        kind = _KINDS[named[0]]
+        return {"kind": kind} if kind.startswith("temp") else {"destination": node.get(kind), "kind": kind}
+    return {}
+
+
+def _of_field(node: XmlElement, field: str, annotation: Any, model: type[XmlBean], release: Release) -> Any:
+    try:
+        written = model.PROPERTIES.get(field) or release.attribute_for(node.name, field)
+    except KeyError:
+        return None
+    if written is None:
+        return None
+    inner = _model_of(annotation)
+    if inner is None:
+        text = node.attributes.get(written)
+        if text is None or holds_secret(written, text):
+            return None
+        return int(text) if text.removeprefix("-").isdecimal() and text.startswith("-") else yaml_value_of(text)
+    holder = node.find(written)
+    if holder is None or not holder.children:
+        return None
+    if "tuple" in str(annotation):
+        return _values(holder.children, inner, release) or None
+    return _value(holder.children[0], inner, release) if len(holder.children) == 1 else None
+
+
+def _is_valid(model: type[XmlBean], value: dict[str, Any], before: dict[str, Any]) -> bool:
+    """Return whether a model takes a value, or refuses it for a key that is still missing and was before."""
+    try:
+        model.model_validate(value)
+    except ValidationError as error:
+        try:
+            model.model_validate(before)
+        except ValidationError as earlier:
+            return error.error_count() <= earlier.error_count()
+        return False
+    return True
+
+
+def _short(value: dict[str, Any]) -> Any:
+    if value.keys() == {"type"}:
+        return value["type"]
+    if value.keys() == {"limit"} and isinstance(value["limit"], str):
+        return value["limit"]
+    if len(value) == 1 and value.keys() <= _PERCENT:
+        return f"{next(iter(value.values()))} %"
+    return value
+
+
+def _destination(node: XmlElement) -> str | None:
+    if node.name not in ("queue", "topic") or set(node.attributes) != {"physicalName"}:
+        return None
+    return node.get("physicalName") if node.name == "queue" else f"topic://{node.get('physicalName')}"
+
+
+def _named_destination(node: XmlElement, model: type[NamedDestination]) -> Any:
+    """Return a destination as text, or with the selector of a filteredDestination; None for anything else."""
+    if node.name == "filteredDestination" and "selector" in model.model_fields:
+        kinds = [kind for kind in ("queue", "topic") if node.get(kind)]
+        if len(kinds) != 1 or set(node.attributes) - {kinds[0], "selector"}:
+            return None
+        name = f"{kinds[0]}://{node.get(kinds[0])}"
+        value: Any = {"name": name, "selector": node.get("selector")} if node.get("selector") else name
+    else:
+        value = _destination(node)
+    return value if value is not None and _is_valid(model, value, {}) else None

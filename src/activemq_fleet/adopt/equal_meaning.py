@@ -1,0 +1,123 @@
+"""Tell where an existing activemq.xml and a rendered one say the same in other words, so that no fragment is needed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+
+from activemq_fleet.adopt.xml_diff import XmlElement
+from activemq_fleet.lint.uri import Uri
+from activemq_fleet.protocols import protocol_of
+from activemq_fleet.releases import Release
+
+UNNAMED_BRIDGE = "NC"
+"""What a broker calls a networkConnector without a name (NetworkBridgeConfiguration of the release tags)."""
+MULTICAST_ADDRESS, MULTICAST_PORT, MULTICAST_GROUP = "239.255.2.3", 6155, "default"
+"""What ``multicast://default`` stands for (MulticastDiscoveryAgent of the release tags)."""
+_MULTICAST = re.compile(r"multicast://([^:/?]+)(?::([0-9]+))?/?(?:\?(.*))?")
+_DIRECTORY = re.compile(r"\$\{activemq\.(base|data)\}")
+_SAME_CLIENT = re.compile(r"\bnio(\+ssl)?://")
+
+
+def with_names(root: XmlElement) -> XmlElement:
+    """Return a document whose connectors and bridge without a name have one: a bridge's is that which it has anyway."""
+    taken = {child.get("name") for child in root.children}
+
+    def name_of(node: XmlElement) -> str:
+        if node.name == "networkConnector":
+            return UNNAMED_BRIDGE
+        name = kind = protocol_of(node.get("uri").partition(":")[0]) or "connector"
+        number = 2
+        while name in taken:
+            name, number = f"{kind}-{number}", number + 1
+        taken.add(name)
+        return name
+
+    if root.name in ("networkConnectors", "transportConnectors"):
+        unnamed = [child for child in root.children if child.name == root.name[:-1] and not child.get("name")]
+        if root.name == "transportConnectors" or len(unnamed) == 1:
+            named = {id(child): {"name": name_of(child), **child.attributes} for child in unnamed}
+            return replace(
+                root,
+                children=tuple(
+                    replace(child, attributes=named[id(child)]) if id(child) in named else child
+                    for child in root.children
+                ),
+            )
+        return root
+    if root.name not in ("beans", "broker"):
+        return root
+    return replace(root, children=tuple(map(with_names, root.children)))
+
+
+def multicast_parts(uri: str) -> tuple[str, dict[str, str]] | None:
+    """Return address and port, as ``host:port``, and the options of a multicast URI with its defaults, or None."""
+    found = _MULTICAST.fullmatch(uri)
+    if found is None:
+        return None
+    host = MULTICAST_ADDRESS if found[1] == "default" else found[1]
+    options = dict(part.partition("=")[::2] for part in (found[3] or "").split("&") if part)
+    return f"{host}:{found[2] or MULTICAST_PORT}", {"group": MULTICAST_GROUP, **options}
+
+
+def expanded(path: str, directories: Mapping[str, str]) -> str:
+    """Return a path with the values of ``${activemq.base}`` and ``${activemq.data}`` in ``directories``."""
+    return _DIRECTORY.sub(lambda found: directories[found[1]], path)
+
+
+def directories_of(base: str, instance: str) -> dict[str, str]:
+    """Return what ``${activemq.base}`` and ``${activemq.data}`` stand for, by ``base`` and ``data``."""
+    home = f"{base.rstrip('/')}/{instance}"
+    return {"base": home, "data": f"{home}/data"}
+
+
+def means_the_same(node: XmlElement, name: str, original: str, rendered: str, directories: Mapping[str, str]) -> bool:
+    """Return whether two values of one attribute of an element have the same effect on a broker."""
+    if original == rendered:
+        return True
+    if name == "directory" and node.name == "kahaDB":
+        return expanded(original, directories).rstrip("/") == rendered
+    if node.name == "networkConnector" and name == "uri":
+        found = multicast_parts(original)
+        return found == multicast_parts(rendered) if found else _dialled(original) == _dialled(rendered)
+    if node.name == "transportConnector" and name == "discoveryUri":
+        return multicast_parts(original) == multicast_parts(rendered) is not None
+    if node.name == "transportConnector" and name == "uri":
+        return _listening(original) == _listening(rendered)
+    if name == "text()":
+        return original.replace("${activemq.base}/conf/", "${activemq.conf}/") == rendered
+    return False
+
+
+def opens_jmx(context: XmlElement, release: Release) -> bool:
+    """Return whether a managementContext opens a port: to 5.14 it does so where it says nothing."""
+    return context.get("createConnector", "false" if release.within("5.15.0") else "true") == "true"
+
+
+def has_no_meaning(node: XmlElement, name: str, release: Release, rendered: XmlElement | None = None) -> bool:
+    """Return whether an attribute of an element needs no counterpart in the rendered one: it does nothing, since it is
+    about what another one switches off, or another one says the same.
+    """
+    if node.name.endswith("Usage") and name == "name":
+        return True  # a label: the broker gives each usage one
+    if node.name == "storeUsage" and name == "limit" and rendered is not None:
+        return rendered.get("percentLimit") == "100" and rendered.get("total") == node.get("limit")
+    if node.name == "managementContext" and name in (
+        "connectorPort",
+        "connectorPath",
+        "rmiServerPort",
+        "connectorHost",
+    ):
+        return not opens_jmx(node, release)
+    return False
+
+
+def _dialled(text: str) -> str:
+    plain = _SAME_CLIENT.sub(lambda found: "ssl://" if found[1] else "tcp://", re.sub(r"\s", "", text))
+    return re.sub("^(static|masterslave)://", r"\1:", plain.replace("simple:", "static:"))
+
+
+def _listening(text: str) -> tuple[object, ...]:
+    uri = Uri.read(text)
+    return uri.scheme, uri.host, uri.port, tuple(sorted(uri.options.items()))
