@@ -1,0 +1,134 @@
+"""The status of real brokers: each wrong state is made, and named."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from activemq_fleet.errors import LabError
+from activemq_fleet.lab import Lab
+from activemq_fleet.lab.fleet_status import lab_fleet, lab_status
+from activemq_fleet.lab.layout import Layout
+from activemq_fleet.status import FleetStatus
+from activemq_fleet.status.selection import select_hosts
+from tests.integration.conftest import LabOf
+from tests.integration.labs import pair
+from tests.integration.waiting import PATIENCE, until
+from tests.stomp_clients import stomp_send
+
+A, B = pair("orders")
+SHOP_A, SHOP_B = pair("shop")
+LINK = [{"from": "shop", "to": "orders", "duplex": True}]
+COMMON = {
+    "activemq_network_username": "network",
+    "activemq_network_password": "s3cret-network",
+    "activemq_topology": "none",
+    "activemq_links": LINK,
+}
+SECONDS = 2.0
+
+
+def inventory(path: Path, release: str = "6.3.1") -> Path:
+    """A pair with a small store, to which a pair of 5.5.1 dials a duplex link."""
+    orders = {"activemq_release": release, "activemq_store_limit": "1 mb"}
+    shop = {"activemq_release": "5.5.1"}
+    hosts = {A: orders, B: orders, SHOP_A: shop, SHOP_B: shop}
+    path.mkdir(exist_ok=True)
+    (path / "hosts.yml").write_text(json.dumps({"all": {"hosts": hosts, "vars": COMMON}}))
+    return path
+
+
+def status(lab: Lab) -> FleetStatus:
+    fleet = lab_fleet(Layout(lab.directory))
+    hosts = select_hosts(fleet)
+    return lab_status(fleet, hosts, hosts, timeout=20)
+
+
+def rules(lab: Lab) -> set[tuple[str, str]]:
+    return {(finding.rule, finding.host) for finding in status(lab).findings}
+
+
+def shown(lab: Lab, source: Path, *more: str) -> tuple[int, str]:
+    command = [sys.executable, "-m", "activemq_fleet", "status", "-i", str(source), "--dir", str(lab.directory), *more]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    return done.returncode, done.stdout
+
+
+def state(lab: Lab, host: str) -> str:
+    return next(row.state for row in status(lab).brokers if row.host == host)
+
+
+def link_state(lab: Lab) -> str | None:
+    links = [link.state for row in status(lab).brokers if row.host == SHOP_A for link in row.links]
+    return links[0] if links else None
+
+
+def remove_lock(lab: Lab, pair_name: str) -> None:
+    (lab.directory / "stores" / pair_name / "lock").unlink()
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    return inventory(tmp_path / "inventory")
+
+
+def test_each_wrong_state_of_a_fleet_is_named(source: Path, lab_of: LabOf) -> None:
+    lab = lab_of(source)
+    lab.up()
+    code, text = shown(lab, source, "--format", "json")
+    found: dict[str, Any] = json.loads(text)
+    assert (code, found["findings"]) == (0, [])
+    assert [row["state"] for row in found["brokers"]] == ["active", "standby", "active", "standby"]
+    assert [row["release"] for row in found["brokers"]] == ["6.3.1", "6.3.1", "5.5.1", "5.5.1"]
+    assert found["brokers"][2]["links"][0]["state"] == "up"
+
+    # A master is killed: the status is right as soon as the other node has taken over.
+    lab.kill(A)
+    until(lambda: lab.active("orders-mq01") == B, PATIENCE, "B active")
+    began = time.monotonic()
+    assert (state(lab, A), state(lab, B)) == ("stopped", "active")
+    assert time.monotonic() - began < SECONDS
+    assert ("standby-missing", A) in rules(lab)
+    lab.start(A)
+
+    # The store is full: 1 MB of it, by messages of 200 kB.
+    with suppress(LabError):
+        addresses = lab.addresses(B, "stomp")
+        stomp_send(addresses, "/queue/big", ["x" * 200_000] * 12, lab.credentials(B), timeout=4)
+    assert ("store-full", B) in rules(lab)
+
+    # Another release is planned than runs.
+    inventory(source, "5.18.3")
+    lab.prepare()
+    assert {("wrong-release", A), ("wrong-release", B), ("not-deployed", B)} <= rules(lab)
+    code, line = shown(lab, source, "orders-mq01-a", "--format", "nagios")
+    assert (code, line.startswith(f"ACTIVEMQ CRITICAL - {A} is standby: wrong-release: runs 6.3.1")) == (2, True)
+    inventory(source)
+    lab.prepare()
+
+    # A master is frozen, and its link comes up half when it goes on after the far end was started again.
+    lab.pause(SHOP_A)
+    assert {("frozen", SHOP_A), ("no-active", SHOP_A)} <= rules(lab)
+    remove_lock(lab, "orders-mq01")  # 6.3.1 notices, and starts again within its process
+    began = time.time()
+    until(lambda: _started(lab) > began, PATIENCE, "a new start within the process")
+    lab.resume(SHOP_A)
+    until(lambda: link_state(lab) == "half", PATIENCE, lambda: f"a half link: {link_state(lab)}")
+    assert ("bridge-half", SHOP_A) in rules(lab)
+
+    # 5.5.1 does not notice that its lock was removed: its peer takes a new one.
+    remove_lock(lab, "shop-mq01")
+    lost = {("lock-lost", SHOP_A), ("two-active", SHOP_A)}
+    until(lambda: lost <= rules(lab), PATIENCE, lambda: f"a lost lock, and two masters: {rules(lab)}")
+
+
+def _started(lab: Lab) -> float:
+    return max(lab.started_at(host) or 0.0 for host in (A, B))
