@@ -274,3 +274,14 @@ def test_the_picture_of_a_hundred_pairs_in_the_documentation_is_drawn_so(golden:
 
     drawn = to_svg(build_fleet(found, {}))
     replace(golden, directory=REPOSITORY / "docs" / "pictures").file("hundred-pairs.svg", drawn)
+
+
+def test_states_of_a_status_stand_beside_brokers_and_change_nothing_else() -> None:
+    found = fleet("orders-mq01")
+    states = {"orders-mq01-a.example.com": "active", "orders-mq01-b.example.com": "hung"}
+    assert "master · active" in to_svg(found, states)
+    assert "orders-mq01-b (preferred slave, hung)" in to_svg(found, states)
+    assert "orders-mq01-b :61616 hung" in to_mermaid(found, states)
+    many = fleet(*(f"orders-mq{number:02}" for number in range(1, 15)))
+    assert ">hung</text>" in to_svg(many, states)
+    assert to_svg(found, {}) == to_svg(found)

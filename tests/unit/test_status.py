@@ -205,7 +205,9 @@ def test_a_finding_about_the_pair_is_one_of_each_node() -> None:
 
 def test_the_json_is_read_back_for_the_picture() -> None:
     text = json.dumps(status(a={"release": "5.5.1"}).to_dict())
-    assert read_states(text, "s.json") == {A: ("active", ("wrong-release",)), B: ("standby", ())}
+    states, findings = read_states(text, "s.json")
+    assert states == {A: "active", B: "standby"}
+    assert [(one.rule, one.severity, one.host) for one in findings] == [("wrong-release", "error", A)]
     for wrong in ("[]", "{}", "x", '{"format": 2}', '{"format": 1, "brokers": 3}'):
         with pytest.raises(InputError, match=r"s\.json is no status"):
             read_states(wrong, "s.json")

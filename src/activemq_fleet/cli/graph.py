@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -12,7 +13,14 @@ from activemq_fleet.cli.options import InventoryOptions, inventory_options, outp
 @click.command("graph")
 @inventory_options()
 @output_option("FILE", "FILE.svg or FILE.mmd.", click.Path(path_type=Path))
-def command(inventory: InventoryOptions, output: Path) -> int:
+@click.option(
+    "--status",
+    "status",
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="What `status --format json` printed: its states and findings are marked in place of those of `check`.",
+)
+def command(inventory: InventoryOptions, output: Path, status: Path | None) -> int:
     """Draw groups, pairs and links: an SVG to print, or Mermaid for Markdown.
 
     Findings are marked where they are, all but those of the releases' schemas, which `check` asks.
@@ -26,5 +34,12 @@ def command(inventory: InventoryOptions, output: Path) -> int:
         raise click.BadParameter(f"{output} must end in .svg or .mmd", param_hint="-o")
     fleet = inventory.load_fleet()
     print_warnings(fleet)
-    write_file(output, writers[output.suffix](with_lint_findings(fleet)).encode())
+    if status is None:
+        shown, states = with_lint_findings(fleet), {}
+    else:
+        from activemq_fleet.status import read_states
+
+        states, findings = read_states(status.read_text(encoding="utf-8", errors="replace"), str(status))
+        shown = replace(fleet, findings=findings)
+    write_file(output, writers[output.suffix](shown, states).encode())
     return 0

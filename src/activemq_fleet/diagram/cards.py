@@ -57,7 +57,7 @@ class FullCard:
         """Return the width in pixels, within limits, at which a pair's names, addresses and paths fit."""
         needed = [width_of(pair.name, "pair-name") + width_of(" + ".join(pair.releases), "small") + 34]
         for node in pair.nodes:
-            needed.append(width_of(node.label, "host") + width_of(node.role, "small") + _INDENT + 50)
+            needed.append(width_of(node.label, "host") + width_of(node.caption, "small") + _INDENT + 50)
             if node.broker.address != node.broker.host:
                 needed.append(width_of(node.broker.address, "mono") + _INDENT + 30)
         room = _INNER_ROOM if pair.inner_edges else 0
@@ -92,9 +92,9 @@ class FullCard:
                 canvas.rect(0, 0, inner, height, f"thin ringed ring-{node.severity}", 6)
             if node.role:
                 draw_star(canvas, 15, 14.5, filled=node.is_master)
-            room = inner - width_of(node.role, "small") - _INDENT - 18
+            room = inner - width_of(node.caption, "small") - _INDENT - 18
             canvas.text(indent, 19, shorten_name(node.label, "host", room), "host ink")
-            canvas.text(inner - 9, 19, node.role, "small muted", "end")
+            canvas.text(inner - 9, 19, node.caption, f"small {_css_of_state(node)}", "end")
             for row, (text, css) in enumerate(self._texts[position]):
                 canvas.text(indent, 35 + _LINE * row, text, css)
             if node.severity:
@@ -157,7 +157,7 @@ class SmallCard:
         for node in pair.nodes:
             beside = [badge_width(badge_text(node.findings)) + 5] if node.findings else []
             release = node.broker.release.text
-            text = _short_address(node) if release == usual else release
+            text = node.state or (_short_address(node) if release == usual else release)
             beside += [width_of(text, "mono") + 8] if text else []
             needed.append(_INDENT + width_of(node.label, "label") + sum(beside) + 14)
         return min(max(LEAST_SMALL, *needed), MOST_WIDTH)
@@ -203,10 +203,10 @@ class SmallCard:
             label = shorten_name(node.label, "label", right - _INDENT)
             canvas.text(_INDENT, top + 12, label, "label ink")
             release = node.broker.release.text
-            beside = _short_address(node) if release == self._usual else release
+            beside = node.state or (_short_address(node) if release == self._usual else release)
             room = right - _INDENT - width_of(label, "label") - 8
             if beside and room > 24:
-                canvas.text(right, top + 12, shorten(beside, "mono", room), "mono muted", "end")
+                canvas.text(right, top + 12, shorten(beside, "mono", room), f"mono {_css_of_state(node)}", "end")
 
 
 def _node_lines(node: BrokerView, width: float, domain: str | None) -> list[tuple[str, str]]:
@@ -256,6 +256,11 @@ def _title_of(node: BrokerView) -> str:
 
 def _css_of(node: BrokerView) -> str:
     return "node node-master" if node.role == "master" else "node"
+
+
+def _css_of_state(node: BrokerView) -> str:
+    good = {"active": "good", "standby": "muted", "": "muted"}
+    return good.get(node.state, "badge-error")
 
 
 def _named(agents: tuple[str, ...]) -> str:

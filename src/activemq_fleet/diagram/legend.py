@@ -60,13 +60,14 @@ def draw_findings(canvas: Canvas, scene: Scene, x: float, y: float, width: float
         finding = group.finding
         severity = "waived" if finding.waived is not None else finding.severity
         pill = badge_width(finding.rule)
+        indent = max(62.0, pill + 10)
         draw_badge(canvas, x + pill, y + 7, finding.rule, severity)
         text = f"{_hosts_of(group)}: {finding.message}"
         if finding.waived is not None:
             text += f" (waived: {finding.waived})"
-        lines = wrap(text.split(), "note", width - 70)
+        lines = wrap(text.split(), "note", width - indent - 8)
         for row, line in enumerate(lines):
-            canvas.text(x + 62, y + 11 + 16 * row, line, "note ink" if severity != "waived" else "note muted")
+            canvas.text(x + indent, y + 11 + 16 * row, line, "note ink" if severity != "waived" else "note muted")
         y += 16 * len(lines) + 6
     hidden = len(scene.grouped_findings) - MOST_FINDINGS
     if hidden > 0:
@@ -134,7 +135,9 @@ def legend_entries(
     if any(pair.agents for pair in scene.pairs):
         signs.append(LegendEntry(_agents if small else _agent, _AGENTS_MANY if small else _AGENTS))
     if scene.findings:
-        signs.append(LegendEntry(_badge(scene.findings[0]), "A finding, by its rule; in words above."))
+        signs.append(
+            LegendEntry(_badge(min(scene.findings, key=_is_too_wide)), "A finding, by its rule; in words above.")
+        )
     return signs
 
 
@@ -208,6 +211,11 @@ def _agents(canvas: Canvas) -> None:
     canvas.rect(3, 2, 30, 16, "agent", 8)
     canvas.circle(12, 10, 3, "agent-dot")
     canvas.text(19, 13.6, "2", "badge ink")
+
+
+def _is_too_wide(finding: Finding) -> bool:
+    """Return whether a finding's badge is too wide for a sample; the first one that is not is the sample."""
+    return badge_width(finding.rule) > _SAMPLE
 
 
 def _badge(finding: Finding) -> Callable[[Canvas], None]:

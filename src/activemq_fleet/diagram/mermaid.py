@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 
 from activemq_fleet.diagram.boxes import heading_facts
 from activemq_fleet.diagram.captions import caption
@@ -19,13 +20,14 @@ MOST_TEXT, MOST_EDGES = 50_000, 500
 _PLAIN = re.compile(r"[A-Za-z0-9 .,:/()_+@★☆→←↔⇄×·-]")
 
 
-def to_mermaid(fleet: Fleet) -> str:
+def to_mermaid(fleet: Fleet, states: Mapping[str, str] = MappingProxyType({})) -> str:
     """Return the fleet as a Mermaid flowchart: groups as subgraphs, pairs as nodes.
 
+    ``states`` are those of brokers at run time, by host.
     A fleet whose text Mermaid would refuse (over 50,000 characters or 500 edges) is drawn by groups, with their pairs
     counted.
     """
-    scene = scene_of(fleet)
+    scene = scene_of(fleet, states)
     lines = list(_by_pair(scene))
     text = "\n".join(lines) + "\n"
     if len(text) > MOST_TEXT or sum(map(_is_edge, lines)) > MOST_EDGES:
@@ -114,7 +116,8 @@ def _node_line(node: BrokerView) -> str:
     address = "" if broker.address == broker.host else broker.address
     port = f":{broker.openwire.port}" if broker.openwire else ""
     found = f" ({badge_text(node.findings)})" if node.findings else ""
-    return f"{star}{node.label} {address}{port}".rstrip() + found
+    state = f" {node.state}" if node.state else ""
+    return f"{star}{node.label} {address}{port}".rstrip() + state + found
 
 
 def _inside(group: GroupView, names: dict[str, str], bus: str) -> Iterator[str]:

@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Literal
 
 from activemq_fleet.diagram.shapes import Shape, names_in_flow_order, shape_of
@@ -77,10 +78,14 @@ class Connection:
 
 @dataclass(frozen=True, slots=True)
 class BrokerView:
-    """A broker in the picture, and the findings that the picture marks it with, worst first."""
+    """A broker in the picture, and the findings that the picture marks it with, worst first.
+
+    ``state`` is the broker's at run time, empty in a picture of what is planned.
+    """
 
     broker: Broker
     findings: tuple[Finding, ...]
+    state: str = ""
 
     @property
     def label(self) -> str:
@@ -96,6 +101,11 @@ class BrokerView:
     def role(self) -> str:
         """The preferred role of the broker, ``master`` or ``slave``; empty where its profile has no peer."""
         return self.broker.role if self.broker.profile.has_peer else ""
+
+    @property
+    def caption(self) -> str:
+        """The preferred role and the state of the broker, as far as there are any."""
+        return " · ".join(filter(None, (self.role, self.state)))
 
     @property
     def severity(self) -> str | None:
@@ -207,8 +217,11 @@ class Scene:
         return tuple(pair for group in self.groups for pair in group.pairs)
 
 
-def scene_of(fleet: Fleet) -> Scene:
-    """Return everything that a picture of the fleet shows, with groups in the order in which messages flow."""
+def scene_of(fleet: Fleet, states: Mapping[str, str] = MappingProxyType({})) -> Scene:
+    """Return everything that a picture of the fleet shows, with groups in the order in which messages flow.
+
+    ``states`` are those of brokers at run time, by host.
+    """
     by_host: dict[str, list[Finding]] = defaultdict(list)
     findings = sorted(fleet.findings, key=_worst_first)
     grouped = _grouped(findings, {broker.host for broker in fleet.brokers})
@@ -229,7 +242,7 @@ def scene_of(fleet: Fleet) -> Scene:
     groups = []
     for group in fleet.groups:
         ordered = sorted(group.pairs, key=lambda pair: _counting(pair.name))
-        pairs = tuple(_pair_view(pair, by_host, agents, inner[pair.name]) for pair in ordered)
+        pairs = tuple(_pair_view(pair, by_host, agents, inner[pair.name], states) for pair in ordered)
         view = _group_view(group, pairs, within[group.name])
         groups.append(replace(view, balancers=_balancers_of(group.name, fleet.balancers)))
     crossing = [edge for edge in edges if edge.source_group != edge.target_group]
@@ -282,9 +295,16 @@ def _grouped(findings: Iterable[Finding], brokers: AbstractSet[str]) -> tuple[Gr
 
 
 def _pair_view(
-    pair: Pair, findings: Mapping[str, Sequence[Finding]], agents: Mapping[str, Sequence[str]], inner: Iterable[Edge]
+    pair: Pair,
+    findings: Mapping[str, Sequence[Finding]],
+    agents: Mapping[str, Sequence[str]],
+    inner: Iterable[Edge],
+    states: Mapping[str, str],
 ) -> PairView:
-    nodes = tuple(BrokerView(broker, tuple(findings.get(broker.host, ()))) for broker in pair.in_order)
+    nodes = tuple(
+        BrokerView(broker, tuple(findings.get(broker.host, ())), states.get(broker.host, ""))
+        for broker in pair.in_order
+    )
     return PairView(pair.name, nodes, tuple(agents.get(pair.name, ())), tuple(inner))
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from activemq_fleet.diagram.balancers import draw_idle
 from activemq_fleet.diagram.boxes import GroupBox, heading_facts, shared_facts, usual_release
@@ -24,13 +25,14 @@ _MARGIN = 26.0
 _LEAST_WIDTH = 720.0
 
 
-def to_svg(fleet: Fleet) -> str:
+def to_svg(fleet: Fleet, states: Mapping[str, str] = MappingProxyType({})) -> str:
     """Return the fleet as an SVG document, the same bytes for the same fleet.
 
     Up to ``MOST_FULL`` pairs are drawn in full; with more, pairs show only what differs within a group. The picture
-    follows the reader's light or dark mode and prints in light colours.
+    follows the reader's light or dark mode and prints in light colours. ``states`` are those of brokers at run time, by
+    host; they stand beside the brokers.
     """
-    scene = scene_of(fleet)
+    scene = scene_of(fleet, states)
     small = len(scene.pairs) > MOST_FULL
     known = shared_facts(scene.groups) if small else ()
     full = max((FullCard.natural_width(pair) for pair in scene.pairs), default=0.0)
@@ -151,7 +153,10 @@ def _sizes(scene: Scene) -> dict[str, int]:
 def _pairs_in_words(group: GroupView) -> list[str]:
     sentences = []
     for pair in group.pairs:
-        nodes = join_words(f"{node.label} (preferred {node.broker.role})" for node in pair.nodes)
+        nodes = join_words(
+            f"{node.label} (preferred {node.broker.role}{f', {node.state}' if node.state else ''})"
+            for node in pair.nodes
+        )
         agents = f", home of {counted(len(pair.agents), 'agent')}" if pair.agents else ""
         sentences.append(f"Pair {pair.name}: {nodes}{agents}.")
     return sentences

@@ -14,10 +14,7 @@ from activemq_fleet.status.text import headline, tables_of
 
 def status_page(status: FleetStatus) -> str:
     """Return the status of a fleet as an HTML page."""
-    tables = [
-        ([(title, "h" if at == 0 else "") for at, title in enumerate(titles)], rows)
-        for titles, rows in tables_of(status)
-    ]
+    tables = [([(title, "h") for title in titles], rows) for titles, rows in tables_of(status)]
     return render_page(
         "status.html.j2",
         status=status,

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 from activemq_fleet.errors import InputError
-from activemq_fleet.findings import Finding
+from activemq_fleet.findings import SEVERITIES, Finding
 from activemq_fleet.host.judge import STATES, BrokerState
 
 FORMAT = 1
@@ -200,8 +200,8 @@ def moment(seconds: float | None) -> str | None:
     return None if seconds is None else datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def read_states(text: str, name: str) -> dict[str, tuple[str, tuple[str, ...]]]:
-    """Return by host the state and the rules of the findings that a status in JSON has; ``name`` is the file's.
+def read_states(text: str, name: str) -> tuple[dict[str, str], tuple[Finding, ...]]:
+    """Return the states by host, and the findings, that a status in JSON has; ``name`` is the file's.
 
     Raises InputError for anything else.
     """
@@ -210,10 +210,9 @@ def read_states(text: str, name: str) -> dict[str, tuple[str, tuple[str, ...]]]:
         if found["format"] != FORMAT:
             raise ValueError
         rows = [*found["brokers"], *found["agents"], *found["balancers"]]
-        rules: dict[str, list[str]] = {row["host"]: [] for row in rows}
-        for finding in found["findings"]:
-            if finding["severity"] != "info":
-                rules.setdefault(finding["host"], []).append(str(finding["rule"]))
-        return {row["host"]: (str(row["state"]), tuple(rules[row["host"]])) for row in rows}
+        findings = tuple(Finding(**{key: str(value) for key, value in one.items()}) for one in found["findings"])
+        if not {finding.severity for finding in findings} <= {*SEVERITIES}:
+            raise ValueError
+        return {str(row["host"]): str(row["state"]) for row in rows}, findings
     except (ValueError, KeyError, TypeError, AttributeError):
         raise InputError(f"{name} is no status: write one with activemq-fleet status --format json") from None
