@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,9 +20,9 @@ from activemq_fleet.artifacts import jars_for
 from activemq_fleet.releases import Release
 from tests import waiting
 from tests.hosts import wheels
-from tests.hosts.brokers import journal_of, look
+from tests.hosts.brokers import BASE, journal_of, look
 from tests.hosts.machines import Machine, MachinesError, Rack
-from tests.hosts.playbooks import NODES, RELEASE, Controller, ended
+from tests.hosts.playbooks import NODES, RELEASE, Controller, ended, environment
 from tests.situations import in_every_situation
 from tests.waiting import LateError
 
@@ -286,6 +288,46 @@ def test_collect_brings_what_brokers_and_agent_have_to_say_and_no_secret(connect
         assert {entry["status"] for entry in states.values()} == {"same"}
     assert b'"kind":"handled"' in b"".join(path.read_bytes() for path in found[HOST].glob("agent/*.jsonl"))
     assert texts[found[HOST] / "configuration/mb.password"] == b"@activemq_agent_password@\n"
+
+
+def test_status_shows_brokers_and_agent_and_names_what_is_wrong_with_them(connected: Kiosk) -> None:
+    active, _ = connected.controller.sides()
+    code, found = status(connected)
+    (agent,) = found["agents"]
+    assert (code, found["findings"]) == (0, [])
+    assert (agent["state"], agent["outbox"], agent["publisher"].partition(":")[0]) == ("running", 0, active.name)
+    (serving,) = (row for row in found["brokers"] if row["state"] == "active")
+    assert (serving["host"], serving["holds_lock"], serving["usage"]["connections"] > 1) == (active.name, True, True)
+
+    log4j = f"{BASE}/current/conf/log4j2.properties"
+    active.run("bash", "-c", f"cp -p {log4j} /root/before && echo '# by hand' >> {log4j}")
+    active.run("systemctl", "kill", "--signal=STOP", "activemq")
+    try:
+        code, found = status(connected)
+    finally:
+        active.run("systemctl", "kill", "--signal=CONT", "activemq")
+        active.run("cp", "-p", "/root/before", log4j)
+    assert code == 1
+    assert {("frozen", active.name), ("no-active", next(iter(NODES))), ("changed-by-hand", active.name)} <= {
+        (one["rule"], one["host"]) for one in found["findings"]
+    }
+    connected.controller.exchange("watch", *NODES.values())
+
+
+def status(kiosk: Kiosk) -> tuple[int, dict[str, Any]]:
+    """Exit code and answer of ``activemq-fleet status``."""
+    controller = kiosk.controller
+    inventory = controller.repository / "molecule" / controller.scenario / "inventory"
+    command = ["status", "-i", str(inventory), "-i", str(kiosk.inventory), "--format", "json"]
+    done = subprocess.run(
+        [sys.executable, "-m", "activemq_fleet", *command],
+        env=environment(controller.repository, controller.rack) | dict(controller.variables),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stderr == ""
+    return done.returncode, json.loads(done.stdout)
 
 
 def test_changed_files_restart_the_agent(connected: Kiosk) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,6 +36,13 @@ class Site:
     def balance(self, *, code: int = 0, **variables: Any) -> str:
         """``site`` for the balancers alone."""
         return self.play("--limit=activemq_loadbalancers", code=code, **variables)
+
+    def status(self, to: Path, *, code: int, **variables: Any) -> dict[str, Any]:
+        """What the playbook ``status`` writes."""
+        extra = yaml.safe_dump({"activemq_status_to": str(to), **variables}, default_flow_style=True, width=10_000)
+        ended(self.controller.play("status", f"--inventory={self.inventory}", f"--extra-vars={extra}"), code)
+        found: dict[str, Any] = json.loads(to.read_text())
+        return found
 
     def holders(self) -> list[Machine]:
         """The balancers that have the address on their network card."""
@@ -112,6 +120,17 @@ def test_a_second_run_changes_nothing(site: Site) -> None:
     assert pids == {key: pid(site.rack[key[0]], key[1]) for key in pids}
 
 
+def test_status_shows_brokers_balancers_and_who_has_the_address(site: Site, tmp_path: Path) -> None:
+    holder = site.holder()
+    found = site.status(tmp_path / "status.json", code=0)
+    assert sorted(row["state"] for row in found["brokers"]) == ["active", "standby"]
+    assert {row["release"] for row in found["brokers"]} == {RELEASE}
+    assert {row["configuration"] for row in found["brokers"]} == {"planned"}
+    assert {row["host"]: (row["state"], *row["addresses"].values()) for row in found["balancers"]} == {
+        name: ("up", name == holder.name) for name in BALANCERS
+    }
+
+
 def test_changed_files_are_loaded_without_a_restart(site: Site) -> None:
     holder = site.holder()
     before = pid(holder, "haproxy"), pid(holder, "keepalived")
@@ -141,11 +160,15 @@ def test_the_address_leaves_a_balancer_whose_haproxy_ends(site: Site) -> None:
     first.run("systemctl", "start", "haproxy")
 
 
-def test_the_address_leaves_a_balancer_that_dies(site: Site) -> None:
+def test_the_address_leaves_a_balancer_that_dies_which_costs_one_row_of_the_status(site: Site, tmp_path: Path) -> None:
     dead = site.holder()
     dead.power_off()
     assert site.holder().name != dead.name
     site.served()
+    found = site.status(tmp_path / "status.json", code=2, activemq_vip_check_port=8406, activemq_status_timeout=15)
+    assert [(one["rule"], one["host"]) for one in found["findings"]] == [("unreachable", dead.name)]
+    assert sorted(row["state"] for row in found["brokers"]) == ["active", "standby"]
+    assert sorted(row["state"] for row in found["balancers"]) == ["unreachable", "up"]
 
 
 def test_clients_find_the_other_node_when_the_active_one_is_killed(site: Site) -> None:

@@ -16,7 +16,7 @@ from activemq_fleet.render import service
 from activemq_fleet.status import FleetStatus, conclude
 from activemq_fleet.topology import Fleet
 
-_PROCESSES = 8
+_PROCESSES = 16
 _ONE = 0.1
 """Seconds that a well broker takes at most, of which the deadline grows where many share this machine."""
 
