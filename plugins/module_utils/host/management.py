@@ -16,6 +16,7 @@ import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from typing import Any
 
 from ..install.configuration_archive import InstallError
@@ -24,7 +25,7 @@ from .process import Process, account_of, group_of, process_handle, send_signal,
 from .system_accounts import Account, own_account, run_as
 
 _DOMAIN = "org.apache.activemq"
-_WAIT = 10.0
+_WAIT = 5.0
 _POLL = 0.05
 _QUERY = 60.0
 """Seconds for all MBeans of a query together."""
@@ -48,12 +49,34 @@ def query_mbeans(
     uid, gid = _account(process)
     # Older JVMs answer nobody else, not even root.
     account = Account(uid, gid) if os.geteuid() == 0 else own_account()
-    return run_as(account, _query, process, pattern, view, most, timeout)
-
-
-def _query(process: Process, pattern: str, view: View, most: int | None, timeout: float) -> list[dict[str, Any]]:
     try:
-        with closing(MBeanServer(_address(process), timeout)) as server:
+        # Opened as root: a unit's user namespace hides its process from its own account outside (PrivateUsers=).
+        root = os.open(f"/proc/{process.pid}/root", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        raise InstallError(f"process {process.pid} cannot be looked into: {error.strerror}") from None
+    try:
+        return run_as(account, _query, _Jvm(process, root), pattern, view, most, timeout)
+    finally:
+        os.close(root)
+
+
+@dataclass(frozen=True)
+class _Jvm:
+    """A broker's process, and a descriptor of the root directory that it sees."""
+
+    process: Process
+    root: int
+
+    def path(self, name: str) -> str:
+        """Return the path of a file in the JVM's /tmp that is named after its pid there: ``.java_pid``."""
+        inside = (status_field(self.process.pid, "NSpid") or [str(self.process.pid)])[-1]
+        return f"/proc/self/fd/{self.root}/tmp/{name}{inside}"  # noqa: S108 -- the JVM's own name
+
+
+def _query(jvm: _Jvm, pattern: str, view: View, most: int | None, timeout: float) -> list[dict[str, Any]]:
+    process = jvm.process
+    try:
+        with closing(MBeanServer(_address(jvm), timeout)) as server:
             named = [(name, properties_of(name)) for name in server.names(f"{_DOMAIN}:{pattern}")]
             wanted = [(name, known, view(known)) for name, known in named if view(known)][:most]
             return [{**known, **server.attributes(name, attributes)} for name, known, attributes in wanted]
@@ -61,30 +84,28 @@ def _query(process: Process, pattern: str, view: View, most: int | None, timeout
         raise InstallError(f"process {process.pid}: {error}") from None
 
 
-def _address(process: Process) -> str:
+def _address(jvm: _Jvm) -> str:
     """Return the JMX URL that this machine can reach, after opening it in the JVM if need be."""
-    found = _ADDRESS.search(_ask(process, "agentProperties"))
+    found = _ADDRESS.search(_ask(jvm, "agentProperties"))
     if not found:
-        _ask(process, "jcmd", "ManagementAgent.start_local")
-        found = _ADDRESS.search(_ask(process, "agentProperties"))
+        _ask(jvm, "jcmd", "ManagementAgent.start_local")
+        found = _ADDRESS.search(_ask(jvm, "agentProperties"))
     if not found:
-        raise InstallError(f"process {process.pid} does not open its management view to this machine")
+        raise InstallError(f"process {jvm.process.pid} does not open its management view to this machine")
     return found[1].replace("\\", "").strip()
 
 
-def _ask(process: Process, *words: str) -> str:
+def _ask(jvm: _Jvm, *words: str) -> str:
     """Send one command over the JVM's attach socket; return the answer's text.
 
     Raises InstallError if the JVM does not answer or refuses.
     """
-    pid = process.pid
-    inside = (status_field(pid, "NSpid") or [str(pid)])[-1]
-    path = f"/proc/{pid}/root/tmp/.java_pid{inside}"
+    pid, path = jvm.process.pid, jvm.path(".java_pid")
     data = b"".join(word.encode() + b"\0" for word in ("1", *words, *[""] * (4 - len(words))))
     answer = b""
     try:
         if not os.path.exists(path):
-            _wake(process, inside, path)
+            _wake(jvm, path)
         with socket.socket(socket.AF_UNIX) as connection:
             connection.settimeout(_WAIT)
             connection.connect(path)
@@ -99,23 +120,17 @@ def _ask(process: Process, *words: str) -> str:
     return text
 
 
-def _wake(process: Process, inside: str, path: str) -> None:
+def _wake(jvm: _Jvm, path: str) -> None:
     """Make the JVM open its attach socket: it does so when it finds the file ``.attach_pid`` after SIGQUIT.
 
-    Without the file the JVM would print its threads.
+    Without the file the JVM would print its threads. It looks in its working directory, too, which is often the root of
+    a unit, where its account may not write.
     """
-    pid = process.pid
-    flags = os.O_CREAT | os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    trigger = f"/proc/{pid}/cwd/.attach_pid{inside}"
+    trigger = jvm.path(".attach_pid")
+    os.close(os.open(trigger, os.O_CREAT | os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600))
     try:
-        os.close(os.open(trigger, flags, 0o600))
-    except OSError:
-        # A unit's working directory is often the root, which its account may not write to.
-        trigger = f"/proc/{pid}/root/tmp/.attach_pid{inside}"
-        os.close(os.open(trigger, flags, 0o600))
-    try:
-        with process_handle(process) as handle:
-            send_signal(handle, process, signal.SIGQUIT)
+        with process_handle(jvm.process) as handle:
+            send_signal(handle, jvm.process, signal.SIGQUIT)
         deadline = time.monotonic() + _WAIT
         while not os.path.exists(path) and time.monotonic() < deadline:
             time.sleep(_POLL)
