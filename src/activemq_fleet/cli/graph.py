@@ -34,8 +34,9 @@ def command(inventory: InventoryOptions, output: Path, status: Path | None) -> i
         raise click.BadParameter(f"{output} must end in .svg or .mmd", param_hint="-o")
     fleet = inventory.load_fleet()
     print_warnings(fleet)
+    states: dict[str, str] = {}
     if status is None:
-        shown, states = with_lint_findings(fleet), {}
+        shown = with_lint_findings(fleet)
     else:
         from activemq_fleet.status import read_states
 

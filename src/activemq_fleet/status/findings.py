@@ -155,7 +155,8 @@ def _messages(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator
         yield _finding("dlq", "info", row.host, text, "see why they could not be consumed, then move or remove them")
     if evidence.get("usage_error"):
         text = f"what it holds is not known: {evidence['usage_error']}"
-        yield _finding("usage-unknown", "warning", row.host, text, "see whether the broker is short of memory")
+        see = "run the playbook site and a restart where its unit is older; else see whether its JVM is short of memory"
+        yield _finding("usage-unknown", "warning", row.host, text, see)
 
 
 def _links(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Finding]:

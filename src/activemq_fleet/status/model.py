@@ -210,9 +210,13 @@ def read_states(text: str, name: str) -> tuple[dict[str, str], tuple[Finding, ..
         if found["format"] != FORMAT:
             raise ValueError
         rows = [*found["brokers"], *found["agents"], *found["balancers"]]
-        findings = tuple(Finding(**{key: str(value) for key, value in one.items()}) for one in found["findings"])
-        if not {finding.severity for finding in findings} <= {*SEVERITIES}:
-            raise ValueError
+        findings = tuple(map(_finding, found["findings"]))
         return {str(row["host"]): str(row["state"]) for row in rows}, findings
     except (ValueError, KeyError, TypeError, AttributeError):
         raise InputError(f"{name} is no status: write one with activemq-fleet status --format json") from None
+
+
+def _finding(one: Mapping[str, Any]) -> Finding:
+    severity = SEVERITIES[SEVERITIES.index(one["severity"])]
+    rule, host, message, fix = (str(one[name]) for name in ("rule", "host", "message", "fix"))
+    return Finding(rule=rule, severity=severity, host=host, message=message, fix=fix)
