@@ -285,6 +285,11 @@ class Settings(_Broker, ElementSettings, _Host, MetricsSettings, BalancerSetting
             raise ValueError(f"activemq_kahadb is set, and activemq_ha: {self.ha} has no kahaDB: leave it out")
         if self.jmx and self.jmx.tls and self.tls is None:
             raise ValueError("activemq_jmx.tls is true, so activemq_tls must be set: its stores are used")
+        if self.plugins and self.plugins.redelivery and self.broker_attributes.get("schedulerSupport") == "false":
+            raise ValueError(
+                "activemq_plugins.redelivery needs the scheduler, and activemq_broker_attributes has schedulerSupport: "
+                "false: take that out"
+            )
         if self.fence == "command" and self.fence_command is None:
             raise ValueError("activemq_fence is command, so activemq_fence_command must be set")
         self._refuse_release_without_archive()

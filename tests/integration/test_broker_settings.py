@@ -1,0 +1,273 @@
+"""Policies, limits, virtual destinations, the store's tuning and plugins: what a real broker does that has them all.
+
+Each release has what its schema has of one inventory; the findings that say what is left out are counted.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from activemq_fleet.host.management import query_mbeans
+from activemq_fleet.host.process import find_broker
+from activemq_fleet.host.versions import Layout
+from activemq_fleet.lab import Lab
+from activemq_fleet.lab.stomp import Credentials, Frame, StompConnection, StompError
+from tests.integration.labs import processes_of
+from tests.situations import further
+from tests.waiting import wait_until
+
+HOST = "orders-mq01-a.example.com"
+ANN = Credentials("ann", "anns-secret")
+INDIVIDUAL = {"type": "individual", "queue_prefix": "DLQ."}
+VARIABLES: dict[str, Any] = {
+    "ha": "none",
+    "console": False,
+    "users": [{"name": "ann", "password": "anns-secret", "groups": "staff"}],
+    "destination_policies": [
+        {"destination": ">", "kind": "queue", "expire_messages_period": 300, "dead_letter_strategy": INDIVIDUAL},
+        {
+            "destination": "narrow",
+            "kind": "queue",
+            "memory_limit": "64 kb",
+            "pending_queue_policy": "vm",
+            "producer_flow_control": True,
+        },
+        {
+            "destination": "idle.>",
+            "kind": "queue",
+            "gc_inactive_destinations": True,
+            "inactive_timeout_before_gc": 1000,
+        },
+        {
+            "destination": "prices",
+            "kind": "topic",
+            "topic_prefetch": 1,
+            "pending_message_limit_strategy": {"type": "constant", "limit": 3},
+            "message_eviction_strategy": "oldest",
+        },
+        {
+            "destination": "images",
+            "kind": "topic",
+            "subscription_recovery_policy": {"type": "fixed_count", "maximum_size": 2},
+            "always_retroactive": True,
+        },
+    ],
+    "broker_attributes": {"schedulePeriodForDestinationPurge": 1000},
+    "usage": {"memory": "64 mb", "store": "6 mb", "job_scheduler": "1 gb", "send_fail_if_no_space": True},
+    "virtual_destinations": [
+        {"type": "virtual_topic", "name": "news.>", "prefix": "for.*.", "selector_aware": True},
+        {
+            "type": "composite_queue",
+            "name": "all",
+            "forward_to": ["one", {"name": "queue://red", "selector": "colour = 'red'"}],
+        },
+    ],
+    # 5.8.0 forwards only to destinations that are there.
+    "destinations": ["made.a", "made.b", "idle.one", "one", "red"],
+    "kahadb": {"journal_max_file_length": "1 mb", "cleanup_interval": 1000, "enable_index_write_async": True},
+    "plugins": {
+        "statistics": True,
+        "timestamp": {"zero_expiration_override": 3_600_000},
+        "force_persistency": {"persistence_flag": True},
+        "trace_broker_path": True,
+        "connection_dot": True,
+        "logging": {"log_connection_events": True},
+        "discarding_dlq": {"drop_all": False, "drop_only": "dropped"},
+        "redelivery": {
+            "policies": [
+                {
+                    "destination": "again",
+                    "kind": "queue",
+                    "maximum_redeliveries": 1,
+                    "initial_redelivery_delay": 2000,
+                    "redelivery_delay": 2000,
+                }
+            ],
+            "fallback_to_dead_letter": True,
+        },
+    },
+}
+
+
+class Client(StompConnection):
+    """A client of STOMP 1.1, which can refuse a message."""
+
+    def _write(self, command: str, headers: Mapping[str, str], body: str = "") -> None:
+        more = {"accept-version": "1.1", "host": "broker"} if command == "CONNECT" else {}
+        super()._write(command, {**headers, **more}, body)
+
+    def follow(self, destination: str, **headers: str) -> None:
+        """Subscribe, and acknowledge each message by hand."""
+        self.subscribe(destination, ack="client-individual", headers={"id": destination, **headers})
+
+    def answer(self, message: Frame, command: str = "ACK") -> None:
+        """Accept a message, or with NACK refuse it."""
+        headers = {name: message.headers[name] for name in ("subscription", "message-id")}
+        self._write(command, headers)
+
+    def bodies(self, number: int, *, timeout: float = 5.0) -> list[str]:
+        """The bodies of so many messages, fewer when no more come in time; each is acknowledged."""
+        found: list[str] = []
+        while len(found) < number and (message := self.receive(timeout)):
+            self.answer(message)
+            found.append(message.body)
+        return found
+
+
+@pytest.fixture(scope="module", params=["6.3.1", *further("5.8.0", "5.18.3")])
+def lab(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    directory: Path = tmp_path_factory.mktemp("settings")
+    variables = {**VARIABLES, "release": request.param}
+    if request.param == "5.8.0":  # C019
+        variables["plugins"] = {**VARIABLES["plugins"], "timestamp": False}
+    named = {f"activemq_{name}": value for name, value in variables.items()}
+    (directory / "hosts.yml").write_text(json.dumps({"all": {"hosts": {HOST: {}}, "vars": named}}))
+    with Lab.open(directory / "hosts.yml", directory / "lab") as lab:
+        lab.up()
+        assert lab.fleet.findings == ()
+        yield lab
+    assert not processes_of(directory / "lab")
+
+
+@pytest.fixture
+def client(lab: Lab) -> Iterator[Client]:
+    with Client(lab.addresses(HOST, "stomp")[0], ANN) as client:
+        yield client
+
+
+def queues(lab: Lab) -> dict[str, int]:
+    """The broker's queues by name, with the number of messages in each."""
+    process = find_broker(Layout(str(lab.directory / "hosts" / HOST / "activemq")).base)
+    assert process is not None
+    found = query_mbeans(process, "type=Broker,destinationType=Queue,*", lambda known: ("QueueSize",))
+    return {mbean["destinationName"]: mbean["QueueSize"] for mbean in found if "QueueSize" in mbean}
+
+
+def fill(client: Client, destination: str, body: str) -> tuple[int, str]:
+    """Send until the broker refuses a message; how many it took, and what it says."""
+    for taken in range(100):
+        try:
+            client.send(destination, body)
+        except StompError as error:
+            return taken, str(error)
+    return 100, ""
+
+
+def soon() -> dict[str, str]:
+    """The header of a message that expires at once."""
+    return {"expires": str(int((time.time() + 0.2) * 1000))}
+
+
+def test_destinations_are_there_before_anybody_came(lab: Lab) -> None:
+    assert {"made.a", "made.b"} <= queues(lab).keys()
+
+
+def test_a_destination_that_nobody_uses_is_removed_and_others_stay(lab: Lab) -> None:
+    wait_until(lambda: "idle.one" not in queues(lab), "idle.one is removed")
+    assert {"made.a", "made.b"} <= queues(lab).keys()
+    assert "idle.one" in lab.log(HOST).read_text()
+
+
+def test_the_broker_answers_with_statistics_of_each_destination_that_is_asked_for(lab: Lab, client: Client) -> None:
+    # Sets of jars lack what STOMP needs to read the answers: they are counted.
+    client.send("/queue/ActiveMQ.Statistics.Destinationmade.>", "", {"reply-to": "/queue/answers"})
+    wait_until(lambda: queues(lab).get("answers") == 2, "there are two answers", seen=lambda: queues(lab))
+
+
+def test_dead_letters_go_where_the_policy_of_all_queues_says_but_those_that_a_plugin_drops(client: Client) -> None:
+    client.send("/queue/dropped", "no", soon())
+    client.send("/queue/work", "late", soon())
+    client.follow("/queue/DLQ.work")
+    assert client.bodies(1) == ["late"]
+    client.follow("/queue/DLQ.dropped")
+    assert client.bodies(1, timeout=1) == []
+
+
+def test_the_memory_of_a_queue_is_a_limit(client: Client) -> None:
+    taken, why = fill(client, "/queue/narrow", "x" * 2000)
+    assert 10 < taken < 40
+    assert "memory" in why.lower()
+
+
+def test_a_slow_consumer_of_a_topic_keeps_the_newest_messages(client: Client) -> None:
+    client.follow("/topic/prices", **{"activemq.prefetchSize": "1"})
+    for number in range(20):
+        client.send("/topic/prices", str(number))
+    assert client.bodies(20, timeout=1)[-3:] == ["17", "18", "19"]
+
+
+def test_a_late_subscriber_gets_the_last_messages_of_a_topic(client: Client) -> None:
+    for number in range(5):
+        client.send("/topic/images", str(number))
+    client.follow("/topic/images")
+    assert client.bodies(5, timeout=1) == ["3", "4"]
+
+
+def test_each_consumer_of_a_virtual_topic_has_a_queue_of_what_it_selects(client: Client) -> None:
+    client.follow("/queue/for.a.news.x", selector="colour = 'red'")
+    client.follow("/queue/for.b.news.x")
+    client.follow("/queue/Consumer.c.VirtualTopic.y")
+    for colour in ("red", "blue"):
+        client.send("/topic/news.x", colour, {"colour": colour})
+    assert sorted(client.bodies(4, timeout=1)) == ["blue", "red", "red"]
+    client.send("/topic/VirtualTopic.y", "still there")
+    assert client.bodies(1) == ["still there"]
+
+
+def test_a_composite_queue_forwards_and_selects(client: Client) -> None:
+    for colour in ("red", "blue"):
+        client.send("/queue/all", colour, {"colour": colour})
+    client.follow("/queue/one")
+    assert client.bodies(2) == ["red", "blue"]
+    client.follow("/queue/red")
+    assert client.bodies(2, timeout=1) == ["red"]
+
+
+def test_a_refused_message_comes_again_later_and_then_is_a_dead_letter(client: Client) -> None:
+    client.follow("/queue/again")
+    client.send("/queue/again", "take me")
+    times = []
+    for _ in range(2):
+        message = client.receive(10)
+        assert message is not None
+        times.append(time.monotonic())
+        client.answer(message, "NACK")
+    # The scheduler of 5.8.0 rounds to whole seconds.
+    assert 0.9 < times[1] - times[0] < 8
+    client.follow("/queue/DLQ.again")
+    assert client.bodies(1) == ["take me"]
+
+
+def test_messages_are_stamped_made_persistent_and_traced(lab: Lab, client: Client) -> None:
+    client.send("/queue/stamped", "x", {"persistent": "false"})
+    client.follow("/queue/stamped")
+    message = client.receive(5)
+    assert message is not None
+    assert message.headers["persistent"] == "true"
+    assert message.headers["BrokerPath"] == lab.fleet.broker(HOST).broker_name
+    plugins = lab.fleet.broker(HOST).settings.plugins
+    assert plugins is not None
+    if plugins.timestamp:
+        assert 3_500_000 < int(message.headers["expires"]) - time.time() * 1000 < 3_700_000
+    client.answer(message)
+
+
+def test_connections_are_drawn_and_logged(lab: Lab, client: Client) -> None:
+    data = lab.log(HOST).parent
+    wait_until(lambda: "digraph" in (data / "connections.dot").read_text(), "the picture is written")
+    assert "Adding Connection" in lab.log(HOST).read_text()
+
+
+def test_the_store_has_small_files_and_a_limit(lab: Lab, client: Client) -> None:
+    taken, why = fill(client, "/queue/full", "x" * 250_000)
+    assert 10 < taken < 30
+    assert "store is full" in why.lower()
+    journal = sorted((lab.log(HOST).parent / "kahadb").glob("db-*.log"))
+    assert len(journal) > 3
+    assert max(file.stat().st_size for file in journal) <= 1.3 * (1 << 20)
