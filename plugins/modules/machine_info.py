@@ -130,6 +130,10 @@ cloud:
   description: The cloud that the machine is of.
   type: str
   returned: always
+pair:
+  description: What the pair is called in the configuration that is in force, or null where none is.
+  type: str
+  returned: always
 boot:
   description: The kernel's id of this boot, by which one machine is told from another. Null in a container.
   type: str

@@ -272,3 +272,23 @@ def test_the_playbook_check_warns_of_what_site_refuses(place: Place) -> None:
     assert code == 0
     assert "T030" in said
     assert "site will refuse it" in " ".join(said.split())
+
+
+def test_a_deployed_pair_keeps_its_name_whatever_the_convention(place: Place) -> None:
+    place.lay(A, B)
+    code, said = place.play("site")
+    assert code == 0, said
+    before = {path: path.read_bytes() for path in place.hosts.rglob("activemq.xml")}
+    pattern = r"^(?P<pair>(?P<group>orders)-mq)(?P<number>[0-9]+)-(?P<node>[ab])"
+
+    place.lay(A, B, naming_pattern=pattern)
+    code, said = place.play("site")
+    assert code != 0
+    assert all(f"L034 {host}: " in said for host in (A, B))
+    assert "keep its name with activemq_pair: orders-mq01 on both nodes" in said
+    assert {path: path.read_bytes() for path in place.hosts.rglob("activemq.xml")} == before
+
+    place.lay(A, B, naming_pattern=pattern, pair="orders-mq01")
+    code, said = place.play("site")
+    assert code == 0, said
+    assert {path: path.read_bytes() for path in place.hosts.rglob("activemq.xml")} == before

@@ -18,6 +18,9 @@ from .versions import Layout
 _URI = re.compile(r"(?P<scheme>[a-z0-9+]+)://(?P<host>\[[0-9A-Fa-f:]+\]|[^:/?]*):(?P<port>\d+)(?=[/?#\s]|\Z)")
 _CLIENT_AUTH = re.compile(r"[?&](transport\.)?needClientAuth=true(?![^&])")
 _REFERENCE = re.compile(r"\$\{([^}]+)\}")
+_PAIR = re.compile(rb"<!-- \S+: node \S+ \(preferred \w+\) of pair (\S+), release ")
+_TITLE = 4096
+"""Bytes of an activemq.xml within which its comment stands."""
 _WILDCARDS = ("0.0.0.0", "::", "")  # noqa: S104 -- nothing is bound here, it is asked
 _HOLDERS = ("persistenceAdapter", "persistenceFactory")
 _STORED = re.compile(r"db(?:-\d+\.log|\.data|\.redo)")
@@ -77,6 +80,16 @@ def read_deployed(layout: Layout, name: str | None) -> DeployedConfiguration:
         pure=_is_pure(root),
         persistence=_persistence(root),
     )
+
+
+def deployed_pair(layout: Layout) -> str | None:
+    """Return what the pair is called in the activemq.xml in force, by the comment that names it; None without one.
+
+    Raises InstallError where ``current`` is no link to a version.
+    """
+    version = layout.current_version()
+    found = _PAIR.search((version.read("conf/activemq.xml") or b"")[:_TITLE]) if version else None
+    return found[1].decode(errors="replace") if found else None
 
 
 def persistence_of(document: bytes) -> dict[str, Any]:

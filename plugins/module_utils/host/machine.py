@@ -16,11 +16,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ..install.configuration_archive import InstallError
 from ..install.jars import processes_in
 from ..install.release_tree import releases_of
+from .broker_configuration import deployed_pair
 from .health import running_release
 from .held_by_process import is_listened_on, is_listening
 from .process import Process, boot_id, find_broker
+from .versions import Layout
 
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "java": {"type": "path", "default": "/usr/bin/java"},
@@ -85,6 +88,7 @@ def gather_machine_facts(parameters: Mapping[str, Any]) -> dict[str, Any]:
         "interfaces": active_interfaces(),
         "cloud": cloud_provider(),
         # some containers are shown an id of their own, and may share a disk all the same
+        "pair": _deployed_pair(parameters["base"]),
         "boot": None if is_container() else boot_id() or None,
     }
 
@@ -100,6 +104,13 @@ def _account_name(pid: int) -> str | None:
     try:
         return pwd.getpwuid(os.stat(f"/proc/{pid}").st_uid).pw_name
     except (OSError, KeyError):
+        return None
+
+
+def _deployed_pair(base: str) -> str | None:
+    try:
+        return deployed_pair(Layout(base))
+    except InstallError:  # what installs the files says so
         return None
 
 

@@ -255,6 +255,34 @@ def shared_store_on_a_disk_of_one_host(host: HostView) -> Iterator[Problem]:
         yield Problem(f"{host.store} is on {host.shared_filesystem}, and the pair's other node is another machine")
 
 
+@rule("L034", "error", scope="host")
+def pair_with_another_name(host: HostView) -> Iterator[Problem]:
+    """A deployed pair that would be called otherwise.
+
+    Why: the brokerName, the store's directory and its marker carry the pair's name. The broker would start on another,
+      empty store, and durable subscriptions of bridges would stay behind under the old name.
+    Fix: set activemq_pair to the deployed name in the variables of both nodes, beside any activemq_naming_pattern;
+      where the host is to become another pair's, empty its base directory first, or waive this.
+    Source: the comment that the deployed activemq.xml begins with; naming of activemq.fleet
+
+    Fires on 5.18.3::
+
+        broker: {pair: orders-mq01}
+        facts: {pair: orders01}
+
+    Silent on 5.18.3::
+
+        broker: {pair: orders-mq01}
+        facts: {pair: orders-mq01}
+    """
+    deployed, wanted = host.facts.pair, host.broker.pair
+    if deployed and wanted and deployed != wanted and host.broker.profile.has_peer:
+        yield Problem(
+            f"the pair {deployed} is deployed here, and would become {wanted}: keep its name with activemq_pair: "
+            f"{deployed} on both nodes"
+        )
+
+
 @rule("M001", "error", scope="host")
 def multicast_in_a_cloud(host: HostView) -> Iterator[Problem]:
     """Multicast discovery on a machine of a cloud.

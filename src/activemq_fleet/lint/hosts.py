@@ -20,6 +20,7 @@ class BrokerSettings:
 
     host: str
     release: Release
+    pair: str | None = None
     ha: str = DEFAULT_PROFILE
     directory: str | None = None
     """The store's directory; None where the store is a database."""
@@ -72,6 +73,8 @@ class HostFacts:
     """Interfaces that are up, loopback included."""
     cloud: str | None = None
     """The cloud that the machine says it is of, such as ``Amazon EC2``."""
+    pair: str | None = None
+    """What the pair is called in the configuration that is in force on the host."""
     boot: str | None = None
     """The kernel's id of this boot: two hosts with one id are one machine, or containers of one."""
 
