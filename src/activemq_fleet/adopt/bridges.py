@@ -160,11 +160,11 @@ def propose_master_nodes(proposal: Proposal) -> None:
         if not proposal.profile(documents[0].host).shares_store:
             continue
         preferred = [document for document in documents if document.preferred]
-        dialled = max(documents, key=lambda d: (first[d.host], d.identity.node == "a", -ord(d.identity.node[0])))
-        letter = (preferred[0] if len(preferred) == 1 else dialled).identity.node
+        # The nodes of a pair are in their order: of equals the first one is taken.
+        dialled = max(documents, key=lambda d: (first[d.host], d.identity.role == "master"))
+        mark = (preferred[0] if len(preferred) == 1 else dialled).identity.node
         for document in documents:
-            if letter != "a":
-                proposal.set(document.host, "master_node", letter)
+            proposal.set_master_node(document.host, mark)
 
 
 def propose_addresses(proposal: Proposal, known_addresses: Mapping[str, str]) -> None:
@@ -233,8 +233,8 @@ def _named_by_link(bridge: Bridge, proposal: Proposal) -> Iterator[tuple[str, st
     """Yield (host, dialled address) for a bridge named ``X-to-Y``, where Y is a pair or a host and the ports match."""
     target = bridge.name.rpartition("-to-")[2]
     pair = proposal.pairs().get(target) or [d for d in proposal.documents if d.identity.host == target]
-    letter = {proposal[d.host].get("master_node", "a") for d in pair}
-    ordered = sorted(pair, key=lambda d: (d.identity.node not in letter, d.identity.node))
+    marks = {proposal[d.host].get("master_node", proposal.naming.preferred_node) for d in pair}
+    ordered = sorted(pair, key=lambda d: (d.identity.node not in marks, d.identity.node))
     ports = [_port(proposal[d.host]) for d in ordered]
     if ports == [port for _, port in bridge.addresses]:
         for document, (host, _) in zip(ordered, bridge.addresses, strict=True):

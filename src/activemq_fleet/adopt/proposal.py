@@ -40,8 +40,9 @@ class Proposal:
 
     @classmethod
     def from_documents(cls, documents: Sequence[Document], naming: Naming) -> Proposal:
-        """Return a proposal of variables that holds nothing but the release of every host."""
-        return cls(tuple(documents), naming, {d.host: {"release": d.release.text} for d in documents})
+        """Return a proposal of variables that holds nothing but naming and the release of every host."""
+        common = {"naming_parity": naming.parity} if naming.parity else {}
+        return cls(tuple(documents), naming, {d.host: {"release": d.release.text, **common} for d in documents})
 
     def __getitem__(self, host: str) -> Variables:
         return self.variables[host]
@@ -63,6 +64,11 @@ class Proposal:
             str(self.variables[host].get(name, Settings.model_fields[name].default)) for name in ("base", "instance")
         )
         return directories_of(base, instance)
+
+    def set_master_node(self, host: str, mark: str) -> None:
+        """Propose the node mark of the preferred master of a host's pair, unless the convention implies it."""
+        if mark != self.naming.preferred_node:
+            self.set(host, "master_node", mark)
 
     def pairs(self) -> dict[str, list[Document]]:
         """Return the existing activemq.xml files of each pair by the pair's name, in the order of their nodes."""

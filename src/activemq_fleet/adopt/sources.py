@@ -147,7 +147,8 @@ def _document(host: str, path: Path, release: str | None, naming: Naming) -> Doc
     identity = naming.identify(host)
     if identity is None or not _HOST.fullmatch(host):
         raise InputError(
-            f"{path}: its host {host} does not match {naming.pattern}: say how yours are called with --naming-pattern"
+            f"{path}: its host {host} does not match {naming.pattern}: say how yours are called with --naming-pattern, "
+            "which activemq-fleet names HOST... proposes"
         )
     content, original = _read(path)
     tree = with_names(original)

@@ -47,6 +47,7 @@ _LONGEST = 400
     help="By which peers dial a host, where that is not its name. May be repeated.",
 )
 @click.option("--naming-pattern", metavar="REGEX", default=DEFAULT_PATTERN, help="As activemq_naming_pattern.")
+@click.option("--naming-parity", type=click.Choice(["odd-even", "even-odd"]), help="As activemq_naming_parity.")
 @format_option(help="Of the list.")
 def command(
     files: tuple[str, ...],
@@ -54,6 +55,7 @@ def command(
     releases: tuple[str, ...],
     addresses: tuple[str, ...],
     naming_pattern: str,
+    naming_parity: str | None,
     form: str,
 ) -> int:
     """Read existing activemq.xml files into an inventory, and list what it cannot express.
@@ -68,7 +70,7 @@ def command(
     from activemq_fleet.naming import Naming
 
     check_inventory(output)
-    naming = Naming(naming_pattern)
+    naming = Naming(naming_pattern, parity=naming_parity)
     documents = read_sources(files, releases, naming)
     for warning in dict.fromkeys(text for document in documents for text in document.release.warnings):
         warn(warning)

@@ -71,7 +71,7 @@ class FullCard:
             canvas.rect(0, 0, self.width, self.height, "card", 9)
             releases = " + ".join(self.pair.releases)
             room = self.width - 2 * PAD - width_of(releases, "small") - 12
-            canvas.text(PAD + 2, 21, shorten_name(self.pair.name, "pair-name", room), "pair-name ink")
+            canvas.text(PAD + 2, 21, shorten_name(self.pair.name, "pair-name", room, self.pair.number), "pair-name ink")
             canvas.text(self.width - PAD - 2, 21, releases, "small muted", "end")
             top = _HEADER
             for position, node in enumerate(self.pair.nodes):
@@ -93,7 +93,7 @@ class FullCard:
             if node.role:
                 draw_star(canvas, 15, 14.5, filled=node.is_master)
             room = inner - width_of(node.caption, "small") - _INDENT - 18
-            canvas.text(indent, 19, shorten_name(node.label, "host", room), "host ink")
+            canvas.text(indent, 19, shorten_name(node.label, "host", room, self.pair.number), "host ink")
             canvas.text(inner - 9, 19, node.caption, f"small {_css_of_state(node)}", "end")
             for row, (text, css) in enumerate(self._texts[position]):
                 canvas.text(indent, 35 + _LINE * row, text, css)
@@ -167,7 +167,7 @@ class SmallCard:
         with canvas.group(f"pair {self.pair.name}", at=(x, y)):
             canvas.rect(0, 0, self.width, self.height, "card", 7)
             room = self.width - 18 - self._draw_corner(canvas)
-            canvas.text(9, 17, shorten_name(self.pair.name, "pair-small", room), "pair-small ink")
+            canvas.text(9, 17, shorten_name(self.pair.name, "pair-small", room, self.pair.number), "pair-small ink")
             for position, node in enumerate(self.pair.nodes):
                 self._draw_row(canvas, _ROWS_FROM + _ROW * position, node)
             if self.pair.lacks_a_node:
@@ -200,7 +200,7 @@ class SmallCard:
                 with canvas.group(badge_tooltip(node.findings)):
                     draw_badge(canvas, self.width - _INSET, top + 8, text, node.severity)
                 right = self.width - _INSET - badge_width(text) - 5
-            label = shorten_name(node.label, "label", right - _INDENT)
+            label = shorten_name(node.label, "label", right - _INDENT, self.pair.number)
             canvas.text(_INDENT, top + 12, label, "label ink")
             release = node.broker.release.text
             beside = node.state or (_short_address(node) if release == self._usual else release)

@@ -135,6 +135,11 @@ class PairView:
         return self.nodes[0].broker.profile
 
     @property
+    def number(self) -> str:
+        """The number in the pair's name, as text; empty where it has none."""
+        return self.nodes[0].broker.identity.number
+
+    @property
     def lacks_a_node(self) -> bool:
         """Whether the inventory has only one of the two nodes that the profile needs."""
         return len(self.nodes) == 1 and self.profile.has_peer

@@ -29,7 +29,7 @@ _WIDTHS, _BOLD_WIDTHS = (
 )
 _OTHER, _BOLD_OTHER = 64, 72
 _MONO_WIDTH = 60.3
-# The number of a pair and the letter of a node: 02-a.
+# At least the number of a pair and the letter of a node: 02-a.
 _NAME_END = 4
 _WIDE_FROM = "\u2e80"
 
@@ -53,15 +53,18 @@ def shorten(text: str, font: str, width: float) -> str:
     return text[: max(fits - 1, 0)] + "…"
 
 
-def shorten_name(name: str, font: str, width: float) -> str:
+def shorten_name(name: str, font: str, width: float, number: str = "") -> str:
     """Return the name cut to ``width`` pixels with an ellipsis in its middle: names of one
-    group differ at their end.
+    group differ at their end, from the ``number`` of the pair on.
     """
     if width_of(name, font) <= width:
         return name
-    end = name[-_NAME_END:]
-    beginning = shorten(name[:-_NAME_END], font, width - width_of(end, font))
-    return beginning + end if len(beginning) > 1 else shorten(name, font, width)
+    from_number = len(name) - name.rfind(number) if number and number in name else 0
+    for length in (max(_NAME_END, from_number), _NAME_END):
+        beginning = shorten(name[:-length], font, width - width_of(name[-length:], font))
+        if len(beginning) > 1:
+            return beginning + name[-length:]
+    return shorten(name, font, width)
 
 
 def wrap(words: Iterable[str], font: str, width: float, separator: str = " ") -> list[str]:
