@@ -28,6 +28,7 @@ test: ## everything, in tiers, the quickest first
 test-full: export KILLS := $(or $(KILLS),20)
 test-full: export ROUTES := $(or $(ROUTES),30)
 test-full: export ORDERINGS := $(or $(ORDERINGS),21)
+test-full: export CONVENTIONS := $(or $(CONVENTIONS),all)
 test-full: export CUTS := $(or $(CUTS),10)
 test-full: export STATES := $(or $(STATES),all)
 test-full: export SITUATIONS := $(or $(SITUATIONS),all)

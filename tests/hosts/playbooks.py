@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -14,6 +15,7 @@ from typing import Any
 
 from activemq_fleet.artifacts import jars_for
 from activemq_fleet.releases import Release
+from tests.conventions import Convention
 from tests.hosts.machines import Machine, MachinesError, Rack
 
 RELEASE = "6.3.1"
@@ -69,10 +71,25 @@ class Controller:
     rack: Rack
     scenario: str = "pair"
     variables: Mapping[str, str] = field(default_factory=lambda: {"FLEET_PAIR_INSTALL": "jars"})
+    nodes: Mapping[str, str] = field(default_factory=lambda: NODES)
+    """The addresses of both nodes of the pair, by host, preferred master first."""
+    inventory: Path | None = None
+    """Another inventory than the scenario's."""
+
+    @classmethod
+    def of_convention(cls, repository: Path, rack: Rack, convention: Convention, directory: Path) -> Controller:
+        """A controller of the scenario's pair with hosts that are named by another convention."""
+        inventory = directory / "inventory"
+        shutil.copytree(repository / "molecule/pair/inventory", inventory)
+        nodes = dict(zip(convention.hosts, NODES.values(), strict=False))
+        hosts = {host: {"ansible_host": nodes[host], **convention.stated.get(host, {})} for host in nodes}
+        content = {"all": {"vars": dict(convention.variables), "children": {"orders": {"hosts": hosts}}}}
+        (inventory / "hosts.yml").write_text(json.dumps(content))
+        return cls(repository, rack, nodes=nodes, inventory=inventory)
 
     def start_pair(self, *, share: str) -> None:
         """Boot both nodes with ``share`` as their common mount, and lay out what they install."""
-        self.rack.up(NODES, shares=[share], owner=os.getpid())
+        self.rack.up(self.nodes, shares=[share], owner=os.getpid())
         self.rack.serve(jars_for(Release.of(RELEASE)))
 
     def install_pair(self, *, share: str) -> None:
@@ -82,7 +99,7 @@ class Controller:
 
     def sides(self) -> tuple[Machine, Machine]:
         """The node that serves, and the other one."""
-        active = self.exchange("watch", *NODES.values())["address"]
+        active = self.exchange("watch", *self.nodes.values())["address"]
         machines = self.rack.machines
         serving = next(machine for machine in machines if machine.address == active)
         other = next(machine for machine in machines if machine.address != active)
@@ -94,7 +111,7 @@ class Controller:
         client = [sys.executable, "-m", "tests.hosts.stream", "--username", "probe", "--password", PASSWORD]
         found: dict[str, Any] = {}
         with subprocess.Popen(
-            self.rack.lan.inside(*client, *NODES.values()),
+            self.rack.lan.inside(*client, *self.nodes.values()),
             cwd=self.repository,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -123,7 +140,7 @@ class Controller:
 
         With ``inside`` it runs within the machines' network, as a controller that reaches the brokers.
         """
-        inventory = self.repository / "molecule" / self.scenario / "inventory"
+        inventory = self.inventory or self.repository / "molecule" / self.scenario / "inventory"
         program = Path(sys.executable).with_name("ansible-playbook")
         command = [str(program), f"activemq.fleet.{playbook}", f"--inventory={inventory}", *arguments]
         return subprocess.Popen(

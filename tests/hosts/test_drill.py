@@ -14,9 +14,10 @@ from pathlib import Path
 import pytest
 
 from activemq_fleet.drills.model import DrillResult
+from tests.conventions import WORDS
 from tests.hosts.brokers import UNIT, look, wait_until
 from tests.hosts.machines import Machine, Rack
-from tests.hosts.playbooks import NODES, Controller, PlaybookError, ended
+from tests.hosts.playbooks import Controller, PlaybookError, ended
 from tests.waiting import LateError
 
 RATE = 40
@@ -28,9 +29,9 @@ HERE = {"activemq_address": "{{ ansible_host }}", "activemq_drill_rate": RATE, "
 
 
 @pytest.fixture(scope="module")
-def controller(rack: Rack, repository: Path) -> Controller:
-    """A pair, installed and started by the playbook ``site``."""
-    controller = Controller(repository, rack)
+def controller(rack: Rack, repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Controller:
+    """A pair whose nodes are called primary and standby, installed and started by the playbook ``site``."""
+    controller = Controller.of_convention(repository, rack, WORDS, tmp_path_factory.mktemp("named"))
     controller.start_pair(share="/srv/activemq")
     ended(controller.play("site"))
     return controller
@@ -142,7 +143,7 @@ def test_a_controller_that_cannot_open_mqtt_is_told_so_in_one_line_within_second
 
     assert process.returncode != 0
     (told,) = {line for line in said.splitlines() if line.startswith("fatal: ")}
-    for address in NODES.values():
+    for address in controller.nodes.values():
         assert f"{address}:1883 (" in told
     assert "run the playbook from a machine that agents could run on" in told
     after = [machine.run("systemctl", "show", UNIT, "--property=MainPID") for machine in controller.rack.machines]

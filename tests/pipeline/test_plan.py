@@ -19,6 +19,7 @@ from activemq_fleet.errors import FleetError
 from activemq_fleet.spark.earlier_plan import earlier_output_of
 from activemq_fleet.spark.plan_inputs import read_hosts
 from activemq_fleet.spark.plan_job import PlanOptions, PlanResult, plan
+from tests.conventions import DRILLED, Convention
 from tests.pipeline.job_counts import counted_jobs
 from tests.unit.planning.planned import BASE, Groups, Hosts, Rows, in_order, lines, pairs, tangled, whole
 
@@ -105,6 +106,20 @@ def test_a_plan_is_few_jobs_of_spark(spark: SparkSession, work: Path) -> None:
 
     # The facts, and all rows, which tasks write.
     assert len(jobs) == 2
+
+
+@pytest.mark.parametrize("convention", DRILLED, ids=lambda one: one.name)
+def test_a_fleet_of_other_names_is_planned_as_the_whole_is(
+    spark: SparkSession, work: Path, convention: Convention
+) -> None:
+    hosts = {host: {**BASE, **own} for host, own in convention.variables_by_host().items()}
+    hosts["hal1"] = {**BASE, **convention.variables, "activemq_node": "a"}  # nothing says its group and its pair
+    result = run(spark, work, hosts, {}, out=convention.name)
+
+    check(work / convention.name, hosts, {}, result)
+    assert {row["pair"] for row in rows(work / convention.name, "brokers")} == set(convention.pairs)
+    (unclear,) = [row for row in rows(work / convention.name, "findings") if row["rule"] == "T001"]
+    assert unclear["host"] == "hal1"
 
 
 def test_a_pattern_that_one_host_sets_is_that_of_all(spark: SparkSession, work: Path) -> None:

@@ -1,0 +1,56 @@
+"""A drill of a lab, the audit of its logs and its picture, with hosts that are named by other conventions.
+
+``make test`` has odd and even numbers, ``CONVENTIONS=all`` every convention.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from activemq_fleet.cli.main import main
+from activemq_fleet.drills.model import DrillResult
+from activemq_fleet.lab import Lab
+from activemq_fleet.lab.collected import collect_logs
+from activemq_fleet.lab.drill import DrillOptions, drill
+from activemq_fleet.reports import drill_report
+from tests.conventions import DRILLED, Convention
+from tests.integration.labs import processes_of
+
+SETTINGS = {"release": "6.3.1", "network_username": "network", "network_password": "s3cret-network"}
+RATE = 40.0
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("convention", DRILLED, ids=lambda one: one.name)
+def test_a_pair_is_drilled_audited_and_drawn_by_its_names(convention: Convention, tmp_path: Path) -> None:
+    pair, hosts = next(iter(convention.pairs.items()))
+    inventory = convention.write(tmp_path / "inventory", [pair], **SETTINGS)
+    directory, collected = tmp_path / "lab", tmp_path / "logs"
+    with Lab.open([inventory], directory) as lab:
+        lab.up()
+        result = drill(lab, DrillOptions(faults=1, rate=RATE, seed=1, patience=300, target=pair))
+        collect_logs(lab, {}, collected)
+    assert not processes_of(directory)
+
+    check(result, pair, hosts)
+    assert main(["audit", "--logs", str(collected), "-o", str(tmp_path / "audit"), "-i", str(inventory)]) in (0, 1)
+    (takeover,) = [row for row in pq.read_table(tmp_path / "audit/incidents").to_pylist() if row["kind"] == "takeover"]
+    assert (takeover["pair"], takeover["host"]) == (pair, result.counted_faults[0].successor)
+    assert main(["graph", "-i", str(inventory), "-o", str(tmp_path / "fleet.svg")]) == 0
+    picture = (tmp_path / "fleet.svg").read_text()
+    assert all(name in picture for name in (pair, *(host.partition(".")[0] for host in hosts)))
+
+
+def check(result: DrillResult, pair: str, hosts: tuple[str, str]) -> None:
+    """Nothing was lost, and the fault and who took over are told by their names."""
+    assert (result.verdict, result.total("lost"), result.total("duplicate")) == ("clean", 0, 0), result.reasons
+    (fault,) = result.counted_faults
+    assert fault.pair == pair
+    assert {fault.host, fault.successor} == set(hosts)
+    report = drill_report(result)
+    assert all(host.partition(".")[0] in report for host in hosts)
+    assert json.dumps(result.to_dict())
