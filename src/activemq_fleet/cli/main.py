@@ -14,7 +14,7 @@ from activemq_fleet.cli.errors import PROGRAM, run
 
 # In the order of use.
 COMMANDS = (
-    *("render", "check", "explain", "graph", "schema", "lab", "status", "adopt"),
+    *("names", "render", "check", "explain", "graph", "schema", "lab", "status", "adopt"),
     *("pack", "plan", "drift", "audit", "store"),
 )
 

@@ -1,0 +1,127 @@
+"""Define ``activemq-fleet names``, which shows how host names are read and proposes a convention that reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from activemq_fleet.cli.options import InventoryOptions, format_option, inventory_options
+from activemq_fleet.cli.printing import echo
+from activemq_fleet.printable import counted, printable_json
+
+if TYPE_CHECKING:
+    from activemq_fleet.naming_proposal import Proposal
+
+Rows = list[dict[str, Any]]
+
+_COLUMNS = ("host", "group", "number", "node", "pair", "role", "because")
+
+
+@click.command("names")
+@click.argument("hosts", metavar="[HOST]...", nargs=-1)
+@inventory_options(required=False)
+@click.option("--naming-pattern", metavar="REGEX", help="As activemq_naming_pattern.")
+@click.option("--naming-parity", type=click.Choice(["odd-even", "even-odd"]), help="As activemq_naming_parity.")
+@click.option("--master-node", metavar="MARK", help="As activemq_master_node.")
+@format_option()
+def command(hosts: tuple[str, ...], inventory: InventoryOptions, form: str, **convention: str | None) -> int:
+    """Show how each HOST's name is read, and why; propose a convention where names are not read.
+
+    With -i the hosts are those of the inventory, read with their variables. Exit code 1: a HOST is not read as a
+    broker, or a broker's name and variables lack a part.
+    """
+    from activemq_fleet.naming_proposal import propose_naming
+
+    if not (hosts or inventory):
+        raise click.UsageError("name hosts, or an inventory with -i")
+    stated = {f"activemq_{name}": value for name, value in convention.items() if value is not None}
+    variables = _variables(hosts, inventory, stated)
+    rows = [_row(host, own) for host, own in variables.items()]
+    unread = [row["host"] for row in rows if not row["broker"]]
+    proposal = propose_naming(variables) if unread else None
+    if proposal and len(proposal.identities) <= len(rows) - len(unread):
+        proposal = None
+    if form == "json":
+        echo(printable_json({"hosts": rows, "proposal": _proposal_object(proposal) if proposal else None}))
+    else:
+        echo("\n".join(_text(rows, proposal)))
+    return int(any(row["problem"] or (hosts and not row["broker"]) for row in rows))
+
+
+def _variables(
+    hosts: Sequence[str], inventory: InventoryOptions, stated: Mapping[str, str]
+) -> dict[str, Mapping[str, object]]:
+    """Return by host the variables by which its name is read."""
+    from activemq_fleet.errors import InputError
+    from activemq_fleet.naming import PATTERN_VARIABLE
+
+    if not inventory:
+        return dict.fromkeys(hosts, stated)
+    known = inventory.read().hosts
+    patterns = {own[PATTERN_VARIABLE] for own in known.values() if own.get(PATTERN_VARIABLE)}
+    if len(patterns) > 1:
+        raise InputError(f"{PATTERN_VARIABLE} differs between hosts: set it once, for all")
+    common = {PATTERN_VARIABLE: next(iter(patterns), None)}
+    return {host: {**common, **known.get(host, {}), **stated} for host in (hosts or known)}
+
+
+def _row(host: str, variables: Mapping[str, object]) -> dict[str, Any]:
+    from activemq_fleet.naming import PATTERN_VARIABLE, Naming, UnclearNameError
+
+    naming = Naming.of_host(host, variables)
+    row: dict[str, Any] = {"host": host, "broker": False, "problem": None}
+    try:
+        identity = naming.identify(host)
+    except UnclearNameError as error:
+        return row | {"problem": f"{error.reason}: {error.fix}", "because": f"{error.reason}: {error.fix}"}
+    if identity is None:
+        near = ", though it looks like a broker's" if naming.looks_like_broker(host) else ""
+        return row | {"because": f"no broker: the name does not match {PATTERN_VARIABLE}{near}"}
+    because = [f"{', '.join(parts)} by {origin}" for origin, parts in _by_origin(identity.origins).items()]
+    because += [f"the name says {part} {text}" for part, text in identity.disagreements.items()]
+    return row | {
+        "broker": True,
+        **identity.to_dict(),
+        "origins": dict(identity.origins),
+        "disagreements": dict(identity.disagreements),
+        "because": "; ".join(because),
+    }
+
+
+def _by_origin(origins: Mapping[str, str]) -> dict[str, list[str]]:
+    words = {"name": "its name", "parity": "the parity of its number"}
+    found: dict[str, list[str]] = {}
+    for part, origin in origins.items():
+        found.setdefault(words.get(origin, origin), []).append(part)
+    return found
+
+
+def _proposal_object(proposal: Proposal) -> dict[str, Any]:
+    return {
+        "variables": proposal.variables(),
+        "hosts": [{"host": one.name, **one.to_dict()} for one in proposal.identities],
+    }
+
+
+def _text(rows: Rows, proposal: Proposal | None) -> list[str]:
+    lines = _table(rows)
+    if proposal is None:
+        return lines
+    import yaml
+
+    lines += ["", f"These variables of all hosts read {counted(len(proposal.identities), 'name')} as pairs:", ""]
+    # A text of its own, so that a pattern stays on one line whatever its length.
+    lines += yaml.safe_dump(proposal.variables(), sort_keys=False, width=10_000).splitlines() or ["(the defaults)"]
+    read = [{"host": one.name, "broker": True, **one.to_dict(), "because": ""} for one in proposal.identities]
+    return [*lines, "", *_table(read)]
+
+
+def _table(rows: Rows) -> list[str]:
+    """Return lines of aligned columns; of a host that is no broker only the reason."""
+    cells = [list(_COLUMNS), *([str(row[column]) for column in _COLUMNS] for row in rows if row["broker"])]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    lines = ["  ".join(map(str.ljust, line, widths)).rstrip() for line in cells]
+    reasons = [f"{row['host']}: {row['because']}" for row in rows if not row["broker"]]
+    return [*(lines if len(lines) > 1 else ()), *reasons]

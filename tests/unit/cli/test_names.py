@@ -1,0 +1,70 @@
+"""``activemq-fleet names``: how names are read, and what convention is proposed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from activemq_fleet.cli.main import main
+from tests.conventions import PARITY, PUBLIC
+
+
+def table(text: str) -> list[list[str]]:
+    return [line.split() for line in text.splitlines()]
+
+
+def test_a_name_is_shown_with_its_parts_and_what_decided_them(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["names", "orders-mq01-a.example.com"]) == 0
+    heading, row = table(capsys.readouterr().out)
+    assert heading == ["host", "group", "number", "node", "pair", "role", "because"]
+    assert row[:6] == ["orders-mq01-a.example.com", "orders", "01", "a", "orders-mq01", "master"]
+    assert " ".join(row[6:]) == "group, pair, node by its name"
+
+
+def test_a_convention_is_proposed_for_names_that_are_not_read(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["names", *PARITY.hosts]) == 1
+    text = capsys.readouterr().out
+    assert "ffm1amq001.example.com: no broker: the name does not match activemq_naming_pattern" in text
+    assert "These variables of all hosts read 4 names as pairs:" in text
+    assert "activemq_naming_parity: odd-even\n" in text
+
+
+def test_a_proposal_reads_the_names_when_it_is_given_back(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["names", *PARITY.hosts, "--format", "json"])
+    proposal: dict[str, Any] = json.loads(capsys.readouterr().out)["proposal"]
+    options = [
+        f"--{name.removeprefix('activemq_').replace('_', '-')}={value}" for name, value in proposal["variables"].items()
+    ]
+
+    assert main(["names", *PARITY.hosts, *options, "--format", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["proposal"] is None
+    assert [row["pair"] for row in found["hosts"]] == [row["pair"] for row in proposal["hosts"]]
+    assert found["hosts"][0]["origins"] == {"group": "name", "pair": "parity", "node": "parity"}
+
+
+def test_an_inventory_is_read_with_its_variables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    inventory = str(PUBLIC.write(tmp_path, release="6.3.1"))
+    assert main(["names", "-i", inventory]) == 0
+    text = capsys.readouterr().out
+    assert "group by activemq_group; pair by activemq_pair; node by activemq_node" in text
+
+    assert main(["names", "-i", inventory, PUBLIC.hosts[0], "-e", "activemq_node=standby"]) == 0
+    assert table(capsys.readouterr().out)[1][3:6] == ["standby", "edi-fra-mq1", "slave"]
+
+
+def test_a_difference_and_a_missing_part_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "hosts.ini").write_text("orders-mq01-a activemq_node=b\nhal1 activemq_node=a\n")
+    assert main(["names", "-i", str(tmp_path)]) == 1
+    text = capsys.readouterr().out
+    assert "the name says node a" in text
+    assert "hal1: the name does not match activemq_naming_pattern, and activemq_node is not all: set" in text
+
+
+def test_nothing_to_read_and_a_pattern_that_is_none_are_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["names"]) == 2
+    assert main(["names", "x", "--naming-pattern", "("]) == 2
+    assert "activemq_naming_pattern is not a regular expression" in capsys.readouterr().err
