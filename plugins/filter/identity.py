@@ -9,8 +9,10 @@ name: identity
 short_description: What the host name of a broker says
 version_added: 0.1.0
 author: The activemq.fleet authors (!UNKNOWN)
-description: Reads group, number, node, pair, preferred role and domain from a host name.
-positional: pattern, master_node
+description:
+  - Reads group, number, node, pair, preferred role and domain from a host name.
+  - It goes by the name alone. With what variables of the host state, it is in C(activemq_identity).
+positional: pattern, master_node, parity
 options:
   _input:
     description: A host name.
@@ -20,9 +22,11 @@ options:
     description: The naming pattern, as in the variable C(activemq_naming_pattern). Without it the default.
     type: str
   master_node:
-    description: The node letter of preferred masters.
+    description: The node mark of preferred masters. Without it V(a), or the first of O(parity).
     type: str
-    default: a
+  parity:
+    description: As the variable C(activemq_naming_parity), V(odd-even) or V(even-odd).
+    type: str
 """
 
 EXAMPLES = r"""
@@ -43,12 +47,14 @@ from typing import Any
 from ansible_collections.activemq.fleet.plugins.plugin_utils.library import filter_errors, library
 
 
-def identity(name: str, pattern: str | None = None, master_node: str = "a") -> dict[str, str]:
+def identity(
+    name: str, pattern: str | None = None, master_node: str | None = None, parity: str | None = None
+) -> dict[str, str]:
     naming = library("naming")
     with filter_errors("identity", name):
         if not isinstance(name, str):
             raise TypeError(f"needs a host name, not {type(name).__name__}")
-        found = naming.Naming(pattern or naming.DEFAULT_PATTERN, master_node).identify(name)
+        found = naming.Naming(pattern or naming.DEFAULT_PATTERN, master_node, parity).identify(name)
         if found is None:
             raise ValueError("the name does not match activemq_naming_pattern, e.g. orders-mq01-a.example.com")
         result: dict[str, str] = found.to_dict()

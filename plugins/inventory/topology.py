@@ -16,6 +16,8 @@ description:
     In these names every character outside C([a-z0-9_]) is C(_).
   - Each such host gets the variable C(activemq_identity) with C(group), C(number), C(node), C(pair), C(role)
     and C(domain). The role is the preferred one; which node is active is found out at run time.
+  - What C(activemq_group), C(activemq_pair) and C(activemq_node) of a host state wins over its name. They may stand in
+    the inventory, in group_vars and in host_vars, as plain text; templates are not evaluated yet.
   - Directories are read in alphabetical order, so give the file a name that comes last, such as
     C(zz.activemq.yml).
 notes:
@@ -30,16 +32,25 @@ options:
     choices: [activemq.fleet.topology]
   naming_pattern:
     description:
-      - Regular expression with the named groups C(group), C(number) and C(node).
+      - Regular expression with the named groups C(group), C(number) and C(node), and C(pair) where it says itself
+        what a pair is called. A part that no name has is stated by C(activemq_group), C(activemq_pair) or
+        C(activemq_node) of the host.
       - Without it the variable C(activemq_naming_pattern) of the group C(all) holds, else the default
         V(^(?P<group>[^.]+\)-mq(?P<number>[0-9]+\)-(?P<node>[ab]\)(?:\\.|$\)).
       - Set here, it becomes that variable, so that everything else goes by the same pattern.
     type: str
+  naming_parity:
+    description:
+      - Odd and even numbers are the two nodes of a pair, so that the pattern has no C(node). With V(odd-even) 1 and 2
+        are a pair and 1 is the preferred master, with V(even-odd) 0 and 1.
+      - Without it the variable C(activemq_naming_parity) of the host holds. Set here, it becomes that variable.
+    type: str
+    choices: [odd-even, even-odd]
   master_node:
     description:
-      - The node letter of preferred masters.
-      - Without it the variable C(activemq_master_node) of the group C(all) holds, else V(a).
-      - Set here, it becomes that variable.
+      - The node mark of preferred masters, such as V(a), V(1) or V(primary); with O(naming_parity) V(odd) or V(even).
+      - Without it the variable C(activemq_master_node) of the host holds, else V(a).
+      - Set here, it becomes that variable of all hosts.
     type: str
 """
 
@@ -51,17 +62,18 @@ plugin: activemq.fleet.topology
 # plugin: activemq.fleet.topology
 # naming_pattern: '^(?P<group>[^.]+)-mq(?P<number>[0-9]+)-(?P<node>[12])(?:\.|$)'
 # master_node: '1'
+
+# Odd and even numbers: ffm1amq001 is the master of ffm1amq002.
+# plugin: activemq.fleet.topology
+# naming_pattern: '^(?P<group>[a-z]+[0-9]+amq)(?P<number>[0-9]{3})(?:\.|$)'
+# naming_parity: odd-even
 """
 
 from typing import Any
 
 from ansible.errors import AnsibleError, AnsibleParserError
 from ansible.plugins.inventory import BaseInventoryPlugin
-from ansible.utils.vars import combine_vars, load_extra_vars
-from ansible.vars.plugins import get_vars_from_inventory_sources
 from ansible_collections.activemq.fleet.plugins.plugin_utils.library import library
-
-_VARIABLES = {"naming_pattern": "activemq_naming_pattern", "master_node": "activemq_master_node"}
 
 
 class InventoryModule(BaseInventoryPlugin):
@@ -73,60 +85,23 @@ class InventoryModule(BaseInventoryPlugin):
     def parse(self, inventory: Any, loader: Any, path: str, cache: bool = True) -> None:
         super().parse(inventory, loader, path, cache)
         self._read_config_data(path)
-        errors, naming, grouping = library("errors"), library("naming"), library("grouping")
+        groups = library("_inventory_groups")
+        options = {name: self.get_option(name) for name in groups.OPTIONS}
+        sources = getattr(inventory, "processed_sources", [])
         try:
-            stated = self._variables_of_all()
+            found = groups.group_brokers(inventory, loader, sources, options)
+        except library("errors").FleetError as error:
+            raise AnsibleParserError(f"{path}: {error}") from None
         except AnsibleError as error:
             # Ansible ends at the same file when it reads any host's variables. An error here would blame this file,
             # which is then tried as an inventory of every other kind.
             self.display.warning(f"no broker is put into a group: {library('_ansible').message_of(error)}")
             return
-        try:
-            convention = naming.Naming(**self._convention(path, stated))
-            found = {host: convention.identify(host) for host in inventory.hosts}
-            identities = [identity for identity in found.values() if identity]
-            groups = grouping.inventory_groups(identities)
-            nearly = [host for host, identity in found.items() if not identity and convention.looks_like_broker(host)]
-        except errors.FleetError as error:
-            raise AnsibleParserError(f"{path}: {error}") from None
-        for group, hosts in groups.items():
-            inventory.add_group(group)
-            for host in hosts:
-                inventory.add_child(group, host)
-        for identity in identities:
-            inventory.set_variable(identity.name, "activemq_identity", identity.to_dict())
-        self._warn(path, bool(identities), nearly)
+        for reason in found.unclear:
+            self.display.warning(f"{path}: {reason}")
+        self._warn(path, bool(found.identities), found.nearly)
 
-    def _variables_of_all(self) -> dict[str, Any]:
-        """Return the variables of the group ``all``.
-
-        Raises AnsibleError for a file of variables that cannot be read.
-        """
-        everyone = self.inventory.groups["all"]
-        sources = getattr(self.inventory, "processed_sources", [])
-        stated = get_vars_from_inventory_sources(self.loader, sources, [everyone], "all")
-        known: dict[str, Any] = combine_vars(everyone.get_vars(), stated)
-        return known
-
-    def _convention(self, path: str, stated: dict[str, Any]) -> dict[str, str]:
-        """Return naming pattern and master node, from the plugin's options, else from the variables of ``all``.
-
-        Raises AnsibleParserError where both are set and differ.
-        """
-        known = combine_vars(stated, load_extra_vars(self.loader))
-        convention = {}
-        for option, variable in _VARIABLES.items():
-            here, there = self.get_option(option), known.get(variable)
-            if here is not None and there is not None and here != there:
-                raise AnsibleParserError(f"{path}: {option} and the variable {variable} differ: set only one of them")
-            if here is not None:
-                self.inventory.set_variable("all", variable, here)
-            value = here if here is not None else there
-            if value is not None:
-                convention[{"naming_pattern": "pattern"}.get(option, option)] = str(value)
-        return convention
-
-    def _warn(self, path: str, any_match: bool, nearly: list[str]) -> None:
+    def _warn(self, path: str, any_match: bool, nearly: tuple[str, ...]) -> None:
         if not any_match:
             self.display.warning(
                 f"{path}: no host name matches activemq_naming_pattern, so there is no broker. "

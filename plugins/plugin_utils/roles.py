@@ -7,7 +7,7 @@ from __future__ import annotations
 from ansible_collections.activemq.fleet.plugins.plugin_utils.library import filter_errors, library
 
 
-def has_role(role: str, name: str, pattern: str | None, master_node: str) -> bool:
+def has_role(role: str, name: str, pattern: str | None, master_node: str | None, parity: str | None) -> bool:
     """Return whether ``name`` is a broker's host name whose preferred role is ``role`` (``master`` or ``slave``).
 
     Raises AnsibleFilterError for a name that is no text or a pattern that is invalid.
@@ -16,5 +16,5 @@ def has_role(role: str, name: str, pattern: str | None, master_node: str) -> boo
     with filter_errors(role, name):
         if not isinstance(name, str):
             raise TypeError(f"needs a host name, not {type(name).__name__}")
-        found = naming.Naming(pattern or naming.DEFAULT_PATTERN, master_node).identify(name)
+        found = naming.Naming(pattern or naming.DEFAULT_PATTERN, master_node, parity).identify(name)
         return found is not None and found.role == role

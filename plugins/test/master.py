@@ -10,9 +10,10 @@ short_description: Is this the host name of a preferred master?
 version_added: 0.1.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:
-  - True for a host name whose node letter makes it the preferred master of its pair, false for every other name.
+  - True for a host name whose node mark makes it the preferred master of its pair, false for every other name.
+  - It goes by the name alone. What C(activemq_node) of a host states is in C(activemq_identity).
   - The preferred role never changes. Which node is active is found out by M(activemq.fleet.broker_info).
-positional: pattern, master_node
+positional: pattern, master_node, parity
 options:
   _input:
     description: A host name.
@@ -22,9 +23,11 @@ options:
     description: The naming pattern, as in the variable C(activemq_naming_pattern). Without it the default.
     type: str
   master_node:
-    description: The node letter of preferred masters.
+    description: The node mark of preferred masters. Without it V(a), or the first of O(parity).
     type: str
-    default: a
+  parity:
+    description: As the variable C(activemq_naming_parity), V(odd-even) or V(even-odd).
+    type: str
 """
 
 EXAMPLES = r"""
@@ -44,8 +47,8 @@ from collections.abc import Callable
 from ansible_collections.activemq.fleet.plugins.plugin_utils.roles import has_role
 
 
-def master(name: str, pattern: str | None = None, master_node: str = "a") -> bool:
-    return bool(has_role("master", name, pattern, master_node))
+def master(name: str, pattern: str | None = None, master_node: str | None = None, parity: str | None = None) -> bool:
+    return bool(has_role("master", name, pattern, master_node, parity))
 
 
 class TestModule:

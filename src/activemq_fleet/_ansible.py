@@ -33,17 +33,15 @@ from ansible.template import trust_as_template
 from ansible.utils.collection_loader import AnsibleCollectionConfig
 from ansible.utils.context_objects import CLIArgs
 from ansible.utils.display import Display
-from ansible.utils.vars import combine_vars, load_extra_vars, load_options_vars
+from ansible.utils.vars import load_extra_vars, load_options_vars
 from ansible.vars.hostvars import HostVars
 from ansible.vars.manager import VariableManager
-from ansible.vars.plugins import get_vars_from_inventory_sources
 
 from activemq_fleet._collection import collections_path
+from activemq_fleet._inventory_groups import group_brokers
 from activemq_fleet.errors import InputError
-from activemq_fleet.grouping import inventory_groups
-from activemq_fleet.naming import Naming
 
-__all__ = ["AnsibleError", "LoadedInventory", "loaded_inventory", "message_of", "naming_of"]
+__all__ = ["AnsibleError", "LoadedInventory", "loaded_inventory", "message_of"]
 
 PLUGIN = "activemq.fleet.topology"
 _PLUGIN_FILES = (".activemq.yml", ".activemq.yaml")
@@ -196,21 +194,7 @@ class _Manager(InventoryManager):  # type: ignore[misc]  # Ansible carries no ty
         options = self._loader.load_from_file(source)
         if not isinstance(options, Mapping) or options.get("plugin") != PLUGIN:
             raise InputError(f"{source}: must say 'plugin: {PLUGIN}'")
-        everyone = self._inventory.groups["all"]
-        for name in ("naming_pattern", "master_node"):
-            if options.get(name) is not None:
-                everyone.set_variable(f"activemq_{name}", options[name])
-        known = combine_vars(
-            everyone.get_vars(), get_vars_from_inventory_sources(self._loader, self._sources, [everyone], "all")
-        )
-        convention = naming_of(combine_vars(known, load_extra_vars(self._loader)))
-        identities = [identity for host in self._inventory.hosts if (identity := convention.identify(host))]
-        for group, hosts in inventory_groups(identities).items():
-            self._inventory.add_group(group)
-            for host in hosts:
-                self._inventory.add_child(group, host)
-        for identity in identities:
-            self._inventory.set_variable(identity.name, "activemq_identity", identity.to_dict())
+        group_brokers(self._inventory, self._loader, self._sources, options)
 
 
 def _source_contexts(event: Any) -> Iterator[str]:
@@ -224,12 +208,6 @@ def _source_contexts(event: Any) -> Iterator[str]:
 def _reads_plugin_files() -> bool:
     """Return whether Ansible loads the inventory plugin; False without the collection or if not enabled."""
     return not {"auto", PLUGIN}.isdisjoint(constants.INVENTORY_ENABLED) and inventory_loader.has_plugin(PLUGIN)
-
-
-def naming_of(variables: Mapping[str, object]) -> Naming:
-    """Return the naming convention that variables set (``activemq_naming_pattern``, ``activemq_master_node``)."""
-    stated = {"pattern": variables.get("activemq_naming_pattern"), "master_node": variables.get("activemq_master_node")}
-    return Naming(**{name: str(value) for name, value in stated.items() if value is not None})
 
 
 def message_of(error: BaseException) -> str:

@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 from activemq_fleet.errors import InputError, SettingsError, shorten_list
 from activemq_fleet.grouping import BROKERS
+from activemq_fleet.naming import PREFIX, STATED_PARTS, Naming, UnclearNameError
 
 if TYPE_CHECKING:
     from activemq_fleet.topology import Fleet
 
-PREFIX = "activemq_"
 # Also asked of hosts that are no brokers; what else fails there was meant for the brokers.
 _BEYOND_BROKERS = ("activemq_agent_", "activemq_vip", "activemq_naming_pattern")
+_PLAIN = frozenset(PREFIX + part for part in STATED_PARTS)
+_NO_TEMPLATE = "is a template: write the text itself, since hosts are put into groups before templates are evaluated"
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,21 +144,30 @@ def _templated(hosts: Iterable[tuple[str, dict[str, Any]]], groups: dict[str, li
 
 def _values(host: str, variables: Mapping[Any, Any], templates: Any, brokers: frozenset[str]) -> dict[str, object]:
     """Return the values of one host's variables. Raises SettingsError for variables whose template fails."""
-    from activemq_fleet._ansible import AnsibleError, message_of, naming_of
+    from activemq_fleet._ansible import AnsibleError, message_of
 
     values: dict[str, object] = {}
     failed: dict[str, AnsibleError] = {}
     for name, raw in variables.items():
         if isinstance(name, str) and name.startswith(PREFIX):  # YAML has keys that are no text
+            if name in _PLAIN and isinstance(raw, str) and "{{" in raw:
+                raise SettingsError(f"{host}: {name} {_NO_TEMPLATE}")
             try:
                 values[name] = templates.value(raw)
             except AnsibleError as reason:
                 failed[name] = reason
     if failed:
-        is_broker = host in brokers or naming_of(values).identify(host) is not None
+        is_broker = host in brokers or _is_named_as_broker(host, values)
         meant = [name for name in failed if is_broker or name.startswith(_BEYOND_BROKERS)]
         if meant:
             raise SettingsError(*(f"{host}: {name}: {message_of(failed[name])}" for name in meant)) from failed[
                 meant[0]
             ]
     return values
+
+
+def _is_named_as_broker(host: str, variables: Mapping[str, object]) -> bool:
+    try:
+        return Naming.of_host(host, variables).identify(host) is not None
+    except UnclearNameError:
+        return True

@@ -1,23 +1,60 @@
-"""Parse host names into identities; nothing else in the project parses a host name.
+"""Read group, pair and node of a broker from its host name and variables; nothing else in the project parses a name.
 
-The convention is that of the HA network of brokers of 2011: ``GROUP-mqNUMBER-NODE``, so that
-the name alone decides group, pair and preferred role.
+The default convention is that of the HA network of brokers of 2011: ``GROUP-mqNUMBER-NODE``, so that
+the name alone decides group, pair and preferred role. ``docs/names.md`` tells of the others.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Literal, get_args
 
-from activemq_fleet.errors import InputError
+from activemq_fleet.errors import InputError, SettingsError
 
 DEFAULT_PATTERN = r"^(?P<group>[^.]+)-mq(?P<number>[0-9]+)-(?P<node>[ab])(?:\.|$)"
-_NEARLY = re.compile(r"-mq[0-9]+", re.IGNORECASE)
-_GROUPS = ("group", "number", "node")
+DEFAULT_MASTER_NODE = "a"
+PREFIX = "activemq_"
+PATTERN_VARIABLE = "activemq_naming_pattern"
+PARITY_VARIABLE = "activemq_naming_parity"
+STATED_PARTS = ("group", "pair", "node")
+"""The parts of an identity that variables of one host can state: ``activemq_group``, ``_pair`` and ``_node``."""
+NAMING_VARIABLES = (
+    PARITY_VARIABLE,
+    "activemq_master_node",
+    *(PREFIX + part for part in STATED_PARTS),
+)
+"""The variables of one host by which its name is read, beside the pattern, which is one for all hosts."""
+PLAIN_NAME = r"[A-Za-z0-9][A-Za-z0-9_-]*"
+NODE_MARK = "[A-Za-z0-9]+"
 
 Role = Literal["master", "slave"]
+Parity = Literal["odd-even", "even-odd"]
+
+_NEARLY = re.compile(r"-mq[0-9]+", re.IGNORECASE)
+_GROUPS = ("group", "number", "node")
+_LAST_DIGITS = re.compile(r"[0-9]+(?=[^0-9]*$)")
+_SEPARATORS = "-_"
+_WRITE = "write (?P<group>…), (?P<number>…) and (?P<node>…)"
+_OTHER_MARKS = {"a": "b", "b": "a", "A": "B", "B": "A"}
+# A node mark in a host name of a fleet that is not known, such as one in a file of somebody else's.
+_FOREIGN_MARK = re.compile(
+    r"(?:master|slave|primary|secondary|standby|backup|active|passive)|(?<=[-_.\d])[ab]$", re.IGNORECASE
+)
+
+
+class UnclearNameError(InputError):
+    """An error for a host that is a broker, by its name or its variables, of which a part is nowhere stated.
+
+    ``reason`` says which part, and ``fix`` what to do.
+    """
+
+    def __init__(self, host: str, reason: str, fix: str) -> None:
+        super().__init__(f"{host}: {reason}: {fix}")
+        self.reason = reason
+        self.fix = fix
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +62,7 @@ class Identity:
     """The parts of a broker's host name: ``orders-mq01-a.example.com`` is node a of pair orders-mq01.
 
     ``role`` is the *preferred* role; which node is active is found out at run time. ``domain``
-    is what follows the first label, without the dot, and may be empty.
+    is what follows the first label, without the dot, and may be empty. ``number`` may be empty, too.
     """
 
     name: str
@@ -35,6 +72,13 @@ class Identity:
     pair: str
     role: Role
     domain: str
+    origins: Mapping[str, str] = field(default_factory=dict, compare=False)
+    """By part (group, pair, node) what decides it: ``name``, ``parity`` or the name of a variable."""
+    disagreements: Mapping[str, str] = field(default_factory=dict, compare=False)
+    """By part what the name says, where a variable says otherwise."""
+    other_node: str = field(default="", compare=False)
+    """The mark of the pair's other node, and below the name of its host; empty where they cannot be told."""
+    other_name: str = field(default="", compare=False)
 
     @property
     def host(self) -> str:
@@ -46,44 +90,224 @@ class Identity:
         return {name: getattr(self, name) for name in ("group", "number", "node", "pair", "role", "domain")}
 
 
+@dataclass(frozen=True, slots=True)
+class _ParsedName:
+    """The parts that a name itself has, empty where it lacks one, and the other node as in ``Identity``."""
+
+    group: str = ""
+    number: str = ""
+    node: str = ""
+    pair: str = ""
+    other_node: str = ""
+    other_name: str = ""
+
+
 @dataclass(frozen=True)
 class Naming:
-    """The naming pattern of host names (groups group, number, node), and the node letter of preferred masters."""
+    """The convention by which the name of one host is read.
+
+    ``pattern`` is a regular expression with named groups: group, number, node, and pair where the pattern itself says
+    what a pair is called. ``master_node`` is the mark of preferred masters (None: ``a``, or the first of ``parity``).
+    ``parity``: odd and even numbers are the nodes; ``odd-even`` pairs 1 with 2, ``even-odd`` 0 with 1. ``stated`` holds
+    the parts that the host's variables state; they win over the name.
+    """
 
     pattern: str = DEFAULT_PATTERN
-    master_node: str = "a"
+    master_node: str | None = None
+    parity: str | None = None
+    stated: Mapping[str, str] = field(default_factory=dict)
 
-    @cached_property
-    def _regex(self) -> re.Pattern[str]:
-        try:
-            regex = re.compile(self.pattern)
-        except (re.error, RecursionError) as error:
-            raise InputError(f"activemq_naming_pattern is not a regular expression: {error}") from None
-        missing = [name for name in _GROUPS if name not in regex.groupindex]
-        if missing:
-            raise InputError(
-                "activemq_naming_pattern lacks the named group(s) "
-                f"{', '.join(missing)}: write (?P<group>…), (?P<number>…) and (?P<node>…)"
-            )
-        return regex
+    @classmethod
+    def of_host(cls, host: str, variables: Mapping[str, object], pattern: str | None = None) -> Naming:
+        """Return the convention for a host by its variables; ``pattern`` instead of ``activemq_naming_pattern``.
+
+        Raises SettingsError for a group, pair or node that is no plain text.
+        """
+        values = {name: variables.get(name) for name in (PATTERN_VARIABLE, *NAMING_VARIABLES)}
+        texts = {name: str(value) for name, value in values.items() if value is not None}
+        parity = texts.get(PARITY_VARIABLE)
+        if parity is not None and parity not in get_args(Parity):
+            raise SettingsError(f"{host}: {PARITY_VARIABLE} must be odd-even or even-odd, not {parity[:60]!r}")
+        stated = {}
+        for part in STATED_PARTS:
+            name = PREFIX + part
+            if name in texts:
+                stated[part] = _checked(host, name, values[name], NODE_MARK if part == "node" else PLAIN_NAME)
+        return cls(
+            pattern or texts.get(PATTERN_VARIABLE) or DEFAULT_PATTERN,
+            texts.get("activemq_master_node") or None,
+            parity,
+            stated,
+        )
+
+    @property
+    def preferred_node(self) -> str:
+        """The mark of preferred masters."""
+        return self.master_node or (self.parity.partition("-")[0] if self.parity else DEFAULT_MASTER_NODE)
 
     def identify(self, name: str) -> Identity | None:
-        """Return the parts of a host name (group, pair, node and more), or None where it does not match the pattern.
+        """Return the parts of a host name (group, pair, node and more), or None where it is none of a broker.
 
-        Raises InputError for a pattern that is not a regular expression or lacks a group.
+        Raises InputError for a pattern that cannot be used, and UnclearNameError for a broker of which a part is
+        nowhere stated.
         """
-        match = self._regex.search(name)
-        if match is None or not all(match.group(*_GROUPS)):
+        parsed = self._parse(name)
+        if parsed is None and not self.stated.keys() & {"pair", "node"}:
             return None
-        group, number, node = match.group(*_GROUPS)
-        label, _, domain = name.partition(".")
-        # The pair is the label without its node letter; a pattern of the user's own may put
-        # other text around the parts, so it is taken from the label where that is possible.
-        suffix = f"-{node}"
-        pair = label.removesuffix(suffix) if label.endswith(suffix) else f"{group}-mq{number}"
-        role: Role = "master" if node == self.master_node else "slave"
-        return Identity(name, group, number, node, pair, role, domain)
+        own = parsed or _ParsedName()
+        parts = {part: self.stated.get(part) or getattr(own, part) for part in STATED_PARTS}
+        if missing := [part for part, text in parts.items() if not text]:
+            raise UnclearNameError(name, *self._unclear(missing, is_parsed=parsed is not None))
+        digits = _LAST_DIGITS.search(parts["pair"])
+        by_name = "parity" if self.parity else "name"
+        return Identity(
+            name=name,
+            group=parts["group"],
+            number=own.number or (digits[0] if digits else ""),
+            node=parts["node"],
+            pair=parts["pair"],
+            role="master" if parts["node"] == self.preferred_node else "slave",
+            domain=name.partition(".")[2],
+            origins={
+                part: PREFIX + part if part in self.stated else "name" if part == "group" else by_name for part in parts
+            },
+            disagreements={
+                part: getattr(own, part) for part, text in self.stated.items() if getattr(own, part) not in ("", text)
+            },
+            other_node="" if "node" in self.stated else own.other_node,
+            other_name="" if "node" in self.stated else own.other_name,
+        )
 
     def looks_like_broker(self, name: str) -> bool:
         """Return whether a host name has ``-mq`` and digits but does not match the pattern, probably by mistake."""
-        return self.identify(name) is None and _NEARLY.search(name) is not None
+        return _NEARLY.search(name) is not None and self.identify(name) is None
+
+    def _parse(self, name: str) -> _ParsedName | None:
+        """Return the parts that a name has; None where it does not match the pattern."""
+        regex = _compiled(self.pattern)
+        if self.parity and not ("number" in regex.groupindex and "node" not in regex.groupindex):
+            raise InputError(
+                f"{PARITY_VARIABLE} is {self.parity}, so that numbers say the node: {PATTERN_VARIABLE} must have "
+                "the named group number, and none called node"
+            )
+        match = regex.search(name)
+        if match is None:
+            return None
+        found = {part: match[part] for part in (*_GROUPS, "pair") if part in regex.groupindex}
+        if not all(found.values()):
+            return None
+        return self._by_parity(name, match, found) if self.parity else _by_mark(name, match, found)
+
+    def _by_parity(self, name: str, match: re.Match[str], found: Mapping[str, str]) -> _ParsedName:
+        text, (start, end) = found["number"], match.span("number")
+        if not (text.isascii() and text.isdigit()):
+            raise UnclearNameError(
+                name, f"{text!r} is no number", f"let {PATTERN_VARIABLE} read digits only as its number: [0-9]+"
+            )
+        number = int(text)
+        lower = number if number % 2 == (self.parity == "odd-even") else number - 1
+        if lower < 0:
+            raise UnclearNameError(
+                name,
+                f"no odd number comes before {text}",
+                f"set {PARITY_VARIABLE} to even-odd where 0 and 1 are a pair, or rename the host",
+            )
+        # As wide as the wider of the two, so that both nodes call their pair alike: 09-10, whatever host 9 is called.
+        width = max(len(text), len(str(lower + 1)))
+        both = tuple(str(each).zfill(width) for each in (lower, lower + 1))
+        other = both[number == lower]
+        label = name.partition(".")[0]
+        pair = f"{label[:start]}{both[0]}-{both[1]}{label[end:]}" if end <= len(label) else ""
+        return _ParsedName(
+            group=found.get("group", ""),
+            number=both[0],
+            node="odd" if number % 2 else "even",
+            pair=found.get("pair") or pair,
+            other_node="even" if number % 2 else "odd",
+            other_name=f"{name[:start]}{other}{name[end:]}",
+        )
+
+    def _unclear(self, missing: list[str], *, is_parsed: bool) -> tuple[str, str]:
+        """Return why parts are missing, and what to do."""
+        lacking = [group for group in _GROUPS if group not in _compiled(self.pattern).groupindex]
+        wanted = " and ".join(PREFIX + part for part in missing)
+        if not is_parsed:
+            stated = " and ".join(PREFIX + part for part in self.stated)
+            return f"the name does not match {PATTERN_VARIABLE}, and {stated} is not all", f"set {wanted}, too"
+        reason = f"nothing says its {' and '.join(missing)}"
+        if "node" in lacking and not self.parity and "node" not in self.stated:
+            parity = f"{PARITY_VARIABLE} where odd and even numbers are the nodes"
+            return f"{reason}, since {PATTERN_VARIABLE} {_lacks(lacking)}", f"{_WRITE}, or set {parity}, or {wanted}"
+        return reason, f"set {wanted} of the host"
+
+
+def without_node_mark(host: str) -> str | None:
+    """Return a host name of a fleet that is not known with its node mark replaced by ``*``; None without one."""
+    label, dot, domain = host.lower().partition(".")
+    text, count = _FOREIGN_MARK.subn("*", label)
+    return f"{text}{dot}{domain}" if count else None
+
+
+def surely_of_a_pair(host: str) -> bool:
+    """Return whether a host name with a node mark also has a number or a role, so that it belongs to a pair."""
+    label = host.partition(".")[0]
+    return any(character.isdigit() for character in label) or len(_FOREIGN_MARK.findall(label)[0]) > 1
+
+
+def _by_mark(name: str, match: re.Match[str], found: Mapping[str, str]) -> _ParsedName:
+    node = found.get("node", "")
+    start, end = match.span("node") if node else (0, 0)
+    other = _OTHER_MARKS.get(node, "")
+    return _ParsedName(
+        group=found.get("group", ""),
+        number=found.get("number", ""),
+        node=node,
+        pair=found.get("pair") or (_pair_of(name.partition(".")[0], found, start, end) if node else ""),
+        other_node=other,
+        other_name=f"{name[:start]}{other}{name[end:]}" if other else "",
+    )
+
+
+def _pair_of(label: str, found: Mapping[str, str], start: int, end: int) -> str:
+    """Return what a pair is called: the first label without its node mark where that is its end, else GROUP-mqNUMBER.
+
+    Where the pattern has no group or no number it is the label without the mark, wherever that stands.
+    """
+    node = found["node"]
+    if label.endswith(f"-{node}"):
+        return label.removesuffix(f"-{node}")
+    if "group" in found and "number" in found:
+        return f"{found['group']}-mq{found['number']}"
+    before, after = label[:start], label[end:]
+    if not after or after[0] in _SEPARATORS:
+        before = before[:-1] if before[-1:] and before[-1] in _SEPARATORS else before
+    return before + after if before else after.lstrip(_SEPARATORS)
+
+
+@lru_cache(maxsize=64)
+def _compiled(pattern: str) -> re.Pattern[str]:
+    """Return the compiled pattern. Raises InputError where it is no regular expression, or says nothing of a name."""
+    try:
+        regex = re.compile(pattern)
+    except (re.error, RecursionError) as error:
+        raise InputError(f"{PATTERN_VARIABLE} is not a regular expression: {error}") from None
+    if regex.groupindex.keys().isdisjoint((*_GROUPS, "pair")):
+        raise InputError(f"{PATTERN_VARIABLE} {_lacks(_GROUPS)}: {_WRITE}")
+    return regex
+
+
+def _lacks(groups: Sequence[str]) -> str:
+    return f"lacks the named group(s) {', '.join(groups)}"
+
+
+def _checked(host: str, variable: str, value: object, pattern: str) -> str:
+    """Return the plain text of a variable that states a part. Raises SettingsError for anything else."""
+    if not isinstance(value, str):
+        raise SettingsError(f"{host}: {variable} must be text (quote numbers), not {str(value)[:60]!r}")
+    if not re.fullmatch(pattern, value):
+        allowed = "letters and digits" if pattern == NODE_MARK else "letters, digits, - and _"
+        raise SettingsError(
+            f"{host}: {variable} may hold only {allowed}, not {value[:60]!r} (a template is not evaluated where hosts "
+            "are put into groups)"
+        )
+    return value

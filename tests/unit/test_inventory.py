@@ -421,3 +421,8 @@ def test_variables_whose_names_are_no_text_are_none_of_ours(write: Write) -> Non
     inventory = write({"hosts.yml": "all: {hosts: {o-mq1-a: }}\n", "group_vars/all.yml": "?\n"})
 
     assert read(inventory).hosts == {"o-mq1-a": {}}
+
+
+def test_a_template_that_states_a_part_of_a_name_is_an_error(write: Write) -> None:
+    path = write({"hosts.yml": "all: {hosts: {orders-mq01-a: {activemq_pair: '{{ inventory_hostname }}'}}}\n"})
+    assert "orders-mq01-a: activemq_pair is a template: write the text itself" in refusal(path)

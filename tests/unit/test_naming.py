@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-import pytest
+import re
+from pathlib import Path
 
-from activemq_fleet.errors import InputError
-from activemq_fleet.naming import Identity, Naming
+import pytest
+import yaml
+
+from activemq_fleet.errors import InputError, SettingsError
+from activemq_fleet.naming import Identity, Naming, UnclearNameError
+from activemq_fleet.naming_proposal import propose_naming
+from tests.conventions import CONVENTIONS, PARITY, PUBLIC, Convention
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "names.md"
+GROUP_AND_NUMBER = r"^(?P<group>[a-z]+)(?P<number>[0-9]+)$"
 
 
 def test_a_full_name_gives_group_number_node_pair_role_and_domain() -> None:
@@ -69,3 +78,150 @@ def test_a_pattern_that_cannot_be_used_is_one_clear_error(pattern: str, said: st
 
     assert said in str(caught.value)
     assert "activemq_naming_pattern" in str(caught.value)
+
+
+def identity(name: str, pattern: str | None = None, **variables: str) -> Identity:
+    stated = {f"activemq_{key}": value for key, value in variables.items()}
+    found = Naming.of_host(name, stated, pattern).identify(name)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("parity", "name", "pair", "node", "role"),
+    [
+        ("odd-even", "mq1", "mq1-2", "odd", "master"),
+        ("odd-even", "mq2", "mq1-2", "even", "slave"),
+        ("odd-even", "mq9", "mq09-10", "odd", "master"),
+        ("odd-even", "mq10", "mq09-10", "even", "slave"),
+        ("odd-even", "mq0099", "mq0099-0100", "odd", "master"),
+        ("even-odd", "mq00", "mq00-01", "even", "master"),
+        ("even-odd", "mq01", "mq00-01", "odd", "slave"),
+    ],
+)
+def test_two_numbers_are_a_pair_called_after_both(parity: str, name: str, pair: str, node: str, role: str) -> None:
+    found = identity(name, GROUP_AND_NUMBER, naming_parity=parity)
+
+    assert (found.pair, found.node, found.role) == (pair, node, role)
+
+
+def test_the_even_number_can_be_the_preferred_master() -> None:
+    assert identity("mq2", GROUP_AND_NUMBER, naming_parity="odd-even", master_node="even").role == "master"
+
+
+@pytest.mark.parametrize(
+    ("name", "pattern", "pair"),
+    [
+        ("orders-mq01-primary", r"(?P<group>.+)-mq(?P<number>\d+)-(?P<node>\w+)$", "orders-mq01"),
+        ("orders01a", r"^(?P<group>[a-z]+)(?P<number>\d+)(?P<node>[ab])", "orders-mq01"),
+        ("orders01a", r"^(?P<pair>(?P<group>[a-z]+)(?P<number>\d+))(?P<node>[ab])", "orders01"),
+        ("orders_a", r"^(?P<group>[a-z]+)_(?P<node>[ab])", "orders"),
+        ("a-orders", r"^(?P<node>[ab])-(?P<group>[a-z]+)", "orders"),
+        ("pay-a-card", r"^(?P<group>[a-z]+)-(?P<node>[ab])-card", "pay-card"),
+    ],
+)
+def test_a_pair_is_called_as_the_page_says(name: str, pattern: str, pair: str) -> None:
+    assert identity(name, pattern).pair == pair
+
+
+def test_what_a_host_states_wins_and_the_difference_is_kept() -> None:
+    found = identity("orders-mq01-a", pair="old", node="b")
+
+    assert (found.group, found.pair, found.node, found.role) == ("orders", "old", "b", "slave")
+    assert found.disagreements == {"pair": "orders-mq01", "node": "a"}
+    assert found.origins == {"group": "name", "pair": "activemq_pair", "node": "activemq_node"}
+
+
+def test_a_name_that_says_nothing_is_a_broker_once_all_is_stated() -> None:
+    found = identity("hal9000", group="orders", pair="orders-mq01", node="a")
+
+    assert (found.group, found.number, found.pair, found.role) == ("orders", "01", "orders-mq01", "master")
+
+
+def test_only_a_group_makes_no_broker() -> None:
+    assert Naming.of_host("web1", {"activemq_group": "orders"}).identify("web1") is None
+
+
+@pytest.mark.parametrize(
+    ("name", "pattern", "variables", "said"),
+    [
+        ("hal9000", None, {"node": "a"}, "activemq_node is not all: set activemq_group and activemq_pair, too"),
+        ("mq01", r"^(?P<group>mq)(?P<number>\d+)", {}, "nothing says its pair and node, since activemq_naming_pattern"),
+        ("mq01", r"^(?P<group>mq)(?P<number>\d+)", {"node": "a"}, "nothing says its pair: set activemq_pair"),
+        ("mq01-a", r"^mq(?P<number>\d+)-(?P<node>[ab])", {}, "nothing says its group: set activemq_group of the host"),
+        ("mq0", GROUP_AND_NUMBER, {"naming_parity": "odd-even"}, "no odd number comes before 0: set activemq_naming_p"),
+        ("mqx", "^(?P<group>mq)(?P<number>x)", {"naming_parity": "odd-even"}, "'x' is no number"),
+    ],
+)
+def test_a_part_that_is_nowhere_stated_is_one_error_that_names_the_host(
+    name: str, pattern: str | None, variables: dict[str, str], said: str
+) -> None:
+    with pytest.raises(UnclearNameError) as caught:
+        identity(name, pattern, **variables)
+
+    assert str(caught.value).startswith(f"{name}: ")
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("variables", "said"),
+    [
+        ({"activemq_node": 1}, "web1: activemq_node must be text (quote numbers), not '1'"),
+        ({"activemq_pair": "{{ x }}"}, "web1: activemq_pair may hold only letters, digits, - and _"),
+        ({"activemq_group": "../etc"}, "web1: activemq_group may hold only"),
+        ({"activemq_naming_parity": "odd"}, "web1: activemq_naming_parity must be odd-even or even-odd, not 'odd'"),
+    ],
+)
+def test_a_value_that_is_no_plain_name_is_refused(variables: dict[str, object], said: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        Naming.of_host("web1", variables)
+
+    assert said in str(caught.value)
+
+
+def test_parity_and_a_node_in_the_pattern_contradict_each_other() -> None:
+    with pytest.raises(InputError, match="must have the named group number, and none called node"):
+        Naming(parity="odd-even").identify("orders-mq01-a")
+
+
+def test_the_variables_of_the_page_read_its_names_as_pairs() -> None:
+    block = PAGE.read_text().split("```yaml\n")[1].split("```")[0]
+    conventions = re.findall(r"# (\S+), (\S+)\n((?:\w+: .*\n)+)", block)
+    assert len(conventions) == len(CONVENTIONS) - 2
+    for master, slave, text in conventions:
+        variables = yaml.safe_load(text)
+        found = [Naming.of_host(name, variables).identify(name) for name in (master, slave)]
+        assert [one.role for one in found if one] == ["master", "slave"]
+        assert len({one.pair for one in found if one}) == 1
+
+
+@pytest.mark.parametrize("convention", [one for one in CONVENTIONS if one is not PUBLIC], ids=lambda one: one.name)
+def test_a_convention_is_proposed_that_reads_all_names_as_these_pairs(convention: Convention) -> None:
+    found = propose_naming(reversed(convention.hosts))
+
+    assert found is not None
+    wanted = {host: pair for pair, hosts in convention.pairs.items() for host in hosts}
+    assert {one.name: one.pair for one in found.identities} == wanted
+    masters = {one.name for one in found.identities if one.role == "master"}
+    assert masters == {master for master, _ in convention.pairs.values()}
+
+
+def test_a_mark_amid_the_name_is_proposed_and_hosts_of_other_kinds_do_not_matter() -> None:
+    found = propose_naming([*PUBLIC.hosts, "web1", "db-master"])
+
+    assert found is not None
+    assert {one.name for one in found.identities} == set(PUBLIC.hosts)
+    assert {one.pair for one in found.identities} == set(PUBLIC.pairs)
+
+
+def test_nothing_is_proposed_for_names_without_pairs() -> None:
+    assert propose_naming(["web1", "db", "cache.example.com"]) is None
+
+
+def test_a_proposal_sets_only_what_is_no_default() -> None:
+    found, default = propose_naming(PARITY.hosts), propose_naming(["orders-mq01-a", "orders-mq01-b"])
+
+    assert found
+    assert default
+    assert found.variables().keys() == {"activemq_naming_pattern", "activemq_naming_parity"}
+    assert default.variables() == {}

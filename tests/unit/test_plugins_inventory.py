@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from activemq_fleet.inventory import load_fleet
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -133,3 +135,74 @@ def test_variables_that_cannot_be_read_are_blamed_on_their_own_file_and_on_no_ot
     assert f"({inventory}/group_vars/all.yml:4)" in said
     assert "zz.activemq.yml" not in said
     assert len(said.splitlines()) == 2
+
+
+def test_the_documented_example_works(inventory: Path) -> None:
+    documentation = (ROOT / "plugins/inventory/topology.py").read_text()
+    example = documentation.partition("# Nodes called 1 and 2")[2].partition("\n\n")[0].splitlines()[2:]
+    lay(inventory, "orders-mq01-1", "orders-mq01-2", plugin="".join(f"{line.removeprefix('# ')}\n" for line in example))
+    (inventory / "group_vars").mkdir()
+    (inventory / "group_vars/all.yml").write_text("activemq_release: 6.3.1\n")
+    found = members(listed(inventory)[0])
+
+    assert found["activemq_masters"] == ["orders-mq01-1"]
+    assert found["activemq_pair_orders_mq01"] == ["orders-mq01-1", "orders-mq01-2"]
+    assert [broker.role for broker in load_fleet([str(inventory)]).brokers] == ["master", "slave"]
+
+
+def test_odd_and_even_numbers_are_nodes(inventory: Path) -> None:
+    own = "naming_pattern: '^(?P<group>[a-z]+)(?P<number>[0-9]+)$'\nnaming_parity: odd-even\n"
+    lay(inventory, "amq001", "amq002", "amq003", "amq004", plugin=own)
+    found = members(listed(inventory)[0])
+
+    assert found["activemq_masters"] == ["amq001", "amq003"]
+    assert found["activemq_pair_amq001_002"] == ["amq001", "amq002"]
+
+
+def test_host_vars_group_vars_and_the_hosts_own_variables_say_what_a_name_does_not(inventory: Path) -> None:
+    (inventory / "hosts.ini").write_text(
+        "[fra]\nhal1 activemq_node=a\nhal2\n[fra:vars]\nactivemq_pair=fra-1\n[ber]\norders-mq01-a\norders-mq01-b\n"
+    )
+    (inventory / "zz.activemq.yml").write_text("plugin: activemq.fleet.topology\n")
+    for name, text in (
+        ("host_vars/hal2.yml", "activemq_node: b\n"),
+        ("group_vars/fra.yml", "activemq_group: fra\n"),
+        ("group_vars/all.yml", "activemq_release: 6.3.1\n"),
+        ("group_vars/ber.yml", "activemq_pair: berlin\nactivemq_master_node: b\n"),
+    ):
+        (inventory / name).parent.mkdir(exist_ok=True)
+        (inventory / name).write_text(text)
+    found, _ = listed(inventory)
+
+    assert members(found)["activemq_pair_fra_1"] == ["hal1", "hal2"]
+    assert members(found)["activemq_pair_berlin"] == ["orders-mq01-a", "orders-mq01-b"]
+    assert members(found)["activemq_masters"] == ["hal1", "orders-mq01-b"]
+    pairs = load_fleet([str(inventory)]).pairs
+    assert {name: pair.preferred_master.host for name, pair in pairs.items()} == {
+        "fra-1": "hal1",
+        "berlin": "orders-mq01-b",
+    }
+
+
+@pytest.mark.parametrize(
+    ("variables", "message"),
+    [
+        ("activemq_node: '{{ x }}'\n", "orders-mq01-a: activemq_node may hold only letters and digits"),
+        ("activemq_pair: [a]\n", "orders-mq01-a: activemq_pair must be text"),
+    ],
+)
+def test_a_template_or_a_list_that_states_a_part_is_an_error(inventory: Path, variables: str, message: str) -> None:
+    lay(inventory, "orders-mq01-a")
+    (inventory / "host_vars").mkdir()
+    (inventory / "host_vars/orders-mq01-a.yml").write_text(variables)
+    assert message in listed(inventory)[1]
+
+
+def test_a_broker_of_which_a_part_is_nowhere_stated_is_a_warning_with_its_name(inventory: Path) -> None:
+    lay(inventory, "orders-mq01-a", "hal1")
+    (inventory / "host_vars").mkdir()
+    (inventory / "host_vars/hal1.yml").write_text("activemq_node: b\n")
+    found, said = listed(inventory)
+
+    assert members(found)["activemq_brokers"] == ["orders-mq01-a"]
+    assert "hal1: the name does not match activemq_naming_pattern, and activemq_node is not all: set" in said

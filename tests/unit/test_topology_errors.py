@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from activemq_fleet.errors import SettingsError
 from activemq_fleet.settings.encrypted import EncryptedValue
 from activemq_fleet.topology import build_fleet
 from tests.unit.fleets import NETWORK, fleet, hosts, rules
@@ -257,3 +258,41 @@ def test_agents_that_share_an_account_are_told() -> None:
     assert [(finding.host, finding.message) for finding in found if finding.rule == "T029"] == [
         ("a2", "activemq_agent_username is agent, as on a1")
     ]
+
+
+def test_t001_a_broker_of_which_a_part_is_nowhere_stated() -> None:
+    text = wrong("T001", hosts("o-mq1") | {"hal1": {"activemq_node": "a"}})
+
+    assert text.startswith("hal1: the name does not match activemq_naming_pattern, and activemq_node is not all")
+    assert text.endswith("set activemq_group and activemq_pair, too")
+
+
+def test_t003_a_pair_that_is_called_like_a_host() -> None:
+    text = wrong("T003", hosts("o-mq1", "o-mq2", topology="none", pair="o-mq1-a") | hosts("o-mq1", topology="none"))
+
+    assert "is in pair o-mq1-a, which is also the name of the host o-mq1-a.example.com" in text
+
+
+def test_t035_what_is_set_wins_and_a_difference_is_told() -> None:
+    inventory = hosts("o-mq1")
+    inventory["o-mq1-a.example.com"]["activemq_node"] = "b"
+    inventory["o-mq1-b.example.com"] |= {"activemq_node": "a", "activemq_pair": "o-mq1"}
+    found = build_fleet(inventory, {})
+
+    assert [broker.role for broker in found.brokers] == ["slave", "master"]
+    told = [finding for finding in found.findings if finding.rule == "T035"]
+    assert [(one.host, one.severity, one.message) for one in told] == [
+        ("o-mq1-a.example.com", "warning", "activemq_node is b, and the name says a"),
+        ("o-mq1-b.example.com", "warning", "activemq_node is a, and the name says b"),
+    ]
+
+
+def test_t035_another_name_for_a_pair_is_an_info_and_all_problems_of_settings_are_told_at_once() -> None:
+    found = build_fleet(hosts("o-mq1", pair="old"), {})
+    assert {(one.rule, one.severity) for one in found.findings} == {("T035", "info")}
+    assert {broker.broker_name for broker in found.brokers} == {"old"}
+
+    with pytest.raises(SettingsError) as caught:
+        build_fleet(hosts("o-mq1", node=1) | hosts("o-mq2", release=None), {})
+    assert "activemq_node must be text" in str(caught.value)
+    assert "activemq_release is not set" in str(caught.value)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from activemq_fleet.explain.model import Entry, Section, pair_count, variable_entry
-from activemq_fleet.naming import DEFAULT_PATTERN
+from activemq_fleet.naming import DEFAULT_PATTERN, PREFIX
 from activemq_fleet.printable import counted
 from activemq_fleet.topology import Broker, Fleet
 
@@ -30,10 +30,13 @@ def role_section(fleet: Fleet, broker: Broker) -> Section:
 def _name(fleet: Fleet, broker: Broker) -> Entry:
     identity = broker.identity
     domain = f", domain {identity.domain}" if identity.domain else ", no domain"
+    stated = [variable for variable in identity.origins.values() if variable.startswith(PREFIX)]
+    read = f"as read by {fleet.naming_pattern}" + (f", and by {', '.join(stated)}" if stated else "")
+    number = f", number {identity.number}" if identity.number else ""
     return Entry(
         "name",
-        f"{identity.host} is group {identity.group}, number {identity.number}, node {identity.node}{domain}",
-        details=(f"as read by {fleet.naming_pattern}",),
+        f"{identity.host} is group {identity.group}{number}, node {identity.node}{domain}",
+        details=(read,),
         variable="activemq_naming_pattern",
         origin="default" if fleet.naming_pattern == DEFAULT_PATTERN else "inventory",
         data=identity.to_dict(),
@@ -44,8 +47,12 @@ def _role(broker: Broker) -> Entry:
     if not broker.profile.has_peer:
         return Entry("preferred role", "none", why="a single broker has no other node", data={"role": None})
     node, letter = broker.identity.node, broker.settings.master_node
-    why = f"its node letter is {node}"
-    why += ", the letter of preferred masters" if node == letter else f", and preferred masters have {letter}"
+    if broker.settings.naming_parity and broker.identity.origins["node"] == "parity":
+        why = f"its number is {node}: activemq_naming_parity is {broker.settings.naming_parity}"
+    else:
+        mark = "letter" if len(node) == 1 and node.isalpha() else "mark"
+        why = f"its node {mark} is {node}"
+        why += f", the {mark} of preferred masters" if node == letter else f", and preferred masters have {letter}"
     return variable_entry(
         broker.settings,
         "master_node",

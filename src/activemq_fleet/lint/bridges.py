@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from activemq_fleet.findings import Severity
@@ -10,9 +9,7 @@ from activemq_fleet.lint.bridges_options import text_from_option
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.uri import Uri, has_placeholder
-
-# What the names of the two nodes of a pair differ in, and nothing else.
-_ROLE = re.compile(r"(?:master|slave|primary|secondary|standby|backup|active|passive)|(?<=[-_.\d])[ab]$", re.IGNORECASE)
+from activemq_fleet.naming import surely_of_a_pair, without_node_mark
 
 
 @rule("N001", "error", each="networkConnector", releases="5.6.0", refuses=True)
@@ -183,7 +180,7 @@ def static_for_both_nodes_of_a_pair(link: Element) -> Iterator[Problem]:
             message = f"static: dials {first.host} and {second.host}, two nodes of one pair, each for itself"
             ours = link.document.is_from_inventory(link)
             fix = "leave activemq_discovery to its default" if ours else ""
-            severity: Severity | None = None if ours or _surely_one(first.host) else "info"
+            severity: Severity | None = None if ours or surely_of_a_pair(first.host) else "info"
             yield link.problem(message, "uri", found.text, fix=fix, severity=severity)
 
 
@@ -195,25 +192,12 @@ def _pair(link: Element, parts: list[Uri]) -> tuple[Uri, Uri] | None:
         return (parts[0], parts[1]) if len(ours.addresses) > 1 and len(parts) > 1 else None
     same_names: dict[str, list[Uri]] = {}
     for part in parts:
-        if (name := _without_role(part.host)) is not None:
+        if (name := without_node_mark(part.host)) is not None:
             same_names.setdefault(name, []).append(part)
     for first, *others in same_names.values():
         if second := next((part for part in others if part.host != first.host), None):
             return first, second
     return None
-
-
-def _surely_one(host: str) -> bool:
-    """Return whether a host name with a node letter also has a number or a role, so that it belongs to a pair."""
-    label = host.partition(".")[0]
-    return any(character.isdigit() for character in label) or len(_ROLE.findall(label)[0]) > 1
-
-
-def _without_role(host: str) -> str | None:
-    """Return a host name with its node letter or role replaced by ``*``; None where it has neither."""
-    label, dot, domain = host.lower().partition(".")
-    text, count = _ROLE.subn("*", label)
-    return f"{text}{dot}{domain}" if count else None
 
 
 @rule("N006", "error", each="networkConnector")

@@ -95,7 +95,7 @@ def divide_into_components(facts: Sequence[HostFacts], today: date) -> Division:
     homes, edges_of_roles = _homes(facts, groups)
     ends = _groups_by_name({name for link, _, _ in links for name in (link.source, link.to)}, brokers)
     edges = chain(
-        _edges_of_brokers(brokers, pattern),
+        _edges_of_brokers(brokers),
         edges_of_roles,
         *(product(ends.get(link.source, ()), ends.get(link.to, ())) for link, _, _ in links),
     )
@@ -213,14 +213,13 @@ def _homes(facts: Iterable[HostFacts], groups: Sequence[str]) -> tuple[dict[str,
     return homes, edges
 
 
-def _edges_of_brokers(brokers: Sequence[HostFacts], pattern: str) -> Iterator[tuple[str, str]]:
+def _edges_of_brokers(brokers: Sequence[HostFacts]) -> Iterator[tuple[str, str]]:
     """Yield the pairs of groups that an address, or a name that one dials, joins."""
-    shared = ["address"] if pattern == DEFAULT_PATTERN else ["address", "pair", "unit"]
     groups_of: dict[tuple[str, str], set[str]] = defaultdict(set)
     dialled_by: dict[str, set[str]] = defaultdict(set)
     for one in brokers:
         group = one.group or ""
-        for column in shared:
+        for column in ("address", "pair", "unit"):
             if (value := getattr(one, column)) is not None:
                 groups_of[column, value].add(group)
         for name in one.dialled:

@@ -204,7 +204,8 @@ def _list_only(hosts: Sequence[ComponentHost], brokers: int, context: PlanContex
         variables = parsed_variables(host.text) if host.broker and host.text is not None else None
         if variables is None or variables.settings is None or variables.release is None:
             continue
-        identity = Naming(context.division.pattern, variables.settings.master_node).identify(host.host)
+        own = variables_from_json(host.text or "{}")
+        identity = Naming.of_host(host.host, own, context.division.pattern).identify(host.host)
         if identity is not None:
             groups.setdefault(identity.group)
             broker, findings = build_broker(Member(identity, variables.settings, variables.release))

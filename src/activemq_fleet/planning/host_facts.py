@@ -11,8 +11,8 @@ from typing import Any
 
 from activemq_fleet.errors import InputError, ReleaseError, SettingsError
 from activemq_fleet.lint.fleet_stores import store_key
-from activemq_fleet.naming import DEFAULT_PATTERN, Identity, Naming
-from activemq_fleet.planning.records import NAMING_PATTERN_VARIABLE, Record, variables_from_json, variables_to_json
+from activemq_fleet.naming import PATTERN_VARIABLE, Identity, Naming, UnclearNameError
+from activemq_fleet.planning.records import Record, variables_from_json, variables_to_json
 from activemq_fleet.releases import Release
 from activemq_fleet.settings.broker import Settings, read_settings
 from activemq_fleet.topology import AGENTS, BALANCERS, BROKERS
@@ -95,10 +95,17 @@ def host_facts(record: Record, position: int, pattern: str | None) -> tuple[Host
     ``pattern`` is the naming pattern of the inventory, None while that is unknown. Raises InputError for a pattern
     that is no regular expression.
     """
-    own_pattern = record.variables.get(NAMING_PATTERN_VARIABLE) or None
-    letter = str(record.variables.get("activemq_master_node") or "a")
-    naming = _naming(str(pattern or own_pattern or DEFAULT_PATTERN), letter)
-    identity = naming.identify(record.host)
+    own_pattern = record.variables.get(PATTERN_VARIABLE) or None
+    identity, is_unclear, is_near = None, False, False
+    try:
+        naming = Naming.of_host(record.host, record.variables, pattern)
+        identity = naming.identify(record.host)
+        is_near = identity is None and naming.looks_like_broker(record.host)
+    except UnclearNameError:
+        is_unclear = True
+    except SettingsError as error:
+        problems = tuple(problem.removeprefix(f"{record.host}: ") for problem in error.problems)
+        return HostFacts(record.host, position, problem_kind=ProblemKind.SETTINGS, problems=problems), None
     roles: dict[str, Any] = {
         "host": record.host,
         "position": position,
@@ -106,21 +113,21 @@ def host_facts(record: Record, position: int, pattern: str | None) -> tuple[Host
         "broker": identity is not None,
         "agent": AGENTS in record.groups,
         "balancer": BALANCERS in record.groups,
-        "by_hand": BROKERS in record.groups and identity is None,
-        "nearly": identity is None and naming.looks_like_broker(record.host),
+        "by_hand": is_unclear or (BROKERS in record.groups and identity is None),
+        "nearly": is_near,
     }
     has_settings = roles["broker"] or roles["agent"] or roles["balancer"]
     if (has_settings or roles["by_hand"]) and not NAME.fullmatch(record.host):
         what = "cannot be a host of a fleet: letters, digits and . - _ : only; rename it"
         return HostFacts(**roles, problem_kind=ProblemKind.INPUT, problems=(f"{record.host[:80]!r} {what}",)), None
-    if not has_settings:
+    if not has_settings and not is_unclear:
         return HostFacts(**roles), None
     try:
-        text = variables_to_json(
-            {name: value for name, value in record.variables.items() if name != NAMING_PATTERN_VARIABLE}
-        )
+        text = variables_to_json({name: value for name, value in record.variables.items() if name != PATTERN_VARIABLE})
     except InputError as error:
         return HostFacts(**roles, problem_kind=ProblemKind.INPUT, problems=(f"{record.host}: {error}",)), None
+    if not has_settings:
+        return HostFacts(**roles), text
     return HostFacts(**roles, **_facts_of_variables(identity, parsed_variables(text))), text
 
 
@@ -216,11 +223,6 @@ def _shared_store(member: Member) -> str | None:
     address = member.settings.address or member.identity.name
     store = store_key(member.settings, address, store_directory(member))
     return None if store[0] == "machine" else json.dumps(store)
-
-
-@lru_cache(maxsize=64)
-def _naming(pattern: str, letter: str) -> Naming:
-    return Naming(pattern, letter)
 
 
 def _json(items: list[Any]) -> str | None:

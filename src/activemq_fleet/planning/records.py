@@ -13,12 +13,11 @@ from datetime import date
 from typing import Any
 
 from activemq_fleet.errors import InputError
-from activemq_fleet.inventory import PREFIX
+from activemq_fleet.naming import PATTERN_VARIABLE, PREFIX
 from activemq_fleet.settings.broker import NOT_SETTINGS
 from activemq_fleet.settings.encrypted import EncryptedValue
 from activemq_fleet.topology import AGENTS, BALANCERS, BROKERS
 
-NAMING_PATTERN_VARIABLE = "activemq_naming_pattern"
 ERRORS_WITHOUT_HOST = ("a line of --hosts", "a record of --hosts")
 """Beginnings of errors about a record without a host."""
 ROLE_GROUPS = (AGENTS, BALANCERS, BROKERS)
@@ -136,7 +135,7 @@ def activemq_variables(variables: Mapping[str, Any]) -> dict[str, Any]:
         for name, value in variables.items()
         if name.startswith(PREFIX)
         and not name.startswith(_USERS_OWN)
-        and (name not in NOT_SETTINGS or name == NAMING_PATTERN_VARIABLE)
+        and (name not in NOT_SETTINGS or name == PATTERN_VARIABLE)
     }
 
 

@@ -23,6 +23,7 @@ from pydantic import (
 from pydantic_core import ErrorDetails
 
 from activemq_fleet.errors import SettingsError
+from activemq_fleet.naming import DEFAULT_MASTER_NODE, NODE_MARK, PLAIN_NAME
 from activemq_fleet.profiles import DEFAULT_PROFILE, PROFILES, Profile, ProfileName
 from activemq_fleet.settings import fields
 from activemq_fleet.settings.agent import AgentSettings
@@ -162,6 +163,10 @@ class FileSettings(NetworkModel):
     content: Annotated[str, AfterValidator(fields.check_encodable)]
 
 
+PlainName = Annotated[str, fields.text_matching(PLAIN_NAME, "may hold only letters, digits, - and _")]
+NodeMark = Annotated[str, fields.text_matching(NODE_MARK, "must be one word of letters and digits: a, 1, primary")]
+
+
 class WaiverSettings(NetworkModel):
     """One entry of ``activemq_waivers``; ``hosts`` are names or wildcards, ``until`` is the last day it holds."""
 
@@ -175,7 +180,11 @@ class _Broker(NetworkModel):
     """The variables of a broker's software, store and network."""
 
     release: fields.ReleaseText | None = None
-    master_node: Annotated[str, fields.text_matching("[A-Za-z]", "must be one letter")] = "a"
+    group: PlainName | None = None
+    pair: PlainName | None = None
+    node: NodeMark | None = None
+    naming_parity: Literal["odd-even", "even-odd"] | None = None
+    master_node: NodeMark = DEFAULT_MASTER_NODE
     address: fields.Host | None = None
     broker_name: fields.Name | None = None
     ha: ProfileName = DEFAULT_PROFILE

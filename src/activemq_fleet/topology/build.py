@@ -13,11 +13,11 @@ from typing import Any
 
 from activemq_fleet.errors import InputError, ReleaseError, SettingsError, shorten_list
 from activemq_fleet.findings import Finding
-from activemq_fleet.naming import DEFAULT_PATTERN, Identity, Naming
+from activemq_fleet.naming import DEFAULT_PATTERN, Identity, Naming, UnclearNameError
 from activemq_fleet.releases import Release
 from activemq_fleet.settings.broker import Settings, WaiverSettings, read_settings
 from activemq_fleet.settings.network import LinkSettings
-from activemq_fleet.topology import access, problems
+from activemq_fleet.topology import access, name_problems, problems
 from activemq_fleet.topology.agents import place_agent
 from activemq_fleet.topology.balancers import place_balancers
 from activemq_fleet.topology.brokers import Member, build_broker
@@ -61,23 +61,23 @@ def build_fleet(
     release, InputError for no brokers at all or a host name that no file could hold.
     """
     pattern = naming_pattern or _pattern(hosts)
-    identities = _identify(hosts, pattern)
-    by_hand = [name for name in groups.get(BROKERS, ()) if name not in identities]
+    identities, unclear, misnamed = _identify(hosts, pattern)
+    by_hand = [name for name in dict.fromkeys((*groups.get(BROKERS, ()), *unclear)) if name not in identities]
     agents = [name for name in groups.get(AGENTS, ()) if name in hosts]
     balancers = [name for name in groups.get(BALANCERS, ()) if name in hosts]
     _refuse_names([*identities, *by_hand, *agents, *balancers])
-    if not identities and not by_hand:
+    if not identities and not by_hand and not misnamed:
         raise InputError(
             f"no host of this inventory is a broker: none of {len(hosts)} names matches {pattern} "
             "(such as orders-mq01-a.example.com); set activemq_naming_pattern if yours differ"
         )
-    settings, wrong = _settings(hosts, [*identities, *agents, *balancers])
+    settings, wrong = _settings(hosts, [*identities, *agents, *balancers], misnamed)
     members = _members(identities, settings, wrong)
     brokers, findings = _brokers(members)
-    others = [name for name in hosts if name not in {*identities, *by_hand, *agents, *balancers}]
+    others = [name for name in hosts if name not in {*identities, *by_hand, *misnamed, *agents, *balancers}]
     findings = [
-        *problems.unmatched_name_findings(by_hand, pattern),
-        *problems.near_match_findings(filter(Naming(pattern).looks_like_broker, others), pattern),
+        *name_problems.unmatched_name_findings(by_hand, unclear, pattern),
+        *name_problems.near_match_findings(filter(Naming(pattern).looks_like_broker, others), pattern),
         *findings,
         *(rest.findings if rest else ()),
     ]
@@ -114,16 +114,24 @@ def _pattern(hosts: Variables) -> str:
     return said.pop() if said else DEFAULT_PATTERN
 
 
-def _identify(hosts: Variables, pattern: str) -> dict[str, Identity]:
-    namings: dict[str, Naming] = {}
+def _identify(
+    hosts: Variables, pattern: str
+) -> tuple[dict[str, Identity], dict[str, UnclearNameError], dict[str, SettingsError]]:
+    """Return by host the identities, the reasons why a broker has none, and the errors of variables that state one."""
     found: dict[str, Identity] = {}
+    unclear: dict[str, UnclearNameError] = {}
+    wrong: dict[str, SettingsError] = {}
     for name in sorted(hosts):
-        letter = str(hosts[name].get("activemq_master_node") or "a")
-        naming = namings.setdefault(letter, Naming(pattern, letter))
-        identity = naming.identify(name)
-        if identity is not None:
-            found[name] = identity
-    return found
+        try:
+            identity = Naming.of_host(name, hosts[name], pattern).identify(name)
+        except SettingsError as error:
+            wrong[name] = error
+        except UnclearNameError as error:
+            unclear[name] = error
+        else:
+            if identity is not None:
+                found[name] = identity
+    return found, unclear, wrong
 
 
 def _refuse_names(names: Iterable[str]) -> None:
@@ -133,18 +141,23 @@ def _refuse_names(names: Iterable[str]) -> None:
             raise InputError(f"{name[:80]!r} cannot be a host of a fleet: letters, digits and . - _ : only; rename it")
 
 
-def _settings(hosts: Variables, names: Iterable[str]) -> tuple[dict[str, Settings], list[str]]:
-    """Return the settings of each host with valid variables, and the errors of the others; hosts share a line per
-    error.
+def _settings(
+    hosts: Variables, names: Iterable[str], misnamed: Mapping[str, SettingsError]
+) -> tuple[dict[str, Settings], list[str]]:
+    """Return the settings of each host with valid variables, and the errors of the others, those of ``misnamed`` too;
+    hosts share a line per error.
     """
     settings: dict[str, Settings] = {}
-    wrong: dict[str, list[str]] = defaultdict(list)
+    errors = dict(misnamed)
     for name in dict.fromkeys(names):
         try:
             settings[name] = read_settings(name, hosts[name])
         except SettingsError as error:
-            for problem in error.problems:
-                wrong[problem.removeprefix(f"{name}: ")].append(name)
+            errors[name] = error
+    wrong: dict[str, list[str]] = defaultdict(list)
+    for name, found in errors.items():
+        for problem in found.problems:
+            wrong[problem.removeprefix(f"{name}: ")].append(name)
     return settings, [f"{shorten_list(hosts)}: {problem}" for problem, hosts in wrong.items()]
 
 
@@ -188,7 +201,9 @@ def _brokers(members: Sequence[Member]) -> tuple[list[Broker], list[Finding]]:
     by_group: dict[str, list[Broker]] = defaultdict(list)
     for broker in brokers:
         by_group[broker.group].append(broker)
-    findings += problems.duplicate_node_findings(brokers)
+    findings += name_problems.duplicate_node_findings(brokers)
+    findings += name_problems.name_clash_findings(brokers)
+    findings += name_problems.disagreement_findings(brokers)
     findings += problems.findings_within_pairs(by_pair)
     findings += problems.findings_within_groups(by_group)
     findings += problems.port_findings(brokers)

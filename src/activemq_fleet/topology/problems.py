@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
@@ -88,49 +87,6 @@ _CREDENTIALS: tuple[tuple[str, _Question, str], ...] = (
 )
 
 
-def unmatched_name_findings(names: Iterable[str], pattern: str) -> Iterator[Finding]:
-    """Yield T001 for each given host of ``activemq_brokers``, whose name does not match the naming pattern."""
-    for name in names:
-        yield error(
-            "T001",
-            name,
-            "is in activemq_brokers, and its name does not match activemq_naming_pattern",
-            "rename it to GROUP-mqNUMBER-NODE, such as orders-mq01-a, or take it out of activemq_brokers",
-            why=f"the name decides group, pair and node; the pattern is {pattern}",
-        )
-
-
-def near_match_findings(names: Iterable[str], pattern: str) -> Iterator[Finding]:
-    """Yield the warning T017 for each given host, which looks like a broker (-mq and digits) and does not
-    match the naming pattern.
-    """
-    for name in names:
-        yield Finding(
-            rule="T017",
-            severity="warning",
-            host=name,
-            message="looks like a broker, and is none of this fleet: the name does not match activemq_naming_pattern",
-            fix="rename it to GROUP-mqNUMBER-NODE with node a or b, set activemq_naming_pattern, "
-            "or put the host into activemq_agents or activemq_loadbalancers if it is one of those",
-            why=f"a pair has two nodes, and the name decides which; the pattern is {pattern}",
-        )
-
-
-def duplicate_node_findings(brokers: Sequence[Broker]) -> Iterator[Finding]:
-    """Yield T003 for hosts that are the same node of the same pair."""
-    seen: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for broker in brokers:
-        seen[broker.pair, broker.identity.node].append(broker.host)
-    for (pair, node), hosts in seen.items():
-        if len(hosts) > 1:
-            yield error(
-                "T003",
-                hosts[1],
-                f"is node {node} of pair {pair}, and so is {hosts[0]}",
-                "rename one of them, or take it out of the inventory; activemq_naming_pattern decides what a name says",
-            )
-
-
 def findings_within_pairs(units: Mapping[str, Sequence[Broker]]) -> Iterator[Finding]:
     """Yield the findings within pairs (T002, T004, T009); ``units`` maps names of pairs to their brokers."""
     for pair, brokers in units.items():
@@ -177,15 +133,17 @@ def _uneven(pair: str, brokers: Sequence[Broker]) -> Iterator[Finding]:
 
 
 def _lonely(pair: str, broker: Broker) -> Finding:
-    node, domain = broker.identity.node, broker.identity.domain
+    identity = broker.identity
     alone = f"is alone in pair {pair}"
     remedy = "or set activemq_ha: none for a broker without a stand-in"
-    if node not in "ab" or not broker.identity.host.endswith(f"-{node}"):
+    if not identity.other_name:
         return error("T002", broker.host, f"{alone}: its other node is not in the inventory", f"add it, {remedy}")
-    missing = "b" if node == "a" else "a"
-    label = broker.identity.host.removesuffix(node) + missing
-    wanted = f"{label}.{domain}" if domain else label
-    return error("T002", broker.host, f"{alone}: node {missing} is not in the inventory", f"add {wanted}, {remedy}")
+    return error(
+        "T002",
+        broker.host,
+        f"{alone}: node {identity.other_node} is not in the inventory",
+        f"add {identity.other_name}, {remedy}",
+    )
 
 
 def findings_within_groups(members: Mapping[str, Sequence[Broker]]) -> Iterator[Finding]:

@@ -1,0 +1,103 @@
+"""Group the brokers of a loaded Ansible inventory, as its plugin ``activemq.fleet.topology`` does.
+
+The variables by which a name is read are taken as they stand in files, before templates are evaluated.
+"""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ansible.inventory.helpers import sort_groups
+from ansible.utils.vars import load_extra_vars
+from ansible.vars.plugins import get_vars_from_inventory_sources
+
+from activemq_fleet.errors import InputError
+from activemq_fleet.grouping import inventory_groups
+from activemq_fleet.naming import PATTERN_VARIABLE, Identity, Naming, UnclearNameError
+
+OPTIONS = {
+    "naming_pattern": PATTERN_VARIABLE,
+    "naming_parity": "activemq_naming_parity",
+    "master_node": "activemq_master_node",
+}
+"""By option of the plugin's file the variable of all hosts that it sets."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupedBrokers:
+    """The identities of an inventory's brokers, the reason why a broker has none, and names that look like brokers."""
+
+    identities: tuple[Identity, ...]
+    unclear: tuple[str, ...]
+    nearly: tuple[str, ...]
+
+
+def group_brokers(inventory: Any, loader: Any, sources: Sequence[str], options: Mapping[str, object]) -> GroupedBrokers:
+    """Put the brokers into groups, set their ``activemq_identity``, and return what their names say.
+
+    ``options`` are those of the plugin's file. Raises InputError for an option and a variable that differ, and for what
+    ``Naming`` refuses; AnsibleError for a file of variables that cannot be read.
+    """
+    variables = _Variables(inventory, loader, sources)
+    everyone = variables.of_groups([inventory.groups["all"]])
+    for option, variable in OPTIONS.items():
+        here, there = options.get(option), everyone.get(variable)
+        if here is not None and there is not None and here != there:
+            raise InputError(f"{option} and the variable {variable} differ: set only one of them")
+    stated = {OPTIONS[name]: value for name, value in options.items() if name in OPTIONS and value is not None}
+    for variable, value in stated.items():
+        inventory.set_variable("all", variable, value)
+    pattern = {**everyone, **stated}.get(PATTERN_VARIABLE)
+    identities, unclear, nearly = [], [], []
+    for host in inventory.hosts.values():
+        naming = Naming.of_host(host.name, variables.of_host(host), str(pattern) if pattern else None)
+        try:
+            identity = naming.identify(host.name)
+        except UnclearNameError as error:
+            unclear.append(str(error))
+            continue
+        if identity is not None:
+            identities.append(identity)
+        elif naming.looks_like_broker(host.name):
+            nearly.append(host.name)
+    if unclear and not identities:
+        raise InputError(unclear[0])
+    for group, names in inventory_groups(identities).items():
+        inventory.add_group(group)
+        for name in names:
+            inventory.add_child(group, name)
+    for identity in identities:
+        inventory.set_variable(identity.name, "activemq_identity", identity.to_dict())
+    return GroupedBrokers(tuple(identities), tuple(unclear), tuple(nearly))
+
+
+class _Variables:
+    """The variables of hosts and groups, those of group_vars and host_vars included, in the order of Ansible."""
+
+    def __init__(self, inventory: Any, loader: Any, sources: Sequence[str]) -> None:
+        self._loader, self._sources = loader, sources
+        self._extra = load_extra_vars(loader)
+        self._of_group: dict[str, tuple[dict[str, object], dict[str, object]]] = {}
+
+    def of_groups(self, groups: Sequence[Any]) -> ChainMap[str, object]:
+        """Return the variables of groups, extra variables first."""
+        return ChainMap(self._extra, *self._layers(groups))
+
+    def of_host(self, host: Any) -> ChainMap[str, object]:
+        """Return the variables of a host, extra variables first."""
+        return ChainMap(self._extra, self._files(host), host.vars, *self._layers(host.get_groups()))
+
+    def _layers(self, groups: Sequence[Any]) -> list[dict[str, object]]:
+        known = []
+        for group in reversed(sort_groups(groups)):
+            if group.name not in self._of_group:
+                self._of_group[group.name] = (self._files(group), group.vars)
+            known.append(self._of_group[group.name])
+        return [files for files, _ in known] + [own for _, own in known]
+
+    def _files(self, entity: Any) -> dict[str, object]:
+        found: dict[str, object] = get_vars_from_inventory_sources(self._loader, self._sources, [entity], "all")
+        return found

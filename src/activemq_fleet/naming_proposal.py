@@ -1,0 +1,193 @@
+"""Propose the naming convention that reads a list of host names as pairs.
+
+Conventions are made from what names differ in, and each is judged by reading all names with it: the best one makes most
+names nodes of complete pairs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from activemq_fleet.errors import InputError
+from activemq_fleet.naming import (
+    DEFAULT_MASTER_NODE,
+    DEFAULT_PATTERN,
+    PARITY_VARIABLE,
+    PATTERN_VARIABLE,
+    Identity,
+    Naming,
+)
+
+_RUNS = re.compile(r"[A-Za-z]+|[0-9]+|[^A-Za-z0-9]+")
+_SOFTWARE = re.compile(r"(?:activemq|amq|mq|broker|jms|esb)$", re.IGNORECASE)
+_MASTERS = ("primary", "master", "active", "main", "live", "prod", "left")
+_SEPARATORS = "-_"
+_MOST_MARKS = 8
+_END = r"(?:\.|$)"
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A naming convention, and the identities of the names that it reads as nodes of complete pairs."""
+
+    naming: Naming
+    identities: tuple[Identity, ...]
+
+    def variables(self) -> dict[str, str]:
+        """Return the variables of all hosts that set the convention; those with their default are left out."""
+        naming = self.naming
+        found = {PATTERN_VARIABLE: naming.pattern} if naming.pattern != DEFAULT_PATTERN else {}
+        if naming.parity:
+            found[PARITY_VARIABLE] = naming.parity
+        elif naming.preferred_node != DEFAULT_MASTER_NODE:
+            found["activemq_master_node"] = naming.preferred_node
+        return found
+
+
+@dataclass(frozen=True)
+class _Label:
+    """The first label of a host name as runs of letters, digits and other characters; ``mark``: which run marks nodes.
+
+    Of that run the first ``fixed`` characters do not belong to the mark.
+    """
+
+    runs: tuple[str, ...]
+    mark: int | None = None
+    fixed: int = 0
+
+    @property
+    def number(self) -> int | None:
+        """The position of the run that is the pair's number: the last one of digits that is not the mark."""
+        return next((at for at in reversed(range(len(self.runs))) if self.runs[at].isdigit() and at != self.mark), None)
+
+
+def propose_naming(names: Iterable[str]) -> Proposal | None:
+    """Return the convention that makes most of the names nodes of complete pairs; None where none makes any pair."""
+    known = list(dict.fromkeys(names))
+    best: Proposal | None = None
+    for naming in _candidates(known):
+        proposal = Proposal(naming, _in_pairs(naming, known))
+        if len(proposal.identities) > (len(best.identities) if best else 0):
+            best = proposal
+    return best
+
+
+def _in_pairs(naming: Naming, names: Sequence[str]) -> tuple[Identity, ...]:
+    pairs: dict[str, list[Identity]] = defaultdict(list)
+    for name in names:
+        try:
+            identity = naming.identify(name)
+        except InputError:
+            continue
+        if identity:
+            pairs[identity.pair].append(identity)
+    whole = [pair for pair in pairs.values() if sorted(one.role for one in pair) == ["master", "slave"]]
+    order = {name: position for position, name in enumerate(names)}
+    return tuple(sorted((one for pair in whole for one in pair), key=lambda one: order[one.name]))
+
+
+def _candidates(names: Sequence[str]) -> Iterator[Naming]:
+    """Yield conventions, those first that are to be preferred where several read as many names."""
+    yield Naming()
+    labels = [_Label(tuple(_RUNS.findall(name.partition(".")[0]))) for name in names]
+    for at, marks in _marks(labels):
+        marked = [own for label in labels if (own := _with_mark(label, at, marks))]
+        for pattern in _patterns(marked, marks):
+            yield Naming(pattern, marks[0])
+    numbered = [label for label in labels if label.number is not None]
+    for pattern in _patterns(numbered, ()):
+        yield Naming(pattern, parity="odd-even")
+        yield Naming(pattern, parity="even-odd")
+
+
+def _marks(labels: Iterable[_Label]) -> list[tuple[int, tuple[str, str]]]:
+    """Return what two names alone differ in, master first, with the run's position from the end; the commonest first,
+    and of equals the one nearest to the end.
+
+    Digits are no mark where they are the last number of a name: odd and even numbers say as much.
+    """
+    alike: dict[tuple[str, ...], list[str]] = defaultdict(list)
+    for label in labels:
+        for at, run in enumerate(label.runs):
+            if run.isalnum() and (run.isalpha() or _can_be_mark(label, at)):
+                alike[*label.runs[:at], "", *label.runs[at + 1 :], str(at - len(label.runs))].append(run)
+    counted: Counter[tuple[int, tuple[str, str]]] = Counter()
+    for key, runs in alike.items():
+        if len(runs) == 2 and runs[0] != runs[1]:
+            counted[int(key[-1]), _in_order(*runs)] += 1
+    ordered = sorted(counted, key=lambda found: (-counted[found], found[1][0].isdigit(), -found[0], found))
+    return ordered[:_MOST_MARKS]
+
+
+def _can_be_mark(label: _Label, at: int) -> bool:
+    """Return whether a run of digits can mark the node: another number follows, or one precedes a separator."""
+    if at != label.number:
+        return True
+    others = any(run.isdigit() for run in label.runs[:at])
+    return others and at > 0 and label.runs[at - 1][-1] in _SEPARATORS
+
+
+def _in_order(one: str, other: str) -> tuple[str, str]:
+    if len(one) == len(other) and one[:-1] == other[:-1] and not one.isdigit():
+        one, other = one[-1], other[-1]
+    rank = {word: position for position, word in enumerate(_MASTERS)}
+    first, second = sorted((one, other), key=lambda mark: (rank.get(mark.lower(), len(rank)), mark))
+    return first, second
+
+
+def _with_mark(label: _Label, at: int, marks: tuple[str, str]) -> _Label | None:
+    """Return a label whose run ``at`` (from the end) is one of the marks, or ends with it; None for another label."""
+    if -at > len(label.runs):
+        return None
+    position, run = len(label.runs) + at, label.runs[at]
+    if run in marks:
+        return _Label(label.runs, position)
+    if len(marks[0]) == len(marks[1]) == 1 and run.isalpha() and run[-1] in marks:
+        return _Label(label.runs, position, len(run) - 1)
+    return None
+
+
+def _patterns(labels: Sequence[_Label], marks: tuple[str, ...]) -> Iterator[str]:
+    """Yield patterns that read the labels, by the commonest of what stands around their number and mark."""
+    shapes = Counter(shape for label in labels if (shape := _shape(label, marks)))
+    for shape, _ in shapes.most_common(2):
+        yield shape
+
+
+def _shape(label: _Label, marks: tuple[str, ...]) -> str | None:
+    """Return the pattern that one label suggests: text around its number and its mark is taken as it is."""
+    number, runs = label.number, label.runs
+    places = sorted(at for at in (label.mark, number) if at is not None)
+    head = "".join(runs[: places[0]]) + (runs[places[0]][: label.fixed] if places[0] == label.mark else "")
+    group, before = _group_of(head)
+    if not group:
+        return None
+    node = f"(?P<node>{'|'.join(marks)})"
+    digits = "(?P<number>[0-9]+)"
+    between = "".join(runs[places[0] + 1 : places[-1]]) if len(places) > 1 else ""
+    if len(places) > 1 and places[-1] == label.mark:
+        between += runs[places[-1]][: label.fixed]
+    rest = "".join(runs[places[-1] + 1 :])
+    parts = [node if at == label.mark else digits for at in places]
+    start = f"(?P<group>[^.]+?){_literal(before)}"
+    middle = _literal(between)
+    if marks and places[-1] == label.mark and not rest and not (between or before).endswith("-"):
+        # What the pair is called must not depend on the default's GROUP-mqNUMBER.
+        inside = start + (parts[0] + middle if len(parts) > 1 else "")
+        return rf"^(?P<pair>{inside}){parts[-1]}{_END}"
+    return f"^{start}{middle.join(parts)}{_literal(rest)}{_END}"
+
+
+def _group_of(head: str) -> tuple[str, str]:
+    """Return the group in the text before number and mark, and what follows it there: separators and ``mq``."""
+    text = head.rstrip(_SEPARATORS)
+    group = _SOFTWARE.sub("", text).rstrip(_SEPARATORS)
+    return (group, head[len(group) :]) if group else (text, head[len(text) :])
+
+
+def _literal(text: str) -> str:
+    """Return a pattern for the text itself, with hyphens as they are."""
+    return re.escape(text).replace(r"\-", "-")

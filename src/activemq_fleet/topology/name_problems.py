@@ -1,0 +1,86 @@
+"""Find errors in how hosts are named: no broker, no whole pair, one name for two things."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from activemq_fleet.findings import Finding, error
+from activemq_fleet.naming import UnclearNameError
+from activemq_fleet.topology.model import Broker
+
+
+def unmatched_name_findings(
+    names: Iterable[str], unclear: Mapping[str, UnclearNameError], pattern: str
+) -> Iterator[Finding]:
+    """Yield T001 for each given host: one of ``activemq_brokers`` whose name does not match the naming pattern, or a
+    broker of which a part is nowhere stated, for the reason that ``unclear`` has.
+    """
+    for name in names:
+        if name in unclear:
+            text, fix = unclear[name].reason, unclear[name].fix
+        else:
+            text = "is in activemq_brokers, and its name does not match activemq_naming_pattern"
+            fix = "rename it to GROUP-mqNUMBER-NODE, such as orders-mq01-a, or take it out of activemq_brokers"
+        yield error("T001", name, text, fix, why=f"the name decides group, pair and node; the pattern is {pattern}")
+
+
+def near_match_findings(names: Iterable[str], pattern: str) -> Iterator[Finding]:
+    """Yield the warning T017 for each given host, which looks like a broker (-mq and digits) and does not
+    match the naming pattern.
+    """
+    for name in names:
+        yield Finding(
+            rule="T017",
+            severity="warning",
+            host=name,
+            message="looks like a broker, and is none of this fleet: the name does not match activemq_naming_pattern",
+            fix="rename it to GROUP-mqNUMBER-NODE with node a or b, set activemq_naming_pattern, "
+            "or put the host into activemq_agents or activemq_loadbalancers if it is one of those",
+            why=f"a pair has two nodes, and the name decides which; the pattern is {pattern}",
+        )
+
+
+def duplicate_node_findings(brokers: Sequence[Broker]) -> Iterator[Finding]:
+    """Yield T003 for hosts that are the same node of the same pair."""
+    seen: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for broker in brokers:
+        seen[broker.pair, broker.identity.node].append(broker.host)
+    for (pair, node), hosts in seen.items():
+        if len(hosts) > 1:
+            yield error(
+                "T003",
+                hosts[1],
+                f"is node {node} of pair {pair}, and so is {hosts[0]}",
+                "rename one of them, or take it out of the inventory; activemq_naming_pattern decides what a name says",
+            )
+
+
+def name_clash_findings(brokers: Sequence[Broker]) -> Iterator[Finding]:
+    """Yield T003 for a pair that is called like a host of its group: a target or a link's end could mean either."""
+    hosts = {(broker.group, broker.identity.host): broker.host for broker in brokers}
+    for pair, broker in {broker.pair: broker for broker in brokers if broker.profile.has_peer}.items():
+        if other := hosts.get((broker.group, pair)):
+            yield error(
+                "T003",
+                broker.host,
+                f"is in pair {pair}, which is also the name of the host {other}",
+                "set activemq_pair on both nodes to a name that no host has",
+            )
+
+
+def disagreement_findings(brokers: Iterable[Broker]) -> Iterator[Finding]:
+    """Yield T035 for each part of an identity that a variable states otherwise than the host's name.
+
+    That of a node is a warning, since the wrong host may be preferred; another name for a group or pair is an info.
+    """
+    for broker in brokers:
+        for part, parsed in broker.identity.disagreements.items():
+            yield Finding(
+                rule="T035",
+                severity="warning" if part == "node" else "info",
+                host=broker.host,
+                message=f"activemq_{part} is {getattr(broker.identity, part)}, and the name says {parsed}",
+                fix=f"take activemq_{part} out where the name is right; what is set wins",
+                why="whoever goes by the name expects another " + part,
+            )

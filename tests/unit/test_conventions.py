@@ -1,0 +1,164 @@
+"""Fleets named by seven conventions: read, rendered, checked, drawn, explained and planned alike."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from activemq_fleet.cli.main import main
+from activemq_fleet.diagram import to_mermaid, to_svg
+from activemq_fleet.errors import InputError
+from activemq_fleet.explain import explanation_of, to_text
+from activemq_fleet.inventory import load_fleet
+from activemq_fleet.naming import STATED_PARTS
+from activemq_fleet.render import ACTIVEMQ_XML, render_hosts
+from activemq_fleet.topology import Fleet, build_fleet
+from tests.conventions import CONVENTIONS, Convention
+from tests.unit.fleets import NETWORK
+from tests.unit.pictures import Picture
+from tests.unit.planning.components import computed, context_of, rows_of
+
+SETTINGS = {"release": "6.3.1", "ha": "shared-file", **{k.removeprefix("activemq_"): v for k, v in NETWORK.items()}}
+each_convention = pytest.mark.parametrize("convention", CONVENTIONS, ids=lambda one: one.name)
+EXAMPLES = 10_000
+
+
+@pytest.fixture
+def fleet(convention: Convention, tmp_path: Path) -> Fleet:
+    return load_fleet([str(convention.write(tmp_path, **SETTINGS))])
+
+
+@each_convention
+def test_an_inventory_gives_every_pair_its_name_master_and_slave(convention: Convention, fleet: Fleet) -> None:
+    found = {name: tuple(broker.host for broker in pair.in_order) for name, pair in fleet.pairs.items()}
+
+    assert found == dict(convention.pairs)
+    assert [finding for finding in fleet.findings if finding.severity == "error"] == []
+    assert [pair.preferred_master.host for pair in fleet.pairs.values()] == [m for m, _ in found.values()]
+
+
+@each_convention
+def test_the_core_reads_the_same_as_ansible(convention: Convention, fleet: Fleet) -> None:
+    built = build_fleet(convention.variables_by_host(**SETTINGS), {})
+
+    assert [broker.identity for broker in built.brokers] == [broker.identity for broker in fleet.brokers]
+
+
+@each_convention
+def test_both_nodes_of_a_pair_share_broker_name_and_store(fleet: Fleet) -> None:
+    for name, pair in fleet.pairs.items():
+        assert {broker.broker_name for broker in pair.brokers} == {name}
+        assert {broker.store_directory for broker in pair.brokers} == {f"/srv/activemq/{name}"}
+    documents = {host: tree[ACTIVEMQ_XML].decode() for host, tree in render_hosts(fleet).items()}
+    for broker in fleet.brokers:
+        assert f"(preferred {broker.role}) of pair {broker.pair}" in documents[broker.host]
+
+
+@each_convention
+def test_pictures_name_every_pair_and_broker(fleet: Fleet) -> None:
+    picture, chart = Picture(to_svg(fleet)), to_mermaid(fleet)
+
+    for name in [*fleet.pairs, *(broker.identity.host for broker in fleet.brokers)]:
+        assert name in picture.texts
+        assert name in chart
+
+
+@each_convention
+def test_every_host_is_explained(fleet: Fleet) -> None:
+    for broker in fleet.brokers:
+        page = to_text(explanation_of(fleet, broker.host))
+        assert f"preferred {broker.role} of pair {broker.pair}" in page
+        assert str(broker.peer) in page
+
+
+@each_convention
+def test_a_plan_has_the_brokers_of_the_fleet(convention: Convention, fleet: Fleet) -> None:
+    hosts = convention.variables_by_host(**SETTINGS)
+    found = computed(hosts, context_of(hosts))
+
+    assert [one.error for one in found.values()] == [None] * len(fleet.groups)
+    rows = sorted(rows_of([*found.values()], "brokers"), key=lambda row: row["host"])
+    fields = ("host", "group", "pair", "node", "role")
+    assert [[row[name] for name in fields] for row in rows] == [
+        [broker.to_dict()[name] for name in fields] for broker in fleet.brokers
+    ]
+
+
+@each_convention
+def test_check_names_and_graph_accept_the_inventory(
+    convention: Convention, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    inventory = str(convention.write(tmp_path / "inventory", **SETTINGS))
+
+    assert main(["check", "-i", inventory, "--select", "T", "--format", "json"]) == 0
+    assert main(["graph", "-i", inventory, "-o", str(tmp_path / "fleet.svg")]) == 0
+    capsys.readouterr()
+    assert main(["names", "-i", inventory, "--format", "json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["hosts"]
+    assert {row["host"]: (row["pair"], row["role"]) for row in rows} == {
+        host: (pair, role)
+        for pair, hosts in convention.pairs.items()
+        for host, role in zip(hosts, ("master", "slave"), strict=True)
+    }
+
+
+PARTS = ("orders", "ffm1", "mq", "amq", "-mq", "-", "_", "01", "1", "002", "a", "b", "A", "primary", ".x", "")
+MARKS = ("a", "b", "1", "2", "primary", "odd", "even", "x-y", "", "{{ x }}")
+PATTERNS = (
+    r"^(?P<group>[a-z]+)",
+    r"(?P<number>[0-9]+)(?P<node>[ab])",
+    r"^(?P<group>[^.]+?)(?P<number>\d+)",
+    r"^(?P<pair>(?P<group>.+)\d)(?P<node>[ab])?",
+)
+
+
+def invented(chance: random.Random) -> dict[str, dict[str, Any]]:
+    """Some hosts of a convention, of which names and variables are changed here and there."""
+    convention = chance.choice(CONVENTIONS)
+    common: dict[str, Any] = {"activemq_release": "6.3.1", "activemq_topology": "none", **convention.variables}
+    if chance.random() < 0.2:
+        common["activemq_naming_pattern"] = chance.choice(PATTERNS)
+    if chance.random() < 0.1:
+        common["activemq_naming_parity"] = chance.choice(("odd-even", "even-odd"))
+    if chance.random() < 0.1:
+        common["activemq_master_node"] = chance.choice(("a", "b", "1", "primary", "even"))
+    hosts = {}
+    for host in chance.sample(convention.hosts, chance.randint(2, 4)):
+        parts = re.split(r"(?<=[a-z])(?=[0-9])|(?<=[0-9])(?=[a-zA-Z])|(?=[-.])", host)
+        if chance.random() < 0.2:
+            parts[chance.randrange(len(parts))] = chance.choice(PARTS)
+        own = dict(convention.stated.get(host, {}))
+        own |= {f"activemq_{part}": chance.choice(MARKS) for part in STATED_PARTS if chance.random() < 0.04}
+        hosts["".join(parts)] = {**common, **own}
+    return hosts
+
+
+def test_names_and_conventions_thrown_together_are_read_or_refused_by_name() -> None:
+    """Every broker is one node of one pair of two, or an error names its host or its pair."""
+    chance = random.Random(20261124)
+    brokers = refused = 0
+    for _ in range(EXAMPLES):
+        hosts = invented(chance)
+        try:
+            fleet = build_fleet(hosts, {})
+        except InputError as error:
+            text = str(error)
+            assert any(host in text for host in hosts) or "activemq_naming_" in text, text
+            refused += 1
+            continue
+        named = {finding.host for finding in fleet.findings if finding.severity == "error"}
+        for pair in fleet.pairs.values():
+            roles = sorted(broker.role for broker in pair.brokers)
+            whole = roles == ["master", "slave"] and len({broker.identity.node for broker in pair.brokers}) == 2
+            assert whole or named & {broker.host for broker in pair.brokers}, hosts
+        known = {broker.host for broker in fleet.brokers}
+        stating = {host for host, own in hosts.items() if own.keys() & {"activemq_pair", "activemq_node"}}
+        assert stating <= known | named, hosts
+        brokers += len(known)
+    assert brokers > EXAMPLES
+    assert refused < EXAMPLES / 2
