@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.fence.generation import Generation, make_first_generation, make_generation
+from activemq_fleet.fence.generation import Generation, link_generation, make_first_generation, make_generation
 from activemq_fleet.fence.old_generations import uncopied_messages_after
 from activemq_fleet.fence.shared_store import FenceError
 from activemq_fleet.kahadb.journal import ADD, COMMIT, MOVED_ACKS, TRACE
@@ -133,6 +133,17 @@ def test_a_damaged_batch_does_not_hide_those_after_it(source: Path) -> None:
     (source / "db-3.log").write_bytes(bytes(spoilt) + batch(added("four")))
     target = source.with_name("2-b")
     assert make_generation(str(source), str(target)).ends == {"db-3.log": len(whole) + len(batch(added("four")))}
+
+
+def test_a_store_that_nobody_writes_any_more_is_linked_whole(source: Path) -> None:
+    target = source.with_name("2-b")
+    target.mkdir()
+    (target / "left").touch()
+    made = link_generation(str(source), str(target))
+    assert (made.links, made.copies, made.is_whole) == (6, 0, True)
+    names = [path.name for path in source.iterdir() if path.name != "lock"]
+    assert all((target / name).samefile(source / name) for name in names)
+    assert len(os.listdir(target)) == len(names)
 
 
 def test_the_first_generation_is_empty_and_that_of_an_unused_one_too(tmp_path: Path) -> None:

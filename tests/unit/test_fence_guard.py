@@ -39,14 +39,17 @@ def test_the_second_waits_and_goes_on_with_a_generation_of_its_own(nodes: tuple[
     until(lambda: not is_alive(a.rows[0][0]))
 
 
-def test_a_guard_that_comes_back_goes_on_with_its_own_generation(nodes: tuple[Node, Node]) -> None:
+def test_a_guard_that_comes_back_goes_on_with_the_same_files_in_a_new_generation(nodes: tuple[Node, Node]) -> None:
     a, _ = nodes
     for number in (1, 2):
         guard = a.start()
         until(lambda: len(a.served) == number)  # noqa: B023
+        (newest,) = (a.store / "generations").glob(f"{number}-*")
+        (newest / "db.data").open("ab").write(b"index")
         guard.terminate()
         assert guard.wait(60) == 143
-    assert a.served == [1, 1]
+    assert a.served == [1, 2]
+    assert (newest / "db.data").read_bytes() == b"indexindex"
 
 
 def test_a_frozen_node_ends_its_broker_when_it_thaws(nodes: tuple[Node, Node]) -> None:
@@ -103,10 +106,14 @@ def test_a_killed_broker_hands_over_at_once_and_its_old_generation_goes(nodes: t
     until(lambda: a.served == [1])
     b.start()
     until(b.waits)
+    (first,) = (a.store / "generations").iterdir()
+    (first / "db.data").write_bytes(b"index")
     os.kill(int(a.rows[0][0]), signal.SIGKILL)
     until(lambda: b.served == [2])
+    (second,) = (a.store / "generations").glob("2-*/db.data")
+    assert second.stat().st_nlink == 2  # nothing was copied
     a.start()
-    until(lambda: not list((a.store / "generations").glob("1-*")))
+    until(lambda: not first.exists())
     assert b.served == [2]
 
 
@@ -172,7 +179,7 @@ def test_a_guard_may_crash_at_each_step_of_its_take_over(tmp_path: Path) -> None
         crashing.wait()
         guard = b.start()
         until(lambda: len(b.served) == 2)  # noqa: B023
-        (newest,) = (root / "store/generations").glob(f"{b.served[-1]}-*")
+        newest = root / "store/generations" / b.rows[-1][1]
         assert (newest / "db-1.log").read_bytes() == content
         guard.kill()
         guard.wait()

@@ -125,6 +125,21 @@ def test_only_what_nobody_needs_or_can_claim_is_removed(store: SharedStore, tmp_
     assert left == {f"2-{NODES[0]}", f"3-{NODES[0]}", f"4-{TOKENS[1]}"}
 
 
+def test_records_of_long_replaced_claims_go_with_their_generations(store: SharedStore, tmp_path: Path) -> None:
+    for number in range(1, 121):
+        assert claimed(store, claim_of(number), {"is_whole": True, "ends": {}, "open_file": ""})
+        if number != 5:
+            store.note_end(number)
+    for _ in range(2):
+        list(remove_old_generations(store))
+    assert store.claims() == [5, 6, *range(20, 121)]
+    assert sorted(int(path.name) for path in (tmp_path / "fence/ended").iterdir()) == [6, *range(20, 121)]
+    # A guard that was frozen all the while makes a claim whose number was forgotten: nobody was let in by it.
+    assert claimed(store, claim_of(7), {})
+    assert not [*remove_old_generations(store)]
+    assert {path.name for path in (tmp_path / "generations").iterdir()} == {f"5-{NODES[0]}", f"120-{NODES[0]}"}
+
+
 def test_a_lock_that_a_broker_without_a_guard_has_is_left_alone(store: SharedStore, tmp_path: Path) -> None:
     (tmp_path / "lock").touch()
     with (tmp_path / "lock").open("r+") as broker:

@@ -46,7 +46,7 @@ class FenceEvidence:
     A lock that cannot be seen in time counts as not held.
 
     ``highest`` is the claim with the highest number, None on a store that nobody has claimed yet. ``has_ended``: its
-    broker is known to be dead.
+    broker is recorded as dead, and no other one is ever let in by that claim.
     """
 
     holds_lock: bool
@@ -96,6 +96,9 @@ class Fence:
     The pair's lock only says whose turn it is to try. Two guards that both believe to hold it are harmless: one of
     them gets the next number.
 
+    A generation whose end is recorded is never written again, not by the node that claimed it either. So the next one is
+    made of it without copies: each file gets a second name.
+
     ``node``: this guard's own. A guard starts only when every earlier broker of its node is dead, so a claim of the
     node is one that no other broker serves from. ``built_from``: the generation from which the next was made and not
     yet claimed. ``serves``: the generation that the broker was let into, None while it waits.
@@ -114,7 +117,8 @@ class Fence:
             return _keep_serving(evidence, self.serves)
         if not evidence.holds_lock:
             return Step(Action.WAIT, evidence.number)
-        if evidence.highest and evidence.highest.node == self.node and not evidence.highest.is_in_place:
+        claim = evidence.highest
+        if claim and claim.node == self.node and not claim.is_in_place and not evidence.has_ended:
             return Step(Action.ADMIT, evidence.number)
         if self.built_from == evidence.number:
             return Step(Action.CLAIM, evidence.number + 1)

@@ -37,7 +37,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from ..install import disk
 from .decision import Action, Claim, CommandFence, Fence, FenceEvidence, Step, claim_in_place
 from .fence_command import FenceCommand, read_fence_command
-from .generation import Generation, make_first_generation, make_generation
+from .generation import Generation, link_generation, make_first_generation, make_generation
 from .in_place import claim_existing_store, move_aside, note_guarded_node, unfence
 from .old_generations import remove_old_generations
 from .shared_store import BARRIER, SHARED_LINK, FenceError, SharedStore, node_name
@@ -177,7 +177,7 @@ class Guard:
         self._looks = ThreadPoolExecutor(1, thread_name_prefix="look")
         self._tidier: subprocess.Popen[bytes] | None = None
         self._tidy_at = time.monotonic() + FIRST_TIDY
-        self._ended_before = 0
+        self._noted_until = 0
         self._both_have_guards = False
 
     def run(self, command: list[str]) -> int:
@@ -200,10 +200,11 @@ class Guard:
             return _exit_status(self._watch(fence, self._broker))
         finally:
             self._kill()
-            self._store.unlock()
-            self._close_gate()
+            # Before the lock is free: so the other node makes its generation without copies.
             with contextlib.suppress(OSError, FenceError):
                 self._note_ends(self._store.gather_evidence().number)
+            self._store.unlock()
+            self._close_gate()
 
     def _prepare(self) -> None:
         self._store.make_directories()
@@ -243,7 +244,7 @@ class Guard:
 
     def _look(self) -> FenceEvidence:
         """Look at the store; what is not seen in time counts as lost."""
-        look: Future[FenceEvidence] = self._looks.submit(self._store.gather_evidence, at_end=self._command is not None)
+        look: Future[FenceEvidence] = self._looks.submit(self._store.gather_evidence)
         try:
             return look.result(LOOK_TIMEOUT)
         except (LateError, OSError, FenceError) as error:
@@ -300,7 +301,8 @@ class Guard:
             return make_first_generation(target)
         source = self._store.read_claim(number)[0]
         path = self._store.generation_path(source.directory)
-        return make_generation(path, target, in_place=path == self._store.directory)
+        make = link_generation if self._store.has_ended(number) else make_generation
+        return make(path, target, in_place=path == self._store.directory)
 
     def _fence_other(self, number: int) -> None:
         """Have the other node's broker ended by the operator's command, and note that it is dead."""
@@ -356,22 +358,19 @@ class Guard:
     # -- old generations ----------------------------------------------------------------------
 
     def _note_ends(self, highest: int) -> None:
-        """Note that this node's brokers before the one in force are dead, for which a guard that has started stands.
+        """Note that the brokers of this node's claims are dead, for which a guard stands whose own is at the gate or dead.
 
-        Only for a broker that is at the gate, or dead.
+        So a claim serves one start of a broker. Brokers without a guard are dead once both nodes have one.
         """
-        if highest == self._ended_before:
+        if highest in (0, self._noted_until):
             return
-        dead = {self._node, ""} if self._both_have_guards else {self._node}
-        for number in self._store.generations_by_number():
-            is_over = number < highest and not self._store.has_ended(number)
-            if is_over and self._store.read_claim(number)[0].node in dead:
+        for number in {*self._store.generations_by_number(), highest}:
+            if number > highest or self._store.has_ended(number):
+                continue
+            node = self._store.read_claim(number)[0].node
+            if node == self._node or (not node and self._both_have_guards and number < highest):
                 self._store.note_end(number)
-        claim = self._store.read_claim(highest)[0]
-        # A claim of the store as it stands serves one start of a broker.
-        if claim.is_in_place and claim.node == self._node:
-            self._store.note_end(highest)
-        self._ended_before = highest
+        self._noted_until = highest
 
     def _tidy(self) -> None:
         """Remove old generations now and then, in another process: a look must not wait for it, nor fail with it."""

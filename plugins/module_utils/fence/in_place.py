@@ -47,7 +47,7 @@ def move_aside(store: SharedStore, number: int) -> None:
     names = _files_of(store)
     if not names:
         return
-    claims = (store.read_claim(earlier)[0] for earlier in range(number - 1, 0, -1))
+    claims = (store.read_claim(earlier)[0] for earlier in reversed(store.claims()) if earlier < number)
     claim = next((claim for claim in claims if claim.is_in_place), None)
     if claim is None:
         raise FenceError(f"{store.directory} holds {names[0]}, beside its generations: move it away, nobody uses it")

@@ -18,6 +18,9 @@ from ..install import disk
 from ..kahadb import journal, openwire_message
 from .shared_store import SharedStore
 
+_KEPT_CLAIMS = 100
+"""Claims whose records stay when their generations are gone, to be read by people. Each has some kilobytes on disk."""
+
 
 @dataclass(frozen=True)
 class UncopiedMessage:
@@ -58,6 +61,8 @@ def uncopied_messages(store: SharedStore, number: int) -> Iterator[UncopiedMessa
     """
     claim, _ = store.read_claim(number)
     _, told = store.read_claim(number + 1)
+    if told.get("is_whole"):
+        return
     yield from uncopied_messages_after(store.generation_path(claim.directory), told["open_file"], told["ends"])
 
 
@@ -105,19 +110,22 @@ def remove_old_generations(store: SharedStore) -> Iterator[str]:
 
     A sentence says that a generation was removed, or why it is kept.
 
-    Raises OSError, FenceError.
+    Records of generations that are gone go, too, but for the last hundred. Raises OSError, FenceError.
     """
     highest = store.highest_claim()
+    claims = store.claims()
     for number, directories in store.generations_by_number().items():
         if highest is None or number > highest.number:
             break
         claimed = store.read_claim(number)[0].directory
         for directory in directories:
-            if directory != claimed:
-                # Its number is taken, so nobody can claim it any more.
+            if directory != claimed or (number < highest.number and number + 1 not in claims):
+                # Its number is taken, or was claimed when later ones had long been forgotten: no broker was let in.
                 disk.remove_tree(store.generation_path(directory))
             elif number < highest.number:
                 yield from _tidy_claimed(store, number, store.generation_path(directory))
+    if highest is not None:
+        store.forget_claims_before(highest.number - _KEPT_CLAIMS)
 
 
 def _tidy_claimed(store: SharedStore, number: int, path: str) -> Iterator[str]:

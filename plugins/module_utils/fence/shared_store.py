@@ -206,16 +206,15 @@ class SharedStore:
 
     # -- the claims ---------------------------------------------------------------------------
 
-    def gather_evidence(self, *, at_end: bool = False) -> FenceEvidence:
-        """Return whether the lock is held, and the newest claim; with ``at_end`` also whether its broker is dead."""
+    def gather_evidence(self) -> FenceEvidence:
+        """Return whether the lock is held, the newest claim, and whether its broker is recorded as dead."""
         highest = self.highest_claim()
-        has_ended = at_end and highest is not None and self.has_ended(highest.number)
-        return FenceEvidence(self.holds_lock(), highest, has_ended)
+        return FenceEvidence(self.holds_lock(), highest, highest is not None and self.has_ended(highest.number))
 
     def highest_claim(self) -> Claim | None:
         """Return the store's claim with the highest number, or None. Raises FenceError for a claim that is broken."""
-        number = max((int(name) for name in os.listdir(self._claims) if _NUMBER.fullmatch(name)), default=0)
-        return self.read_claim(number)[0] if number else None
+        numbers = self.claims()
+        return self.read_claim(numbers[-1])[0] if numbers else None
 
     def read_claim(self, number: int) -> tuple[Claim, dict[str, Any]]:
         """Return a claim on the store by its number, and its file's content, such as the offsets copied up to."""
@@ -243,6 +242,21 @@ class SharedStore:
         if not claim.is_in_place:
             disk.rename(self.building_path(claim.node), self.generation_path(claim.directory))
         return self._publish(draft, claim.number, content)
+
+    def claims(self) -> list[int]:
+        """Return the numbers of the claims on the store whose records are there, sorted."""
+        return sorted(int(name) for name in os.listdir(self._claims) if _NUMBER.fullmatch(name))
+
+    def forget_claims_before(self, number: int) -> None:
+        """Remove the records of claims below ``number`` whose generation is gone and is not the source of a kept one.
+
+        A guard that was frozen meanwhile may make such a claim once more: the highest one alone counts.
+        """
+        kept = self.generations_by_number()
+        for old in self.claims():
+            if old < number and old not in kept and old - 1 not in kept:
+                for directory in (self._behind, self._replayed, self._ended, self._claims):
+                    disk.remove(os.path.join(directory, str(old)))
 
     def sync_claims(self) -> None:
         """Sync the directory of claims to the disk, before the broker of a claim acknowledges messages."""
