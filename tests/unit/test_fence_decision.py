@@ -36,9 +36,9 @@ class Host:
 class World:
     """The store and both hosts: ``claims`` are the makers of the generations, ``lock`` is the host that has it.
 
-    ``ended``: the generations whose brokers are recorded as dead. ``linked``: those of which the next was made without
-    copies. ``leaves``: the number of decisions to let a broker into the newest generation. ``mistake``: the promise that
-    a decision breaks.
+    ``ended``: the generations whose brokers are recorded as dead. ``linked``: those of which the next was made
+    without copies. ``leaves``: the number of decisions to let a broker into the newest generation. ``mistake``: the
+    promise that a decision breaks.
     """
 
     hosts: tuple[Host, Host] = (Host(), Host())

@@ -96,8 +96,8 @@ class Fence:
     The pair's lock only says whose turn it is to try. Two guards that both believe to hold it are harmless: one of
     them gets the next number.
 
-    A generation whose end is recorded is never written again, not by the node that claimed it either. So the next one is
-    made of it without copies: each file gets a second name.
+    A generation whose end is recorded is never written again, not by the node that claimed it either. So the next one
+    is made of it without copies: each file gets a second name.
 
     ``node``: this guard's own. A guard starts only when every earlier broker of its node is dead, so a claim of the
     node is one that no other broker serves from. ``built_from``: the generation from which the next was made and not

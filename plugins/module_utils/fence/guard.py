@@ -358,9 +358,10 @@ class Guard:
     # -- old generations ----------------------------------------------------------------------
 
     def _note_ends(self, highest: int) -> None:
-        """Note that the brokers of this node's claims are dead, for which a guard stands whose own is at the gate or dead.
+        """Record that the brokers of this node's claims are dead.
 
-        So a claim serves one start of a broker. Brokers without a guard are dead once both nodes have one.
+        Only for a guard whose own broker is at the gate, or dead. So a claim serves one start of a broker. Brokers
+        without a guard are dead once both nodes have one.
         """
         if highest in (0, self._noted_until):
             return
