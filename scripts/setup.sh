@@ -7,6 +7,7 @@
 #     scripts/setup.sh --balancer  and HAProxy, to balance real brokers; without it that is not tested
 #     scripts/setup.sh --database  and PostgreSQL, for pairs that share a database; without it they are not tested
 #     scripts/setup.sh --prometheus  and Prometheus with Alertmanager, for alerts; without them they are not tested
+#     scripts/setup.sh --gluster   and GlusterFS, for stores on a network file system; without it that is not tested
 # What is missing is installed where that is possible (root on Debian or Ubuntu); otherwise one
 # line says what to install.
 set -eu
@@ -173,6 +174,17 @@ ensure_prometheus() {
         note "no Prometheus: alerts are not tested (why: build/setup.log)"
 }
 
+# Only the tests of stores on a network file system need its programs. Its daemon is not started.
+ensure_gluster() {
+    command -v glusterd >/dev/null && return
+    if ! can_install; then
+        note "no GlusterFS: stores on it are not tested; for that install: glusterfs-server glusterfs-client"
+        return
+    fi
+    tried "glusterfs, from the distribution" apt_install glusterfs-server glusterfs-client ||
+        note "no GlusterFS: stores on it are not tested (why: build/setup.log)"
+}
+
 # Two runs in one checkout take turns here.
 mkdir -p build
 log=build/setup.log
@@ -191,6 +203,7 @@ for wanted; do
         --balancer) ensure_balancer ;;
         --database) ensure_database ;;
         --prometheus) ensure_prometheus ;;
-        *) fail "$wanted is not known: --java, --browser, --tracer, --balancer, --database, --prometheus" ;;
+        --gluster) ensure_gluster ;;
+        *) fail "$wanted is not known: --java, --browser, --tracer, --balancer, --database, --prometheus, --gluster" ;;
     esac
 done

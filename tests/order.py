@@ -11,6 +11,7 @@ LONGEST = (
     "integration/test_agent_failover.py",
     "integration/test_demo.py",
     "integration/test_silent_failures.py",
+    "integration/test_shared_gluster.py",
     "integration/test_resync.py",
     "integration/test_lab.py",
     "integration/test_agent_connecting.py",

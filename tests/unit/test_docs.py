@@ -50,3 +50,16 @@ def test_every_metric_of_the_agent_is_told_of() -> None:
 
     assert len(names) > 20
     assert {name for name in names if not re.search(rf"`{name}[{{`]", text)} == set()
+
+
+def test_every_test_that_the_page_on_reliability_names_exists() -> None:
+    text = (REPOSITORY / "docs" / "reliability.md").read_text()
+    linked = re.findall(r"\[`(\w+)(?:\.py)?`\]\(\.\./(tests/[\w/]+\.py)\)", text)
+
+    assert len(linked) == text.count("](../tests/") > 50
+    assert [
+        (name, path)
+        for name, path in linked
+        if name != Path(path).stem and f"def {name}(" not in (REPOSITORY / path).read_text()
+    ] == []
+    assert re.findall(r"^\| (\d+) \|", text, re.MULTILINE) == [str(number) for number in range(1, 51)]

@@ -1,0 +1,190 @@
+"""One fault of a pair whose store is on GlusterFS, each node behind a client of its own.
+
+python -m tests.integration.gluster_scenarios FAULT RELEASE FENCE DIRECTORY
+
+Prints as JSON what became of the messages that were acknowledged, and how long nobody served.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import astuple
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from activemq_fleet.fence.old_generations import uncopied_messages
+from activemq_fleet.fence.replay import Replay
+from activemq_fleet.fence.shared_store import SharedStore
+from activemq_fleet.host.probe import Login
+from activemq_fleet.lab import Lab
+from activemq_fleet.lab.polling import poll
+from activemq_fleet.lab.readiness import is_port_taken
+from scripts.attacks.clients import consume, sending
+from tests.integration.gluster import GlusterFS
+from tests.integration.labs import pair, processes_of, write_inventory
+from tests.integration.waiting import PATIENCE, until
+
+A, B = pair("orders")
+PAIR = "orders-mq01"
+_TAKEOVER = 120.0
+_SERVED = 3.0
+"""Seconds that the successor serves before the fault is over."""
+_SETTLED = 20.0
+"""Seconds for the node that had the fault to end, and for a guard to name what only an old generation holds."""
+
+
+class Scenario:
+    """A pair on a volume, node a active; each node has a lab of its own, whose stores are on a mount of its own."""
+
+    def __init__(self, directory: Path, release: str, fence: str) -> None:
+        self.volume = GlusterFS(directory)
+        self.is_fenced = fence == "guard"
+        inventory = write_inventory(
+            directory / "inventory",
+            (A, B),
+            release=release,
+            fence=fence,
+            network_username="network",
+            network_password="s3cret-network",
+        )
+        self.labs = {host: Lab.open([inventory.parent], directory / host.partition(".")[0]) for host in (A, B)}
+        self.labs[B].up()  # installs both nodes; what they write is below the mount
+        self.labs[B].down()
+        for host in (A, B):
+            self.volume.mount(self.mount_of(host))
+        self.labs[A].up()
+        self.labs[A].kill(B)
+        address = self.labs[B].addresses(B, "openwire")[0]
+        until(lambda: not self.processes(A, B) and not is_port_taken(address), PATIENCE, "node b can start")
+        self.labs[B].start(B)
+
+    def mount_of(self, host: str) -> Path:
+        return self.labs[host].directory / "stores"
+
+    def state(self, host: str) -> str:
+        return self.labs[host].state(host)
+
+    def processes(self, host: str, of: str = "") -> list[psutil.Process]:
+        """The processes of a node's lab: guards and Java; ``of``: only those of one host."""
+        found = map(psutil.Process, processes_of(self.labs[host].directory))
+        return [process for process in found if not of or any(f"/{of}/" in word for word in process.cmdline())]
+
+    def lock(self) -> str:
+        """The path of the pair's lock in the volume."""
+        return f"/{PAIR}/fence/lock" if self.is_fenced else f"/{PAIR}/lock"
+
+    def close(self) -> None:
+        for lab in self.labs.values():
+            lab.down()
+            lab.__exit__()
+
+
+def _kill_host(scenario: Scenario) -> Callable[[], None]:
+    """The machine of node a loses its power: its broker, guard and client are gone at once."""
+    client = scenario.volume.client(scenario.mount_of(A))
+    for process in (client, *scenario.processes(A)):
+        process.kill()
+    return lambda: None
+
+
+def _cut(scenario: Scenario) -> Callable[[], None]:
+    """Node a reaches the store no more."""
+    scenario.volume.cut(scenario.mount_of(A))
+    return lambda: scenario.volume.join(scenario.mount_of(A))
+
+
+def _freeze(scenario: Scenario) -> Callable[[], None]:
+    """The machine of node a stands still, its client too, and somebody clears its lock."""
+    frozen = [*scenario.processes(A), scenario.volume.client(scenario.mount_of(A))]
+    for process in frozen:
+        process.suspend()
+    time.sleep(1)
+    scenario.volume.clear_locks(scenario.lock())
+
+    def thaw() -> None:
+        for process in reversed(frozen):
+            process.resume()
+
+    return thaw
+
+
+def _clear(scenario: Scenario) -> Callable[[], None]:
+    """Somebody clears the lock of node a while it serves; its file stays the same."""
+    scenario.volume.clear_locks(scenario.lock())
+    return lambda: None
+
+
+def _kill_brick(scenario: Scenario) -> Callable[[], None]:
+    """One of the two bricks is gone, and comes back."""
+    scenario.volume.brick(1).kill()
+    return lambda: print(scenario.volume.gluster("volume", "start", "store", "force"))
+
+
+_FAULTS = {"kill": _kill_host, "cut": _cut, "freeze": _freeze, "clear": _clear, "brick": _kill_brick}
+
+
+def run(fault: str, release: str, fence: str, directory: Path) -> dict[str, Any]:
+    """Inject a fault under load, end it, kill both nodes, and count what is left."""
+    scenario = Scenario(directory, release, fence)
+    is_taken_over = fault != "brick"
+    try:
+        addresses = {host: lab.addresses(host, "stomp") for host, lab in scenario.labs.items()}
+        credentials = scenario.labs[A].credentials(PAIR)
+        with sending((*addresses[A], *addresses[B]), addresses[A], credentials) as senders:
+            heal = _FAULTS[fault](scenario)
+            began = time.monotonic()
+            served = None
+            if is_taken_over and poll(lambda: scenario.state(B) == "active", _TAKEOVER, 0.1):
+                served = time.monotonic() - began
+            time.sleep(_SERVED)
+            heal()
+            healed = time.monotonic()
+            ended = None
+            if is_taken_over and poll(lambda: scenario.state(A) != "active", _SETTLED, 0.1):
+                ended = time.monotonic() - healed
+            time.sleep(3)
+            silence = senders[0].silence
+        states = {host.partition(".")[0]: scenario.state(host) for host in (A, B)}
+        found = _count(scenario, senders, is_taken_over)
+        return {"fault": fault, "served": served, "ended": ended, "silence": silence, "states": states, **found}
+    finally:
+        scenario.close()
+
+
+def _count(scenario: Scenario, senders: Any, is_taken_over: bool) -> dict[str, Any]:
+    """Kill both nodes, start the one whose client is sound, replay, and count what each sender misses."""
+    sound = B if is_taken_over else A
+    for host in (A, B):
+        for process in scenario.processes(host):
+            process.kill()
+    psutil.wait_procs([process for host in (A, B) for process in scenario.processes(host)], 10)
+    lab = scenario.labs[sound]
+    lab.start(sound, wait=False)
+    if not poll(lambda: lab.state(sound) == "active", _TAKEOVER, 0.2):
+        return {"lost": None, "why": f"{sound} does not start: {lab.state(sound)}"}
+    credentials = lab.credentials(PAIR)
+    named = 0
+    if scenario.is_fenced:
+        store = SharedStore(lab.fleet.broker(sound).store_directory)
+        poll(lambda: _old_generations(store) <= set(store.kept_generations()), _SETTLED, 0.5)
+        for number in store.kept_generations():
+            login = Login(*astuple(credentials) if credentials else ("", ""))
+            with Replay(lab.addresses(sound, "openwire")[0], login) as connection:
+                named += connection.send(uncopied_messages(store, number))
+    stomp = lab.addresses(sound, "stomp")[0]
+    lost = {one.queue: consume(stomp, one.queue, credentials, one.accepted) for one in senders}
+    return {"accepted": sum(one.accepted for one in senders), "lost": sum(lost.values()), "by": lost, "named": named}
+
+
+def _old_generations(store: SharedStore) -> set[int]:
+    highest = store.highest_claim()
+    return {number for number in store.generations_by_number() if highest and number < highest.number}
+
+
+if __name__ == "__main__":
+    print(json.dumps(run(sys.argv[1], sys.argv[2], sys.argv[3], Path(sys.argv[4]))))

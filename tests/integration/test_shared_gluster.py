@@ -1,0 +1,76 @@
+"""Pairs whose store is on a real network file system: GlusterFS, each node behind a client of its own.
+
+``make test`` clears the lock of a fenced node while it serves; ``SITUATIONS=all`` also kills, freezes and cuts off.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration import gluster
+from tests.situations import further
+
+_TIMEOUT = 400.0
+GUARDED = "guard"
+
+
+def fault(name: str, directory: Path, release: str) -> dict[str, Any]:
+    """Inject a fault into a fenced pair; return what was counted."""
+    if reason := gluster.missing():
+        pytest.skip(reason)
+    found = gluster.in_namespaces(
+        "tests.integration.gluster_scenarios", name, release, GUARDED, str(directory), timeout=_TIMEOUT
+    )
+    print(found)
+    return found
+
+
+@pytest.mark.timeout(_TIMEOUT)
+@pytest.mark.parametrize(
+    ("name", "release"),
+    [
+        ("clear", "6.3.1"),
+        *further(("kill", "6.3.1"), ("freeze", "6.3.1"), ("cut", "6.3.1"), ("clear", "5.18.3"), ("clear", "5.5.1")),
+    ],
+)
+def test_the_other_node_takes_over_and_nothing_that_was_acknowledged_is_lost(
+    tmp_path: Path, name: str, release: str
+) -> None:
+    found = fault(name, tmp_path, release)
+    assert found["lost"] == 0
+    assert found["served"] is not None
+
+
+@pytest.mark.timeout(_TIMEOUT)
+@pytest.mark.parametrize("release", further("6.3.1"))
+def test_a_brick_that_dies_and_comes_back_costs_nothing(tmp_path: Path, release: str) -> None:
+    found = fault("brick", tmp_path, release)
+    assert found["lost"] == 0
+    assert found["states"] == {"orders-mq01-a": "active", "orders-mq01-b": "standby"}
+
+
+def test_two_mounts_of_an_nfs_export_hold_locks_against_each_other(tmp_path: Path) -> None:
+    """Runs where the kernel has an NFS client and ``NFS_EXPORT`` names an export, such as server:/srv/activemq."""
+    if "nfs4" not in Path("/proc/filesystems").read_text().split():
+        pytest.skip("this kernel has no NFS client: nfs4 is not in /proc/filesystems")
+    if not (export := os.environ.get("NFS_EXPORT")):
+        pytest.skip("NFS_EXPORT names no export")
+    mounts = [tmp_path / name for name in ("one", "two")]
+    with ExitStack() as stack:
+        for mount in mounts:
+            mount.mkdir()
+            subprocess.run(["mount", "-t", "nfs4", "-o", "nosharecache", export, str(mount)], check=True)
+            stack.callback(subprocess.run, ["umount", str(mount)], check=True)
+        files = [stack.enter_context((mount / "lock").open("a")) for mount in mounts]
+        fcntl.lockf(files[0], fcntl.LOCK_EX | fcntl.LOCK_NB)
+        take = "import fcntl, sys; fcntl.lockf(open(sys.argv[1], 'a'), fcntl.LOCK_EX | fcntl.LOCK_NB)"
+        done = subprocess.run([sys.executable, "-c", take, files[1].name], check=False, capture_output=True, text=True)
+        assert "BlockingIOError" in done.stderr
