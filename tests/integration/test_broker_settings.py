@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
+from activemq_fleet.host.broker_usage import read_usage
 from activemq_fleet.host.management import query_mbeans
-from activemq_fleet.host.process import find_broker
+from activemq_fleet.host.process import Process, find_broker
 from activemq_fleet.host.versions import Layout
 from activemq_fleet.lab import Lab
 from activemq_fleet.lab.stomp import Credentials, Frame, StompConnection, StompError
@@ -59,7 +60,7 @@ VARIABLES: dict[str, Any] = {
         },
     ],
     "broker_attributes": {"schedulePeriodForDestinationPurge": 1000},
-    "usage": {"memory": "64 mb", "store": "6 mb", "job_scheduler": "1 gb", "send_fail_if_no_space": True},
+    "usage": {"memory": "25 %", "store": "6 mb", "job_scheduler": "1 gb", "send_fail_if_no_space": True},
     "virtual_destinations": [
         {"type": "virtual_topic", "name": "news.>", "prefix": "for.*.", "selector_aware": True},
         {
@@ -124,8 +125,9 @@ class Client(StompConnection):
 def lab(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     directory: Path = tmp_path_factory.mktemp("settings")
     variables = {**VARIABLES, "release": request.param}
-    if request.param == "5.8.0":  # C019
+    if request.param == "5.8.0":  # C019, and no percent of the heap
         variables["plugins"] = {**VARIABLES["plugins"], "timestamp": False}
+        variables["usage"] = {**VARIABLES["usage"], "memory": "62 mb"}
     named = {f"activemq_{name}": value for name, value in variables.items()}
     (directory / "hosts.yml").write_text(json.dumps({"all": {"hosts": {HOST: {}}, "vars": named}}))
     with Lab.open(directory / "hosts.yml", directory / "lab") as lab:
@@ -141,11 +143,16 @@ def client(lab: Lab) -> Iterator[Client]:
         yield client
 
 
-def queues(lab: Lab) -> dict[str, int]:
-    """The broker's queues by name, with the number of messages in each."""
+def running(lab: Lab) -> Process:
+    """The broker's process."""
     process = find_broker(Layout(str(lab.directory / "hosts" / HOST / "activemq")).base)
     assert process is not None
-    found = query_mbeans(process, "type=Broker,destinationType=Queue,*", lambda known: ("QueueSize",))
+    return process
+
+
+def queues(lab: Lab) -> dict[str, int]:
+    """The broker's queues by name, with the number of messages in each."""
+    found = query_mbeans(running(lab), "type=Broker,destinationType=Queue,*", lambda known: ("QueueSize",))
     return {mbean["destinationName"]: mbean["QueueSize"] for mbean in found if "QueueSize" in mbean}
 
 
@@ -187,6 +194,16 @@ def test_dead_letters_go_where_the_policy_of_all_queues_says_but_those_that_a_pl
     assert client.bodies(1) == ["late"]
     client.follow("/queue/DLQ.dropped")
     assert client.bodies(1, timeout=1) == []
+
+
+def test_the_broker_has_the_limits_in_bytes_and_in_percent_of_its_heap(lab: Lab) -> None:
+    usage = read_usage(running(lab), 30)
+    assert usage["store"]["limit"] == 6 << 20
+    said = lab.fleet.broker(HOST).settings.usage
+    assert said is not None
+    assert said.memory is not None
+    if said.memory.percent_of_jvm_heap:  # a lab replaces sizes by one for its own heap of 256 MB
+        assert 55 << 20 < usage["memory"]["limit"] <= 64 << 20
 
 
 def test_the_memory_of_a_queue_is_a_limit(client: Client) -> None:

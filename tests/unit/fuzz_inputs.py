@@ -9,6 +9,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from activemq_fleet.settings.broker import KNOWN, PREFIX
+from tests.unit.element_inputs import VARIABLES
 
 Hosts = dict[str, dict[str, Any]]
 
@@ -163,6 +164,7 @@ PLAUSIBLE: dict[str, st.SearchStrategy[Any]] = {
         ),
     ),
     "extra_files": objects(path=mostly("conf/x.xml", "../x", "conf/activemq.xml/x", "conf", "a/b/c"), content=texts),
+    **VARIABLES,
     "waivers": objects(rule=mostly("T013", "T002", "T006", "T008", "T011"), reason=mostly("because")),
 }
 assert PLAUSIBLE.keys() <= {name.removeprefix(PREFIX) for name in KNOWN}

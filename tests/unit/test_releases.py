@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from activemq_fleet.errors import ReleaseError
-from activemq_fleet.releases import Release, known_lines
+from activemq_fleet.releases import Release, known_lines, releases_with
 from activemq_fleet.releases._data import load_release_data, load_schema_spans
 from activemq_fleet.releases._spans import Span, parse_version
 
@@ -168,6 +168,24 @@ def test_supports_answers_for_elements_and_their_attributes() -> None:
     assert not Release.of("5.8.0").supports("networkConnector", "consumerTTL")
     assert Release.of("5.7.0").supports("masterConnector")
     assert not Release.of("5.8.0").supports("masterConnector", "remoteURI")
+
+
+def test_a_key_in_small_letters_is_the_attribute_that_the_release_has() -> None:
+    for text, element, key, attribute in (
+        ("6.3.1", "kahaDB", "index_lfu_eviction_factor", "indexLFUEvictionFactor"),
+        ("5.10.0", "policyEntry", "inactive_timeout_before_gc", "inactiveTimoutBeforeGC"),
+        ("5.11.4", "policyEntry", "inactive_timeout_before_gc", "inactiveTimeoutBeforeGC"),
+        ("5.8.0", "policyEntry", "max_destinations", None),
+        ("6.3.1", "vmCursor", "anything", None),
+    ):
+        assert Release.of(text).attribute_for(element, key) == attribute
+
+
+def test_the_releases_that_have_something_are_told_in_words() -> None:
+    assert releases_with("redeliveryPlugin") == "5.7.0 and later"
+    assert releases_with("policyEntry", "advanced_network_statistics_enabled") == "5.18.6, 6.2.0 and later"
+    assert releases_with("kahaDB", "rewrite_on_redelivery") == "5.6.0 to before 5.10.0"
+    assert (releases_with("borker"), releases_with("kahaDB", "colour")) == ("", "")
 
 
 @pytest.mark.parametrize("asked", [("borker",), ("broker", "brokrName"), ("queue", "physicalName")])
