@@ -9,7 +9,7 @@ import platform
 import sys
 from pathlib import Path
 
-from benchmarks import agent, agent_memory, audit, core, hostile_files, masker, plan, render, routes, site
+from benchmarks import agent, agent_memory, audit, core, hostile_files, masker, metrics, plan, render, routes, site
 from benchmarks.measure import BenchmarkError
 
 
@@ -53,6 +53,10 @@ def _masker(_work: Path) -> str:
     return masker.table(masker.measure())
 
 
+def _metrics(work: Path) -> str:
+    return metrics.table(metrics.measure(work))
+
+
 PARTS = {
     "core": ("The core on one core", _core),
     "hostile": ("Files made to keep a check busy", _hostile),
@@ -62,6 +66,7 @@ PARTS = {
     "agent": ("The agent's durable outbox", _agent),
     "memory": ("The agent's memory", _memory),
     "masker": ("Masking what is collected", _masker),
+    "metrics": ("Metrics of brokers", _metrics),
     "plan": ("Planning fleets on Spark", _plan),
     "audit": ("Reading brokers' logs on Spark", _audit),
 }

@@ -70,8 +70,7 @@ CASES: list[tuple[str, dict[str, str], int | None]] = [
     ("ActiveMQConfigurationDrift", {f'activemq:planned_configuration{{{A},fingerprint="1"}}': "1x60",
                                     f'activemq_configuration_info{{{A},fingerprint="1"}}': "1x60"}, None),
     ("ActiveMQCertificateEnds", {f'activemq_certificate_expiry_timestamp_seconds{{{A},connector="mqtt"}}':
-                                 "864000x90"}, 60),
-    ("ActiveMQCertificateEnds", {f"activemq_agent_certificate_expiry_timestamp_seconds{{{AGENT}}}": "864000x90"}, 60),
+                                 "864000x90"}, 10),
 ]  # fmt: skip
 
 

@@ -256,12 +256,13 @@ ALERTS = (
     Alert(
         "ActiveMQCertificateEnds",
         "warning",
-        "<1h>",
-        '{__name__=~"activemq_(agent_)?certificate_expiry_timestamp_seconds"} - time() < 14 * 86400',
-        "A certificate of {{ $labels.host }} ends in {{ $value | humanizeDuration }}",
-        "A certificate that a connector shows, or one that an agent uses or is shown, is valid for less than 14 days. "
-        "After that clients and bridges are refused.",
-        "Renew it, put it into the keystore, and restart the pair (playbook `restart`).",
+        "<10m>",
+        "activemq_certificate_expiry_timestamp_seconds - time() < 14 * 86400",
+        "Certificate of {{ $labels.connector }} on {{ $labels.host }} ends in {{ $value | humanizeDuration }}",
+        "The certificate that a connector shows, as the watchdog sees it, is valid for less than 14 days. After that "
+        "clients and bridges refuse the broker.",
+        "Renew it, put it into the keystore, and restart the pair (playbook `restart`). `activemq-fleet status` knows "
+        "the certificates of agents, too.",
     ),
     Alert(
         "ActiveMQMetricsFailing",
