@@ -615,3 +615,33 @@ def test_whatever_a_file_holds_the_list_is_complete(
     found = read_back(adoption)
     for host, original in files.items():
         assert_listed_exactly(original, found[host], [one for one in adoption.differences if one.host == host])
+
+
+def test_the_three_brokers_of_the_page_adopting_come_through(tmp_path: Path) -> None:
+    """``docs/adopting.md``: two brokers linked to each other, one that dials both, and nobody logs in."""
+    stock = (
+        '<persistenceAdapter><kahaDB directory="${activemq.data}/kahadb"/></persistenceAdapter>'
+        "<transportConnectors><transportConnector name='openwire' uri='tcp://0.0.0.0:61616?maximumConnections=1000'/>"
+        "</transportConnectors>"
+    )
+
+    def dialling(*hosts: str) -> str:
+        links = "".join(
+            f'<networkConnector name="to-{host}" uri="static:(tcp://{host}:61616)" networkTTL="2" dynamicOnly="true"/>'
+            for host in hosts
+        )
+        return f"<networkConnectors>{links}</networkConnectors>"
+
+    files = {
+        "core-mq01-a": document(dialling("core-mq02-a") + stock, brokerName="core1"),
+        "core-mq02-a": document(dialling("core-mq01-a") + stock, brokerName="core2"),
+        "edge-mq01-a": document(dialling("core-mq01-a", "core-mq02-a") + stock, brokerName="edge1"),
+    }
+    adoption = check(tmp_path, files, "5.15.16")
+
+    assert "xml_fragments" not in str(adoption.files)
+    assert len(variables(adoption)["links"]) == 4
+    assert variables(adoption)["authentication"] == "none"
+    asked = fleet_of(tmp_path, adoption, authentication="simple")
+    assert not asked.blocking
+    assert all(b"userName" in content for content in documents_of(asked).values())

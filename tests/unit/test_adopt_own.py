@@ -114,6 +114,17 @@ def test_groups_of_different_shapes_are_told_apart(tmp_path: Path) -> None:
     assert variables(adoption, "group_vars/activemq_group_b.yml") == {"topology": "ring"}
 
 
+@pytest.mark.parametrize("release", ["5.5.1", "5.6.0", "5.18.3"])
+def test_brokers_that_no_bridge_can_dial_stay_apart(release: str, tmp_path: Path) -> None:
+    stomp = [{"name": "stomp-1", "scheme": "stomp", "port": 7005}]
+    original = fleet("o-mq1", "o-mq2", release=release, topology="none", ha="none", connectors=stomp)
+
+    adoption = again(original, tmp_path)
+
+    assert documents_of(adoption.fleet) == documents_of(original)
+    assert adoption.differences == ()
+
+
 LINKS = [
     [{"from": "shop", "to": "hub", "duplex": True}],
     [{"from": "shop-mq1", "to": "hub-mq1"}, {"from": "hub", "to": "shop-mq2", "ttl": 7}],

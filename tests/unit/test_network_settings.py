@@ -161,7 +161,7 @@ class TestManagement:
 
     def test_port_path_and_accounts(self) -> None:
         users = [
-            {"name": "look", "password": "a secret", "access": "readonly"},
+            {"name": "look", "password": "a-secret", "access": "readonly"},
             {"name": "op", "password": "other", "access": "readwrite"},
         ]
         broker = first(jmx={"port": 1100, "rmi_port": 1101, "path": "/x", "users": users}, port_offset=10)
@@ -171,11 +171,16 @@ class TestManagement:
         assert {str(name): str(value) for name, value in context.attrib.items()} == {
             "createConnector": "true", "connectorPort": "1110", "rmiServerPort": "1111", "connectorPath": "/x",
         }  # fmt: skip
-        assert b"look a secret\nop other\n" in files["conf/jmx.password"]
+        assert b"look a-secret\nop other\n" in files["conf/jmx.password"]
         assert b"look readonly\nop readwrite\n" in files["conf/jmx.access"]
-        assert b"a secret" not in render(broker)["conf/jmx.password"]
+        assert b"a-secret" not in render(broker)["conf/jmx.password"]
         assert broker.ports["jmx"] == 1110
         assert b"-Djava.rmi.server.hostname=o-mq1-a.example.com" in b"".join(files.values())
+
+    def test_a_password_that_the_file_cannot_hold_is_refused(self) -> None:
+        broker = first(jmx={"users": [{"name": "look", "password": "two words"}]})
+        with pytest.raises(SettingsError, match=r"o-mq1-a\.example\.com: activemq_jmx\.users\[0\]\.password"):
+            render(broker)
 
     def test_tls_takes_the_stores_of_activemq_tls(self) -> None:
         text = activemq_xml(first(jmx={"tls": True}, tls=TLS)).decode()

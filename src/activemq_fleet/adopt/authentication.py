@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+
 from activemq_fleet.adopt.bridges import network_connectors
 from activemq_fleet.adopt.brokers import accounts_of
 from activemq_fleet.adopt.profiles import master_connector
-from activemq_fleet.adopt.proposal import Proposal
+from activemq_fleet.adopt.proposal import Proposal, Variables
 from activemq_fleet.adopt.sources import Document
 from activemq_fleet.adopt.xml_diff import XmlElement
 from activemq_fleet.lint.security import ADMITS_ANYONE
@@ -41,29 +43,30 @@ def login_plugins(document: Document) -> list[str]:
 
 def note_authentication(proposal: Proposal) -> None:
     """Note, for each way of logging in that is not ours, what the operator has to know."""
+    hosts: dict[str, list[str]] = defaultdict(list)
     for document in proposal.documents:
-        host = document.host
-        variables = proposal[host]
-        chosen = variables.get("authentication")
-        plugins = login_plugins(document)
-        if chosen == "none":
-            proposal.note(
-                [host],
-                "asks nobody for a login, as before (activemq_authentication: none); activemq_authentication: simple "
-                "for the whole network, with activemq_users for your clients, changes it, and bridges log in then",
-            )
-        elif chosen == "custom" and plugins:
-            needed = [name for name in (variables.get("network_username"),) if name]
-            needed += [user["name"] for user in variables.get("users", [])]
-            proposal.note(
-                [host],
-                f"{_named(document)} stays in force, with its files, in place of activemq_users "
-                "(activemq_authentication: custom); it must know the accounts of "
-                + (f"bridges ({', '.join(needed)}), " if needed else "")
-                + "your clients, agents and balancers",
-            )
-        elif chosen == "custom":
-            proposal.note([host], "has no login, and bridges log in elsewhere (activemq_authentication: custom)")
+        variables = proposal[document.host]
+        if "authentication" in variables:
+            hosts[_remark(document, variables)].append(document.host)
+    for text, named in hosts.items():
+        proposal.note(named, text)
+
+
+def _remark(document: Document, variables: Variables) -> str:
+    if variables["authentication"] == "none":
+        return (
+            "asks nobody for a login, as before (activemq_authentication: none); activemq_authentication: simple "
+            "for the whole network, with activemq_users for your clients, changes it, and bridges log in then"
+        )
+    if not login_plugins(document):
+        return "has no login, and bridges log in elsewhere (activemq_authentication: custom)"
+    needed = [name for name in (variables.get("network_username"),) if name]
+    needed += [user["name"] for user in variables.get("users", [])]
+    bridges = f"bridges ({', '.join(needed)}), " if needed else ""
+    return (
+        f"{_named(document)} stays in force, with its files, in place of activemq_users (activemq_authentication: "
+        f"custom); it must know the accounts of {bridges}your clients, agents and balancers"
+    )
 
 
 def _named(document: Document) -> str:

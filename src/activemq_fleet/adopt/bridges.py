@@ -97,6 +97,12 @@ def _bridge(node: XmlElement) -> Bridge | None:
     )
 
 
+def replays(document: Document) -> bool:
+    """Return whether a policy of a file lets messages go back over bridges, as those of networked brokers do."""
+    entries = document.broker.find_all("destinationPolicy/policyMap/policyEntries/policyEntry")
+    return any(entry.find("networkBridgeFilterFactory") for entry in entries)
+
+
 def why_not_replaceable(node: XmlElement) -> str:
     """Return which attribute or child of a networkConnector keeps it from being a link, in words."""
     node = with_masked_passwords(node)

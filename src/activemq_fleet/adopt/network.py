@@ -16,6 +16,7 @@ from activemq_fleet.adopt.bridges import (
     Ttl,
     network_connectors,
     replaceable_bridges,
+    replays,
     why_not_replaceable,
 )
 from activemq_fleet.adopt.brokers import accounts_of, groups_of
@@ -284,6 +285,12 @@ class _Network:
             if link.is_plain
         }
         fitting: dict[str, dict[str, list[AdoptedLink]]] = {group.name: {} for group in self.base.groups}
+        # A shape without links makes a network all the same, of brokers that nothing can dial, with replay in their
+        # policies.
+        apart = {document.identity.group for document in self._unicast()} - {
+            document.identity.group for document in self.proposal.documents if replays(document)
+        }
+        several = {group.name for group in self.base.groups if len({broker.unit for broker in group.brokers}) > 1}
         for shape in _SHAPES:
             expected: dict[str, set[tuple[str, str, str, bool]]] = defaultdict(set)
             for broker in self._without_links(shape).brokers:
@@ -294,7 +301,7 @@ class _Network:
                         if link.kind != "multicast"
                     }
             for group, links in fitting.items():
-                if expected[group] <= plain.keys():
+                if expected[group] <= plain.keys() and (expected[group] or group not in several & apart):
                     links[shape] = [plain[key] for key in sorted(expected[group])]
         best: dict[str, list[str]] = {}
         for group, links in fitting.items():

@@ -6,13 +6,19 @@ tags). It reads jmx.password and jmx.access as the JVM's does. The client's half
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
-from activemq_fleet.render.engine import properties, properties_key
+from pydantic import SecretStr
+
+from activemq_fleet.errors import SettingsError
+from activemq_fleet.render.engine import properties_key
 from activemq_fleet.render.secrets import Secrets
 from activemq_fleet.topology import Broker
 
 PASSWORDS, ACCESS = "conf/jmx.password", "conf/jmx.access"
+# To Java 8 the file is one of java.util.Properties, later of words with spaces between (measured on Java 17).
+_PASSWORD = re.compile(r"(?![#!=:])[!-\[\]-~]+")
 _NOTE = "# Made by activemq.fleet from activemq_jmx: change it in the inventory.\n"
 
 
@@ -30,14 +36,24 @@ def management(broker: Broker) -> dict[str, Any]:
 
 
 def files(broker: Broker, secrets: Secrets) -> dict[str, bytes]:
-    """Return jmx.password and jmx.access by path, none without users of ``activemq_jmx``."""
+    """Return jmx.password and jmx.access by path, none without users of ``activemq_jmx``.
+
+    Raises SettingsError for a password that the file cannot hold.
+    """
     users = broker.settings.jmx.users if broker.settings.jmx else ()
     if not users:
         return {}
+    for position, user in enumerate(users):
+        text = user.password.get_secret_value() if isinstance(user.password, SecretStr) else ""
+        if text and not _PASSWORD.fullmatch(text):
+            raise SettingsError(
+                f"{broker.host}: activemq_jmx.users[{position}].password has a space, a backslash or a letter beyond "
+                "ASCII, or begins with one of # ! = :, which the JVM's password file cannot hold: choose another"
+            )
     shown = [
         (user, secrets.show(f"activemq_jmx.users[{position}].password", user.password))
         for position, user in enumerate(users)
     ]
-    passwords = "".join(f"{properties_key(user.name)} {properties(text)}\n" for user, text in shown)
+    passwords = "".join(f"{properties_key(user.name)} {text}\n" for user, text in shown)
     access = "".join(f"{properties_key(user.name)} {user.access}\n" for user in users)
     return {PASSWORDS: (_NOTE + passwords).encode(), ACCESS: (_NOTE + access).encode()}
