@@ -14,7 +14,7 @@ from activemq_fleet.adopt.secrets import with_masked_passwords
 from activemq_fleet.adopt.sources import Document
 from activemq_fleet.adopt.xml_diff import XmlElement
 from activemq_fleet.lint.uri import Uri
-from activemq_fleet.topology import Broker, Fleet
+from activemq_fleet.topology import Broker, Fleet, Link
 from activemq_fleet.uris import is_openwire
 
 Ttl = int | Literal["unlimited"]
@@ -101,6 +101,11 @@ def replays(document: Document) -> bool:
     """Return whether a policy of a file lets messages go back over bridges, as those of networked brokers do."""
     entries = document.broker.find_all("destinationPolicy/policyMap/policyEntries/policyEntry")
     return any(entry.find("networkBridgeFilterFactory") for entry in entries)
+
+
+def ttl_of(link: Link) -> Ttl:
+    """Return the network TTL of a planned link: a number of brokers, or "unlimited"."""
+    return "unlimited" if link.network_ttl is None else link.network_ttl
 
 
 def why_not_replaceable(node: XmlElement) -> str:

@@ -17,6 +17,7 @@ from activemq_fleet.adopt.bridges import (
     network_connectors,
     replaceable_bridges,
     replays,
+    ttl_of,
     why_not_replaceable,
 )
 from activemq_fleet.adopt.brokers import accounts_of, groups_of
@@ -26,7 +27,7 @@ from activemq_fleet.adopt.profiles import master_connector, store_path
 from activemq_fleet.adopt.proposal import Proposal, is_default, is_valid_value, yaml_value_of
 from activemq_fleet.adopt.sources import Document
 from activemq_fleet.settings.fields import option_text
-from activemq_fleet.topology import Broker, Fleet, Link
+from activemq_fleet.topology import Broker, Fleet
 from activemq_fleet.topology.access import NETWORK_GROUP
 
 _SHAPES = ("mesh", "hub", "chain", "ring")
@@ -285,8 +286,7 @@ class _Network:
             if link.is_plain
         }
         fitting: dict[str, dict[str, list[AdoptedLink]]] = {group.name: {} for group in self.base.groups}
-        # A shape without links makes a network all the same, of brokers that nothing can dial, with replay in their
-        # policies.
+        # A shape without links makes a network all the same, whose policies have replay.
         apart = {document.identity.group for document in self._unicast()} - {
             document.identity.group for document in self.proposal.documents if replays(document)
         }
@@ -352,7 +352,7 @@ class _Network:
             adopted
             for adopted in self.links
             if any(
-                link.name == adopted.bridge.name and _ttl_of(link) != adopted.bridge.ttl
+                link.name == adopted.bridge.name and ttl_of(link) != adopted.bridge.ttl
                 for host in adopted.hosts
                 for link in fleet.broker(host).links
             )
@@ -395,8 +395,3 @@ def _is_pair_link(bridge: Bridge, me: Broker, dialled: Sequence[Broker]) -> bool
     label = me.peer.partition(".")[0] if me.peer else ""
     own_name = bridge.name == f"{me.identity.host}-to-{label}"
     return own_name and bridge.ttl == 1 and {broker.host for broker in dialled} == {me.peer}
-
-
-def _ttl_of(link: Link) -> Ttl:
-    """Return the network TTL of a planned link: a number of brokers, or "unlimited"."""
-    return "unlimited" if link.network_ttl is None else link.network_ttl
