@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
 from ansible_collections.activemq.fleet.plugins.module_utils.fence import program as guard
 from ansible_collections.activemq.fleet.plugins.module_utils.watchdog import program as watchdog
 
