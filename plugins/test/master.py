@@ -44,11 +44,11 @@ _value:
 
 from collections.abc import Callable
 
-from ansible_collections.activemq.fleet.plugins.plugin_utils.roles import has_role
+from ansible_collections.activemq.fleet.plugins.plugin_utils.roles import has_preferred_role
 
 
 def master(name: str, pattern: str | None = None, master_node: str | None = None, parity: str | None = None) -> bool:
-    return bool(has_role("master", name, pattern, master_node, parity))
+    return bool(has_preferred_role("master", name, pattern, master_node, parity))
 
 
 class TestModule:

@@ -42,7 +42,7 @@ def group_brokers(inventory: Any, loader: Any, sources: Sequence[str], options: 
     ``Naming`` refuses; AnsibleError for a file of variables that cannot be read.
     """
     variables = _Variables(inventory, loader, sources)
-    everyone = variables.of_groups([inventory.groups["all"]])
+    everyone = variables.variables_of_groups([inventory.groups["all"]])
     for option, variable in OPTIONS.items():
         here, there = options.get(option), everyone.get(variable)
         if here is not None and there is not None and here != there:
@@ -82,7 +82,7 @@ class _Variables:
         self._extra = load_extra_vars(loader)
         self._of_group: dict[str, tuple[dict[str, object], dict[str, object]]] = {}
 
-    def of_groups(self, groups: Sequence[Any]) -> ChainMap[str, object]:
+    def variables_of_groups(self, groups: Sequence[Any]) -> ChainMap[str, object]:
         """Return the variables of groups, extra variables first."""
         return ChainMap(self._extra, *self._layers(groups))
 

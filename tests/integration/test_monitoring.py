@@ -72,7 +72,7 @@ def lab_with_prometheus(
     lab.up(prometheus=True)
     # What a lab command did mutes alerts for a while; the metrics of the first scrapes come meanwhile.
     ready = "up == 1 unless on () activemq:operation"
-    until(lambda: lab.monitoring.query(ready), 60, lambda: str(lab.monitoring.query("up")))
+    until(lambda: lab.monitoring.query_prometheus(ready), 60, lambda: str(lab.monitoring.query_prometheus("up")))
     return lab
 
 
@@ -87,7 +87,7 @@ def expect(lab: Lab, *alerts: str) -> None:
 def expect_cleared(lab: Lab, *alerts: str) -> None:
     def clear() -> bool:
         # A command of the lab mutes for a while: that is no end of the cause.
-        return not lab.monitoring.query("activemq:operation") and not set(alerts) & firing(lab)
+        return not lab.monitoring.query_prometheus("activemq:operation") and not set(alerts) & firing(lab)
 
     until(clear, CLEARS, lambda: f"of {alerts} {firing(lab)} do not clear")
 
@@ -106,7 +106,7 @@ def test_a_death_is_told_in_order_and_every_panel_has_data(tmp_path: Path, lab_o
     lab = lab_with_prometheus(lab_of, tmp_path, (A, B, C, D), topology="mesh")
     stomp_send(lab.addresses(A, "stomp"), "/queue/orders.in", ["one", "two"], lab.credentials(A))
     two = f'activemq_destination_messages{{host="{A}",destination="orders.in"}} == 2'
-    until(lambda: lab.monitoring.query(two), 20, two)
+    until(lambda: lab.monitoring.query_prometheus(two), 20, two)
     assert not firing(lab)
     check_nothing_else_listens(lab)
     check_no_secret_is_told(lab)
@@ -127,7 +127,7 @@ def test_a_death_is_told_in_order_and_every_panel_has_data(tmp_path: Path, lab_o
 
 def empty_panels(lab: Lab, panels: Sequence[tuple[str, str]]) -> list[str]:
     """Return the titles of panels whose query has no series now."""
-    return [title for title, text in panels if not lab.monitoring.query(text)]
+    return [title for title, text in panels if not lab.monitoring.query_prometheus(text)]
 
 
 def check_nothing_else_listens(lab: Lab) -> None:

@@ -9,7 +9,13 @@ import pytest
 
 from activemq_fleet.host import java_objects, jmx
 from activemq_fleet.host.broker_usage import usage_of
-from activemq_fleet.host.java_objects import HEADER, JavaObject, ObjectReader, object_name_of, texts_of
+from activemq_fleet.host.java_objects import (
+    HEADER,
+    JavaObject,
+    ObjectReader,
+    serialized_object_name,
+    serialized_strings,
+)
 
 
 def read(data: bytes) -> object:
@@ -21,14 +27,14 @@ def read(data: bytes) -> object:
             raise EOFError
         return found
 
-    return ObjectReader(take).value()
+    return ObjectReader(take).read_value()
 
 
 def test_what_is_written_is_read_back() -> None:
-    name = read(object_name_of("org.apache.activemq:*"))
+    name = read(serialized_object_name("org.apache.activemq:*"))
     assert isinstance(name, JavaObject)
-    assert (name.name, list(name.inner())) == ("javax.management.ObjectName", ["org.apache.activemq:*"])
-    assert read(texts_of(["QueueSize", "ÿ"])) == ["QueueSize", "ÿ"]
+    assert (name.name, list(name.inner_values())) == ("javax.management.ObjectName", ["org.apache.activemq:*"])
+    assert read(serialized_strings(["QueueSize", "ÿ"])) == ["QueueSize", "ÿ"]
     assert read(java_objects.NULL) is None
 
 
@@ -55,7 +61,7 @@ def test_a_method_is_numbered_as_rmi_does() -> None:
 
 def test_quoted_properties_of_a_name_are_read_whole() -> None:
     name = 'org.apache.activemq:type=Broker,brokerName="a,b=c",destinationName=x'
-    assert jmx.properties_of(name) == {"type": "Broker", "brokerName": "a,b=c", "destinationName": "x"}
+    assert jmx.object_name_properties(name) == {"type": "Broker", "brokerName": "a,b=c", "destinationName": "x"}
 
 
 LIMITS: dict[str, object] = {

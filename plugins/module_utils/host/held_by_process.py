@@ -56,7 +56,7 @@ def _listeners(pid: int) -> Iterator[tuple[int, str, int]]:
             yield int(words[7]), _address(host), int(port, 16)
 
 
-def is_listened_on(port: int) -> bool:
+def is_port_listened_on(port: int) -> bool:
     """Return whether any process listens on a TCP port of this machine, on whatever address."""
     return any(listening == port for _, _, listening in _listeners(os.getpid()))
 

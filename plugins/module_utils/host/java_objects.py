@@ -34,7 +34,7 @@ class JavaObject:
     fields: dict[str, Any] = field(default_factory=dict)
     added: list[Any] = field(default_factory=list)
 
-    def inner(self) -> Iterator[Any]:
+    def inner_values(self) -> Iterator[Any]:
         """Yield every value of the object that is no field: elements of a collection, the text of an ObjectName."""
         yield from (value for value in self.added if not isinstance(value, bytes))
 
@@ -65,14 +65,14 @@ class ObjectReader:
         if self._read(4) != HEADER:
             raise ValueError("the answer is no stream of Java objects")
 
-    def block(self) -> bytes:
+    def read_block_data(self) -> bytes:
         """Return the next piece of primitive data. Raises ValueError where an object stands there."""
-        value = self.value()
+        value = self.read_value()
         if not isinstance(value, bytes):
             raise ValueError("the answer has an object where data should be")
         return value
 
-    def value(self) -> Any:
+    def read_value(self) -> Any:
         """Return the next value: None, text, a list for an array, bytes for primitive data, else a JavaObject.
 
         A boxed number is that number, an enum constant its name.
@@ -115,9 +115,9 @@ class ObjectReader:
             code, name = chr(self._read(1)[0]), self._text("H")
             found.fields.append((code, name))
             if code in "[L":
-                self.value()  # the name of the field's type
+                self.read_value()  # the name of the field's type
         self._annotations()
-        found.parent = self.value()
+        found.parent = self.read_value()
         return found
 
     def _proxy(self) -> _Class:
@@ -126,7 +126,7 @@ class ObjectReader:
         for _ in range(self._number("i")):
             self._text("H")
         self._annotations()
-        found.parent = self.value()
+        found.parent = self.read_value()
         return found
 
     def _class_object(self) -> str:
@@ -135,7 +135,7 @@ class ObjectReader:
         return name
 
     def _class_of_value(self) -> _Class:
-        found = self.value()
+        found = self.read_value()
         if not isinstance(found, _Class):
             raise ValueError("the answer has an object without a class")
         return found
@@ -167,15 +167,15 @@ class ObjectReader:
         self._class_of_value()
         place = len(self._handles)
         self._handles.append(None)
-        self._handles[place] = self.value()
+        self._handles[place] = self.read_value()
         return self._handles[place]
 
     def _element(self, code: str) -> Any:
-        return self._number(_PRIMITIVES[code]) if code in _PRIMITIVES else self.value()
+        return self._number(_PRIMITIVES[code]) if code in _PRIMITIVES else self.read_value()
 
     def _annotations(self) -> list[Any]:
         found: list[Any] = []
-        while (value := self.value()) is not _END:
+        while (value := self.read_value()) is not _END:
             if isinstance(value, bytes) and found and isinstance(found[-1], bytes):
                 found[-1] += value
             else:
@@ -195,24 +195,26 @@ class ObjectReader:
         return self._source(count)
 
 
-def text_of(value: str) -> bytes:
+def serialized_string(value: str) -> bytes:
     """Return a text of at most 65,535 bytes as a serialized String."""
-    return b"\x74" + utf(value)
+    return b"\x74" + encoded_utf(value)
 
 
-def texts_of(values: Sequence[str]) -> bytes:
+def serialized_strings(values: Sequence[str]) -> bytes:
     """Return texts as a serialized array of String."""
-    kind = b"\x72" + utf("[Ljava.lang.String;") + bytes.fromhex("add256e7e91d7b47") + b"\2\0\0\x70\x78\x70"
-    return b"\x75" + kind + struct.pack(">i", len(values)) + b"".join(map(text_of, values))
+    kind = b"\x72" + encoded_utf("[Ljava.lang.String;") + bytes.fromhex("add256e7e91d7b47") + b"\2\0\0\x70\x78\x70"
+    return b"\x75" + kind + struct.pack(">i", len(values)) + b"".join(map(serialized_string, values))
 
 
-def object_name_of(name: str) -> bytes:
+def serialized_object_name(name: str) -> bytes:
     """Return a name such as ``org.apache.activemq:*`` as a serialized javax.management.ObjectName."""
-    kind = b"\x72" + utf("javax.management.ObjectName") + bytes.fromhex("0f03a71beb6d15cf") + b"\3\0\0\x70\x78\x70"
-    return b"\x73" + kind + text_of(name) + b"\x78"
+    kind = (
+        b"\x72" + encoded_utf("javax.management.ObjectName") + bytes.fromhex("0f03a71beb6d15cf") + b"\3\0\0\x70\x78\x70"
+    )
+    return b"\x73" + kind + serialized_string(name) + b"\x78"
 
 
-def utf(text: str) -> bytes:
+def encoded_utf(text: str) -> bytes:
     """Return a text as Java's ``writeUTF`` writes it: its length in two bytes, and its UTF-8."""
     data = text.encode()
     return struct.pack(">H", len(data)) + data

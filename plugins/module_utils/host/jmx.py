@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .java_objects import HEADER, NULL, JavaObject, ObjectReader, object_name_of, texts_of
+from .java_objects import HEADER, NULL, JavaObject, ObjectReader, serialized_object_name, serialized_strings
 
 _URL = re.compile(r"service:jmx:rmi://[^/]*/stub/([A-Za-z0-9+/=]+)")
 _PROPERTY = re.compile(r'([^=,]+)=("(?:\\.|[^"\\])*"|[^,]*)(?:,|\Z)')
@@ -54,7 +54,7 @@ class MBeanServer:
             raise JmxError(f"{url[:80]!r} is no address of a local JMX connector")
         self._end = time.monotonic() + timeout
         data = memoryview(base64.b64decode(match[1]))
-        server = _remote(ObjectReader(_reader_of(data)).value())
+        server = _remote(ObjectReader(_reader_of(data)).read_value())
         try:
             self._socket = socket.create_connection(("127.0.0.1", server.address[1]), timeout)
             self._file = self._socket.makefile("rb")
@@ -79,8 +79,8 @@ class MBeanServer:
 
     def names(self, pattern: str) -> list[str]:
         """Return the names of the MBeans that match a pattern such as ``org.apache.activemq:Type=Queue,*``, sorted."""
-        found = self._ask(_QUERY_NAMES, object_name_of(pattern) + NULL + NULL)
-        return sorted(str(next(one.inner())) for one in _elements(found))
+        found = self._ask(_QUERY_NAMES, serialized_object_name(pattern) + NULL + NULL)
+        return sorted(str(next(one.inner_values())) for one in _elements(found))
 
     def attributes(self, name: str, wanted: Sequence[str]) -> dict[str, Any]:
         """Return those of the wanted attributes that an MBean has; numbers and texts as they are, names as text.
@@ -88,7 +88,7 @@ class MBeanServer:
         Empty for an MBean that has gone meanwhile.
         """
         try:
-            found = self._ask(_GET_ATTRIBUTES, object_name_of(name) + texts_of(wanted) + NULL)
+            found = self._ask(_GET_ATTRIBUTES, serialized_object_name(name) + serialized_strings(wanted) + NULL)
         except JmxError as error:
             if "InstanceNotFoundException" in str(error):
                 return {}
@@ -112,8 +112,8 @@ class MBeanServer:
         if self._read(1) != b"\x51":
             raise ValueError("it does not answer with a return value")
         reader = ObjectReader(self._read)
-        is_exception = reader.block()[:1] == b"\2"
-        value = reader.value() if returns or is_exception else None
+        is_exception = reader.read_block_data()[:1] == b"\2"
+        value = reader.read_value() if returns or is_exception else None
         if is_exception:
             message = value.fields.get("detailMessage") if isinstance(value, JavaObject) else None
             raise JmxError(f"{getattr(value, 'name', 'an exception')}: {message}")
@@ -126,7 +126,7 @@ class MBeanServer:
         return data
 
 
-def properties_of(name: str) -> dict[str, str]:
+def object_name_properties(name: str) -> dict[str, str]:
     """Return the key properties of an MBean's name ``domain:key=value,…``; quotes around a value are left out."""
     found = _PROPERTY.findall(name.partition(":")[2])
     return {key: value[1:-1] if value.startswith('"') else value for key, value in found}
@@ -141,13 +141,13 @@ def _hash_of(method: str) -> bytes:
 def _elements(found: Any) -> Iterator[JavaObject]:
     """Yield the objects of a collection, or of the one that a collection wraps."""
     if isinstance(found, JavaObject):
-        yield from (one for one in found.inner() if isinstance(one, JavaObject))
+        yield from (one for one in found.inner_values() if isinstance(one, JavaObject))
 
 
 def _plain(value: Any) -> Any:
     """Return a value without its Java class: the text of an ObjectName, a list of those of a list; else None."""
     if isinstance(value, JavaObject):
-        return next(value.inner(), None) if value.name == "javax.management.ObjectName" else None
+        return next(value.inner_values(), None) if value.name == "javax.management.ObjectName" else None
     return [_plain(one) for one in value] if isinstance(value, list) else value
 
 

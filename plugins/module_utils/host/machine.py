@@ -21,7 +21,7 @@ from ..install.jars import processes_in
 from ..install.release_tree import releases_of
 from .broker_configuration import deployed_pair
 from .health import running_release
-from .held_by_process import is_listened_on, is_listening
+from .held_by_process import is_listening, is_port_listened_on
 from .process import Process, boot_id, find_broker
 from .versions import Layout
 
@@ -80,7 +80,7 @@ def gather_machine_facts(parameters: Mapping[str, Any]) -> dict[str, Any]:
         "user": _account_name(process.pid) if process else None,
         "release": running_release(process) if process else None,
         "pid": process.pid if process else None,
-        "taken_ports": [port for port in parameters["ports"] if is_taken_by_another(port, process)],
+        "taken_ports": [port for port in parameters["ports"] if is_port_used_by_another_process(port, process)],
         "missing_files": [path for path in parameters["files"] if not os.path.isfile(path)],
         "home_exists": os.path.lexists(parameters["home"]),
         "home_releases": releases_of(parameters["home"]),
@@ -93,11 +93,11 @@ def gather_machine_facts(parameters: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def is_taken_by_another(port: int, broker: Process | None) -> bool:
+def is_port_used_by_another_process(port: int, broker: Process | None) -> bool:
     """Return whether anybody listens on a TCP port of this machine but the given broker's account."""
     if broker and is_listening(broker.pid, [("any address", port)]):
         return False
-    return is_listened_on(port)
+    return is_port_listened_on(port)
 
 
 def _account_name(pid: int) -> str | None:

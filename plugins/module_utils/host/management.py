@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..install.configuration_archive import InstallError
-from .jmx import JmxError, MBeanServer, properties_of
+from .jmx import JmxError, MBeanServer, object_name_properties
 from .process import Process, account_of, group_of, process_handle, send_signal, status_field
 from .system_accounts import Account, own_account, run_as
 
@@ -77,7 +77,7 @@ def _query(jvm: _Jvm, pattern: str, view: View, most: int | None, timeout: float
     process = jvm.process
     try:
         with closing(MBeanServer(_address(jvm), timeout)) as server:
-            named = [(name, properties_of(name)) for name in server.names(f"{_DOMAIN}:{pattern}")]
+            named = [(name, object_name_properties(name)) for name in server.names(f"{_DOMAIN}:{pattern}")]
             wanted = [(name, known, view(known)) for name, known in named if view(known)][:most]
             return [{**known, **server.attributes(name, attributes)} for name, known, attributes in wanted]
     except JmxError as error:

@@ -186,10 +186,10 @@ class Watchdog:
         ]
         labels = dict(label.split("=", 1) for label in self._options.label)
         with contextlib.suppress(OSError):  # a full /run: the node exporter shows how old the file is
-            write_readable(self._options.metrics, text_of(samples, labels))
+            write_world_readable(self._options.metrics, text_of(samples, labels))
 
 
-def write_readable(path: str, content: bytes) -> None:
+def write_world_readable(path: str, content: bytes) -> None:
     """Replace a file that every account may read, in one rename."""
     with open(f"{path}.new", "wb") as file:
         os.fchmod(file.fileno(), 0o644)

@@ -50,7 +50,7 @@ class Bridge:
         return self.ttl, self.include, self.static_include, self.exclude, self.attributes, self.options
 
     @property
-    def dialled(self) -> list[str]:
+    def dialled_addresses(self) -> list[str]:
         """The addresses as ``activemq_links`` writes those of brokers outside of the inventory."""
         tls = any("ssl" in one.scheme for one in Uri.read(self.node.get("uri")).transports)
         return [("ssl://" if tls else "") + join(*address) for address in self.addresses]
@@ -91,7 +91,7 @@ def _bridge(node: XmlElement) -> Bridge | None:
     if uri.scheme == "masterslave":
         kind = "masterslave"
     addresses = tuple((one.host, one.port) for one in dialled)
-    attributes = link_attributes(node)
+    attributes = network_connector_attributes(node)
     return Bridge(
         name, node, kind, addresses, duplex == "true", ttl, include, static_include, exclude, attributes, options
     )
@@ -128,7 +128,7 @@ def why_not_replaceable(node: XmlElement) -> str:
     return "has destinations with more than a physicalName, or a name that another one has"
 
 
-def link_attributes(node: XmlElement) -> tuple[tuple[str, str], ...]:
+def network_connector_attributes(node: XmlElement) -> tuple[tuple[str, str], ...]:
     """Return the attributes of a networkConnector that ``activemq_links`` can set and that not every link has."""
     return tuple(
         (name, value)
@@ -175,7 +175,7 @@ def propose_master_nodes(proposal: Proposal) -> None:
         dialled = max(documents, key=lambda d: (first[d.host], d.identity.role == "master"))
         mark = (preferred[0] if len(preferred) == 1 else dialled).identity.node
         for document in documents:
-            proposal.set_master_node(document.host, mark)
+            proposal.set_preferred_master(document.host, mark)
 
 
 def propose_addresses(proposal: Proposal, known_addresses: Mapping[str, str]) -> None:

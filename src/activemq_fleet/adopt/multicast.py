@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
-from activemq_fleet.adopt.bridges import link_attributes, network_connectors
+from activemq_fleet.adopt.bridges import network_connector_attributes, network_connectors
 from activemq_fleet.adopt.equal_meaning import multicast_parts
 from activemq_fleet.adopt.proposal import Proposal, is_valid_value, yaml_value_of
 from activemq_fleet.adopt.sources import Document
@@ -55,7 +55,7 @@ def _multicast_variables(proposal: Proposal, document: Document) -> dict[str, An
     environment = group.removesuffix(identity.group).removesuffix("-")
     of_its_own = group not in (identity.group, f"{environment}-{identity.group}")
     ttl = node.get("networkTTL", "1")
-    attributes = {name: yaml_value_of(text) for name, text in link_attributes(node)}
+    attributes = {name: yaml_value_of(text) for name, text in network_connector_attributes(node)}
     variables: dict[str, Any] = {
         "discovery": "multicast",
         "multicast": address,

@@ -180,7 +180,7 @@ class _Network:
 
     def _outside(self, document: Document, bridge: Bridge, why: str) -> str | None:
         """Return a name for what a bridge dials where no pair or single broker stands for it, and note ``why``."""
-        if not is_valid_value("links", [{"from": "a", "to": "b", "addresses": bridge.dialled}]):
+        if not is_valid_value("links", [{"from": "a", "to": "b", "addresses": bridge.dialled_addresses}]):
             self.reasons[document.host, bridge.name] = why
             return None
         taken = {name for broker in self.base.brokers for name in (broker.group, broker.pair, broker.unit)}
@@ -214,7 +214,7 @@ class _Network:
             and by_host[host][0].duplex == (first[0].duplex and host not in slaves)
             for host in hosts
         ):
-            dialled = first[0].dialled if first[1] in self.outside.values() else ()
+            dialled = first[0].dialled_addresses if first[1] in self.outside.values() else ()
             self.links.append(AdoptedLink(unit, first[1], first[0], tuple(hosts), tuple(dialled)))
         else:
             self.reasons |= {(host, bridge.name): _UNEQUAL for host, (bridge, _) in by_host.items()}

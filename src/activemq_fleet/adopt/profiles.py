@@ -67,7 +67,7 @@ def _propose_pure(proposal: Proposal, documents: Sequence[Document]) -> None:
     slave, master = sorted(documents, key=lambda document: master_connector(document) is None)
     for document in documents:
         proposal[document.host]["ha"] = PURE.name
-        proposal.set_master_node(document.host, master.identity.node)
+        proposal.set_preferred_master(document.host, master.identity.node)
     dialled = dialled_master_address(slave)
     if dialled is None:
         return

@@ -65,7 +65,7 @@ class Proposal:
         )
         return directories_of(base, instance)
 
-    def set_master_node(self, host: str, mark: str) -> None:
+    def set_preferred_master(self, host: str, mark: str) -> None:
         """Propose the node mark of the preferred master of a host's pair, unless the convention implies it."""
         if mark != self.naming.preferred_node:
             self.set(host, "master_node", mark)

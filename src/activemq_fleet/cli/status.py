@@ -165,9 +165,9 @@ def _show(status: FleetStatus, form: str) -> int:
 
 def _print_text(status: FleetStatus) -> None:
     from activemq_fleet.cli.tables import print_table
-    from activemq_fleet.status.text import headline, tables_of
+    from activemq_fleet.status.text import headline, status_tables
 
-    for titles, rows in tables_of(status):
+    for titles, rows in status_tables(status):
         print_table(titles, rows, _STYLES)
     if status.findings:
         found = [(one.severity, one.rule, one.host, f"{one.message}: {one.fix}") for one in status.findings]

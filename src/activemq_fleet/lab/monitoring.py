@@ -108,7 +108,7 @@ class Monitoring:
         if self._get("prometheus", "/-/reload", method="POST") is None:
             raise LabError(f"prometheus does not take its configuration (log: {self.directory}/prometheus/console.log)")
 
-    def query(self, promql: str) -> list[dict[str, Any]]:
+    def query_prometheus(self, promql: str) -> list[dict[str, Any]]:
         """Return the series of an instant query: ``metric`` (labels) and ``value`` (time, text)."""
         answer = self._get("prometheus", "/api/v1/query?" + urllib.parse.urlencode({"query": promql}))
         if answer is None:

@@ -70,7 +70,7 @@ def render(broker: Broker, *, reveal: bool = False) -> dict[str, bytes]:
             )
         files[extra.path] = extra.content.encode()
     if broker.settings.metrics:
-        files |= metrics.files(broker, secrets, render(broker) if reveal else files)
+        files |= metrics.metrics_files(broker, secrets, render(broker) if reveal else files)
     return dict(sorted(files.items()))
 
 

@@ -109,7 +109,7 @@ _BEANS = {
 }
 
 
-def files(broker: Broker, secrets: Secrets, others: Mapping[str, bytes]) -> dict[str, bytes]:
+def metrics_files(broker: Broker, secrets: Secrets, others: Mapping[str, bytes]) -> dict[str, bytes]:
     """Return the exporter's configuration by path; empty with ``activemq_metrics: false``.
 
     ``others`` are the broker's other files with secrets hidden: their fingerprint is a label of

@@ -9,12 +9,12 @@ from activemq_fleet.atomic_files import write_file
 from activemq_fleet.errors import InputError
 from activemq_fleet.reports.pages import render_page
 from activemq_fleet.status import FleetStatus
-from activemq_fleet.status.text import headline, tables_of
+from activemq_fleet.status.text import headline, status_tables
 
 
 def status_page(status: FleetStatus) -> str:
     """Return the status of a fleet as an HTML page."""
-    tables = [([(title, "h") for title in titles], rows) for titles, rows in tables_of(status)]
+    tables = [([(title, "h") for title in titles], rows) for titles, rows in status_tables(status)]
     return render_page(
         "status.html.j2",
         status=status,

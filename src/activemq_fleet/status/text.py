@@ -54,7 +54,7 @@ def balancer_cells(row: BalancerStatus) -> tuple[str, ...]:
     return row.host, row.state, row.haproxy or _NONE, row.keepalived or _NONE, held or _NONE
 
 
-def tables_of(status: FleetStatus) -> list[tuple[Sequence[str], list[tuple[str, ...]]]]:
+def status_tables(status: FleetStatus) -> list[tuple[Sequence[str], list[tuple[str, ...]]]]:
     """Return the tables of a status, each as titles and rows; a table without rows is left out."""
     tables: list[tuple[Sequence[str], list[tuple[str, ...]]]] = [
         (BROKER_COLUMNS, [broker_cells(row, status.time) for row in status.brokers]),
@@ -67,7 +67,7 @@ def tables_of(status: FleetStatus) -> list[tuple[Sequence[str], list[tuple[str, 
 def table_lines(status: FleetStatus) -> list[str]:
     """Return the tables of a status as lines, with columns padded."""
     lines = []
-    for titles, rows in tables_of(status):
+    for titles, rows in status_tables(status):
         cells = [titles, *([printable(cell) for cell in row] for row in rows)]
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
         lines += [

@@ -77,7 +77,7 @@ def build_fleet(
     others = [name for name in hosts if name not in {*identities, *by_hand, *misnamed, *agents, *balancers}]
     findings = [
         *name_problems.unmatched_name_findings(by_hand, unclear, pattern),
-        *name_problems.near_match_findings(filter(Naming(pattern).looks_like_broker, others), pattern),
+        *name_problems.misspelt_name_findings(filter(Naming(pattern).looks_like_broker, others), pattern),
         *findings,
         *(rest.findings if rest else ()),
     ]
@@ -203,7 +203,7 @@ def _brokers(members: Sequence[Member]) -> tuple[list[Broker], list[Finding]]:
         by_group[broker.group].append(broker)
     findings += name_problems.duplicate_node_findings(brokers)
     findings += name_problems.name_clash_findings(brokers)
-    findings += name_problems.disagreement_findings(brokers)
+    findings += name_problems.name_conflict_findings(brokers)
     findings += problems.findings_within_pairs(by_pair)
     findings += problems.findings_within_groups(by_group)
     findings += problems.port_findings(brokers)

@@ -25,7 +25,7 @@ def unmatched_name_findings(
         yield error("T001", name, text, fix, why=f"the name decides group, pair and node; the pattern is {pattern}")
 
 
-def near_match_findings(names: Iterable[str], pattern: str) -> Iterator[Finding]:
+def misspelt_name_findings(names: Iterable[str], pattern: str) -> Iterator[Finding]:
     """Yield the warning T017 for each given host, which looks like a broker (-mq and digits) and does not
     match the naming pattern.
     """
@@ -69,7 +69,7 @@ def name_clash_findings(brokers: Sequence[Broker]) -> Iterator[Finding]:
             )
 
 
-def disagreement_findings(brokers: Iterable[Broker]) -> Iterator[Finding]:
+def name_conflict_findings(brokers: Iterable[Broker]) -> Iterator[Finding]:
     """Yield T035 for each part of an identity that a variable states otherwise than the host's name.
 
     That of a node is a warning, since the wrong host may be preferred; another name for a group or pair is an info.
