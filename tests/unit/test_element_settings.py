@@ -11,9 +11,9 @@ from lxml import etree
 
 from activemq_fleet.errors import SettingsError
 from activemq_fleet.render import ACTIVEMQ_XML, render
-from activemq_fleet.settings.broker import read_settings
 from activemq_fleet.settings.elements import ElementSettings
 from activemq_fleet.settings.plugins import Redelivery
+from activemq_fleet.settings.reading import read_settings
 from activemq_fleet.settings.xml_beans import Switched, TypedBean
 from activemq_fleet.topology import build_fleet
 from tests.unit.element_inputs import model_of
@@ -41,7 +41,7 @@ def policy(root: etree._Element, **named: str) -> etree._Element:
     [
         (
             {"destination_policies": [{"destination": "a", "kind": "queue", "queue_prefetc": 1}]},
-            "activemq_destination_policies[0].queue_prefetc is not a key here",
+            "activemq_destination_policies[0].queue_prefetc is not a key here: did you mean queue_prefetch?",
         ),
         (
             {"destination_policies": [{"kind": "queue", "queue_prefetch": 1}]},

@@ -8,8 +8,8 @@ import pytest
 from pydantic import SecretStr
 
 from activemq_fleet.errors import SettingsError
-from activemq_fleet.settings.broker import KNOWN, read_settings
 from activemq_fleet.settings.encrypted import EncryptedValue
+from activemq_fleet.settings.reading import KNOWN, read_settings
 
 # design.md's table; a variable that is dropped breaks users' inventories
 DOCUMENTED = """
@@ -64,7 +64,14 @@ def test_an_unknown_variable_gets_a_suggestion() -> None:
         ({"activemq_links": ["a to b"]}, "activemq_links[0] must be a mapping, not 'a to b'"),
         ({"activemq_console": "maybe"}, "activemq_console must be true or false, not 'maybe'"),
         ({"activemq_waivers": [{"rule": "T002", "reason": "x", "until": "soon"}]}, "must be a date such as"),
-        ({"activemq_links": [{"from": "a", "to": "b", "duplx": True}]}, "activemq_links[0].duplx is not a key here"),
+        (
+            {"activemq_links": [{"from": "a", "to": "b", "duplx": True}]},
+            "activemq_links[0].duplx is not a key here: did you mean duplex?",
+        ),
+        (
+            {"activemq_waivers": [{"what": "T002"}]},
+            "activemq_waivers[0].what is not a key here: known are ",
+        ),
         ({"activemq_connectors": [{"name": "x", "scheme": "tcp", "port": 0}]}, "activemq_connectors[0].port must be"),
         ({"activemq_address": "a_b"}, "underscore"),
         ({"activemq_multicast": "10.0.0.1:6255"}, "must be a multicast address"),

@@ -14,7 +14,8 @@ from activemq_fleet.lint.fleet_stores import store_key
 from activemq_fleet.naming import PATTERN_VARIABLE, Identity, Naming, UnclearNameError
 from activemq_fleet.planning.records import Record, variables_from_json, variables_to_json
 from activemq_fleet.releases import Release
-from activemq_fleet.settings.broker import Settings, read_settings
+from activemq_fleet.settings.broker import Settings
+from activemq_fleet.settings.reading import read_settings
 from activemq_fleet.topology import AGENTS, BALANCERS, BROKERS
 from activemq_fleet.topology.brokers import Member, store_directory
 from activemq_fleet.topology.build import NAME

@@ -6,9 +6,6 @@ or the topology are None here and decided in ``topology``.
 
 from __future__ import annotations
 
-import difflib
-import re
-from collections.abc import Mapping
 from datetime import date
 from typing import Annotated, Any, Literal, Self
 
@@ -17,12 +14,9 @@ from pydantic import (
     BeforeValidator,
     Field,
     SecretStr,
-    ValidationError,
     model_validator,
 )
-from pydantic_core import ErrorDetails
 
-from activemq_fleet.errors import SettingsError
 from activemq_fleet.naming import DEFAULT_MASTER_NODE, NODE_MARK, PLAIN_NAME
 from activemq_fleet.profiles import DEFAULT_PROFILE, PROFILES, Profile, ProfileName
 from activemq_fleet.settings import fields
@@ -44,7 +38,7 @@ from activemq_fleet.settings.sizes import size_of
 from activemq_fleet.uris import BRIDGE_OPTIONS
 
 PREFIX = "activemq_"
-_USERS_OWN = PREFIX + "x_"
+USERS_OWN = PREFIX + "x_"
 # Set by the inventory plugin, or parameters of playbooks: known, and no setting of a host.
 NOT_SETTINGS = frozenset({
     "activemq_identity",
@@ -351,84 +345,3 @@ class Settings(_Broker, ElementSettings, _Host, MetricsSettings, BalancerSetting
 
 def _of_release(value: str | dict[str, str] | None, release: str | None) -> str | None:
     return value.get(release or "") if isinstance(value, dict) else value
-
-
-KNOWN = frozenset(PREFIX + name for name in Settings.model_fields) | NOT_SETTINGS
-
-
-def read_settings(host: str, variables: Mapping[str, Any]) -> Settings:
-    """Return the validated settings of a host; variables without the prefix ``activemq_`` are ignored.
-
-    Raises SettingsError with one line a problem: an unknown variable (with a suggestion), or a
-    value of the wrong type, each naming host and variable.
-    """
-    ours = {
-        name: value
-        for name, value in variables.items()
-        if name.startswith(PREFIX) and not name.startswith(_USERS_OWN) and name not in NOT_SETTINGS
-    }
-    problems = [_unknown(host, name) for name in sorted(ours.keys() - KNOWN)]
-    known = {name.removeprefix(PREFIX): value for name, value in ours.items() if name in KNOWN and value is not None}
-    try:
-        settings = Settings.model_validate(known)
-    except ValidationError as error:
-        problems += [_explain(host, detail) for detail in error.errors(include_url=False)]
-    if problems:
-        raise SettingsError(*dict.fromkeys(problems))
-    return settings
-
-
-def _unknown(host: str, name: str) -> str:
-    near = difflib.get_close_matches(name, KNOWN, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"your own variables may begin with {_USERS_OWN}"
-    return f"{host}: {name} is not a variable of activemq.fleet: {hint}"
-
-
-def _explain(host: str, detail: ErrorDetails) -> str:
-    place = _place(detail["loc"])
-    value = detail["input"]
-    if isinstance(value, EncryptedValue):
-        reason = "is encrypted and cannot be opened; only secrets may stay closed"
-    elif detail["type"] == "value_error":
-        reason = str(detail["ctx"]["error"])
-    elif detail["type"] == "extra_forbidden":
-        reason = "is not a key here"
-    elif detail["type"] == "missing":
-        reason = "is missing"
-    else:
-        hidden = isinstance(value, dict | list) or "password" in place or place.startswith(_WITH_SECRETS)
-        message = _DETAIL.split(detail["msg"].removeprefix("Input should be "))[0]
-        reason = f"must be {_PLAIN.get(message, message)}" + ("" if hidden else f", not {str(value)[:60]!r}")
-    return f"{host}: {place} {reason}" if place else f"{host}: {reason}"
-
-
-# What pydantic adds of its own insides.
-_DETAIL = re.compile(r", unable| or instance of |(?<=datetime), ")
-# A password may stand where a mapping that holds one belongs.
-_WITH_SECRETS = ("activemq_users", "activemq_jdbc", "activemq_tls", "activemq_metrics_tls")
-# pydantic's words for what a user of YAML calls otherwise.
-_PLAIN = {
-    "a valid boolean": "true or false",
-    "a valid date": "a date such as 2030-12-31",
-    "a valid date or datetime": "a date such as 2030-12-31",
-    "a valid dictionary": "a mapping",
-    "a valid string": "text (quote numbers)",
-    "a valid tuple": "a list",
-}
-
-
-# Parts of pydantic's locations that no inventory holds.
-_UNWRITTEN = frozenset({"[key]", "redelivery_policy_map"})
-
-
-def _place(location: tuple[int | str, ...]) -> str:
-    """Return a pydantic location as users write it: ``('links', 2, 'to')`` is ``activemq_links[2].to``."""
-    text = ""
-    for part in location:
-        if isinstance(part, int):
-            text += f"[{part}]"
-        elif not text:
-            text = PREFIX + part
-        elif part not in _UNWRITTEN:
-            text += f".{part}"
-    return text

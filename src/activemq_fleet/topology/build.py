@@ -15,8 +15,9 @@ from activemq_fleet.errors import InputError, ReleaseError, SettingsError, short
 from activemq_fleet.findings import Finding
 from activemq_fleet.naming import DEFAULT_PATTERN, Identity, Naming, UnclearNameError
 from activemq_fleet.releases import Release
-from activemq_fleet.settings.broker import Settings, WaiverSettings, read_settings
+from activemq_fleet.settings.broker import Settings, WaiverSettings
 from activemq_fleet.settings.network import LinkSettings
+from activemq_fleet.settings.reading import read_settings
 from activemq_fleet.topology import access, name_problems, problems
 from activemq_fleet.topology.agents import place_agent
 from activemq_fleet.topology.balancers import place_balancers

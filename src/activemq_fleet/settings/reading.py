@@ -1,0 +1,121 @@
+"""Validate the variables of a host into settings, with one error a problem, in the words of who wrote them."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping
+from typing import Any, get_args
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from activemq_fleet.errors import SettingsError
+from activemq_fleet.settings.broker import NOT_SETTINGS, PREFIX, USERS_OWN, Settings
+from activemq_fleet.settings.encrypted import EncryptedValue
+
+KNOWN = frozenset(PREFIX + name for name in Settings.model_fields) | NOT_SETTINGS
+
+
+def read_settings(host: str, variables: Mapping[str, Any]) -> Settings:
+    """Return the validated settings of a host; variables without the prefix ``activemq_`` are ignored.
+
+    Raises SettingsError with one line a problem: an unknown variable (with a suggestion), or a
+    value of the wrong type, each naming host and variable.
+    """
+    ours = {
+        name: value
+        for name, value in variables.items()
+        if name.startswith(PREFIX) and not name.startswith(USERS_OWN) and name not in NOT_SETTINGS
+    }
+    problems = [_unknown(host, name) for name in sorted(ours.keys() - KNOWN)]
+    known = {name.removeprefix(PREFIX): value for name, value in ours.items() if name in KNOWN and value is not None}
+    try:
+        settings = Settings.model_validate(known)
+    except ValidationError as error:
+        problems += [_explain(host, detail) for detail in error.errors(include_url=False)]
+    if problems:
+        raise SettingsError(*dict.fromkeys(problems))
+    return settings
+
+
+def _unknown(host: str, name: str) -> str:
+    near = difflib.get_close_matches(name, KNOWN, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"your own variables may begin with {USERS_OWN}"
+    return f"{host}: {name} is not a variable of activemq.fleet: {hint}"
+
+
+def _explain(host: str, detail: ErrorDetails) -> str:
+    place = _place(detail["loc"])
+    value = detail["input"]
+    if isinstance(value, EncryptedValue):
+        reason = "is encrypted and cannot be opened; only secrets may stay closed"
+    elif detail["type"] == "value_error":
+        reason = str(detail["ctx"]["error"])
+    elif detail["type"] == "extra_forbidden":
+        reason = f"is not a key here: {_key_hint(detail['loc'])}"
+    elif detail["type"] == "missing":
+        reason = "is missing"
+    else:
+        hidden = isinstance(value, dict | list) or "password" in place or place.startswith(_WITH_SECRETS)
+        message = _DETAIL.split(detail["msg"].removeprefix("Input should be "))[0]
+        reason = f"must be {_PLAIN.get(message, message)}" + ("" if hidden else f", not {str(value)[:60]!r}")
+    return f"{host}: {place} {reason}" if place else f"{host}: {reason}"
+
+
+def _key_hint(location: tuple[int | str, ...]) -> str:
+    """Return what to write in place of an unknown key, given its pydantic location."""
+    *outer, key = location
+    models: set[type[BaseModel]] = {Settings}
+    for part in outer:
+        models = {found for model in models for found in _models_of(_fields(model).get(part))} or models
+    keys = sorted({str(name) for model in models for name in _fields(model)})
+    near = difflib.get_close_matches(str(key), keys, n=1)
+    if near:
+        return f"did you mean {near[0]}?"
+    few = len(keys) <= _MOST_KEYS_LISTED
+    return f"known are {', '.join(keys)}" if few else "ansible-doc -t role activemq.fleet.broker lists all"
+
+
+def _fields(model: type[BaseModel]) -> dict[int | str, object]:
+    return {field.alias or name: field.annotation for name, field in model.model_fields.items()}
+
+
+def _models_of(annotation: object) -> set[type[BaseModel]]:
+    """Return every model that an annotation names, inside lists, mappings and unions, too."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return {annotation}
+    return {model for argument in get_args(annotation) for model in _models_of(argument)}
+
+
+_MOST_KEYS_LISTED = 20
+# What pydantic adds of its own insides.
+_DETAIL = re.compile(r", unable| or instance of |(?<=datetime), ")
+# A password may stand where a mapping that holds one belongs.
+_WITH_SECRETS = ("activemq_users", "activemq_jdbc", "activemq_tls", "activemq_metrics_tls")
+# pydantic's words for what a user of YAML calls otherwise.
+_PLAIN = {
+    "a valid boolean": "true or false",
+    "a valid date": "a date such as 2030-12-31",
+    "a valid date or datetime": "a date such as 2030-12-31",
+    "a valid dictionary": "a mapping",
+    "a valid string": "text (quote numbers)",
+    "a valid tuple": "a list",
+}
+
+
+# Parts of pydantic's locations that no inventory holds.
+_UNWRITTEN = frozenset({"[key]", "redelivery_policy_map"})
+
+
+def _place(location: tuple[int | str, ...]) -> str:
+    """Return a pydantic location as users write it: ``('links', 2, 'to')`` is ``activemq_links[2].to``."""
+    text = ""
+    for part in location:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        elif not text:
+            text = PREFIX + part
+        elif part not in _UNWRITTEN:
+            text += f".{part}"
+    return text
