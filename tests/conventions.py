@@ -20,7 +20,7 @@ class Convention:
 
     name: str
     pairs: Mapping[str, tuple[str, str]]
-    variables: Mapping[str, str] = field(default_factory=dict)
+    variables: Mapping[str, Any] = field(default_factory=dict)
     """The variables of all hosts that set the convention."""
     stated: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Variables of single hosts."""

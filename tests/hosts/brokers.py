@@ -22,7 +22,8 @@ MARKER = f"{STORE}/.activemq-fleet-pair"
 _WAITS = f"""systemctl is-active --quiet {UNIT} &&
 since=$(date -d "$(systemctl show -p ActiveEnterTimestamp --value {UNIT})" "+%F %T") &&
 awk -v since="$since" '$0 >= since' {BASE}/data/activemq.log |
-grep -E 'in slave mode waiting|onnector [^ ]+ [Ss]tarted|is shut' | tail -n 1 | grep -q 'in slave mode waiting'"""
+grep -E 'in slave mode waiting|exclusive lease to become|onnector [^ ]+ [Ss]tarted|is shut' | tail -n 1 |
+grep -qE 'in slave mode waiting|exclusive lease to become'"""
 
 _EVENT = re.compile(rf"(\w+ +\d+ [\d:.]+) \S+ systemd\[1\]: (?:{UNIT}: )?(Stopping|Main process exited|Started)\b")
 

@@ -29,6 +29,7 @@ from activemq_fleet.lab.load_process import make_load_generator
 from activemq_fleet.lab.load_spec import load_spec, speaks_mqtt
 from tests.integration.conftest import LabOf
 from tests.integration.labs import pair, write_inventory
+from tests.integration.relay import Relay
 from tests.integration.waiting import PATIENCE, until
 from tests.situations import further
 from tests.stomp_clients import stomp_drain, stomp_send
@@ -195,6 +196,44 @@ def test_nothing_is_lost_by_what_happens_to_the_database(
 
     assert_nothing_was_lost(load)
     assert load.most_active == 1
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("release", further("6.3.1"))
+def test_a_node_that_is_cut_off_from_the_database_gives_way_to_the_other_one(
+    lab_on_database: Callable[[str], Lab], tmp_path: Path, release: str
+) -> None:
+    """Its sessions stay open at the database, and what it wrote last arrives there when the network heals."""
+    lab = lab_on_database(release)
+    lab.stop(A)
+    lab.stop(B)
+    with Relay(database_of(lab).address) as relay:
+        use_relay(lab, A, relay)
+        lab.start(A)
+        lab.start(B)
+        with under_load(lab, tmp_path) as load:
+            relay.cut()
+            began = time.monotonic()
+            lab.wait_state(B, "active", PATIENCE)
+            served = time.monotonic() - began
+            until(lambda: lab.state(A) != "active", PATIENCE, "the node that is cut off serves no more")
+            closed = time.monotonic() - began
+            time.sleep(AWAY)
+            relay.heal()
+            until(lambda: lab.state(A) == "standby", PATIENCE, "it stands by again")
+            assert lab.state(B) == "active"
+    print(f"{B} served after {served:.1f} s, {A} did not any more after {closed:.1f} s: {load.account}")
+    assert_nothing_was_lost(load)
+    assert served < 2 * LEASE + 7
+
+
+def use_relay(lab: Lab, host: str, relay: Relay) -> None:
+    """Let a node that does not run reach its database through a relay."""
+    file = lab.directory / "hosts" / host / "activemq/current/conf/activemq.xml"
+    address, port = database_of(lab).address
+    text = file.read_text()
+    assert f"{address}:{port}" in text
+    file.write_text(text.replace(f"{address}:{port}", f"{address}:{relay.address[1]}"))
 
 
 @pytest.mark.timeout(600)

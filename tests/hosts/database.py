@@ -1,0 +1,46 @@
+"""A PostgreSQL at the bridge of the machines' network, for brokers that share a database."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from activemq_fleet.lab.database import find_program
+from tests.hosts.machines import Rack
+from tests.hosts.machines.commands import attempt, run
+from tests.hosts.machines.network import GATEWAY
+from tests.waiting import wait_until
+
+ACCOUNT = "activemq"
+PASSWORD = "made-up-database-password"
+URL = f"jdbc:postgresql://{GATEWAY.ip}/postgres?socketTimeout=30&connectTimeout=10"
+
+# It refuses to run as root; this way it sees another account, and its files stay root's.
+_OWN_ACCOUNT = ("unshare", "--user")
+
+
+@contextmanager
+def database(rack: Rack, directory: Path) -> Iterator[None]:
+    """Run a database server with its files in ``directory``; machines of a rack that is up reach it at ``URL``.
+
+    Raises LabError where PostgreSQL is not installed.
+    """
+    data, secret = directory / "data", directory / "password"
+    secret.write_text(PASSWORD)
+    options = ["--auth=scram-sha-256", f"--pwfile={secret}", f"--username={ACCOUNT}", "--encoding=UTF8", "--locale=C"]
+    run([*_OWN_ACCOUNT, find_program("initdb"), *options, "--pgdata", str(data)])
+    with (data / "pg_hba.conf").open("a") as rules:
+        rules.write(f"host all all {GATEWAY.network} scram-sha-256\n")
+    where = ["-c", f"listen_addresses={GATEWAY.ip}", "-c", "unix_socket_directories="]
+    command = [*_OWN_ACCOUNT, find_program("postgres"), "-D", str(data), *where]
+    log = directory / "database.log"
+    with log.open("w") as output, subprocess.Popen(rack.lan.inside(*command), stdout=output, stderr=output) as server:
+        try:
+            asked = rack.lan.inside(find_program("pg_isready"), "--quiet", "--host", str(GATEWAY.ip))
+            wait_until(lambda: attempt(asked).returncode == 0, "the database answers", seen=log.read_text)
+            yield
+        finally:
+            server.send_signal(signal.SIGINT)

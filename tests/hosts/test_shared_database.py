@@ -1,0 +1,65 @@
+"""A pair of systemd hosts that shares a PostgreSQL: ``site``, a drill of one kill, a restart under load."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from activemq_fleet.artifacts import postgresql_driver
+from activemq_fleet.errors import LabError
+from activemq_fleet.lab.database import find_program
+from tests.conventions import LETTERS
+from tests.hosts.brokers import process, wait_for_pair
+from tests.hosts.database import ACCOUNT, PASSWORD, URL, database
+from tests.hosts.machines import Rack
+from tests.hosts.playbooks import Controller, ended
+from tests.hosts.test_drill import drill, scratch  # noqa: F401 -- scratch is a fixture
+from tests.situations import in_every_situation
+
+DRIVER = "/srv/activemq/postgresql.jar"
+
+
+@pytest.fixture
+def controller(rack: Rack, repository: Path, tmp_path: Path) -> Iterator[Controller]:
+    """A pair with a lease in a database, installed and started by the playbook ``site``."""
+    try:
+        find_program("initdb")
+    except LabError as error:
+        pytest.skip(str(error))
+    jdbc = {"url": URL, "driver": "org.postgresql.Driver", "jar": DRIVER, "username": ACCOUNT, "password": PASSWORD}
+    sharing = replace(LETTERS, variables={"activemq_ha": "shared-jdbc", "activemq_jdbc": jdbc})
+    controller = Controller.of_convention(repository, rack, sharing, tmp_path)
+    controller.start_pair(share=str(Path(DRIVER).parent))
+    shutil.copy(postgresql_driver(), rack.shared(str(Path(DRIVER).parent)) / Path(DRIVER).name)
+    with database(rack, tmp_path):
+        ended(controller.play("site"))
+        yield controller
+
+
+@in_every_situation
+@pytest.mark.timeout(3600)
+def test_a_pair_with_a_shared_database_survives_a_kill_and_is_restarted_without_a_loss(
+    controller: Controller, tmp_path: Path
+) -> None:
+    active, standby = wait_for_pair(controller.rack.machines)
+
+    _, result = drill(controller, tmp_path / "drill.html")
+
+    (fault,) = result.counted_faults
+    print(fault, result.accounts)
+    assert result.verdict == "clean"
+    assert (fault.host, fault.successor) == (active.name, standby.name)
+
+    active, standby = wait_for_pair(controller.rack.machines)
+    before = {machine.name: process(machine) for machine in (active, standby)}
+    with controller.streaming(900) as found:
+        said = ended(controller.play("restart", "-e", "activemq_target=orders"))
+    print(found)
+    assert said.index(f"restart {standby.name}, the standby") < said.index(f"restart {active.name}, which")
+    assert [machine.name for machine in (active, standby) if process(machine) == before[machine.name]] == []
+    assert found["missing"] == []
+    assert found["sent"] > 0
