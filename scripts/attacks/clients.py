@@ -81,17 +81,19 @@ def sending(
     credentials: Credentials | None,
     *,
     staying: int = 2,
+    stay_patience: float = _STAY_PATIENCE,
     consumed: bool = False,
 ) -> Iterator[list[Sender]]:
     """Start one client that fails over between the addresses of a pair, and ``staying`` ones that know one node only.
 
-    Yields them, the roaming one first, once each has had 50 receipts; stops them at the end. ``consumed``: their
-    messages are taken all the while, else they stay in the store.
+    Yields them, the roaming one first, once each has had 50 receipts; stops them at the end. A staying one gives up after
+    ``stay_patience`` seconds without an answer. ``consumed``: their messages are taken all the while, else they stay in
+    the store.
     """
     takers = pair if consumed else ()
     senders = [
         Sender("roaming", pair, credentials, _ROAMING_ANSWER, READY, takers),
-        *(Sender(f"staying{n}", node, credentials, _STAY_PATIENCE, _STAY_PATIENCE, takers) for n in range(staying)),
+        *(Sender(f"staying{n}", node, credentials, stay_patience, stay_patience, takers) for n in range(staying)),
     ]
     with ExitStack() as stack:
         for sender in senders:

@@ -11,6 +11,7 @@ import json
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import astuple
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,8 @@ PAIR = "orders-mq01"
 _TAKEOVER = 120.0
 _SERVED = 3.0
 """Seconds that the successor serves before the fault is over."""
+_ANSWERED, _GIVEN_UP = 30.0, 10.0
+"""Seconds that clients of node a alone wait for an answer, where one may still come and where none does."""
 _SETTLED = 20.0
 """Seconds for the node that had the fault to end, and for a guard to name what only an old generation holds."""
 
@@ -125,6 +128,8 @@ def _kill_brick(scenario: Scenario) -> Callable[[], None]:
     return lambda: print(scenario.volume.gluster("volume", "start", "store", "force"))
 
 
+_THAWS = ("freeze", "cut", "brick")
+"""Faults after which node a may still answer what was sent to it before."""
 _FAULTS = {"kill": _kill_host, "cut": _cut, "freeze": _freeze, "clear": _clear, "brick": _kill_brick}
 
 
@@ -135,7 +140,8 @@ def run(fault: str, release: str, fence: str, directory: Path) -> dict[str, Any]
     try:
         addresses = {host: lab.addresses(host, "stomp") for host, lab in scenario.labs.items()}
         credentials = scenario.labs[A].credentials(PAIR)
-        with sending((*addresses[A], *addresses[B]), addresses[A], credentials) as senders:
+        patience = _ANSWERED if fault in _THAWS else _GIVEN_UP
+        with sending((*addresses[A], *addresses[B]), addresses[A], credentials, stay_patience=patience) as senders:
             heal = _FAULTS[fault](scenario)
             began = time.monotonic()
             served = None
@@ -159,10 +165,11 @@ def run(fault: str, release: str, fence: str, directory: Path) -> dict[str, Any]
 def _count(scenario: Scenario, senders: Any, is_taken_over: bool) -> dict[str, Any]:
     """Kill both nodes, start the one whose client is sound, replay, and count what each sender misses."""
     sound = B if is_taken_over else A
-    for host in (A, B):
-        for process in scenario.processes(host):
+    running = [process for host in (A, B) for process in scenario.processes(host)]
+    for process in running:
+        with suppress(psutil.NoSuchProcess):
             process.kill()
-    psutil.wait_procs([process for host in (A, B) for process in scenario.processes(host)], 10)
+    psutil.wait_procs(running, 10)
     lab = scenario.labs[sound]
     lab.start(sound, wait=False)
     if not poll(lambda: lab.state(sound) == "active", _TAKEOVER, 0.2):
