@@ -151,7 +151,7 @@ class Listeners:
         return self._at.get((host.lower(), port))
 
     def broker_not_listening(self, host: str, port: int) -> Broker | None:
-        """Return the first broker of a host where no connector listens at a port; None where one may listen."""
+        """Return a broker of a host where certainly nothing listens at a port; None where something may."""
         brokers = self._named.get(host.lower(), [])
         if not brokers or self.listener_at(host, port) or any(_may_listen(broker, port) for broker in brokers):
             return None

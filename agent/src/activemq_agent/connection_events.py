@@ -51,7 +51,7 @@ class Message(NamedTuple):
     held: object = None
 
 
-class PassedOver(NamedTuple):
+class OversizedMessage(NamedTuple):
     """Event: a message above the size limit was received; it was thrown away and is not acknowledged."""
 
     conn: int
@@ -69,4 +69,4 @@ class Gone(NamedTuple):
     hostile: bool = False
 
 
-SessionEvent = TransportUp | Connack | Suback | Puback | Message | PassedOver | Gone
+SessionEvent = TransportUp | Connack | Suback | Puback | Message | OversizedMessage | Gone

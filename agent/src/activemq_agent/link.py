@@ -36,7 +36,7 @@ from activemq_agent.connection_events import (
     Connack,
     Gone,
     Message,
-    PassedOver,
+    OversizedMessage,
     Puback,
     SessionEvent,
     Suback,
@@ -214,7 +214,7 @@ class Link:
                     yield item
             case Puback() | Message() | Suback():
                 pass  # of a connection that is over
-            case PassedOver():
+            case OversizedMessage():
                 self.dropped.note("larger than packet.bytes", broker=self.broker)
             case TransportUp() | Connack() | Gone():
                 if not isinstance(item, TransportUp):

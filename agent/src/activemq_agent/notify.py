@@ -51,7 +51,7 @@ def _interval(environment: Mapping[str, str]) -> float | None:
 
 
 class StallDetector:
-    """Detects threads' loops that stand still, by comparing the time of each loop's last turn with an earlier time."""
+    """Finds threads' loops that have not begun a turn since all loops were last seen to move."""
 
     def __init__(self) -> None:
         self._last: dict[str, float] = {}

@@ -82,11 +82,11 @@ class HeldBytes:
 class PacketFilter:
     """Filter between a socket and the MQTT client paho: skips messages above ``limit``, refuses impossible packets.
 
-    ``passed_over`` is called for each message above ``limit`` bytes, which is read and thrown away.
+    ``on_oversized_message`` is called for each message above ``limit`` bytes, which is read and thrown away.
     """
 
-    def __init__(self, limit: int, passed_over: Callable[[], None]) -> None:
-        self._limit, self._passed_over = limit, passed_over
+    def __init__(self, limit: int, on_oversized_message: Callable[[], None]) -> None:
+        self._limit, self._on_oversized_message = limit, on_oversized_message
         self._header = bytearray()  # of the packet that is being read, not yet whole
         self._ready = bytearray()  # a whole header, to be handed on
         self._body = 0  # bytes of the packet that follow
@@ -134,7 +134,7 @@ class PacketFilter:
             return
         length = sum((digit & 127) << 7 * place for place, digit in enumerate(self._header[1:]))
         if kind == PUBLISH and length > self._limit:
-            self._passed_over()
+            self._on_oversized_message()
             self._skip = length
         else:
             shortest, longest = _LENGTHS.get(kind, (_SHORTEST_PUBLISH, self._limit))
@@ -157,7 +157,13 @@ class BoundedClient(Client):
     """paho's client behind a ``PacketFilter``; ``violation`` says why the filter ended a connection, else None."""
 
     def __init__(
-        self, client_id: str, *, clean: bool, limit: int, intake: ReceiveBudget, passed_over: Callable[[], None]
+        self,
+        client_id: str,
+        *,
+        clean: bool,
+        limit: int,
+        intake: ReceiveBudget,
+        on_oversized_message: Callable[[], None],
     ) -> None:
         super().__init__(
             CallbackAPIVersion.VERSION2, client_id=client_id, clean_session=clean, protocol=MQTTv311,
@@ -169,7 +175,7 @@ class BoundedClient(Client):
         self.closing = False
         """Set when the connection is given up: data that waits in the socket is then read whatever the limits."""
         self._intake = intake
-        self._filter = PacketFilter(limit, passed_over)
+        self._filter = PacketFilter(limit, on_oversized_message)
 
     def _may_read(self) -> bool:
         return self.closing or (not self._intake.is_full() and len(self._out_packet) < MOST_ANSWERS)

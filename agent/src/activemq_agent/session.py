@@ -25,7 +25,7 @@ from activemq_agent.connection_events import (
     Connack,
     Gone,
     Message,
-    PassedOver,
+    OversizedMessage,
     Puback,
     SessionEvent,
     Suback,
@@ -78,7 +78,7 @@ class Session:
         self._gone = threading.Event()
         client: Any = BoundedClient(
             client_id, clean=clean, limit=largest or config.packet_bytes, intake=self._intake,
-            passed_over=lambda: on_event(PassedOver(conn)),
+            on_oversized_message=lambda: on_event(OversizedMessage(conn)),
         )  # fmt: skip
         self._client = client  # None once it is over: its sockets go with the last reference
         client.connect_timeout = CONNECT_TIMEOUT

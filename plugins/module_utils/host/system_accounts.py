@@ -59,7 +59,7 @@ class Account:
 
 
 def own_account() -> Account:
-    """Return the account of this process."""
+    """Return the effective user, group and further groups of this process."""
     return Account(os.geteuid(), os.getegid(), tuple(os.getgroups()))
 
 

@@ -35,9 +35,10 @@ def releases_of(home: str) -> list[str]:
 
 
 def place_release(home: str, release: str, source: str = "what was unpacked") -> dict[str, Any]:
-    """Rename an unpacked release ``HOME.new`` to ``HOME``, unless a process runs from ``HOME``; return the result.
+    """Rename an unpacked release ``HOME.new`` to ``HOME``, unless a process runs from ``HOME``.
 
-    While a process runs from ``HOME``, ``HOME.new`` is kept.
+    Returns ``changed`` and ``waits``: whether it was or will be renamed, and whether a process is waited for, while
+    which ``HOME.new`` is kept. It is removed where ``HOME`` holds the release already.
 
     Raises InstallError where ``HOME.new`` is not this release; it is removed then.
     """

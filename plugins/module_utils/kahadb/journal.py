@@ -275,7 +275,7 @@ def end_of_batches(data: mmap.mmap) -> int:
 
 
 def first_record_kind(data: bytes) -> int:
-    """Return the kind of a kahaDB data file's first record, such as ``ADD`` or ``MOVED_ACKS``; -1 without a record.
+    """Return the number of the kind of a data file's first record (``ADD``, ``MOVED_ACKS``); -1 without a record.
 
     ``data``: at least its first ``LONGEST_HEAD`` bytes.
     """

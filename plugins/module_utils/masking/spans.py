@@ -36,7 +36,7 @@ def is_mark(value: str) -> bool:
 
 
 def reference_end(text: str, start: int, end: int) -> int:
-    """Return the end of the reference (``${variable}`` or a mark) at ``start``; -1 if none is the whole value there."""
+    """Return where a value that needs no mask ends: a variable, a mark, true, false or null; -1 for any other value."""
     match = _ATOM.match(text, start, end)
     return match.end() if match else -1
 

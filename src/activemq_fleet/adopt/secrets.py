@@ -71,7 +71,10 @@ class Secrets:
     """A description of each label's password."""
 
     def secret_for(self, name: str, value: str, what: str) -> Secret:
-        """Return a reference to password ``value``, with a label made of ``name``; ``what`` describes its use."""
+        """Return the lookup of ``.secrets/LABEL`` that stands for a password: the same one for the same name and value.
+
+        ``what``, the password's use, is noted the first time.
+        """
         key = name, "" if _NOT_CLEAR.fullmatch(value) else value
         label = self._labels.get(key)
         if label is None:

@@ -35,7 +35,7 @@ def sample_of(numbers: Sequence[float] | NDArray[np.int64]) -> Sample:
 
 
 def quantiles(samples: Iterable[Sample], shares: Sequence[float]) -> list[float]:
-    """Return the quantile for each of ``shares`` (0 to 1) over the numbers of all samples; empty without numbers."""
+    """Return the quantiles of all samples' numbers for ``shares`` (0 to 1), which ascend; empty without numbers."""
     weighted = sorted((value, one.seen / len(one.values)) for one in samples for value in one.values)
     total = round(sum(weight for _, weight in weighted))
     found, seen, at = [], 0.0, -1

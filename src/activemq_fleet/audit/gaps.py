@@ -46,7 +46,9 @@ def gap_order(gap: JournalGap) -> tuple[str, str, int]:
 
 
 def journal_gaps(gaps: Iterable[JournalGap], files: Iterable[JournalFileSummary]) -> list[Gap]:
-    """Return the first gaps in journals, and the first files with unreadable lines; each makes the audit incomplete."""
+    """Return at most ``MOST_GAPS`` gaps of journals, and as many files with unreadable lines, as gaps of the report.
+
+    Each makes the audit incomplete."""
     found = [
         Gap(
             one.agent,

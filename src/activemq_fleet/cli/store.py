@@ -66,7 +66,9 @@ def inspect_command(directory: Path, output: str) -> int:
 @_store
 @_format
 def behind_command(directory: Path, output: str) -> None:
-    """List destination and id of each message that the pair does not have, and the event id of an agent's event."""
+    """List the messages that only an old generation of a fenced store holds.
+
+    Of each its destination and message id, and the event id where an agent sent it."""
     rows = [
         {"generation": number, **row}
         for number in _open(directory).kept_generations()

@@ -59,7 +59,7 @@ class GroupBox:
         self.height = self._notes_top + (16 * len(self._notes) + 12 if self._notes else 0.0) + _PAD
 
     @property
-    def strokes(self) -> list[Stroke]:
+    def connection_lines(self) -> list[Stroke]:
         """All connection lines that are drawn inside the box, lines within the cards of pairs included."""
         inner = [] if self.small else [pair for pair in self.view.pairs if pair.inner_edges]
         return [*self.inside.strokes, *(Stroke((), *inner_line(pair)) for pair in inner)]
@@ -113,7 +113,7 @@ def heading_facts(view: GroupView, *, small: bool) -> list[str]:
         join_words(sorted(releases, key=lambda text: releases[text])),
         join_words(kinds),
     ]
-    facts += [shape] if (shape := shape_text(view)) else []
+    facts += [shape] if (shape := network_shape_phrase(view)) else []
     if any(pair.inner_edges and pair.profile.has_peer for pair in view.pairs):
         facts.append("nodes of a pair linked")
     domain = common_answer(view, domain_of)
@@ -133,7 +133,7 @@ def shared_facts(views: Sequence[GroupView]) -> list[str]:
     return [fact for fact in each[0][1:] if all(fact in facts[1:] for facts in each)]
 
 
-def shape_text(view: GroupView) -> str:
+def network_shape_phrase(view: GroupView) -> str:
     """Return the shape of the network inside a group in a few words, such as ``full mesh``;
     empty where it is obvious.
     """

@@ -51,7 +51,7 @@ def _small_width(group: GroupView) -> float:
 
 def _document(scene: Scene, boxes: list[GroupBox], known: Sequence[str], *, small: bool) -> str:
     placement = place_groups(boxes, scene.between)
-    strokes = [*placement.strokes, *(stroke for box in boxes for stroke in box.strokes)]
+    strokes = [*placement.strokes, *(stroke for box in boxes for stroke in box.connection_lines)]
     frames = {inner.kind for box in boxes for inner, _ in box.inside.boxes if isinstance(inner, MeshFrame)}
     width = max(placement.width, _LEAST_WIDTH)
     canvas = Canvas()

@@ -17,7 +17,7 @@ from activemq_fleet.topology import Broker
 
 
 def probe_broker(broker: Broker, address: str, *, timeout: float = LAB_PROBE) -> dict[str, Answer]:
-    """Probe one connector of a broker, as the modules on hosts do; return its answer by the connector's name.
+    """Probe one connector of a broker, as the modules on hosts do; return ``{name of the connector: answer}``.
 
     STOMP is preferred, then MQTT, over which a message must come back; then any other connector. Returns an empty
     dictionary for a broker without connectors, as a promoted pure slave. ``timeout`` is in seconds.

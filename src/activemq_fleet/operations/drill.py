@@ -48,7 +48,7 @@ def refuse_production(groups: Mapping[str, Any]) -> None:
 
 
 def schedule_faults(fleet: Fleet, pairs: Sequence[Pair], faults: int, seed: int, what: str = "kill") -> tuple[str, ...]:
-    """Return the name of the pair that gets each fault, in order: every one of ``pairs`` once before any twice.
+    """Return the pair of each fault, in order: of the pairs that can be drilled each once before any twice.
 
     ``seed`` decides the order.
 

@@ -92,7 +92,7 @@ def operation(
 
 
 def decide(name: str, request: Request) -> Decision:
-    """Return the decision of an operation, such as its next step; with ``table`` once the operation is done.
+    """Return what an operation decides: mostly ``step``, the next one; with the last one ``table``, what was done.
 
     Raises InputError for an unknown operation or a host that is no broker, RefusalError with one line for each problem
     that keeps the operation from going on, and other FleetError for what the inventory says wrong.

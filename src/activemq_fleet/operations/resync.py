@@ -221,7 +221,7 @@ def _stop(master: PureNode, slave: PureNode, choice: StoreChoice) -> ResyncStep:
 
 @operation("resync")
 def decide_resync(request: Request) -> Decision:
-    """Return the next step of a resync of the target's pure pairs.
+    """Return the next step that makes the stores of both nodes equal, in each ``pure`` (replicating) pair asked for.
 
     ``options``: ``stores`` by host, ``chosen``, ``restart``, ``check``, ``looked_at``, ``waited``.
     """

@@ -12,7 +12,7 @@ SECRETS = "conf/fence-secrets.env"
 
 
 def files(broker: Broker, secrets: Secrets) -> dict[str, bytes]:
-    """Return the files that run ``activemq_fence_command``, by path; empty unless ``activemq_fence`` is ``command``.
+    """Return the call of ``activemq_fence_command`` as JSON and its file of secrets, by path; empty for another fence.
 
     The secrets' file has a line NAME=VALUE for each of ``activemq_fence_command.secrets``.
     """

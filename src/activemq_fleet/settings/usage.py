@@ -56,7 +56,7 @@ class StoreUsage(_Usage):
 
 
 class TempUsage(StoreUsage):
-    """Disk for other messages: a size, or percent of ``total``, without it of the file system."""
+    """Disk for non-persistent messages (tempUsage): a size, or percent of ``total`` or else of the file system."""
 
     ELEMENT: ClassVar[str] = "tempUsage"
 

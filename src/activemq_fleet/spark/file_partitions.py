@@ -28,8 +28,9 @@ class FilePartitions:
 
 
 def partition_files(files: Sequence[InputFile], whole: Callable[[InputFile], bool], at_once: int = 1) -> FilePartitions:
-    """Return the division of the files for which ``whole`` is true into partitions; ``files`` are
-    sorted by host and name.
+    """Return the files that ``whole`` accepts in partitions of about equal size; all others are left out.
+
+    ``files`` are sorted by host and name.
 
     The files of a host with at most PARTITION_BYTES are in one partition. A host some of whose files are not ``whole``
     is none of ``whole_hosts``. ``at_once``: see ``partition_indexes``.

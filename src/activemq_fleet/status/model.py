@@ -15,6 +15,7 @@ from typing import Any, Literal
 from activemq_fleet.errors import InputError
 from activemq_fleet.findings import SEVERITIES, Finding
 from activemq_fleet.host.judge import STATES, BrokerState
+from activemq_fleet.profiles import PROFILES
 
 FORMAT = 1
 OF_PAIRS = frozenset({"no-active", "two-active"})
@@ -165,7 +166,7 @@ class FleetStatus:
     def of_host(self, host: str) -> tuple[Finding, ...]:
         """Return the findings about one host, and those about its pair as a whole."""
         pair = next((row.pair for row in self.brokers if row.host == host), None)
-        nodes = {row.host for row in self.brokers if row.pair == pair and row.ha != "none"}
+        nodes = {row.host for row in self.brokers if row.pair == pair and PROFILES[row.ha].has_peer}
         return tuple(one for one in self.findings if one.host == host or (one.rule in OF_PAIRS and one.host in nodes))
 
     def restricted_to(self, hosts: Collection[str]) -> FleetStatus:

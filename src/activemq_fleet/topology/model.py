@@ -249,7 +249,7 @@ class Pair:
 
     @property
     def preferred_master(self) -> Broker:
-        """The broker of the pair that host names choose as master; the first broker where they choose none."""
+        """The first broker of the pair whose role by its host name is master; the first broker where none is."""
         return next((b for b in self.brokers if b.role == "master"), self.brokers[0])
 
     @property
