@@ -86,9 +86,9 @@ def sending(
 ) -> Iterator[list[Sender]]:
     """Start one client that fails over between the addresses of a pair, and ``staying`` ones that know one node only.
 
-    Yields them, the roaming one first, once each has had 50 receipts; stops them at the end. A staying one gives up after
-    ``stay_patience`` seconds without an answer. ``consumed``: their messages are taken all the while, else they stay in
-    the store.
+    Yields them, the roaming one first, once each has had 50 receipts; stops them at the end. A staying one gives up
+    after ``stay_patience`` seconds without an answer. ``consumed``: their messages are taken all the while, else they
+    stay in the store.
     """
     takers = pair if consumed else ()
     senders = [
