@@ -642,6 +642,7 @@ def test_the_three_brokers_of_the_page_adopting_come_through(tmp_path: Path) -> 
     assert "xml_fragments" not in str(adoption.files)
     assert len(variables(adoption)["links"]) == 4
     assert variables(adoption)["authentication"] == "none"
+    assert any("the store is ${activemq.data}/kahadb: set activemq_store_directory" in note for note in adoption.notes)
     asked = fleet_of(tmp_path, adoption, authentication="simple")
     assert not asked.blocking
     assert all(b"userName" in content for content in documents_of(asked).values())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Sequence
 
 from activemq_fleet.adopt.equal_meaning import expanded
@@ -151,12 +152,26 @@ def _propose_store(proposal: Proposal, document: Document) -> None:
 
 
 def propose_own_directories(proposal: Proposal) -> None:
-    """Propose ``activemq_store_directory`` of stores below ``${activemq.base}``, whose value is known by now."""
+    """Propose ``activemq_store_directory`` of stores below ``${activemq.base}``, whose value is known by now.
+
+    Adds a note for a store whose place only its host knows: the broker would start with an empty one.
+    """
     for document in proposal.documents:
         directories = proposal.directories(document.host)
         path = expanded(store_path(document), directories).rstrip("/")
         if path not in (store_path(document), f"{directories['data']}/kahadb"):
             proposal.set(document.host, "store_directory", path)
+    unknown = defaultdict(list)
+    for document in proposal.documents:
+        path = store_path(document)
+        if path and not path.startswith("/") and "base" not in proposal[document.host]:
+            unknown[path].append(document.host)
+    for path, hosts in unknown.items():
+        proposal.note(
+            hosts,
+            f"the store is {path}: set activemq_store_directory to where that is on the host, or the broker starts "
+            "with an empty store",
+        )
 
 
 def _propose_name(proposal: Proposal, document: Document) -> None:
