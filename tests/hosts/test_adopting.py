@@ -1,0 +1,175 @@
+"""``docs/adopting.md`` as it is written: three brokers with files of their own become managed ones.
+
+They were installed by hand from the vendor's archive, and run by a unit of their operator's. The commands are read from
+the page.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import tarfile
+from pathlib import Path
+
+import pytest
+from lxml import etree
+
+from activemq_fleet.adopt.xml_diff import differences, xml_element_of
+from activemq_fleet.releases import Release
+from tests.hosts.machines import Rack
+from tests.hosts.playbooks import Controller, environment
+from tests.hosts.software import archive_of
+from tests.situations import in_every_situation
+
+RELEASE = "5.18.3"
+HOSTS = {"core-mq01-a": "10.77.0.51", "core-mq02-a": "10.77.0.52", "edge-mq01-a": "10.77.0.53"}
+DIALS = {
+    "core-mq01-a": ["core-mq02-a"],
+    "core-mq02-a": ["core-mq01-a"],
+    "edge-mq01-a": ["core-mq01-a", "core-mq02-a"],
+}
+MESSAGES = "20"
+SOFTWARE = "/srv/software"
+INSTALLED_BY_HAND = f"""
+tar -xzf {SOFTWARE}/activemq.tar.gz -C /opt
+ln -s apache-activemq-{RELEASE} /opt/activemq
+useradd --system --home-dir /opt/activemq activemq
+cp {SOFTWARE}/$0.xml /opt/activemq/conf/activemq.xml
+sed -i 's/-Xmx1G/-Xmx256m -XX:TieredStopAtLevel=1/' /opt/activemq/bin/env
+chown -R activemq: /opt/apache-activemq-{RELEASE}
+cat > /etc/systemd/system/activemq.service <<UNIT
+[Service]
+Type=forking
+User=activemq
+PIDFile=/opt/activemq/data/activemq.pid
+ExecStart=/opt/activemq/bin/activemq start
+ExecStop=/opt/activemq/bin/activemq stop
+SuccessExitStatus=143
+[Install]
+WantedBy=multi-user.target
+UNIT
+systemctl enable --now activemq
+"""
+
+
+def edited(stock: str, host: str) -> str:
+    """The release's own activemq.xml as an operator edits it: a name, and bridges."""
+    bridges = "\n".join(
+        f'<networkConnector name="to-{other}" uri="static:(tcp://{other}:61616)" networkTTL="2" dynamicOnly="true"/>'
+        for other in DIALS[host]
+    )
+    named = stock.replace('brokerName="localhost"', f'brokerName="{host.replace("-", "")}"')
+    return named.replace(
+        "<persistenceAdapter>", f"<networkConnectors>{bridges}</networkConnectors><persistenceAdapter>"
+    )
+
+
+def blocks(page: str, step: int) -> list[str]:
+    """The commands of a step of the page, a text for each block."""
+    section = page.split(f"\n## {step}. ", 1)[1].split("\n## ")[0]
+    return re.findall(r"^```\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
+
+
+def shown_documents(diff: str) -> dict[str, bytes]:
+    """Each host's activemq.xml in what ``site --check --diff`` printed, all of whose lines are new."""
+    found = {}
+    for part in diff.split("+++ after: conf/activemq.xml\n")[1:]:
+        body = "\n".join(line[1:] for line in part.split("+++ after:")[0].splitlines() if line.startswith("+"))
+        document = body[: body.index("</beans>") + len("</beans>")].encode()
+        found[next(host for host in HOSTS if f'brokerName="{host.replace("-", "")}"'.encode() in document)] = document
+    return found
+
+
+class Shell:
+    """Runs the page's commands as a shell of its reader's does, whose ssh knows the hosts by name."""
+
+    def __init__(self, repository: Path, rack: Rack, directory: Path) -> None:
+        with (rack.state / "ssh_config").open("a") as file:
+            file.writelines(f"Host {host}\n    HostName {address}\n" for host, address in HOSTS.items())
+        programs = directory / "bin"
+        programs.mkdir()
+        for name in ("ssh", "scp", "sftp"):
+            # With a path that does not lead here: what it calls by the same name is the system's own.
+            (programs / name).write_text(f'#!/bin/sh\nPATH=/usr/bin:/bin exec {rack.state / name} "$@"\n')
+            (programs / name).chmod(0o755)
+        self.directory = directory
+        self.variables = environment(repository, rack)
+        self.variables["PATH"] = f"{programs}:{self.variables['PATH']}"
+
+    def __call__(self, command: str) -> str:
+        """What ``command`` says, with its errors; it must succeed."""
+        done = subprocess.run(
+            ["bash", "-ec", command],
+            cwd=self.directory,
+            env=self.variables,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        print(done.stdout)
+        assert done.returncode == 0, command
+        return done.stdout
+
+
+@pytest.fixture
+def originals(rack: Rack) -> dict[str, str]:
+    """The activemq.xml of each host, whose broker runs with it."""
+    archive = archive_of(Release.of(RELEASE))
+    rack.up(HOSTS, shares=[SOFTWARE], owner=os.getpid())
+    shutil.copy(archive, rack.shared(SOFTWARE) / "activemq.tar.gz")
+    with tarfile.open(archive) as tar:
+        file = tar.extractfile(f"apache-activemq-{RELEASE}/conf/activemq.xml")
+        assert file is not None
+        stock = file.read().decode()
+    found = {host: edited(stock, host) for host in HOSTS}
+    for host, text in found.items():
+        (rack.shared(SOFTWARE) / f"{host}.xml").write_text(text)
+        rack[host].run("bash", "-ec", INSTALLED_BY_HAND, host)
+    return found
+
+
+@in_every_situation
+@pytest.mark.timeout(900)
+def test_the_page_takes_running_brokers_with_their_messages_over(
+    rack: Rack, originals: dict[str, str], repository: Path, tmp_path: Path
+) -> None:
+    page = (repository / "docs/adopting.md").read_text()
+    shell = Shell(repository, rack, tmp_path)
+    client = Controller(repository, rack)
+    core, edge = HOSTS["core-mq02-a"], HOSTS["edge-mq01-a"]
+    for address in HOSTS.values():
+        client.exchange("watch", address)
+    client.exchange("cross", edge, core)
+    client.exchange("leave", core, MESSAGES)
+
+    (collect,), (adopt, complete), (check,) = (blocks(page, step) for step in (1, 2, 3))
+    shell(collect)
+    shell(adopt)
+    listed = json.loads(shell(f"{adopt.strip()} --format json 2>/dev/null"))
+    shell(complete)
+    shell(check)
+
+    def fingerprints() -> list[str]:
+        files = "find /opt /etc /var/lib /usr/local -xdev -type f -path '*activemq*' ! -path '*/data/*'"
+        script = f"{files} | sort | xargs md5sum"
+        return [rack[host].run("sh", "-c", f"{script}; systemctl show activemq -p MainPID") for host in HOSTS]
+
+    before = fingerprints()
+    _lab, try_it = blocks(page, 4)
+    shown = shown_documents(shell(try_it))
+    assert fingerprints() == before
+    assert shown.keys() == originals.keys()
+    for host, document in shown.items():
+        original, planned = (xml_element_of(etree.fromstring(text)) for text in (originals[host].encode(), document))
+        found = {(one.path, one.direction) for one in differences(host, original, planned, lambda tree: tree)}
+        assert found == {(one["path"], one["direction"]) for one in listed if one["host"] == host}
+
+    (deploy,) = blocks(page, 5)
+    assert "all is well" in shell(deploy)
+    assert client.exchange("take", core, MESSAGES)["taken"] == int(MESSAGES)
+    client.exchange("cross", edge, core)
