@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 from activemq_fleet.render.monitoring import ALERTS
+from scripts.generated_page import write_or_check
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "alerts.md"
 _HEAD = """\
 <!-- Made by `make rules` from src/activemq_fleet/render/monitoring/alerts.py. -->
 # Alerts
@@ -33,14 +32,7 @@ brokers that dial the pair, `ActiveMQBridgeDown` after two. All end by themselve
 
 def main(arguments: list[str]) -> int:
     """Write the page, or with --check return 1 when it is not the one that would be written."""
-    page = "".join(_page())
-    if "--check" not in arguments:
-        PAGE.write_text(page, encoding="utf-8")
-        return 0
-    if PAGE.exists() and PAGE.read_text(encoding="utf-8") == page:
-        return 0
-    print(f"{PAGE.name} is not what the alerts say: run `make rules`", file=sys.stderr)
-    return 1
+    return write_or_check("alerts.md", "".join(_page()), "the alerts say", arguments)
 
 
 def _page() -> Iterator[str]:

@@ -13,8 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from scripts.generated_page import write_or_check
+
 ROOT = Path(__file__).resolve().parents[1]
-PAGE = ROOT / "docs" / "glossary.md"
 
 
 class Word(NamedTuple):
@@ -115,13 +116,7 @@ def main(arguments: list[str]) -> int:
     except (ImportError, AttributeError) as error:
         print(f"scripts/glossary.py: a definition is not where it is said to be: {error}", file=sys.stderr)
         return 1
-    if "--check" not in arguments:
-        PAGE.write_text(page, encoding="utf-8")
-        return 0
-    if PAGE.exists() and PAGE.read_text(encoding="utf-8") == page:
-        return 0
-    print(f"{PAGE.name} is not what scripts/glossary.py says: run `make rules`", file=sys.stderr)
-    return 1
+    return write_or_check("glossary.md", page, "scripts/glossary.py says", arguments)
 
 
 def _page() -> Iterator[str]:

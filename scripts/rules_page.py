@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 from activemq_fleet.lint import FAMILIES, Example, Rule, rules
+from scripts.generated_page import write_or_check
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "rules.md"
 _SCOPES = {
     "file": "one file (`check --file`) and fleets",
     "release": "the release of a file (`check --file`) or a broker",
@@ -32,14 +31,7 @@ The topology's own findings (T001 …) are in [topology-errors.md](topology-erro
 
 def main(arguments: list[str]) -> int:
     """Write the page, or with --check return 1 when it is not the one that would be written."""
-    page = "".join(_page())
-    if "--check" not in arguments:
-        PAGE.write_text(page, encoding="utf-8")
-        return 0
-    if PAGE.exists() and PAGE.read_text(encoding="utf-8") == page:
-        return 0
-    print(f"{PAGE.name} is not what the rules say: run `make rules`", file=sys.stderr)
-    return 1
+    return write_or_check("rules.md", "".join(_page()), "the rules say", arguments)
 
 
 def _page() -> Iterator[str]:

@@ -40,6 +40,16 @@ def check_host(text: str) -> str:
     return bare
 
 
+def is_loopback(host: str) -> bool:
+    """Return whether a host is ``localhost`` or a loopback address, which other hosts cannot reach."""
+    if host.lower() in ("localhost", "localhost.localdomain"):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
 def join(host: str, port: int) -> str:
     """Return ``host:port`` as text, with brackets around an IPv6 address."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

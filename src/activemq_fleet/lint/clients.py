@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Iterator
 
+from activemq_fleet.addresses import is_loopback
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.uri import Uri
@@ -13,16 +13,6 @@ from activemq_fleet.uris import is_openwire
 # Schemes that speak OpenWire, or find out that a client does.
 _WILDCARDS = frozenset({"", "0.0.0.0", "::", "0:0:0:0:0:0:0:0"})  # noqa: S104 -- looked for, not bound to
 _INACTIVITY = "wireFormat.maxInactivityDuration"
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether a host is localhost or a loopback address."""
-    if host.lower() in ("localhost", "localhost.localdomain"):
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def is_wildcard(host: str) -> bool:

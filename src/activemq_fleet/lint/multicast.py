@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from activemq_fleet.addresses import is_loopback
 from activemq_fleet.lint.bridges_options import text_from_option
-from activemq_fleet.lint.clients import is_loopback
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.network_demand import AUTHENTICATION

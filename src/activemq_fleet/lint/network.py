@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from activemq_fleet.lint.clients import is_loopback, listener_uri
+from activemq_fleet.addresses import is_loopback
+from activemq_fleet.lint.clients import listener_uri
 from activemq_fleet.lint.document import PLACEHOLDER, Document, Element, Problem
 from activemq_fleet.lint.engine import rule
 

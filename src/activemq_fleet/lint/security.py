@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from activemq_fleet.addresses import is_loopback
 from activemq_fleet.findings import Severity
-from activemq_fleet.lint.clients import is_loopback, listener_uri
+from activemq_fleet.lint.clients import listener_uri
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.uri import Uri

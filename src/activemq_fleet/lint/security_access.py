@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from activemq_fleet.lint.clients import is_loopback
+from activemq_fleet.addresses import is_loopback
 from activemq_fleet.lint.document import Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.fleets import FleetView

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Iterable, Iterator
 
-from activemq_fleet.addresses import parse_listening
+from activemq_fleet.addresses import is_loopback, parse_listening
 from activemq_fleet.findings import Finding
 from activemq_fleet.topology.model import Agent, Broker
 
@@ -54,11 +53,3 @@ def agent_metrics_findings(agents: Iterable[Agent], brokers: Iterable[Broker]) -
                 fix="name an address of the host, and let a firewall keep others away: agents' metrics have no login",
                 why="the alerts would say that the agent is silent",
             )
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether a host is a loopback address or ``localhost``, which other hosts cannot reach."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
