@@ -7,7 +7,9 @@ import sys
 from collections.abc import Iterator
 
 from activemq_fleet.render.monitoring import ALERTS
-from scripts.generated_page import write_or_check
+from scripts.generated_page import DOCS, write_or_check
+
+PAGE = DOCS / "alerts.md"
 
 _HEAD = """\
 <!-- Made by `make rules` from src/activemq_fleet/render/monitoring/alerts.py. -->
@@ -32,7 +34,7 @@ brokers that dial the pair, `ActiveMQBridgeDown` after two. All end by themselve
 
 def main(arguments: list[str]) -> int:
     """Write the page, or with --check return 1 when it is not the one that would be written."""
-    return write_or_check("alerts.md", "".join(_page()), "the alerts say", arguments)
+    return write_or_check(PAGE, "".join(_page()), "the alerts say", arguments)
 
 
 def _page() -> Iterator[str]:

@@ -8,16 +8,15 @@ from pathlib import Path
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 
 
-def write_or_check(name: str, page: str, source: str, arguments: list[str]) -> int:
-    """Write a page of docs/ by its name, and return 0; with --check return 1 when the file there is another one.
+def write_or_check(path: Path, page: str, source: str, arguments: list[str]) -> int:
+    """Write a page of docs/ and return 0; with --check return 1 when the file there is another one.
 
     ``source`` is what the page is made of, for the message.
     """
-    path = DOCS / name
     if "--check" not in arguments:
         path.write_text(page, encoding="utf-8")
         return 0
     if path.exists() and path.read_text(encoding="utf-8") == page:
         return 0
-    print(f"{name} is not what {source}: run `make rules`", file=sys.stderr)
+    print(f"{path.name} is not what {source}: run `make rules`", file=sys.stderr)
     return 1

@@ -13,9 +13,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from scripts.generated_page import write_or_check
+from scripts.generated_page import DOCS, write_or_check
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = DOCS.parent
+PAGE = DOCS / "glossary.md"
 
 
 class Word(NamedTuple):
@@ -116,7 +117,7 @@ def main(arguments: list[str]) -> int:
     except (ImportError, AttributeError) as error:
         print(f"scripts/glossary.py: a definition is not where it is said to be: {error}", file=sys.stderr)
         return 1
-    return write_or_check("glossary.md", page, "scripts/glossary.py says", arguments)
+    return write_or_check(PAGE, page, "scripts/glossary.py says", arguments)
 
 
 def _page() -> Iterator[str]:

@@ -6,7 +6,9 @@ import sys
 from collections.abc import Iterator
 
 from activemq_fleet.lint import FAMILIES, Example, Rule, rules
-from scripts.generated_page import write_or_check
+from scripts.generated_page import DOCS, write_or_check
+
+PAGE = DOCS / "rules.md"
 
 _SCOPES = {
     "file": "one file (`check --file`) and fleets",
@@ -31,7 +33,7 @@ The topology's own findings (T001 …) are in [topology-errors.md](topology-erro
 
 def main(arguments: list[str]) -> int:
     """Write the page, or with --check return 1 when it is not the one that would be written."""
-    return write_or_check("rules.md", "".join(_page()), "the rules say", arguments)
+    return write_or_check(PAGE, "".join(_page()), "the rules say", arguments)
 
 
 def _page() -> Iterator[str]:

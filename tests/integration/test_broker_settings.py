@@ -5,7 +5,6 @@ Each release has what its schema has of one inventory; the findings that say wha
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -19,7 +18,7 @@ from activemq_fleet.host.process import Process, find_broker
 from activemq_fleet.host.versions import Layout
 from activemq_fleet.lab import Lab
 from activemq_fleet.lab.stomp import Credentials, Frame, StompConnection, StompError
-from tests.integration.labs import processes_of
+from tests.integration.labs import processes_of, write_inventory
 from tests.situations import further
 from tests.waiting import wait_until
 
@@ -128,9 +127,7 @@ def lab(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     if request.param == "5.8.0":  # C019, and no percent of the heap
         variables["plugins"] = {**VARIABLES["plugins"], "timestamp": False}
         variables["usage"] = {**VARIABLES["usage"], "memory": "62 mb"}
-    named = {f"activemq_{name}": value for name, value in variables.items()}
-    (directory / "hosts.yml").write_text(json.dumps({"all": {"hosts": {HOST: {}}, "vars": named}}))
-    with Lab.open(directory / "hosts.yml", directory / "lab") as lab:
+    with Lab.open(write_inventory(directory, [HOST], **variables), directory / "lab") as lab:
         lab.up()
         assert lab.fleet.findings == ()
         yield lab

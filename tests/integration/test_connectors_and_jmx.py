@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import subprocess
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ from tests.integration.java_clients import compiled
 from tests.integration.labs import write_inventory
 from tests.integration.planted import Ground
 from tests.integration.waiting import PATIENCE
+from tests.situations import EVERY_SITUATION
 from tests.stomp_clients import stomp_round_trip
 from tests.unit.fleets import fleet
 
@@ -26,7 +26,7 @@ HOST = "shop-mq01-a.example.com"
 APP = Credentials("app", "a password")
 USERS = [{"name": APP.username, "password": APP.password, "groups": ["staff"]}]
 JMX_PORT = 21099
-RELEASES = ["5.18.3", *(["5.5.1", "5.8.0", "6.3.1"] if os.environ.get("SITUATIONS") == "all" else [])]
+RELEASES = ["5.18.3", *(["5.5.1", "5.8.0", "6.3.1"] if EVERY_SITUATION else [])]
 
 
 @pytest.fixture(scope="module")

@@ -15,8 +15,8 @@ IN_PLACE = "00000000"
 class Claim:
     """The record in a shared store that a node took over as the only writer, and the store's directory from then on.
 
-    Claims are numbered from 1, without a gap. A take-over may make a generation: a directory with a copy of the store's
-    files, into which only brokers of the node that claimed it write.
+    Claims are numbered from 1, without a gap; records of old ones may be gone. A take-over may make a generation: a
+    directory with a copy of the store's files, into which only the broker that was let in by its claim writes.
     ``node`` names the host whose guard claimed, for good; it is empty for what brokers without a guard wrote.
     ``directory`` is the generation's, below the store.
     """
@@ -87,11 +87,11 @@ class Step:
 class Fence:
     """The state of one node's guard that makes a copy of the store at each take-over, and the rules for its next step.
 
-    Invariant: a generation is only ever written by brokers of the node that claimed it, one at a time, and a broker
-    is let into a generation only after a look that showed its claim as the highest. Claiming is an exclusive
-    creation of the next number, so there is one line of generations, and each is made from the one before it. So a
-    broker that runs on without its guard's leave (frozen, cut off, its lock given to the other node) can write only
-    into a generation that a later claim has replaced, and what is in force has one writer.
+    Invariant: a generation is only ever written by a broker of the node that claimed it, one at a time, and a broker
+    is let into a generation only after a look that showed its claim as the highest, and no record of its end. Claiming
+    is an exclusive creation of the next number, so there is one line of generations, and each is made from the one
+    before it. So a broker that runs on without its guard's leave (frozen, cut off, its lock given to the other node)
+    can write only into a generation that a later claim has replaced, and what is in force has one writer.
 
     The pair's lock only says whose turn it is to try. Two guards that both believe to hold it are harmless: one of
     them gets the next number.
@@ -99,9 +99,9 @@ class Fence:
     A generation whose end is recorded is never written again, not by the node that claimed it either. So the next one
     is made of it without copies: each file gets a second name.
 
-    ``node``: this guard's own. A guard starts only when every earlier broker of its node is dead, so a claim of the
-    node is one that no other broker serves from. ``built_from``: the generation from which the next was made and not
-    yet claimed. ``serves``: the generation that the broker was let into, None while it waits.
+    ``node``: this guard's own. A guard starts only when every earlier broker of its node is dead, so no broker serves
+    from a claim of the node but its own, and from none whose end is recorded. ``built_from``: the generation from which
+    the next was made and not yet claimed. ``serves``: the generation that the broker was let into, None while it waits.
     """
 
     node: str

@@ -202,7 +202,7 @@ class Guard:
             self._kill()
             # Before the lock is free: so the other node makes its generation without copies.
             with contextlib.suppress(OSError, FenceError):
-                self._note_ends(self._store.gather_evidence().number)
+                self._note_ends(max(self._store.claims(), default=0))
             self._store.unlock()
             self._close_gate()
 
@@ -220,7 +220,7 @@ class Guard:
 
     def _watch(self, fence: AnyFence, broker: subprocess.Popen[bytes]) -> int:
         while True:
-            step = fence.next_step(self._look())
+            step = fence.next_step(self._look(at_end=fence.serves is None))
             _tell_systemd("WATCHDOG=1")
             if step.action is Action.END:
                 self._kill()
@@ -242,9 +242,9 @@ class Guard:
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     return broker.wait(pause)
 
-    def _look(self) -> FenceEvidence:
-        """Look at the store; what is not seen in time counts as lost."""
-        look: Future[FenceEvidence] = self._looks.submit(self._store.gather_evidence)
+    def _look(self, *, at_end: bool) -> FenceEvidence:
+        """Look at the store; what is not seen in time counts as lost. ``at_end``: as for ``gather_evidence``."""
+        look: Future[FenceEvidence] = self._looks.submit(self._store.gather_evidence, at_end=at_end)
         try:
             return look.result(LOOK_TIMEOUT)
         except (LateError, OSError, FenceError) as error:

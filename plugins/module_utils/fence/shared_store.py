@@ -5,7 +5,8 @@
     STORE/lock/                 a directory where a broker without a guard looks for its lock: so it waits for ever
                                 (not with activemq_fence: command, where it is the lock of the broker that serves)
     STORE/fence/lock            the pair's lock; its content is the token of the guard that took it last
-    STORE/fence/claims/N        who made generation N, and from which files; made once, never changed
+    STORE/fence/claims/N        who made generation N, and from which files; made once, never changed;
+                                it goes when N has long been replaced and its files are gone
     STORE/fence/ended/N         the broker that wrote generation N is proved dead
     STORE/fence/behind/N        messages that generation N holds, and the one after it does not
     STORE/fence/replayed/N      those messages were sent to the pair again
@@ -206,10 +207,11 @@ class SharedStore:
 
     # -- the claims ---------------------------------------------------------------------------
 
-    def gather_evidence(self) -> FenceEvidence:
-        """Return whether the lock is held, the newest claim, and whether its broker is recorded as dead."""
+    def gather_evidence(self, *, at_end: bool = False) -> FenceEvidence:
+        """Return whether the lock is held, and the newest claim; with ``at_end`` also whether its broker is dead."""
         highest = self.highest_claim()
-        return FenceEvidence(self.holds_lock(), highest, highest is not None and self.has_ended(highest.number))
+        has_ended = at_end and highest is not None and self.has_ended(highest.number)
+        return FenceEvidence(self.holds_lock(), highest, has_ended)
 
     def highest_claim(self) -> Claim | None:
         """Return the store's claim with the highest number, or None. Raises FenceError for a claim that is broken."""

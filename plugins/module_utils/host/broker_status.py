@@ -25,7 +25,7 @@ from .held_by_process import holds_lock
 from .process import read_process
 from .state import gather_broker_state
 from .timeouts import PROBE
-from .versions import Layout, read_version
+from .versions import Layout
 
 _MOST = 40
 _LONGEST = 300
@@ -54,7 +54,6 @@ def gather_broker_status(base: str, unit: str | None) -> dict[str, Any]:
     except (InstallError, OSError, ParseError) as error:
         return {"state": None, "how": printable(str(error))}
     process = read_process(found["pid"]) if found["pid"] else None
-    is_active = process is not None and found["state"] == "active"
     found.update(holds_lock=None, usage={}, usage_error="", records=[], certificates=[])
     if process and deployed.store:
         found["holds_lock"] = holds_lock(process.pid, deployed.store)
@@ -62,7 +61,7 @@ def gather_broker_status(base: str, unit: str | None) -> dict[str, Any]:
         records = broker_log.read_records(layout.data, process.since)
         found["records"] = _records_of_links(records)
         found["state_since"] = _state_since(found, process.since)
-    if process and is_active:
+    if process and found["state"] == "active":
         try:
             found["usage"] = read_usage(process, PROBE)
         except (InstallError, OSError) as error:
@@ -77,14 +76,15 @@ def deployed_hashes(layout: Layout) -> dict[str, str]:
     Empty where no whole version is in force. The hash of a secret would let one try passwords.
     """
     try:
-        name = layout.current_name()
+        version = layout.current_version()
     except InstallError:
         return {}
-    version = read_version(layout.directory(name)) if name else None
-    masked = (
-        {path: hashlib.sha256(text.encode()).hexdigest() for path, text in version.masked.items()} if version else {}
-    )
-    return {**version.manifest, **masked} if version else {}
+    if version is None:
+        return {}
+    return {
+        **version.manifest,
+        **{path: hashlib.sha256(text.encode()).hexdigest() for path, text in version.masked.items()},
+    }
 
 
 def _records_of_links(records: list[broker_log.Record]) -> list[dict[str, str]]:

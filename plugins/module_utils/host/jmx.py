@@ -18,7 +18,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .java_objects import HEADER, NULL, JavaObject, ObjectReader, serialized_object_name, serialized_strings
+from .java_objects import (
+    HEADER,
+    NULL,
+    JavaObject,
+    ObjectReader,
+    encoded_utf,
+    serialized_object_name,
+    serialized_strings,
+)
 
 _URL = re.compile(r"service:jmx:rmi://[^/]*/stub/([A-Za-z0-9+/=]+)")
 _PROPERTY = re.compile(r'([^=,]+)=("(?:\\.|[^"\\])*"|[^,]*)(?:,|\Z)')
@@ -36,9 +44,9 @@ class JmxError(Exception):
 
 @dataclass(frozen=True)
 class _Remote:
-    """A remote object: where its JVM listens, and the 22 bytes of its ObjID."""
+    """A remote object: the port of this machine at which its JVM listens, and the 22 bytes of its ObjID."""
 
-    address: tuple[str, int]
+    port: int
     id: bytes
 
 
@@ -56,7 +64,7 @@ class MBeanServer:
         data = memoryview(base64.b64decode(match[1]))
         server = _remote(ObjectReader(_reader_of(data)).read_value())
         try:
-            self._socket = socket.create_connection(("127.0.0.1", server.address[1]), timeout)
+            self._socket = socket.create_connection(("127.0.0.1", server.port), timeout)
             self._file = self._socket.makefile("rb")
             self._socket.sendall(b"JRMI\0\2\x4b")
             if self._read(1) != b"\x4e":
@@ -134,8 +142,7 @@ def object_name_properties(name: str) -> dict[str, str]:
 
 def _hash_of(method: str) -> bytes:
     """Return the hash of a method's name and descriptor, as RMI numbers methods: of SHA-1 the first 8 bytes, turned."""
-    data = struct.pack(">H", len(method)) + method.encode()
-    return hashlib.sha1(data, usedforsecurity=False).digest()[7::-1]
+    return hashlib.sha1(encoded_utf(method), usedforsecurity=False).digest()[7::-1]
 
 
 def _elements(found: Any) -> Iterator[JavaObject]:
@@ -164,7 +171,7 @@ def _remote(stub: Any) -> _Remote:
         raise ValueError(f"the JVM's management view is of the kind {kind!r}")
     size = struct.unpack(">H", rest[:2])[0]
     port = struct.unpack(">i", rest[2 + size : 6 + size])[0]
-    return _Remote((rest[2 : 2 + size].decode(errors="replace"), port), bytes(rest[6 + size : 28 + size]))
+    return _Remote(port, bytes(rest[6 + size : 28 + size]))
 
 
 def _reader_of(data: memoryview) -> Any:

@@ -87,8 +87,8 @@ def gather_machine_facts(parameters: Mapping[str, Any]) -> dict[str, Any]:
         "home_processes": processes_in(parameters["home"]),
         "interfaces": active_interfaces(),
         "cloud": cloud_provider(),
-        # some containers are shown an id of their own, and may share a disk all the same
         "pair": _deployed_pair(parameters["base"]),
+        # some containers are shown an id of their own, and may share a disk all the same
         "boot": None if is_container() else boot_id() or None,
     }
 

@@ -78,7 +78,7 @@ def _query(jvm: _Jvm, pattern: str, view: View, most: int | None, timeout: float
     try:
         with closing(MBeanServer(_address(jvm), timeout)) as server:
             named = [(name, object_name_properties(name)) for name in server.names(f"{_DOMAIN}:{pattern}")]
-            wanted = [(name, known, view(known)) for name, known in named if view(known)][:most]
+            wanted = [(name, known, wished) for name, known in named if (wished := view(known))][:most]
             return [{**known, **server.attributes(name, attributes)} for name, known, attributes in wanted]
     except JmxError as error:
         raise InstallError(f"process {process.pid}: {error}") from None

@@ -23,7 +23,6 @@ from .journal import Command, DamagedPlace, JournalEnd
 from .remaining_messages import Counts, RecoverySimulation
 
 _INDEX = ("db.data", "db.redo")
-_LISTED = 1000
 
 
 @dataclass(frozen=True)
@@ -177,7 +176,7 @@ def inspect_store(directory: str) -> StoreInspection:
         index=index,
         end=(f"db-{tail.file}.log" if files else "", tail.offset),
         counts=scan.recovery.counts(None),
-        damages=tuple(_damage(place, scan) for place in tail.places[:_LISTED]),
+        damages=tuple(_damage(place, scan) for place in tail.places),
         damaged=tail.damaged + tail.unread,
         missing=_missing(numbers),
         unfinished=tail.unfinished,
@@ -189,7 +188,7 @@ def inspect_store(directory: str) -> StoreInspection:
 def _missing(numbers: Sequence[int]) -> tuple[int, ...]:
     there = set(numbers)
     found = (number for number in range(min(there, default=0), max(there, default=0)) if number not in there)
-    return tuple(islice(found, _LISTED))
+    return tuple(islice(found, journal.LISTED))
 
 
 def _damage(place: DamagedPlace, scan: _Scan) -> Damage:

@@ -31,7 +31,8 @@ _HOLES = 64
 """How many times as large as what it takes of its disk a journal may look, beside what is reserved of its last file."""
 FILE = re.compile(r"db-([0-9]{1,18})\.log")
 TRACE, ADD, REMOVE, PREPARE, COMMIT, ROLLBACK, REMOVE_DESTINATION, SUBSCRIPTION, AUDIT, ACK_FILES, UPDATE = range(11)
-_LISTED = 1000
+LISTED = 1000
+"""Damaged places of a journal that are kept, the first ones."""
 MOVED_ACKS = 16
 """The kind of the first record of a file into which 5.14 and later move acknowledgements of older files."""
 _CONTROL = struct.Struct(">iB11siq")
@@ -109,7 +110,7 @@ class JournalEnd:
         self._note(start, stop, reason)
 
     def _note(self, start: int, stop: int, reason: str) -> None:
-        if len(self.places) < _LISTED:
+        if len(self.places) < LISTED:
             self.places.append(DamagedPlace(self.file, start, stop, reason))
 
 

@@ -29,7 +29,7 @@ from ..host.process import Process, find_broker, is_in_unit, is_same, process_ha
 from ..host.textfile import Sample, text_of
 from ..host.timeouts import MISSES, PROBE, WATCH_INTERVAL
 from ..host.versions import Layout
-from ..install import pending_restart
+from ..install import disk, pending_restart
 from ..install.configuration_archive import InstallError
 from ..printable import printable
 from ..protocols import supports_round_trip
@@ -186,15 +186,7 @@ class Watchdog:
         ]
         labels = dict(label.split("=", 1) for label in self._options.label)
         with contextlib.suppress(OSError):  # a full /run: the node exporter shows how old the file is
-            write_world_readable(self._options.metrics, text_of(samples, labels))
-
-
-def write_world_readable(path: str, content: bytes) -> None:
-    """Replace a file that every account may read, in one rename."""
-    with open(f"{path}.new", "wb") as file:
-        os.fchmod(file.fileno(), 0o644)
-        file.write(content)
-    os.rename(f"{path}.new", path)
+            disk.replace_file(self._options.metrics, text_of(samples, labels), 0o644)
 
 
 def _answers(listeners: Sequence[Listener], deployed: DeployedConfiguration) -> dict[str, probe.Answer]:

@@ -201,11 +201,13 @@ def _list_only(hosts: Sequence[ComponentHost], brokers: int, context: PlanContex
     """List the brokers of a component that one task cannot hold, without links and files, and T028."""
     groups: dict[str, None] = {}
     for host in hosts:
-        variables = parsed_variables(host.text) if host.broker and host.text is not None else None
-        if variables is None or variables.settings is None or variables.release is None:
+        if not host.broker or host.text is None:
             continue
-        own = variables_from_json(host.text or "{}")
-        identity = Naming.of_host(host.host, own, context.division.pattern).identify(host.host)
+        variables = parsed_variables(host.text)
+        if variables.settings is None or variables.release is None:
+            continue
+        naming = Naming.of_host(host.host, variables_from_json(host.text), context.division.pattern)
+        identity = naming.identify(host.host)
         if identity is not None:
             groups.setdefault(identity.group)
             broker, findings = build_broker(Member(identity, variables.settings, variables.release))

@@ -17,7 +17,7 @@ from activemq_fleet.releases import Release
 from activemq_fleet.settings.broker import Settings
 from activemq_fleet.settings.reading import read_settings
 from activemq_fleet.topology import AGENTS, BALANCERS, BROKERS
-from activemq_fleet.topology.brokers import Member, store_directory
+from activemq_fleet.topology.brokers import Member, multicast_group, store_directory
 from activemq_fleet.topology.build import NAME
 
 _ANY_HOST = "?"
@@ -156,7 +156,7 @@ def _facts_of_variables(identity: Identity | None, found: _Variables) -> dict[st
         "release": release.text,
         "address": address,
         "dialled": (*found.dialled, *_dialled_by_settings(identity, settings)),
-        "names": tuple({lower, short, address or short, _multicast_group(identity.group, settings)}),
+        "names": tuple({lower, short, address or short, _MULTICAST + multicast_group(identity.group, settings)}),
         "store": _shared_store(Member(identity, settings, release)),
         "sets_store": settings.store_directory is not None or settings.profile.has_database_lease,
         "links": found.links,
@@ -204,17 +204,12 @@ def _dialled_in_texts(settings: Settings) -> tuple[str, ...]:
 def _dialled_by_settings(identity: Identity, settings: Settings) -> list[str]:
     dialled = []
     if settings.environment or settings.multicast_group:
-        dialled.append(_multicast_group(identity.group, settings))
+        dialled.append(_MULTICAST + multicast_group(identity.group, settings))
     if settings.address and settings.address.lower() not in (identity.name.lower(), identity.host.lower()):
         dialled.append(settings.address.lower())
     if settings.vip:
         dialled.append(settings.vip.lower())
     return dialled
-
-
-def _multicast_group(group: str, settings: Settings) -> str:
-    group = settings.multicast_group or group
-    return f"{_MULTICAST}{settings.environment}-{group}" if settings.environment else _MULTICAST + group
 
 
 def _shared_store(member: Member) -> str | None:

@@ -94,11 +94,16 @@ def discovery_of(settings: Settings, release: Release) -> Literal["masterslave",
     return settings.discovery or settings.profile.default_discovery or by_release
 
 
+def multicast_group(group: str, settings: Settings) -> str:
+    """Return the name under which a group's brokers meet, prefixed with ``activemq_environment`` where set."""
+    name = settings.multicast_group or group
+    return f"{settings.environment}-{name}" if settings.environment else name
+
+
 def multicast_uri(member: Member | Broker) -> str:
-    """Return the URI of multicast discovery for a broker's group, prefixed with ``activemq_environment`` where set."""
-    settings, group = member.settings, member.identity.group
-    group = settings.multicast_group or group
-    name = f"{settings.environment}-{group}" if settings.environment else group
+    """Return the URI of multicast discovery for a broker's group."""
+    settings = member.settings
+    name = multicast_group(member.identity.group, settings)
     return uris.multicast(settings.multicast, name, settings.multicast_interface)
 
 
