@@ -37,8 +37,11 @@ def propose_authentication(proposal: Proposal) -> None:
 
 def login_plugins(document: Document) -> list[str]:
     """Return the names of the plugins of a file that may ask clients for a login."""
-    holder = document.broker.find("plugins")
-    return [node.name for node in (holder.children if holder else ()) if node.name not in ADMITS_ANYONE]
+    return [node.name for node in _login_nodes(document)]
+
+
+def _login_nodes(document: Document) -> list[XmlElement]:
+    return [node for node in document.broker.children_of("plugins") if node.name not in ADMITS_ANYONE]
 
 
 def note_authentication(proposal: Proposal) -> None:
@@ -70,13 +73,8 @@ def _remark(document: Document, variables: Variables) -> str:
 
 
 def _named(document: Document) -> str:
-    holder = document.broker.find("plugins")
-    nodes: tuple[XmlElement, ...] = holder.children if holder else ()
     texts = []
-    for node in nodes:
-        if node.name not in ADMITS_ANYONE:
-            known = next(
-                (f' {name}="{node.get(name)}"' for name in ("configuration", "id", "class") if node.get(name)), ""
-            )
-            texts.append(f"<{node.name}{known}>")
+    for node in _login_nodes(document):
+        known = next((f' {name}="{node.get(name)}"' for name in ("configuration", "id", "class") if node.get(name)), "")
+        texts.append(f"<{node.name}{known}>")
     return ", ".join(texts)

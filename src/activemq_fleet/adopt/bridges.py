@@ -19,6 +19,7 @@ from activemq_fleet.uris import is_openwire
 
 Ttl = int | Literal["unlimited"]
 
+_DESTINATIONS = "has destinations with more than a physicalName, or a name that another one has"
 _ANYWHERE = ("0.0.0.0", "::", "127.0.0.1", "localhost", "::1")  # noqa: S104 -- names of no host
 
 
@@ -66,27 +67,37 @@ def replaceable_bridges(document: Document) -> Iterator[Bridge]:
     names = Counter(node.get("name") for node in network_connectors(document))
     for node in network_connectors(document):
         bridge = _bridge(node)
-        if bridge is not None and names[bridge.name] == 1:
+        if isinstance(bridge, Bridge) and names[bridge.name] == 1:
             yield bridge
 
 
-def _bridge(node: XmlElement) -> Bridge | None:
+def _bridge(node: XmlElement) -> Bridge | str:
+    """Return a networkConnector as a bridge, or what keeps it from being one, in words."""
     uri, name, ttl, duplex = Uri.read(node.get("uri")), node.get("name"), _ttl(node), node.get("duplex", "false")
+    dialled = uri.transports
+    if uri.scheme not in ("static", "masterslave", "simple") or not dialled:
+        return f"has the uri {node.get('uri')!r}, which no variable stands for"
+    bad = [one for one in dialled if not (one.host and one.port and is_openwire(one.scheme))]
+    if bad:
+        return f"dials {bad[0].text!r} in its uri, which is no host and port of OpenWire"
+    if not is_valid_value("network_options", uri.options):
+        return "has options in its uri that no variable can hold"
+    entry = {"from": "a", "to": "b", "name": name}
+    if not is_valid_value("links", [entry]):
+        return f"has the name {name!r}, which activemq_links cannot hold, or none at all beside another"
+    if ttl is None:
+        return "has networkTTL, consumerTTL or messageTTL of a combination that activemq_links cannot say"
+    if duplex not in ("true", "false"):
+        return f"has duplex={duplex!r}"
     include = _destinations(node.find("dynamicallyIncludedDestinations"))
     static_include = _destinations(node.find("staticallyIncludedDestinations"))
     exclude = _destinations(node.find("excludedDestinations"))
-    if uri.scheme not in ("static", "masterslave", "simple") or duplex not in ("true", "false"):
-        return None
-    dialled = uri.transports
-    if not dialled or not all(one.host and one.port and is_openwire(one.scheme) for one in dialled):
-        return None
-    entry = {"from": "a", "to": "b", "name": name, "include": include, "exclude": exclude}
-    entry |= {"static_include": static_include}
-    if ttl is None or include is None or exclude is None or static_include is None:
-        return None
+    destinations = {"include": include, "static_include": static_include, "exclude": exclude}
+    if include is None or static_include is None or exclude is None:
+        return _DESTINATIONS
+    if not is_valid_value("links", [entry | destinations]):
+        return _DESTINATIONS
     options = tuple(uri.options.items())
-    if not is_valid_value("links", [entry]) or not is_valid_value("network_options", dict(options)):
-        return None
     kind: Literal["static", "failover", "masterslave"] = "failover" if any(uri.find("failover")) else "static"
     if uri.scheme == "masterslave":
         kind = "masterslave"
@@ -110,22 +121,8 @@ def ttl_of(link: Link) -> Ttl:
 
 def why_not_replaceable(node: XmlElement) -> str:
     """Return which attribute or child of a networkConnector keeps it from being a link, in words."""
-    node = with_masked_passwords(node)
-    uri = Uri.read(node.get("uri"))
-    if uri.scheme not in ("static", "masterslave", "simple") or not uri.transports:
-        return f"has the uri {node.get('uri')!r}, which no variable stands for"
-    bad = [one for one in uri.transports if not (one.host and one.port and is_openwire(one.scheme))]
-    if bad:
-        return f"dials {bad[0].text!r} in its uri, which is no host and port of OpenWire"
-    if not is_valid_value("network_options", uri.options):
-        return "has options in its uri that no variable can hold"
-    if not is_valid_value("links", [{"from": "a", "to": "b", "name": node.get("name")}]):
-        return f"has the name {node.get('name')!r}, which activemq_links cannot hold, or none at all beside another"
-    if _ttl(node) is None:
-        return "has networkTTL, consumerTTL or messageTTL of a combination that activemq_links cannot say"
-    if node.get("duplex", "false") not in ("true", "false"):
-        return f"has duplex={node.get('duplex')!r}"
-    return "has destinations with more than a physicalName, or a name that another one has"
+    bridge = _bridge(with_masked_passwords(node))
+    return bridge if isinstance(bridge, str) else _DESTINATIONS
 
 
 def network_connector_attributes(node: XmlElement) -> tuple[tuple[str, str], ...]:

@@ -92,8 +92,7 @@ def _propose_beans(proposal: Proposal, document: Document) -> None:
             proposal.note(
                 [host], f"imports {', '.join(imports)}: put what is not in the release into activemq_extra_files"
             )
-    hooks = document.broker.find("shutdownHooks")
-    hooked = hooks.children if hooks else ()
+    hooked = document.broker.children_of("shutdownHooks")
     classes = [node.get("class") for node in hooked]
     if classes and all(set(node.attributes) == {"class"} and not node.children for node in hooked):
         proposal.set(host, "shutdown_hooks", classes)
@@ -119,7 +118,7 @@ def _propose_management(proposal: Proposal, document: Document) -> None:
     if context.get("connectorPath") not in ("", "/jmxrmi"):
         value["path"] = context.get("connectorPath")
     if not proposal.set(document.host, "jmx", value):
-        proposal.set(document.host, "jmx", {name: value[name] for name in ("port",) if name in value})
+        proposal.set(document.host, "jmx", {"port": value["port"]} if "port" in value else {})
 
 
 def _propose_limits(proposal: Proposal, document: Document) -> None:

@@ -46,8 +46,7 @@ def propose_elements(proposal: Proposal) -> None:
         ):
             # A broker whose file lists some has no others: the rendered one shall have no more than it had.
             variables["broker_attributes"] = {"useVirtualTopics": False}
-        holder = broker.find("destinations")
-        made = [name for node in (holder.children if holder else ()) if (name := _destination(node))]
+        made = [name for node in broker.children_of("destinations") if (name := _destination(node))]
         _set_list(proposal, document, "destinations", made)
         _propose_usage(proposal, document)
         store = broker.find("persistenceAdapter/kahaDB")
@@ -129,8 +128,7 @@ def _comparable(element: Any) -> tuple[Any, ...]:
 
 
 def _propose_plugins(proposal: Proposal, document: Document) -> None:
-    holder = document.broker.find("plugins")
-    nodes = {node.name: node for node in (holder.children if holder else ())}
+    nodes = {node.name: node for node in document.broker.children_of("plugins")}
     value: dict[str, Any] = {}
     for key, field in PluginSettings.model_fields.items():
         model = _model_of(field.annotation)

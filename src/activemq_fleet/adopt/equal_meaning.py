@@ -6,13 +6,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
-from activemq_fleet.adopt.xml_diff import XmlElement
+from activemq_fleet.adopt.xml_diff import UNNAMED_BRIDGE, XmlElement
 from activemq_fleet.lint.uri import Uri
 from activemq_fleet.protocols import protocol_of
 from activemq_fleet.releases import Release
 
-UNNAMED_BRIDGE = "NC"
-"""What a broker calls a networkConnector without a name (NetworkBridgeConfiguration of the release tags)."""
 MULTICAST_ADDRESS, MULTICAST_PORT, MULTICAST_GROUP = "239.255.2.3", 6155, "default"
 """What ``multicast://default`` stands for (MulticastDiscoveryAgent of the release tags)."""
 _MULTICAST = re.compile(r"multicast://([^:/?]+)(?::([0-9]+))?/?(?:\?(.*))?")

@@ -66,9 +66,8 @@ class LinkEntry:
             entry["name"] = link.own_name
         if link.addresses:
             entry["addresses"] = list(link.addresses)
-        carried = ("include", "static_include", "exclude")
-        for name, patterns in ((name, getattr(bridge, name)) for name in carried):
-            if patterns:
+        for name in ("include", "static_include", "exclude"):
+            if patterns := getattr(bridge, name):
                 entry[name] = [pattern.removeprefix("queue://") for pattern in patterns]
         if with_ttl and bridge.ttl != "unlimited":
             entry["ttl"] = bridge.ttl

@@ -17,6 +17,8 @@ from lxml import etree
 from activemq_fleet.schema._documents import BEANS, CORE
 
 _WIDTH = 105
+UNNAMED_BRIDGE = "NC"
+"""What a broker calls a networkConnector without a name (NetworkBridgeConfiguration of the release tags)."""
 XSI = "http://www.w3.org/2001/XMLSchema-instance"
 _CHAINS = frozenset({"plugins", "destinationInterceptors"})
 _WITH_PREFIX = {XSI: "xsi", "http://www.w3.org/XML/1998/namespace": "xml"}
@@ -96,6 +98,11 @@ class XmlElement:
     def find(self, path: str) -> XmlElement | None:
         """Return the first element in ActiveMQ's namespace at a path, or None."""
         return next(iter(self.find_all(path)), None)
+
+    def children_of(self, path: str) -> tuple[XmlElement, ...]:
+        """Return the children of the first element in ActiveMQ's namespace at a path; none where it is absent."""
+        found = self.find(path)
+        return found.children if found else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +228,7 @@ def _identity(node: XmlElement) -> tuple[str, ...]:
     if is_console_import(node):
         return node.tag, "console"
     if node.name == "networkConnector":
-        return node.tag, node.get("name", "NC")
+        return node.tag, node.get("name", UNNAMED_BRIDGE)
     return node.tag, *(node.get(name) for name in _TOLD_APART_BY.get(node.name, ()))
 
 

@@ -15,6 +15,7 @@ from activemq_fleet.render import elements, service
 from activemq_fleet.render.engine import render_template
 from activemq_fleet.render.fragments import merge_fragments
 from activemq_fleet.render.management import management
+from activemq_fleet.settings.xml_beans import XmlElement
 from activemq_fleet.topology import Broker, Link
 
 Attributes: TypeAlias = tuple[tuple[str, object], ...]
@@ -28,15 +29,10 @@ _HEAP_SHARE = 0.7
 _UNITS = {"k": 1 / 1024, "m": 1, "g": 1024}
 
 
-class _Element(NamedTuple):
-    element: str
-    attributes: Attributes
-
-
 class _Store(NamedTuple):
     element: str
     attributes: Attributes
-    locker: _Element | None = None
+    locker: XmlElement | None = None
     adapter: str | None = None
 
 
@@ -47,7 +43,7 @@ _ADAPTERS = {
     "mysql": "mysql-jdbc-adapter",
     "mariadb": "mysql-jdbc-adapter",
 }
-_CLOCK_DIFFERENCE = 1000  # ms by which a node's clock may differ from the database's before it goes by that one
+_CLOCK_DIFFERENCE = "1000"  # ms by which a node's clock may differ from the database's before it goes by that one
 
 
 def activemq_xml(broker: Broker) -> bytes:
@@ -59,10 +55,10 @@ def activemq_xml(broker: Broker) -> bytes:
 
 
 def _context(broker: Broker) -> dict[str, Any]:
-    settings, release = broker.settings, broker.release
+    settings, release, plugins = broker.settings, broker.release, elements.plugins(broker)
     return {
         "title": _title(broker),
-        "attributes": _attributes(broker),
+        "attributes": _attributes(broker, plugins),
         "jdbc": settings.jdbc if broker.profile.has_database_lease else None,
         "data_source_class": release.data_source_class,
         "virtual_destinations": elements.virtual_destinations(broker),
@@ -71,7 +67,7 @@ def _context(broker: Broker) -> dict[str, Any]:
         "exception_handler": _exception_handler(broker),
         "links": [(link, _link_attributes(broker, link), _link_destinations(link)) for link in broker.links],
         "store": _store(broker),
-        "plugins": elements.plugins(broker),
+        "plugins": plugins,
         "asks_for_login": settings.authentication == "simple",
         "accounts": broker.accounts,
         "permissions": broker.permissions,
@@ -127,7 +123,7 @@ def _title(broker: Broker) -> str:
     return f"{broker.identity.host}: node {node} (preferred {broker.role}) of pair {broker.pair}, release {release}"
 
 
-def _attributes(broker: Broker) -> Attributes:
+def _attributes(broker: Broker, plugins: tuple[XmlElement, ...]) -> Attributes:
     release = broker.release
     found: dict[str, object] = {
         "id": "broker",
@@ -146,7 +142,7 @@ def _attributes(broker: Broker) -> Attributes:
         found |= {"waitForSlave": "true", "waitForSlaveTimeout": _KEEP_WAITING, "shutdownOnSlaveFailure": "false"}
     if elements.removes_destinations(broker):
         found["schedulePeriodForDestinationPurge"] = elements.PURGE_PERIOD
-    if any(plugin.name == "redeliveryPlugin" for plugin in elements.plugins(broker)):
+    if any(plugin.name == "redeliveryPlugin" for plugin in plugins):
         found["schedulerSupport"] = "true"  # without it the plugin refuses to start
     found |= broker.settings.broker_attributes
     return tuple(found.items())
@@ -163,15 +159,15 @@ def _shutdown_hooks(broker: Broker) -> tuple[str, ...]:
     return tuple(dict.fromkeys(((_CONTEXT_HOOK,) if closes_context else ()) + broker.settings.shutdown_hooks))
 
 
-def _exception_handler(broker: Broker) -> _Element | None:
+def _exception_handler(broker: Broker) -> XmlElement | None:
     lease = broker.release.lease_exception_handler
     if broker.profile.has_database_lease and lease:
         # With the default a database without room is passed over, because its message says "space", and MQTT clients
         # get an acknowledgement for what was not stored: 477 of 980 events lost on 6.3.1 with PostgreSQL.
-        return _Element(lease, (("ignoreNoSpaceErrors", "false"),))
+        return XmlElement(lease, (("ignoreNoSpaceErrors", "false"),))
     if broker.release.has_ignore_no_space_errors:
         # Measured on 5.17.2: with the default a full disk loses what was acknowledged.
-        return _Element("defaultIOExceptionHandler", (("ignoreNoSpaceErrors", "false"),))
+        return XmlElement("defaultIOExceptionHandler", (("ignoreNoSpaceErrors", "false"),))
     return None
 
 
@@ -227,15 +223,17 @@ def _store(broker: Broker) -> _Store:
         length = (acquire or 10_000) if release.has_adjustable_lease else _FIXED_LEASE
         # A lease that is renewed less than twice in its length runs out while its holder lives.
         keep_alive = keep_alive or min(5000, length // 2)
-        clock: Attributes = (
-            (("maxAllowableDiffFromDBTime", _CLOCK_DIFFERENCE),) if release.goes_by_database_clock else ()
+        clock = (("maxAllowableDiffFromDBTime", _CLOCK_DIFFERENCE),) if release.goes_by_database_clock else ()
+        lease: tuple[tuple[str, str], ...] = (
+            ("lockAcquireSleepInterval", str(length)),
+            ("leaseHolderId", broker.identity.host),
+            *clock,
         )
-        lease = (("lockAcquireSleepInterval", length), ("leaseHolderId", broker.identity.host), *clock)
         url = settings.jdbc.url if settings.jdbc else ""
         return _Store(
             "jdbcPersistenceAdapter",
             (("dataSource", "#store"), ("lockKeepAlivePeriod", keep_alive), *stop),
-            _Element("lease-database-locker", lease),
+            XmlElement("lease-database-locker", lease),
             _ADAPTERS.get(url.split(":")[1]) if url else None,
         )
     directory: Attributes = (("directory", service.kahadb_directory(broker)), *elements.kahadb_attributes(broker))
@@ -248,7 +246,7 @@ def _store(broker: Broker) -> _Store:
     return _Store(
         "kahaDB",
         (*directory, ("lockKeepAlivePeriod", keep_alive or 2000), *stop),
-        _Element("shared-file-locker", (("lockAcquireSleepInterval", wait),)),
+        XmlElement("shared-file-locker", (("lockAcquireSleepInterval", str(wait)),)),
     )
 
 

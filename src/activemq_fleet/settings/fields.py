@@ -10,7 +10,7 @@ CVE-2026-42588).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, SecretStr
@@ -221,6 +221,11 @@ Port = Annotated[int, Field(ge=1, le=65535)]
 Secret = Annotated[SecretStr | EncryptedValue, PlainValidator(_secret)]
 Principals = Annotated[tuple[Principal, ...], BeforeValidator(split_words)]
 Destinations = Annotated[tuple[Destination, ...], BeforeValidator(split_words)]
+
+
+def doubled(names: Sequence[str]) -> list[str]:
+    """Return the names that are there more than once, sorted."""
+    return sorted({name for name in names if names.count(name) > 1})
 
 
 def option_text(value: Any) -> Any:

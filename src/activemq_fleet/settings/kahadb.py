@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
 from activemq_fleet.settings import fields
-from activemq_fleet.settings.xml_beans import Count, Milliseconds, Size, XmlBean
+from activemq_fleet.settings.xml_beans import Count, Milliseconds, RefusingBean, Size
 
 _LOCK = "the lock of a shared store follows from activemq_ha, activemq_fence and activemq_lock_keepalive_interval"
 _REFUSED = {
@@ -26,8 +26,10 @@ _REFUSED = {
 }
 
 
-class KahadbSettings(XmlBean):
+class KahadbSettings(RefusingBean):
     """The value of ``activemq_kahadb``; sizes such as ``32 mb``, times in milliseconds, what is left out as shipped."""
+
+    REFUSED: ClassVar[Mapping[str, str]] = _REFUSED
 
     ELEMENT: ClassVar[str] = "kahaDB"
 
@@ -69,13 +71,6 @@ class KahadbSettings(XmlBean):
     rewrite_on_redelivery: bool | None = None
     enable_subscription_statistics: bool | None = None
     purge_recovered_xa_transaction_strategy: Literal["never", "commit", "rollback"] | None = None
-
-    @model_validator(mode="before")
-    @classmethod
-    def _refuse_what_others_decide(cls, value: Any) -> Any:
-        if isinstance(value, Mapping) and (refused := sorted(_REFUSED.keys() & value.keys())):
-            raise ValueError(f"has {refused[0]!r}: {_REFUSED[refused[0]]}")
-        return value
 
     @model_validator(mode="after")
     def _archive_has_a_place(self) -> Self:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from activemq_fleet.settings import fields
+from activemq_fleet.settings.network import NetworkModel
 
 EXPORTER = "jmx_prometheus_javaagent-0.20.0.jar"
 """The Prometheus JMX exporter that serves a broker's metrics: the newest whose jar (0.6 MB) is for Java 8 and later."""
@@ -14,20 +15,16 @@ EXPORTER_JAVA = 8
 """The oldest feature release of Java on which the exporter runs: class files of its jar are of version 52 at most."""
 
 
-class MetricsTls(BaseModel):
+class MetricsTls(NetworkModel):
     """The value of ``activemq_metrics_tls``: a keystore on the broker's host, its password, and the key's alias."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
 
     keystore: fields.AbsolutePath
     keystore_password: fields.Secret
     alias: fields.Name
 
 
-class MetricsSettings(BaseModel):
+class MetricsSettings(NetworkModel):
     """The ``activemq_metrics*`` variables of a broker, validated; ``metrics_port`` is without the port offset."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
 
     metrics: bool = False
     metrics_bind: fields.Host = "127.0.0.1"

@@ -15,6 +15,7 @@ from activemq_fleet.settings.xml_beans import (
     Milliseconds,
     OffIsNone,
     OrUnlimited,
+    RefusingBean,
     Switched,
     XmlBean,
 )
@@ -157,12 +158,14 @@ class SelectorCache(Switched):
     ignore_wildcard_selectors: bool | None = None
 
 
-class PluginSettings(XmlBean):
+class PluginSettings(RefusingBean):
     """The value of ``activemq_plugins``; the order of its keys here is that of the broker's file.
 
     A later one sees a message first. Dead letters are to be sent again before they are thrown away, so redelivery
     follows what discards. All stand before those of logins, which so decide first what may come to them.
     """
+
+    REFUSED: ClassVar[Mapping[str, str]] = _REFUSED
 
     statistics: Annotated[Statistics | None, OffIsNone] = None
     timestamp: Annotated[TimeStamping | None, OffIsNone] = None
@@ -174,13 +177,6 @@ class PluginSettings(XmlBean):
     logging: Annotated[Logging | None, OffIsNone] = None
     discarding_dlq: Annotated[DiscardingDlq | None, OffIsNone] = None
     redelivery: Annotated[Redelivery | None, OffIsNone] = None
-
-    @model_validator(mode="before")
-    @classmethod
-    def _refuse_what_others_decide(cls, value: Any) -> Any:
-        if isinstance(value, Mapping) and (refused := sorted(_REFUSED.keys() & value.keys())):
-            raise ValueError(f"has {refused[0]!r}: {_REFUSED[refused[0]]}")
-        return value
 
     def beans(self) -> dict[str, XmlBean]:
         """Return the plugins that are set, by key, in the order of the broker's file."""

@@ -68,6 +68,19 @@ class XmlBean(BaseModel):
         return ()
 
 
+class RefusingBean(XmlBean):
+    """A bean that refuses the keys of ``REFUSED``, which something else decides; their values say what."""
+
+    REFUSED: ClassVar[Mapping[str, str]] = {}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_what_others_decide(cls, value: Any) -> Any:
+        if isinstance(value, Mapping) and (refused := sorted(cls.REFUSED.keys() & value.keys())):
+            raise ValueError(f"has {refused[0]!r}: {cls.REFUSED[refused[0]]}")
+        return value
+
+
 class TypedBean(XmlBean):
     """A bean whose ``type`` decides its element, by ``ELEMENTS``; the type alone may be written as text.
 
