@@ -21,6 +21,7 @@ from activemq_fleet.printable import printable_json
 
 if TYPE_CHECKING:
     from activemq_fleet.status import FleetStatus
+    from activemq_fleet.topology import Fleet
 
 _STYLES = {
     **dict.fromkeys(("active", "running", "up"), "green"),
@@ -106,8 +107,7 @@ def _gatherer(question: _Question) -> Callable[[], FleetStatus]:
 
     if not question.lab:
         fleet = question.inventory.load_fleet()
-        select_hosts(fleet, question.name)
-        return partial(_ask_hosts, fleet, question)
+        return partial(_ask_hosts, fleet, select_hosts(fleet, question.name), question)
     from activemq_fleet.cli.lab_options import require_packages
 
     require_packages("the lab needs", "paho", "psutil")
@@ -119,13 +119,10 @@ def _gatherer(question: _Question) -> Callable[[], FleetStatus]:
     return partial(lab_status, fleet, hosts_to_ask(fleet, chosen), chosen, question.timeout)
 
 
-def _ask_hosts(fleet: object, question: _Question) -> FleetStatus:
+def _ask_hosts(fleet: Fleet, chosen: tuple[str, ...], question: _Question) -> FleetStatus:
     from activemq_fleet.cli.playbook import PlaybookError, last_lines, run_playbook
     from activemq_fleet.status import conclude
-    from activemq_fleet.status.selection import select_hosts
-    from activemq_fleet.topology import Fleet
 
-    assert isinstance(fleet, Fleet)  # noqa: S101 -- for the type alone
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="activemq-fleet-") as directory:
         file = Path(directory) / "evidence.json"
@@ -144,7 +141,6 @@ def _ask_hosts(fleet: object, question: _Question) -> FleetStatus:
             evidence = json.loads(file.read_text(encoding="utf-8"))
         except FileNotFoundError:
             raise PlaybookError("the playbook activemq.fleet.status failed:", *last_lines(done)) from None
-    chosen = select_hosts(fleet, question.name)
     return conclude(fleet, evidence, chosen=chosen, seconds=time.monotonic() - began)
 
 
