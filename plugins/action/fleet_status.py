@@ -60,7 +60,7 @@ def _conclude(
         return {"table": [], "findings": [], "exit_code": 0}
     status = library("status").conclude(fleet, known, chosen=chosen, seconds=seconds)
     if to:
-        library("reports").write_status(status, to)
+        library("reports.status").write_status(status, to)
     text = library("status.text")
     findings = [finding.to_line() for finding in status.findings]
     return {"table": text.table_lines(status), "findings": findings, "exit_code": status.exit_code}

@@ -27,7 +27,7 @@ from activemq_fleet.lab.agent_load_generator import AgentLoadGenerator, AgentLoa
 from activemq_fleet.lab.drill import DrillOptions, drill
 from activemq_fleet.lab.drill_files import account_for_pair
 from activemq_fleet.lab.load_spec import load_spec
-from activemq_fleet.reports import drill_report
+from activemq_fleet.reports.drill import drill_report
 from activemq_fleet.topology import Fleet, Pair
 from tests.integration.labs import pair, processes_of, write_inventory
 from tests.integration.waiting import PATIENCE, until

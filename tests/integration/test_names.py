@@ -16,7 +16,7 @@ from activemq_fleet.drills.model import DrillResult
 from activemq_fleet.lab import Lab
 from activemq_fleet.lab.collected import collect_logs
 from activemq_fleet.lab.drill import DrillOptions, drill
-from activemq_fleet.reports import drill_report
+from activemq_fleet.reports.drill import drill_report
 from tests.conventions import DRILLED, Convention
 from tests.integration.labs import processes_of
 

@@ -90,7 +90,7 @@ def command(
     while True:
         status = gather()
         if html:
-            from activemq_fleet.reports import write_status
+            from activemq_fleet.reports.status import write_status
 
             write_status(status, str(html))
         if watch and form == "text":

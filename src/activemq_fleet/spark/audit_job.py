@@ -14,7 +14,7 @@ from activemq_fleet.audit.gaps import journal_gaps, log_gaps
 from activemq_fleet.audit.log_summaries import LogFileSummary
 from activemq_fleet.audit.report_figures import EventFigures, LineFigures, Picture, TimeRange, shown_hosts, time_range
 from activemq_fleet.audit.result import Counts, Gap, Result, audit_outcome
-from activemq_fleet.reports import audit_report
+from activemq_fleet.reports.audit import audit_report
 from activemq_fleet.spark.datasets import Output, read_text
 from activemq_fleet.spark.deliveries import judge_deliveries, read_journals
 from activemq_fleet.spark.event_cache import EventCache

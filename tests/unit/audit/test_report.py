@@ -24,7 +24,7 @@ from activemq_fleet.audit.report_figures import (
 )
 from activemq_fleet.audit.result import Counts, Gap, InputSummary, Result, audit_outcome, headline
 from activemq_fleet.audit.state_spans import Span
-from activemq_fleet.reports import audit_report
+from activemq_fleet.reports.audit import audit_report
 from tests.unit.html_pages import EVIL, Page, assert_whole_and_obeys_nothing, with_evil_texts
 
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
