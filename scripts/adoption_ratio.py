@@ -23,7 +23,7 @@ from lxml import etree
 
 from activemq_fleet.adopt import Adopted, Document, adopt, read_sources
 from activemq_fleet.adopt.equal_meaning import directories_of, has_no_meaning, means_the_same
-from activemq_fleet.adopt.xml_diff import XmlElement, differences, xml_element_of
+from activemq_fleet.adopt.xml_diff import XmlElement, differences, walk, xml_element_of
 from activemq_fleet.errors import FleetError
 from activemq_fleet.naming import Naming
 from activemq_fleet.releases import Release
@@ -121,7 +121,7 @@ def _ratio(file: str, document: Document, adopted: Adopted) -> Ratio:
     broker = adopted.fleet.broker(document.host)
     bare = replace(broker, settings=broker.settings.model_copy(update={"xml_fragments": ()}))
     plain = xml_element_of(etree.fromstring(activemq_xml(bare), parser()))
-    everything = list(_walk(document.root))
+    everything = list(walk(document.root))
     ratio = Ratio(file, len(everything), connectors=sum(1 for node in everything if node.name == "networkConnector"))
     directories = directories_of(broker.settings.base, broker.settings.instance)
     raw: set[str] = set()
@@ -168,12 +168,6 @@ def _sets_nothing(node: etree._Element, release: Release) -> bool:
     """Return whether an element can go without a trace: it is empty, or the release would not start with it."""
     log_query = ".insight.log" in node.get("class", "") and not release.log_query_class
     return log_query or (len(node) == 0 and not node.attrib and node.tag.endswith("s"))
-
-
-def _walk(node: XmlElement) -> Iterator[XmlElement]:
-    yield node
-    for child in node.children:
-        yield from _walk(child)
 
 
 def _print(ratios: list[Ratio]) -> None:

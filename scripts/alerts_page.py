@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterator
 
 from activemq_fleet.render.monitoring import ALERTS
+from activemq_fleet.render.monitoring.alerts import paced
 from scripts.generated_page import DOCS, write_or_check
 
 PAGE = DOCS / "alerts.md"
@@ -40,7 +40,7 @@ def main(arguments: list[str]) -> int:
 def _page() -> Iterator[str]:
     yield _HEAD
     for alert in ALERTS:
-        wait = re.sub("[<>]", "", alert.wait)
+        wait = paced(alert.wait, 1)
         wait = "at once" if wait == "0s" else wait
         yield f"| [{alert.name}](#{alert.anchor}) | {alert.severity} | {wait} | {'yes' if alert.planned else 'no'} |\n"
     for alert in ALERTS:

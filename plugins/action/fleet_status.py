@@ -29,7 +29,11 @@ class ActionModule(ActionBase):
         super().run(tmp, task_vars)
         arguments = self.validate_argument_spec(argument_spec(DOCUMENTATION))[1]
         known = task_vars or {}
+        evidence = {host: _evidence(result) for host, result in arguments["evidence"].items()}
         try:
+            if arguments["step"] == "conclude" and arguments["evidence_to"]:
+                _write_evidence(arguments["evidence_to"], evidence)
+                return {"changed": False, "table": [], "findings": [], "exit_code": 0}
             data = library("inventory").inventory_of_play(known["hostvars"], known["groups"], self._loader)
             fleet = library("topology").build_fleet(data.hosts, data.groups)
             selection = library("status.selection")
@@ -37,33 +41,29 @@ class ActionModule(ActionBase):
             if arguments["step"] == "begin":
                 asked = selection.hosts_to_ask(fleet, chosen)
                 return {"changed": False, "questions": selection.questions(fleet, asked), "time": time.time()}
-            return {"changed": False, **_conclude(fleet, chosen, **arguments)}
+            status = library("status").conclude(fleet, evidence, chosen=chosen, seconds=arguments["seconds"])
+            return {"changed": False, **_outcome(status, arguments["to"])}
         except library("errors").FleetError as error:
             raise AnsibleActionFail(str(error)) from None
         except OSError as error:
             raise AnsibleActionFail(f"{error.filename}: {error.strerror}") from None
 
 
-def _conclude(
-    fleet: Any,
-    chosen: tuple[str, ...],
-    evidence: Mapping[str, Any],
-    seconds: float,
-    evidence_to: str | None,
-    to: str | None,
-    **_: object,
-) -> dict[str, Any]:
-    known = {host: _evidence(result) for host, result in evidence.items()}
-    if evidence_to:
-        with open(os.open(evidence_to, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
-            json.dump(known, file)
-        return {"table": [], "findings": [], "exit_code": 0}
-    status = library("status").conclude(fleet, known, chosen=chosen, seconds=seconds)
+def _write_evidence(path: str, evidence: Mapping[str, Any]) -> None:
+    """Write what was gathered of each host as JSON, for who concludes how the fleet stands himself."""
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
+        json.dump(evidence, file)
+
+
+def _outcome(status: Any, to: str | None) -> dict[str, Any]:
     if to:
         library("reports.status").write_status(status, to)
-    text = library("status.text")
     findings = [finding.to_line() for finding in status.findings]
-    return {"table": text.table_lines(status), "findings": findings, "exit_code": status.exit_code}
+    return {
+        "table": library("status.text").table_lines(status),
+        "findings": findings,
+        "exit_code": status.exit_code,
+    }
 
 
 def _evidence(result: Mapping[str, Any]) -> dict[str, Any]:

@@ -147,14 +147,15 @@ def differences(
     """
     shown: dict[int, XmlElement] = {}
     for tree in (original, rendered):
-        shown |= {id(node): same for node, same in zip(_walk(tree), _walk(hidden(tree)), strict=True)}
+        shown |= {id(node): same for node, same in zip(walk(tree), walk(hidden(tree)), strict=True)}
     return list(_Comparison(host, shown).of(original.name, original, rendered))
 
 
-def _walk(node: XmlElement) -> Iterator[XmlElement]:
+def walk(node: XmlElement) -> Iterator[XmlElement]:
+    """Yield an XML element and all inside it, in the order of the document."""
     yield node
     for child in node.children:
-        yield from _walk(child)
+        yield from walk(child)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from activemq_fleet.cli.options import format_option
 from activemq_fleet.cli.printing import echo
 from activemq_fleet.errors import FleetError, InputError
 
@@ -19,9 +20,7 @@ if TYPE_CHECKING:
     from activemq_fleet.host.probe import Login
 
 _store = click.argument("directory", metavar="STORE", type=click.Path(exists=True, file_okay=False, path_type=Path))
-_format = click.option(
-    "--format", "output", type=click.Choice(["text", "json"]), default="text", show_default=True, help="How to print."
-)
+_format = format_option(help="How to print.")
 
 
 class ReplayError(FleetError):
@@ -42,7 +41,7 @@ def command() -> None:
 @command.command("inspect", short_help="Tell what a store holds and what is damaged.")
 @_store
 @_format
-def inspect_command(directory: Path, output: str) -> int:
+def inspect_command(directory: Path, form: str) -> int:
     """Tell what a kahaDB store holds, and what in it is damaged, before a broker touches it. Nothing is written.
 
     Of a fenced store the generation in force is read. Exit 0: no damage was found; 1: there is some.
@@ -58,14 +57,14 @@ def inspect_command(directory: Path, output: str) -> int:
         raise InputError(str(error)) from None
     except OSError as error:
         raise InputError(f"{error.filename or directory}: {error.strerror or error}") from None
-    echo(json.dumps(report, indent=2) if output == "json" else "\n".join(report_lines(report)))
+    echo(json.dumps(report, indent=2) if form == "json" else "\n".join(report_lines(report)))
     return 1 if report["damaged_places"] else 0
 
 
 @command.command("behind", short_help="List the messages.")
 @_store
 @_format
-def behind_command(directory: Path, output: str) -> None:
+def behind_command(directory: Path, form: str) -> None:
     """List the messages that only an old generation of a fenced store holds.
 
     Of each its destination and message id, and the event id where an agent sent it."""
@@ -74,7 +73,7 @@ def behind_command(directory: Path, output: str) -> None:
         for number in _open(directory).kept_generations()
         for row in _named(directory, number)
     ]
-    if output == "json":
+    if form == "json":
         echo(json.dumps(rows, indent=2))
         return
     for row in rows:

@@ -16,9 +16,15 @@ import psutil
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab import processes
 from activemq_fleet.lab.layout import Layout, write_file
-from activemq_fleet.lab.loopback_overlay import DATABASE_PORT, DATABASE_USER, MARK, database_address, database_password
+from activemq_fleet.lab.loopback_overlay import (
+    DATABASE_PORT,
+    DATABASE_USER,
+    PROGRAM_MARK,
+    database_address,
+    database_password,
+)
 from activemq_fleet.lab.polling import poll
-from activemq_fleet.lab.readiness import is_port_taken
+from activemq_fleet.lab.readiness import require_free_port
 from activemq_fleet.lab.state import LabState
 
 _NAME = "database"  # of its process among those of the hosts, whose names have no file of this one
@@ -50,8 +56,7 @@ class Database:
     def start(self, databases: Iterable[str] = ()) -> None:
         """Start the database server unless it runs, make missing ``databases``, and return when it answers."""
         if self.process() is None:
-            if is_port_taken(self.address):
-                raise LabError(f"port {DATABASE_PORT} on {self._address} is taken by another program: stop that")
+            require_free_port(self.address)
             if not (self._data / "PG_VERSION").exists():
                 self._make()
             self._launch()
@@ -80,8 +85,7 @@ class Database:
 
     def process(self) -> psutil.Process | None:
         """Return the database server's process; None while it does not run."""
-        run = processes.last_run(self._layout, _NAME)
-        return processes.find_process(self._layout, run) if run else None
+        return processes.running_process(self._layout, _NAME)
 
     def answers(self) -> bool:
         """Return whether the database server accepts connections."""
@@ -111,7 +115,7 @@ class Database:
             "listen_addresses": self._address,
             "port": str(DATABASE_PORT),
             "unix_socket_directories": "",
-            MARK.removeprefix("-D").rstrip("="): str(self._layout.directory),
+            PROGRAM_MARK.rstrip("="): str(self._layout.directory),
         }
         options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
         command = [*_own_account(), find_program("postgres"), "-D", str(self._data), *options]

@@ -8,10 +8,9 @@ import time
 from collections.abc import Collection
 from typing import Any
 
-from activemq_fleet.errors import LabError
 from activemq_fleet.host.broker_status import gather_broker_status
 from activemq_fleet.lab.layout import Layout
-from activemq_fleet.lab.state import load
+from activemq_fleet.lab.state import load_existing
 from activemq_fleet.render import service
 from activemq_fleet.status import FleetStatus, conclude
 from activemq_fleet.topology import Fleet
@@ -23,10 +22,7 @@ _ONE = 0.1
 
 def lab_fleet(layout: Layout) -> Fleet:
     """Return the fleet of a lab as its brokers see it. Raises LabError where there is no lab."""
-    state = load(layout)
-    if state is None:
-        raise LabError(f"there is no lab in {layout.directory}: start one with lab up")
-    return state.fleet()
+    return load_existing(layout).fleet()
 
 
 def lab_status(fleet: Fleet, hosts: Collection[str], chosen: Collection[str], timeout: float) -> FleetStatus:

@@ -125,8 +125,7 @@ class Hosts:
 
     def process(self, broker: Broker) -> psutil.Process | None:
         """Return the broker's process, or None if it does not run."""
-        run = self.last_run(broker)
-        return processes.find_process(self.layout, run) if run else None
+        return processes.running_process(self.layout, broker.host)
 
     def living_process(self, broker: Broker) -> psutil.Process:
         """Return the broker's process. Raises LabError when the broker does not run."""

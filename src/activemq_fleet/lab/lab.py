@@ -33,7 +33,7 @@ from activemq_fleet.lab.polling import poll
 from activemq_fleet.lab.port_reservation import PortReservations
 from activemq_fleet.lab.readiness import credentials_of
 from activemq_fleet.lab.startup import Progress, Startup, check_pair, check_start
-from activemq_fleet.lab.state import load, prepare
+from activemq_fleet.lab.state import load, load_existing, prepare
 from activemq_fleet.lab.status import Bridge, HostStatus, bridges_of, status_of
 from activemq_fleet.lab.stomp import Credentials
 from activemq_fleet.render import render_agent, render_clients, service
@@ -123,10 +123,7 @@ class Lab:
 
     @cached_property
     def _hosts(self) -> Hosts:
-        state = load(self._layout)
-        if state is None:
-            raise LabError(f"there is no lab in {self._layout.directory}: start one with lab up")
-        return Hosts(self._layout, state)
+        return Hosts(self._layout, load_existing(self._layout))
 
     @cached_property
     def database(self) -> Database | None:

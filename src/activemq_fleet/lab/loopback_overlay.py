@@ -42,7 +42,9 @@ _JVM = (
     "-Djava.net.preferIPv4Stack=true",
 )
 MARK = "-Dactivemq.fleet.lab="
-"""The option by which a JVM shows which lab it belongs to; the database server has a setting of the same name."""
+"""The option by which a JVM shows which lab it belongs to."""
+PROGRAM_MARK = MARK.removeprefix("-D")
+"""The same for other programs: a setting of the database server, the name of Prometheus on its command line."""
 # Sizes, ports and agents of a real machine; what is left are properties.
 _OWN_PROPERTIES = re.compile(r"-D(?!com\.sun\.management\.|java\.io\.tmpdir=|jdk\.net\.hosts\.file=|activemq\.).*")
 _FIRST_MULTICAST_PORT = 20000
@@ -81,7 +83,7 @@ class Substitution:
 
 def process_marks(directory: Path) -> frozenset[str]:
     """Return the arguments of which each process of the lab in a directory has one on its command line."""
-    return frozenset({f"{MARK}{directory}", f"{MARK.removeprefix('-D')}{directory}"})
+    return frozenset({f"{MARK}{directory}", f"{PROGRAM_MARK}{directory}"})
 
 
 def assign_addresses(fleet: Fleet, block: int, known: Mapping[str, str] | None = None) -> dict[str, str]:

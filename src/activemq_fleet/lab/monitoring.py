@@ -12,15 +12,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import psutil
 from pydantic import SecretStr
 
 from activemq_fleet.addresses import Address, join
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab import processes
 from activemq_fleet.lab.layout import Layout, write_file
-from activemq_fleet.lab.loopback_overlay import MARK, database_address
+from activemq_fleet.lab.loopback_overlay import PROGRAM_MARK, database_address
 from activemq_fleet.lab.polling import poll
-from activemq_fleet.lab.readiness import is_port_taken
+from activemq_fleet.lab.readiness import require_free_port
 from activemq_fleet.lab.state import LabState
 from activemq_fleet.render import render
 from activemq_fleet.render.metrics import fingerprint
@@ -66,10 +67,7 @@ class Monitoring:
         self.write_files()
         for name in PROGRAMS:
             if self._process(name) is None:
-                if is_port_taken(self.address(name)):
-                    raise LabError(
-                        f"port {self.address(name)[1]} on {self._host} is taken by another program: stop that"
-                    )
+                require_free_port(self.address(name))
                 self._launch(name)
         for name in PROGRAMS:
             if not poll(partial(self._answers, name), _READY):
@@ -128,7 +126,7 @@ class Monitoring:
         data = self.directory / name
         data.mkdir(mode=0o700, parents=True, exist_ok=True)
         # Its name on the command line is the lab's mark, by which processes of a lab are found.
-        mark = f"{MARK.removeprefix('-D')}{self._layout.directory}"
+        mark = f"{PROGRAM_MARK}{self._layout.directory}"
         command = ["/bin/bash", "-c", 'exec -a "$0" "$@"', mark, PROGRAMS[name][0], *self._options(name, data)]
         processes.launch(self._layout, name, command, {}, data, "")
 
@@ -148,9 +146,8 @@ class Monitoring:
             yield f"--collector.textfile.directory={self._layout.hosts}/*/activemq*"
         yield listen
 
-    def _process(self, name: str) -> Any:
-        run = processes.last_run(self._layout, name)
-        return processes.find_process(self._layout, run) if run else None
+    def _process(self, name: str) -> psutil.Process | None:
+        return processes.running_process(self._layout, name)
 
     def _get(self, name: str, path: str, method: str = "GET") -> bytes | None:
         request = urllib.request.Request(self.url(name) + path, method=method)  # noqa: S310 -- an address of the lab

@@ -117,6 +117,12 @@ def last_run(layout: Layout, host: str) -> ProcessRun | None:
         return None
 
 
+def running_process(layout: Layout, name: str) -> psutil.Process | None:
+    """Return the process that a lab last launched under a name, a host's or a program's; None after its end."""
+    run = last_run(layout, name)
+    return find_process(layout, run) if run else None
+
+
 def delete_run(layout: Layout, host: str) -> None:
     """Delete the record of a host's last broker process."""
     (layout.runs / f"{host}.json").unlink(missing_ok=True)

@@ -6,6 +6,7 @@ import errno
 import socket
 
 from activemq_fleet.addresses import Address
+from activemq_fleet.errors import LabError
 from activemq_fleet.host import probe
 from activemq_fleet.host.probe import Answer, Login
 from activemq_fleet.host.timeouts import LAB_PROBE
@@ -50,6 +51,12 @@ def credentials_of(broker: Broker) -> Credentials | None:
         if account.password is not None and not isinstance(account.password, EncryptedValue):
             return Credentials(account.name, account.password.get_secret_value())
     return None
+
+
+def require_free_port(address: Address) -> None:
+    """Raise LabError where another program listens on an address."""
+    if is_port_taken(address):
+        raise LabError(f"port {address[1]} on {address[0]} is taken by another program: stop that")
 
 
 def is_port_taken(address: Address) -> bool:

@@ -60,6 +60,14 @@ class LabState:
         write_file(layout.state, text + "\n")
 
 
+def load_existing(layout: Layout) -> LabState:
+    """Return the state stored in a lab's directory. Raises LabError where there is none, or one of another version."""
+    state = load(layout)
+    if state is None:
+        raise LabError(f"there is no lab in {layout.directory}: start one with lab up")
+    return state
+
+
 def load(layout: Layout) -> LabState | None:
     """Return the state stored in a lab's directory, or None if there is none.
 

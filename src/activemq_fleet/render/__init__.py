@@ -5,6 +5,8 @@ The same input gives the same bytes; Ansible, the command line and Spark call th
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from activemq_fleet.errors import SettingsError
 from activemq_fleet.render import console, fence, management, metrics, service
 from activemq_fleet.render.activemq_xml import activemq_xml
@@ -108,22 +110,29 @@ def render_hosts(fleet: Fleet, *, reveal: bool = False) -> dict[str, dict[str, b
 
 def render_fleet(fleet: Fleet) -> dict[str, bytes]:
     """Return every file of the output directory except the diagram: hosts, clients and fleet.json, by path."""
-    files = {
-        f"hosts/{host}/{path}": content for host, tree in render_hosts(fleet).items() for path, content in tree.items()
-    }
+    trees = render_hosts(fleet)
+    files = {f"hosts/{host}/{path}": content for host, tree in trees.items() for path, content in tree.items()}
     files |= render_clients(fleet)
-    files |= _render_monitoring(fleet)
+    files |= _render_monitoring(fleet, trees)
     return dict(sorted({**files, "fleet.json": fleet_json(fleet, files)}.items()))
 
 
-def _render_monitoring(fleet: Fleet) -> dict[str, bytes]:
-    """Return the files of ``prometheus/``, empty where no broker has metrics."""
+def _render_monitoring(fleet: Fleet, trees: Mapping[str, Mapping[str, bytes]]) -> dict[str, bytes]:
+    """Return the files of ``prometheus/``, empty where no broker has metrics; ``trees`` are the files of every host."""
     measured = [broker for broker in fleet.brokers if broker.settings.metrics]
     if not measured:
         return {}
     from activemq_fleet.render.monitoring import prometheus_files
 
-    return prometheus_files(fleet, {broker.host: metrics.fingerprint(render(broker)) for broker in measured})
+    # Of a host that is an agent or a balancer, too, the tree holds more than the broker's files.
+    shared = {agent.host for agent in fleet.agents} | {balancer.host for balancer in fleet.balancers}
+    return prometheus_files(
+        fleet,
+        {
+            broker.host: metrics.fingerprint(render(broker) if broker.host in shared else trees[broker.host])
+            for broker in measured
+        },
+    )
 
 
 def mode_of(path: str) -> int:
