@@ -222,7 +222,8 @@ def fill_the_disk(controller: Controller, pair: tuple[Machine, Machine], share: 
 
     before = endings()
     try:
-        with (share / "ballast").open("wb") as ballast, suppress(OSError):
+        # what is still buffered is written when the file is closed, and meets the full disk too
+        with suppress(OSError), (share / "ballast").open("wb") as ballast:
             while True:
                 ballast.write(bytes(1 << 20))
         wait_until(lambda: endings() != before, "the full disk ends a broker", *pair)
