@@ -21,10 +21,11 @@ options:
     type: str
   act:
     description:
-      - V(kill), V(pause) and V(stop) are the faults. V(resume) lets a frozen one go on. V(stay) takes the timer away.
+      - V(kill), V(crash), V(pause) and V(stop) are the faults. V(crash) kills the Java process alone and not its guard.
+      - V(resume) lets a frozen broker go on. V(stay) takes the timer away.
       - V(started) waits until the broker's log says that it is started, and says when that was.
     type: str
-    choices: [kill, pause, stop, resume, stay, started]
+    choices: [kill, crash, pause, stop, resume, stay, started]
     required: true
   again:
     description: Seconds after which systemd brings the broker back.
@@ -71,7 +72,7 @@ from ansible_collections.activemq.fleet.plugins.module_utils.run_module import r
 def apply_fault_action(parameters: dict[str, Any], _check: bool) -> dict[str, Any]:
     """Inject a drill's fault into the broker, or end it, as ``act`` says; return the module's result."""
     base, unit, what = (parameters[name] for name in ("base", "unit", "act"))
-    result: dict[str, Any] = {"changed": what in ("kill", "pause", "stop")}
+    result: dict[str, Any] = {"changed": what in ("kill", "crash", "pause", "stop")}
     if what == "started":
         result |= fault_injection.wait_for_start(base, parameters["wait"])
     elif what == "resume":
@@ -87,7 +88,11 @@ def main() -> None:
     spec = {
         "base": {"type": "path", "required": True},
         "unit": {"type": "str"},
-        "act": {"type": "str", "choices": ["kill", "pause", "stop", "resume", "stay", "started"], "required": True},
+        "act": {
+            "type": "str",
+            "choices": ["kill", "crash", "pause", "stop", "resume", "stay", "started"],
+            "required": True,
+        },
         "again": {"type": "int", "default": 300},
         "wait": {"type": "int", "default": 120},
     }

@@ -1,4 +1,4 @@
-"""Times the take-overs of a pair with a shared store, with a fence and without, by release and size of the store.
+"""Times the take-overs of a pair with a shared store, with a fence and without, by release, size and fault.
 
 python -m scripts.attacks.takeovers --results FILE
 
@@ -21,6 +21,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from activemq_fleet.drills.model import FaultKind
 from activemq_fleet.errors import FleetError
 from activemq_fleet.host.timeouts import READY
 from activemq_fleet.lab import Lab
@@ -34,17 +35,18 @@ _PAIR = "store-mq01"
 
 @dataclass(frozen=True)
 class Drill:
-    """One drill: ``kills`` of the active node of a pair of ``release``, whose store holds ``megabytes`` beforehand."""
+    """One drill: ``kills`` faults of a kind at a pair of ``release``, whose store holds ``megabytes`` beforehand."""
 
     release: str
     megabytes: int
     fence: str
+    what: FaultKind
     kills: int
 
     @property
     def name(self) -> str:
         """A name that no other drill has."""
-        return f"{self.release}/{self.megabytes}mb/{self.fence}/{self.kills}"
+        return f"{self.release}/{self.megabytes}mb/{self.fence}/{self.what}/{self.kills}"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -64,19 +66,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def drills(options: argparse.Namespace) -> Iterator[Drill]:
     """Yield the drills of a run, of each release and size one with each fence, one after the other."""
-    for megabytes, release, fence in itertools.product(options.megabytes, options.releases, options.fence):
-        yield Drill(release, megabytes, fence, options.kills)
+    for size, release, what, fence in itertools.product(
+        options.megabytes, options.releases, options.what, options.fence
+    ):
+        yield Drill(release, size, fence, what, options.kills)
 
 
 def table(rows: Sequence[dict[str, Any]]) -> list[str]:
-    """Return the results as a Markdown table: seconds from the kill until the other node's log says it is started."""
+    """Return the results as a Markdown table: seconds from the fault until the other node's log says it is started."""
     lines = [
-        "| release | store | fence | kills | take-over, median | longest | silence, median | accepted | lost |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "| release | store | fault | fence | times | take-over, median | longest | silence, median | accepted | lost |",
+        "|---|---|---|---|---|---|---|---|---|---|",
     ]
-    for row in sorted(rows, key=lambda row: (row["megabytes"], row["release"], row["fence"], row["kills"])):
+    for row in sorted(rows, key=lambda row: (row["megabytes"], row["release"], row["what"], row["fence"])):
         times = f"{_median(row['takeovers'])} | {max(row['takeovers'], default=0):.2f} s | {_median(row['silences'])}"
-        head = f"| {row['release']} | {row['megabytes']} MB | {row['fence']} | {len(row['takeovers'])}"
+        head = f"| {row['release']} | {row['megabytes']} MB | {row['what']} | {row['fence']} | {len(row['takeovers'])}"
         lines.append(f"{head} | {times} | {row['accepted']} | {row['lost']} |")
     return lines
 
@@ -92,7 +96,9 @@ def _measure(one: Drill, options: argparse.Namespace) -> dict[str, Any]:
             lab.up(timeout=READY)
             active = lab.wait_active(_PAIR, READY)
             fill(lab.addresses(active, "stomp")[0], lab.credentials(_PAIR), one.megabytes)
-            result = drill(lab, DrillOptions(faults=one.kills, rate=options.rate, seed=1, patience=READY))
+            result = drill(
+                lab, DrillOptions(faults=one.kills, what=one.what, rate=options.rate, seed=1, patience=READY)
+            )
     except FleetError as error:
         return {"takeovers": [], "silences": [], "accepted": 0, "lost": 0, "verdict": "error", "reasons": [str(error)]}
     finally:
@@ -124,6 +130,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--results", type=Path, default=Path("build/attacks/takeovers.jsonl"))
     parser.add_argument("--directory", type=Path, help="where the labs are, on the file system to be measured")
     parser.add_argument("--fence", nargs="+", default=["guard", "none"], choices=["guard", "none"])
+    parser.add_argument("--what", nargs="+", default=["crash", "kill"], choices=["crash", "kill"], help="as lab drill")
     parser.add_argument("--releases", nargs="+", default=["5.5.1", "5.8.0", "5.11.4", "5.18.3", "6.3.1"])
     parser.add_argument("--megabytes", type=int, nargs="+", default=[10], help="sizes of stores, messages of 1 kB")
     parser.add_argument("--kills", type=int, default=20)

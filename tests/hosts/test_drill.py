@@ -85,7 +85,7 @@ def drill(controller: Controller, report: Path, **variables: object) -> tuple[st
 
 
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("what", ["kill", pytest.param("stop", marks=LONG)])
+@pytest.mark.parametrize("what", ["kill", pytest.param("crash", marks=LONG), pytest.param("stop", marks=LONG)])
 def test_a_fault_is_survived_and_every_event_accounted_for(controller: Controller, tmp_path: Path, what: str) -> None:
     before = active(controller.rack.machines)
 

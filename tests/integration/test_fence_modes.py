@@ -11,6 +11,7 @@ import pytest
 
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab import Lab
+from activemq_fleet.lab.drill import DrillOptions, drill
 from tests.integration.conftest import LabOf
 from tests.integration.labs import pair, write_inventory
 from tests.situations import further
@@ -73,6 +74,18 @@ def test_a_command_ends_a_node_that_stands_still_before_the_other_one_serves(tmp
     assert got == ["before"]
     numbers = [json.loads(path.read_text())["number"] for path in sorted((fence / "claims").iterdir())]
     assert numbers == [1, 2]
+
+
+@pytest.mark.parametrize("release", further("6.3.1", "5.18.3", "5.8.0", "5.5.1"))
+def test_a_drill_that_kills_the_java_alone_of_guarded_brokers_is_clean(
+    tmp_path: Path, lab_of: LabOf, release: str
+) -> None:
+    lab = lab_of(write_inventory(tmp_path / "inventory", (A, B), release=release, fence="guard", **NETWORK))
+    result = drill(lab, DrillOptions(faults=3, what="crash", rate=40, seed=1, patience=300))
+    assert (result.verdict, result.total("lost")) == ("clean", 0), result.reasons
+    assert len(result.counted_faults) == 3
+    fence = Path(lab.fleet.broker(A).store_directory, "fence")
+    assert len(list((fence / "ended").iterdir())) >= 3
 
 
 def write_script(path: Path, *lines: str) -> None:

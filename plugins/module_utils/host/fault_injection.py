@@ -20,11 +20,11 @@ from .versions import Layout
 
 _POLL = 0.2
 _PATIENCE = 90
-_SIGNALS = {"kill": signal.SIGKILL, "pause": signal.SIGSTOP, "stop": signal.SIGTERM}
+_SIGNALS = {"kill": signal.SIGKILL, "crash": signal.SIGKILL, "pause": signal.SIGSTOP, "stop": signal.SIGTERM}
 
 
 def inject_fault(base: str, unit: str | None, act: str, again: int) -> dict[str, Any]:
-    """Kill, stop or freeze the active broker on this host, as a drill does; return when, and the process id.
+    """Kill, crash, stop or freeze the active broker of a host, as a drill does; return when, and the process id.
 
     Returns the time ``at`` by the host's clock (epoch seconds) and the ``pid``. If the drill dies meanwhile, no broker
     stays down or frozen: after ``again`` seconds systemd itself starts it or lets it go on. Raises InstallError when
@@ -38,7 +38,7 @@ def inject_fault(base: str, unit: str | None, act: str, again: int) -> dict[str,
     if unit and act == "stop":
         _systemctl("stop", unit)
     else:
-        _send_signal(process, unit, _SIGNALS[act])
+        _send_signal(process, None if act == "crash" else unit, _SIGNALS[act])
     _wait_until_frozen_or_gone(layout, unit, process.pid, act)
     return {"at": at, "pid": process.pid}
 

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--what",
-    type=click.Choice(["kill", "pause", "stop"]),
+    type=click.Choice(["kill", "crash", "pause", "stop"]),
     default="kill",
     show_default=True,
-    help="SIGKILL, SIGSTOP for 30 s, or an end in good order.",
+    help="SIGKILL to the broker (with its guard), SIGKILL to its Java alone, SIGSTOP for 30 s, or an orderly end.",
 )
 @click.option("--target", default="", metavar="PAIR|GROUP|HOST", help="Where to inject faults (default: every pair).")
 @click.option(

@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 
 from activemq_fleet.host.judge import BrokerState
 
-FaultKind = Literal["kill", "pause", "stop"]
+FaultKind = Literal["kill", "crash", "pause", "stop"]
 ObservedState = BrokerState | Literal["unknown"]
 DrillVerdict = Literal["clean", "findings", "incomplete", "void"]
 EventVerdict = Literal["delivered", "duplicate", "stuck", "lost", "indeterminate"]

@@ -66,7 +66,7 @@ def _read(options: Mapping[str, Any]) -> tuple[FaultKind, int, float, int]:
     asked = str(options.get("what") or "kill")
     what = next((known for known in get_args(FaultKind) if known == asked), None)
     if what is None:
-        raise InputError(f"activemq_drill_what must be kill, pause or stop, not {asked!r}")
+        raise InputError(f"activemq_drill_what must be {', '.join(get_args(FaultKind))}, not {asked!r}")
     try:
         faults = int(options.get("kills") or 5)
         rate = float(options.get("rate") or 100.0)

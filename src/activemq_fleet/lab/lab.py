@@ -244,6 +244,22 @@ class Lab:
         processes.end([process], grace=0)
         return at
 
+    def crash(self, host: str) -> float:
+        """Send SIGKILL to a broker's Java process alone, as the kernel does when memory runs out; return when.
+
+        The time is in epoch seconds. A guard outlives it, records the death and ends; without a guard this is ``kill``.
+        """
+        process = self._living_process(host)
+        if not self.fleet.broker(host).has_guard:
+            return self.kill(host)
+        java = processes.guarded_broker(process)
+        if java is None:
+            raise LabError(f"{host}: the guard has no broker at this moment: no fault was injected")
+        at = time.time()
+        java.kill()
+        poll(lambda: not process.is_running(), LAB_READY)
+        return at
+
     def pause(self, host: str) -> None:
         """Freeze a broker by SIGSTOP: the broker keeps its lock and its connections, and answers nobody."""
         processes.set_frozen(self._living_process(host), True)

@@ -95,7 +95,7 @@ def refusal_reason(fleet: Fleet, pair: Pair, what: str) -> str | None:
     """Return why a pair cannot be drilled, or None if it can."""
     if len(pair.brokers) < 2 or not pair.profile.has_peer:
         return "has no second node that could take over"
-    if pair.profile.needs_resync and what != "kill":
+    if pair.profile.needs_resync and what not in ("kill", "crash"):
         return f"is pure: its brokers are never stopped but by SIGKILL, so --what {what} is not for it"
     if pair.profile.replicates and sum(other.group == pair.group for other in fleet.pairs.values()) < 2:
         return "is the only pure pair of its group: its slave takes no clients, so nobody could tell"

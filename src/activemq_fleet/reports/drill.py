@@ -11,7 +11,12 @@ from activemq_fleet.drills.model import DrillResult, Fault
 from activemq_fleet.reports.charts import Chart, tick_step
 from activemq_fleet.reports.pages import render_page
 
-_FAULTS = {"kill": "killed (SIGKILL)", "pause": "frozen (SIGSTOP)", "stop": "stopped in good order"}
+_FAULTS = {
+    "kill": "killed (SIGKILL)",
+    "crash": "ended by a SIGKILL to its Java alone",
+    "pause": "frozen (SIGSTOP)",
+    "stop": "stopped in good order",
+}
 _DOT = 9  # the width that a dot needs
 
 
