@@ -1,0 +1,95 @@
+"""A load balancer as data: its virtual addresses, their ports, and the brokers behind each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from activemq_fleet.addresses import Address, join
+from activemq_fleet.settings.broker import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """One broker behind a load balancer; ``limit`` is the most clients at once, None for no limit.
+
+    ``name_in_certificate`` is the host name that the broker's certificate must have.
+    """
+
+    name: str
+    address: Address
+    limit: int | None
+    name_in_certificate: str
+
+    @property
+    def host_and_port(self) -> str:
+        """The address as ``HOST:PORT``."""
+        return join(*self.address)
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """Brokers of which any may serve the same client: a pair, a single broker, or all masters of a ``pure`` group."""
+
+    name: str
+    servers: tuple[Server, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class VirtualPort:
+    """One port of a group's virtual address: a connector of the group's brokers.
+
+    ``greets`` is True where the broker sends the first bytes of a connection. Of several backends a client is always
+    sent to the same one, chosen by its MQTT client id or its address.
+    """
+
+    connector: str
+    protocol: str
+    port: int
+    tls: bool
+    greets: bool
+    backends: tuple[Backend, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class VirtualAddress:
+    """The virtual IP address of one group, as one load balancer holds it or waits for it.
+
+    ``source`` is the balancer's own address and ``peers`` the other balancers' in VRRP; None and empty where balancers
+    are known by name only, and VRRP then uses multicast. ``masters_only``: slaves of the group take no clients.
+    """
+
+    group: str
+    address: str
+    interface: str | None
+    router_id: int
+    priority: int
+    source: str | None
+    peers: tuple[str, ...]
+    masters_only: bool
+    fronts: tuple[VirtualPort, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Balancer:
+    """A host in ``activemq_loadbalancers``, and the virtual addresses that it holds for groups."""
+
+    host: str
+    settings: Settings
+    addresses: tuple[VirtualAddress, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the balancer as the JSON object of fleet.json."""
+        return {
+            "host": self.host,
+            "groups": [
+                {
+                    "group": one.group,
+                    "vip": one.address,
+                    "ports": {front.connector: front.port for front in one.fronts},
+                    "router_id": one.router_id,
+                    "priority": one.priority,
+                }
+                for one in self.addresses
+            ],
+        }

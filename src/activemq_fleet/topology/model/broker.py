@@ -1,0 +1,232 @@
+"""A broker as data, with its connectors, links, accounts and permissions.
+
+Roles are preferred roles only. Which node of a pair is active is observed at run time and never stands in the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pydantic import SecretStr
+
+from activemq_fleet.addresses import Address
+from activemq_fleet.naming import Identity, Role
+from activemq_fleet.profiles import Profile
+from activemq_fleet.protocols import is_encrypted, protocol_of
+from activemq_fleet.releases import Release
+from activemq_fleet.settings.broker import Settings
+from activemq_fleet.settings.encrypted import EncryptedValue
+from activemq_fleet.uris import is_openwire
+
+_CLIENT_AUTH = ("transport.needClientAuth", "needClientAuth")
+LinkKind = Literal["multicast", "masterslave", "failover", "static"]
+
+
+@dataclass(frozen=True, slots=True)
+class Connector:
+    """One transportConnector of a broker: ``port`` with the port offset added, ``scheme`` with TLS applied."""
+
+    name: str
+    scheme: str
+    port: int
+    options: Mapping[str, str]
+    discovery_uri: str | None = None
+    bind: str | None = None
+    """Where it listens, None for the broker's ``activemq_bind``."""
+    attributes: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def tls(self) -> bool:
+        """Whether clients of the connector use TLS."""
+        return is_encrypted(self.scheme)
+
+    def asks_for_certificate(self, release: Release) -> bool:
+        """Return whether the connector refuses clients that show no certificate; in some releases TLS
+        over NIO never refuses them.
+        """
+        asked = any(self.options.get(option) == "true" for option in _CLIENT_AUTH)
+        return asked and self.tls and (release.has_nio_client_auth or "nio" not in self.scheme)
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """One networkConnector of a broker: what it dials, and which messages it lets through.
+
+    ``target`` is a pair, the first label of a broker's host name (``activemq_ha: none``), or for multicast the group.
+    ``addresses`` are those that it dials, preferred master first, and empty for multicast.
+    ``network_ttl`` is None where ``consumer_ttl`` and ``message_ttl`` (-1: no limit) are set.
+    """
+
+    name: str
+    kind: LinkKind
+    target: str
+    uri: str
+    addresses: tuple[Address, ...]
+    duplex: bool
+    network_ttl: int | None
+    consumer_ttl: int | None = None
+    message_ttl: int | None = None
+    include: tuple[str, ...] = ()
+    static_include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    attributes: tuple[tuple[str, str], ...] = ()
+    """Further attributes of the networkConnector, or others than those that every link has."""
+    destination_filter: str | None = None
+    """The filter of a duplex link whose far end reads filters in another way; None: the release's default."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the link as the JSON object of fleet.json."""
+        return {
+            "name": self.name,
+            "kind": self.kind,
+            "target": self.target,
+            "uri": self.uri,
+            "duplex": self.duplex,
+            "network_ttl": self.network_ttl,
+            "consumer_ttl": self.consumer_ttl,
+            "message_ttl": self.message_ttl,
+            "include": list(self.include),
+            **({"static_include": list(self.static_include)} if self.static_include else {}),
+            "exclude": list(self.exclude),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """A user name and password with which clients, bridges, agents or balancers log in to a broker.
+
+    ``variable`` names the variable that holds the password; ``groups`` are user groups.
+    """
+
+    name: str
+    variable: str
+    password: SecretStr | EncryptedValue | None
+    groups: tuple[str, ...]
+    key: str
+    """The property with the password that activemq.xml refers to, such as ``activemq.user.NAME.password``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Permission:
+    """One authorizationEntry: which user groups may read, write and administer a destination."""
+
+    kind: Literal["queue", "topic"]
+    destination: str
+    read: tuple[str, ...]
+    write: tuple[str, ...]
+    admin: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Broker:
+    """One broker of the fleet with its settings, links, accounts and permissions.
+
+    ``ports`` maps names of connectors, ``console`` and ``replication`` to ports. ``peer`` is the host of the pair's
+    other node.
+    """
+
+    host: str
+    identity: Identity
+    settings: Settings
+    release: Release
+    address: str
+    broker_name: str
+    store_directory: str
+    ports: Mapping[str, int]
+    connectors: tuple[Connector, ...]
+    peer: str | None = None
+    peer_address: Address | None = None
+    """Where the other node's OpenWire connector listens; for a pure slave the master's replication port."""
+    links: tuple[Link, ...] = ()
+    networked: bool = False
+    """True where bridges to other units begin or end at the broker."""
+    accounts: tuple[Account, ...] = ()
+    permissions: tuple[Permission, ...] = ()
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """The labels of the broker's metrics: its host, group, pair and node."""
+        return {"host": self.host, "group": self.group, "pair": self.pair, "node": self.identity.node}
+
+    @property
+    def group(self) -> str:
+        """The name of the broker's group."""
+        return self.identity.group
+
+    @property
+    def pair(self) -> str:
+        """The name of the broker's pair."""
+        return self.identity.pair
+
+    @property
+    def role(self) -> Role:
+        """The preferred role of the broker, master or slave, by its host name."""
+        return self.identity.role
+
+    @property
+    def profile(self) -> Profile:
+        """The profile of ``activemq_ha``: how the nodes of the broker's pair stand in for each other."""
+        return self.settings.profile
+
+    @property
+    def is_replication_slave(self) -> bool:
+        """Whether the broker is the slave of a ``pure`` pair, which opens no connector, not
+        even once it is promoted.
+        """
+        return self.profile.replicates and self.role == "slave"
+
+    @property
+    def shared_directory(self) -> str | None:
+        """The path of the store directory that both nodes of the pair use; None where they share no
+        directory (none, or a database).
+        """
+        return self.store_directory if self.profile.shares_store_directory else None
+
+    @property
+    def has_guard(self) -> bool:
+        """Whether a guard process starts the broker, so that a stale node cannot write (``activemq_fence:
+        guard`` or ``command``).
+        """
+        return self.settings.fence != "none" and self.profile.shares_store_directory
+
+    @property
+    def calls_fence_command(self) -> bool:
+        """Whether a take-over calls ``activemq_fence_command`` (``activemq_fence: command``)."""
+        return self.settings.fence == "command" and self.profile.shares_store_directory
+
+    @property
+    def unit(self) -> str:
+        """The name that stands for the broker in the network: its pair's, or for a broker without a
+        peer its own host label.
+        """
+        return self.identity.pair if self.profile.has_peer else self.identity.host
+
+    @property
+    def openwire(self) -> Connector | None:
+        """The OpenWire connector that bridges and Java clients dial; None for a pure slave."""
+        return next((c for c in self.connectors if is_openwire(c.scheme)), None)
+
+    def connector(self, protocol: str) -> Connector | None:
+        """Return the first connector of a protocol (``mqtt``, ``stomp``, ``amqp``, ``ws``), or None."""
+        return next((c for c in self.connectors if protocol_of(c.scheme) == protocol), None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the broker as the JSON object of fleet.json."""
+        return {
+            "host": self.host,
+            "group": self.group,
+            "pair": self.pair,
+            "node": self.identity.node,
+            "role": self.role,
+            "release": self.release.text,
+            "address": self.address,
+            "ports": dict(self.ports),
+            "links": [link.to_dict() for link in self.links],
+        }
+
+
+def dialling_order(brokers: Iterable[Broker]) -> tuple[Broker, ...]:
+    """Return the brokers of a pair in the order in which clients and bridges try them, preferred master first."""
+    return tuple(sorted(brokers, key=lambda b: (b.role != "master", b.identity.node)))

@@ -1,0 +1,191 @@
+"""A fleet as data: its pairs, units, groups, agents, and what is known of the whole inventory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from activemq_fleet.addresses import Address
+from activemq_fleet.errors import InputError
+from activemq_fleet.findings import Finding
+from activemq_fleet.naming import DEFAULT_PATTERN
+from activemq_fleet.profiles import Profile
+from activemq_fleet.settings.broker import Settings, WaiverSettings
+from activemq_fleet.settings.network import LinkSettings
+from activemq_fleet.topology.model.balancer import Balancer
+from activemq_fleet.topology.model.broker import Broker, dialling_order
+
+MOST_LISTED = 10
+"""How many of the known names (such as groups) a finding lists for the user to choose from."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """The two brokers that stand in for each other, or one broker whose peer is not in the inventory."""
+
+    name: str
+    group: str
+    brokers: tuple[Broker, ...]
+
+    @property
+    def preferred_master(self) -> Broker:
+        """The first broker of the pair whose role by its host name is master; the first broker where none is."""
+        return next((b for b in self.brokers if b.role == "master"), self.brokers[0])
+
+    @property
+    def profile(self) -> Profile:
+        """The profile (value of ``activemq_ha``) of the preferred master: how the nodes of the pair
+        stand in for each other.
+        """
+        return self.preferred_master.profile
+
+    @property
+    def in_order(self) -> tuple[Broker, ...]:
+        """The brokers of the pair, preferred master first, as clients and bridges try them."""
+        return dialling_order(self.brokers)
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A pair, or a broker without a peer, as one end of links in the network of brokers.
+
+    ``brokers`` are in the order of dialling, preferred master first.
+    """
+
+    name: str
+    group: str
+    brokers: tuple[Broker, ...]
+
+    @cached_property
+    def addresses(self) -> tuple[Address, ...]:
+        """The OpenWire addresses that bridges can dial, one for each broker that opens such a port."""
+        return tuple((b.address, b.openwire.port) for b in self.brokers if b.openwire)
+
+    @property
+    def first(self) -> Broker:
+        """The broker that is active while all brokers of the pair are up: the preferred master."""
+        return self.brokers[0]
+
+    def active(self, down: str | None) -> Broker | None:
+        """Return the broker of the pair that is active while the broker ``down`` is dead; None
+        where no broker is left.
+        """
+        if self.brokers[0].host != down:
+            return self.brokers[0]
+        return self.brokers[1] if len(self.brokers) > 1 else None
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """All pairs that share a name and form one network of brokers."""
+
+    name: str
+    pairs: tuple[Pair, ...]
+
+    @property
+    def brokers(self) -> tuple[Broker, ...]:
+        """The brokers of all pairs of the group."""
+        return tuple(broker for pair in self.pairs for broker in pair.brokers)
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """A failover agent's host (in ``activemq_agents``), with the addresses of the two brokers of its home pair.
+
+    ``urls`` are the MQTT listeners, preferred master first; ``java_urls`` are the OpenWire listeners for Java clients.
+    """
+
+    host: str
+    settings: Settings
+    group: str
+    pair: str
+    urls: tuple[Address, ...]
+    tls: bool = False
+    java_urls: tuple[Address, ...] = ()
+    java_schemes: tuple[str, ...] = ()
+    """The scheme of each of ``java_urls``; OpenWire may listen with TLS where MQTT does not, and vice versa."""
+
+
+class KnownGroups(NamedTuple):
+    """The names of the first groups of an inventory, for lists in findings, and the number of all groups."""
+
+    first: tuple[str, ...]
+    number: int
+
+    @classmethod
+    def of(cls, names: Sequence[str]) -> KnownGroups:
+        """Return the shortened list of groups, given the names of all groups in order."""
+        return cls(tuple(names[:MOST_LISTED]), len(names))
+
+    @property
+    def text(self) -> str:
+        """The listed group names, comma-separated, with "and N more" where there are more groups."""
+        more = f" and {self.number - len(self.first)} more" if self.number > len(self.first) else ""
+        return f"{', '.join(self.first)}{more}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WholeInventory:
+    """Facts about a whole inventory for building the fleet of one part, so that it equals this part of the whole fleet.
+
+    A part has whole groups, and every group that a link, an agent or an address joins to one of its groups. ``groups``
+    are those of the whole inventory. ``links`` are the entries of ``activemq_links`` that concern the part, each with
+    the first host that has it and its position there, in the order of the whole. ``findings`` are those about links
+    with an unknown end, ``waivers`` are all that have not expired. ``stores`` name the unit that is first to use a
+    store of ``lint.fleet_stores``, for stores that are used more than once.
+    """
+
+    groups: KnownGroups
+    links: tuple[tuple[LinkSettings, str, int], ...] = ()
+    waivers: tuple[WaiverSettings, ...] = ()
+    stores: Mapping[tuple[str, ...], str] = field(default_factory=dict)
+    findings: tuple[Finding, ...] = ()
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """The model of a whole inventory: brokers, groups, agents, balancers and findings; ``brokers`` are
+    sorted by inventory name.
+
+    ``warnings`` are texts about releases and expired waivers. ``rest`` is set when the fleet is a part of a larger one.
+    """
+
+    brokers: tuple[Broker, ...]
+    groups: tuple[Group, ...]
+    agents: tuple[Agent, ...] = ()
+    balancers: tuple[Balancer, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    waivers: tuple[Mapping[str, Any], ...] = ()
+    warnings: tuple[str, ...] = field(default=(), compare=False)
+    naming_pattern: str = DEFAULT_PATTERN
+    rest: WholeInventory | None = field(default=None, compare=False)
+
+    @cached_property
+    def _by_host(self) -> dict[str, Broker]:
+        return {broker.host: broker for broker in self.brokers}
+
+    @cached_property
+    def pairs(self) -> dict[str, Pair]:
+        """The pairs of the fleet by name."""
+        return {pair.name: pair for group in self.groups for pair in group.pairs}
+
+    def broker(self, host: str) -> Broker:
+        """Return a broker by inventory name, or by the first label of its name where only one host has that label.
+
+        Raises InputError for a name that is no broker's, or a label that several hosts have.
+        """
+        if host in self._by_host:
+            return self._by_host[host]
+        short = [b for b in self.brokers if b.identity.host == host]
+        if len(short) == 1:
+            return short[0]
+        raise InputError(
+            f"{host} is not a broker of this inventory" if not short else f"{host} names {len(short)} hosts"
+        )
+
+    @property
+    def blocking(self) -> tuple[Finding, ...]:
+        """The findings of severity error that no waiver covers."""
+        return tuple(finding for finding in self.findings if finding.blocks)
