@@ -71,6 +71,30 @@ def test_when_all_are_claimed_the_longest_idle_gives_way(
     assert claims.reserve(lab(tmp_path, "c")) == first
 
 
+def test_a_lab_that_comes_back_is_not_the_longest_idle(
+    tmp_path: Path, claims: PortReservations, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "LAST", module.FIRST + 1)
+    first = claims.reserve(lab(tmp_path, "a"))
+    second = claims.reserve(lab(tmp_path, "b"))
+    assert claims.reserve(lab(tmp_path, "a"), first) == first
+    assert claims.reserve(lab(tmp_path, "c")) == second
+
+
+def test_two_labs_have_different_blocks_whatever_their_temporary_directories(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, b = lab(tmp_path, "a"), lab(tmp_path, "b")
+    try:
+        block = PortReservations().reserve(a)
+        monkeypatch.setenv("TMPDIR", str(tmp_path))
+        monkeypatch.setattr(tempfile, "tempdir", None)
+        assert PortReservations().reserve(b, block) != block
+    finally:
+        PortReservations().release(a)
+        PortReservations().release(b)
+
+
 def test_when_all_are_alive_it_says_so(
     tmp_path: Path, claims: PortReservations, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -98,6 +98,20 @@ def test_children_of_a_broker_die_with_it(layout: Layout) -> None:
     assert not psutil.wait_procs(children, timeout=60)[1]
 
 
+def test_the_ports_of_a_killed_guards_broker_are_free_afterwards(layout: Layout) -> None:
+    """A broker with much memory takes longer to end than its guard."""
+    broker = (
+        "import mmap, socket, time\n"
+        "memory = mmap.mmap(-1, 1 << 29, mmap.MAP_SHARED | mmap.MAP_POPULATE)\n"
+        "server = socket.create_server(('127.0.0.1', 0))\n"
+        f"print(server.getsockname()[1], flush=True); {SLEEP}"
+    )
+    run = launch(layout, f"import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', {broker!r}]); {SLEEP}")
+    port = int(_wait_for_output(layout))
+    processes.end([living(layout, run)], grace=0)
+    assert not is_port_taken(("127.0.0.1", port))
+
+
 def test_a_process_of_another_start_time_is_not_ours(layout: Layout) -> None:
     run = launch(layout)
     assert processes.find_process(layout, replace(run, created=run.created - 60)) is None

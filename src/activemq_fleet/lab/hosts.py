@@ -23,6 +23,7 @@ from activemq_fleet.lab import processes
 from activemq_fleet.lab.layout import Layout
 from activemq_fleet.lab.log_tail import LOG, LogTail, explain_failed_run
 from activemq_fleet.lab.loopback_overlay import Software
+from activemq_fleet.lab.polling import poll
 from activemq_fleet.lab.processes import ProcessRun
 from activemq_fleet.lab.readiness import is_port_taken, probe_broker
 from activemq_fleet.lab.state import LabState, make_store
@@ -31,6 +32,7 @@ from activemq_fleet.render import service
 from activemq_fleet.topology import Broker, Fleet
 
 _LONGEST_REASON = 400  # characters; Spring's go on for pages
+_PORT_FREED = 5.0  # seconds in which a killed process is gone with all its threads
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,11 +153,14 @@ class Hosts:
             return None
 
     def check_ports(self, broker: Broker) -> None:
-        """Raise LabError if a port of the broker is used by another program or cannot be bound."""
+        """Raise LabError if a port of the broker is used by another program or cannot be bound.
+
+        A port is waited for, for some seconds: a broker whose guard was killed ends after the guard.
+        """
         for name, port in broker.ports.items():
             where = f"{broker.host}: port {port} ({name}) on {self.address(broker.host)}"
             try:
-                taken = is_port_taken((self.address(broker.host), port))
+                taken = _stays_taken((self.address(broker.host), port))
             except OSError as error:
                 raise LabError(f"{where} cannot be used: {error.strerror}") from None
             if taken:
@@ -206,6 +211,10 @@ class Hosts:
         if known is None or known[0] != run:
             known = self._tails[broker.host] = run, LogTail(self.data_directory(broker), run)
         return known[1].update()
+
+
+def _stays_taken(address: tuple[str, int]) -> bool:
+    return not poll(lambda: not is_port_taken(address), _PORT_FREED)
 
 
 def _arguments(broker: Broker, software: Mapping[str, Software]) -> Iterator[str]:

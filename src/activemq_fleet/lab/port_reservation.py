@@ -1,6 +1,7 @@
 """Claim one block of loopback addresses, 127.N.0.0/16, for each lab, among all users of a machine.
 
-A block is claimed by a file in a directory that everyone may write to, and where nobody may remove the file of another.
+A block is claimed by a file in a directory that everyone may write to, and where nobody may remove the file of another:
+the same for all labs, whatever TMPDIR says.
 A claim expires when nobody listens in its block and the lab's directory is gone.
 """
 
@@ -11,7 +12,6 @@ import getpass
 import json
 import os
 import stat
-import tempfile
 import time
 import zlib
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ from pathlib import Path
 from activemq_fleet.errors import LabError
 
 FIRST, LAST = 16, 250
-_DIRECTORY = "activemq-fleet-lab"
+_DIRECTORY = Path("/tmp/activemq-fleet-lab")  # noqa: S108 - links and files of others in it are guarded against
 _EVERYONE_DIRECTORY, _EVERYONE_FILE = 0o1777, 0o666
 _LISTENING = "0A"
 
@@ -41,7 +41,7 @@ class PortReservations:
     """The claims of this machine's labs to blocks of loopback addresses, by number of the block (16 to 250)."""
 
     def __init__(self, directory: Path | None = None) -> None:
-        self._directory = directory or Path(tempfile.gettempdir()) / _DIRECTORY
+        self._directory = directory or _DIRECTORY
 
     def reserve(self, lab: Path, wanted: int | None = None) -> int:
         """Claim a block of addresses for a lab and return its number; ``wanted`` is taken if it is free.
@@ -54,9 +54,10 @@ class PortReservations:
             held = next((number for number, claim in claims.items() if claim.directory == str(lab)), None)
             unused = [number for number in (wanted, *_order(lab)) if number and number not in busy]
             free = [number for number in unused if number not in claims or not _exists(claims[number].directory)]
-            if held is not None and wanted not in free:
-                return held
-            choice = next(iter(free), None) or min(unused, key=lambda number: claims[number].claimed, default=None)
+            choice = held if wanted not in free else wanted
+            choice = (
+                choice or next(iter(free), None) or min(unused, key=lambda number: claims[number].claimed, default=None)
+            )
             if choice is None:
                 raise LabError(f"all {LAST - FIRST + 1} blocks of loopback addresses are taken by labs: take one down")
             if held is not None and held != choice:

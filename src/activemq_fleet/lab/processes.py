@@ -194,13 +194,15 @@ def set_frozen(process: psutil.Process, frozen: bool) -> None:
 
 
 def end(processes: Iterable[psutil.Process], *, grace: float) -> None:
-    """End processes: SIGTERM, and SIGKILL for those left after ``grace`` seconds (0 kills at once).
+    """End processes and their children: SIGTERM, and SIGKILL for those left after ``grace`` seconds (0 kills at once).
 
-    A frozen process cannot heed SIGTERM and is killed at once. Raises LabError if a process survives 60 s of SIGKILL.
+    A frozen process cannot heed SIGTERM and is killed at once. Returns when all are gone: the broker of a guard holds
+    its ports a moment longer than the guard. Raises LabError if a process survives 60 s of SIGKILL.
     """
-    living = list(processes)
+    leaders = list(processes)
+    living = [process for leader in leaders for process in (leader, *_children_of(leader))]
     if grace:
-        for process in living:
+        for process in leaders:
             send_signal(process, signal.SIGKILL if is_frozen(process) else signal.SIGTERM)
         living = _living_after(living, grace)
     for process in living:
@@ -208,6 +210,13 @@ def end(processes: Iterable[psutil.Process], *, grace: float) -> None:
     left = _living_after(living, _KILLED)
     if left:
         raise LabError(f"process {left[0].pid} does not end, even by SIGKILL: it waits for the disk or the kernel")
+
+
+def _children_of(process: psutil.Process) -> list[psutil.Process]:
+    try:
+        return process.children(recursive=True)
+    except psutil.Error:
+        return []
 
 
 def kill_together(processes: Iterable[psutil.Process]) -> None:
