@@ -34,7 +34,9 @@ def findings_of(
     balancers: Sequence[BalancerStatus],
     evidence: Mapping[str, Evidence],
 ) -> list[Finding]:
-    """Return the findings about all rows; ``evidence`` is of the brokers, by host."""
+    """Return the findings of a status about all brokers, agents and load balancers; ``evidence`` is the brokers', by
+    host.
+    """
     found: list[Finding] = []
     units: dict[str, list[BrokerStatus]] = defaultdict(list)
     for row in brokers:

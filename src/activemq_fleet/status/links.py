@@ -27,7 +27,7 @@ _RESPONDER = re.compile(r"Started responder end of duplex bridge (?P<link>\S+?)@
 
 
 class LogRecord(Protocol):
-    """A record of a broker's log, as far as reasons are looked for in it."""
+    """The parts of a broker's log record that name why a link failed; any log record with these attributes fits."""
 
     @property
     def level(self) -> str: ...
@@ -36,7 +36,7 @@ class LogRecord(Protocol):
 
 
 def planned_network(fleet: Fleet) -> Network:
-    """Return the networkConnectors of a fleet as planned, those included that XML fragments bring."""
+    """Return the network of a fleet's planned networkConnectors, including those that XML fragments add."""
     written = {broker.host: activemq_xml(broker) for broker in fleet.brokers if changes_network_connectors(broker)}
     return Network(fleet, connectors_of_documents(fleet, written), as_planned=True)
 
@@ -44,7 +44,7 @@ def planned_network(fleet: Fleet) -> Network:
 def expected_peers(
     network: Network, broker: Broker, active: Collection[str]
 ) -> Iterator[tuple[NetworkConnector, tuple[Broker, ...]]]:
-    """Yield each networkConnector of an active broker with the active brokers to one of which it should lead now.
+    """Yield (networkConnector, brokers) of an active broker: a bridge to one of these active brokers has to be up now.
 
     ``masterslave:`` and ``failover:`` have one bridge, to whichever node answers; the others have one to each.
     ``active`` are the hosts of active brokers.
@@ -56,12 +56,13 @@ def expected_peers(
 
 
 def carries_both_ways(connector: NetworkConnector) -> bool:
-    """Return whether a peer's bridge counts as this connector's own: duplex, or found by multicast from either side."""
+    """Return whether a bridge that the peer opened also serves a networkConnector: duplex, or found by multicast."""
     return connector.duplex or connector.way == "multicast"
 
 
 def missing_reason(broker: Broker, peers: Sequence[Broker], records: Mapping[str, Sequence[LogRecord]]) -> str:
-    """Return why a link is not up, from the logs: the far end's refusal, else the dialling broker's complaint.
+    """Return why a link is not up, from the logs: the refusal of the broker at its far end, else the error of the
+    dialling broker.
 
     ``records`` are those of each broker's log, by host. Empty where no log gives a reason.
     """

@@ -27,7 +27,8 @@ LinkState = Literal["up", "half", "down", "unknown"]
 
 @dataclass(frozen=True, slots=True)
 class LinkStatus:
-    """A networkConnector of an active broker: ``to`` names the brokers that it should lead to now, one of which counts.
+    """The state of one networkConnector of an active broker; ``to`` names the brokers of which one has to be connected
+    now.
 
     ``half``: a duplex link that carries messages one way. ``unknown``: the broker's management view did not answer.
     """
@@ -40,7 +41,9 @@ class LinkStatus:
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """A certificate in use: where, when it ends (RFC 3339), and in how many days; ``error``: why that is not known."""
+    """A TLS certificate in use: where, its end (RFC 3339) and the days until then; ``error`` says why the end is
+    unknown.
+    """
 
     name: str
     ends: str | None
@@ -50,7 +53,7 @@ class Certificate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerStatus:
-    """How one broker stands; what nobody could see is None or empty.
+    """The status of one broker: state, release, configuration, usage, links; None or empty where it is unknown.
 
     ``since``: when it came into its state, ``started``: when its process was started (RFC 3339, UTC). ``release`` runs,
     ``release_planned`` is the inventory's. ``version`` is the installed configuration in force; ``not_deployed`` are
@@ -85,7 +88,7 @@ class BrokerStatus:
 
     @property
     def configuration(self) -> str:
-        """How the configuration in force relates to the planned one, in a word."""
+        """The relation of the deployed to the planned configuration: planned, outdated, by hand, none or unknown."""
         if self.state in ("unreachable", "unknown"):
             return "unknown"
         if self.version is None:
@@ -95,7 +98,8 @@ class BrokerStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentStatus:
-    """How one agent stands; ``outbox`` and ``inbox`` are events, ``oldest`` the age of the outbox's oldest in seconds.
+    """The status of one agent: ``outbox`` and ``inbox`` are numbers of events, ``oldest`` the age of the outbox's
+    oldest in seconds.
 
     ``publisher`` and ``subscriber`` are the brokers that it is connected to.
     """
@@ -118,7 +122,9 @@ class AgentStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BalancerStatus:
-    """How one load balancer stands: its programs (``up`` or ``down``), and by group whether it holds the address."""
+    """The status of one load balancer: its programs (``up`` or ``down``), and by group whether it holds the virtual
+    address.
+    """
 
     host: str
     state: Literal["up", "down", "unreachable"]
@@ -130,7 +136,9 @@ class BalancerStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetStatus:
-    """How a fleet stands at ``time``; ``seconds``: how long it took to find out."""
+    """The status of a fleet at ``time``: brokers, agents, balancers and findings; ``seconds`` is the time that asking
+    took.
+    """
 
     time: float
     seconds: float
@@ -141,7 +149,7 @@ class FleetStatus:
 
     @property
     def exit_code(self) -> int:
-        """1 with a finding that is an error or a warning, else 0."""
+        """The exit code of the command ``status``: 1 with a finding that is an error or a warning, else 0."""
         return int(any(finding.severity != "info" for finding in self.findings))
 
     @property
@@ -202,7 +210,7 @@ def moment(seconds: float | None) -> str | None:
 
 
 def read_states(text: str, name: str) -> tuple[dict[str, str], tuple[Finding, ...]]:
-    """Return the states by host, and the findings, that a status in JSON has; ``name`` is the file's.
+    """Return (states by host, findings) of a status that was written as JSON; ``name`` is the file's name, for errors.
 
     Raises InputError for anything else.
     """

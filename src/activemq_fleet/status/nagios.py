@@ -11,7 +11,7 @@ _WORDS = ("OK", "WARNING", "CRITICAL", "UNKNOWN")
 
 
 def nagios_line(status: FleetStatus) -> tuple[str, int]:
-    """Return the line about the status of one host, with performance data after ``|``, and the exit code.
+    """Return (line, exit code) of a Nagios check about one host's status; performance data follow ``|`` in the line.
 
     0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN: the host did not answer, or its state is not known.
     Source: Monitoring Plugins Development Guidelines.

@@ -11,7 +11,7 @@ from activemq_fleet.topology import Agent, Balancer, Broker, Fleet
 
 
 def select_hosts(fleet: Fleet, name: str = "") -> tuple[str, ...]:
-    """Return the inventory names of the hosts that a group, pair or host names; of all where ``name`` is empty.
+    """Return the inventory names of the hosts in a group, a pair or under a host name; an empty name selects all hosts.
 
     Hosts may be named by their first label. Raises InputError for a name that the fleet does not have.
     """
@@ -30,7 +30,7 @@ def select_hosts(fleet: Fleet, name: str = "") -> tuple[str, ...]:
 
 
 def hosts_to_ask(fleet: Fleet, chosen: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the hosts of which evidence is needed to conclude the status of the chosen ones.
+    """Return the hosts that must be asked for evidence to conclude the status of the chosen hosts.
 
     Those are their pairs, and the brokers that their links lead to.
     """
@@ -44,7 +44,7 @@ def hosts_to_ask(fleet: Fleet, chosen: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def questions(fleet: Fleet, hosts: tuple[str, ...]) -> dict[str, dict[str, Any]]:
-    """Return by host the parameters of the module ``host_status``: ``broker``, ``agent``, ``balancer``."""
+    """Return, by host, the parameters for the module ``host_status``: what to gather of broker, agent and balancer."""
     found: dict[str, dict[str, Any]] = {host: {} for host in hosts}
     for broker in fleet.brokers:
         if broker.host in found:

@@ -18,7 +18,7 @@ _NONE = "-"
 
 
 def broker_cells(row: BrokerStatus, now: float) -> tuple[str, ...]:
-    """Return a broker's cells, one for each of ``BROKER_COLUMNS``; a dash for what nobody could see."""
+    """Return the texts of a broker's table row, one for each of ``BROKER_COLUMNS``; a dash for what is unknown."""
     usage = row.usage
     release = row.release or _NONE
     if row.release and row.release != row.release_planned:
@@ -40,7 +40,7 @@ def broker_cells(row: BrokerStatus, now: float) -> tuple[str, ...]:
 
 
 def agent_cells(row: AgentStatus) -> tuple[str, ...]:
-    """Return an agent's cells, one for each of ``AGENT_COLUMNS``."""
+    """Return the texts of an agent's table row, one for each of ``AGENT_COLUMNS``."""
     connected = ", ".join(dict.fromkeys(name for name in (row.publisher, row.subscriber) if name))
     counts = (_NONE if value is None else str(value) for value in (row.outbox, row.inbox))
     outbox, inbox = counts
@@ -49,13 +49,13 @@ def agent_cells(row: AgentStatus) -> tuple[str, ...]:
 
 
 def balancer_cells(row: BalancerStatus) -> tuple[str, ...]:
-    """Return a balancer's cells, one for each of ``BALANCER_COLUMNS``."""
+    """Return the texts of a balancer's table row, one for each of ``BALANCER_COLUMNS``."""
     held = ", ".join(group for group, holds in row.addresses.items() if holds)
     return row.host, row.state, row.haproxy or _NONE, row.keepalived or _NONE, held or _NONE
 
 
 def status_tables(status: FleetStatus) -> list[tuple[Sequence[str], list[tuple[str, ...]]]]:
-    """Return the tables of a status, each as titles and rows; a table without rows is left out."""
+    """Return the tables of a fleet's status, each as (column titles, rows); a table without rows is left out."""
     tables: list[tuple[Sequence[str], list[tuple[str, ...]]]] = [
         (BROKER_COLUMNS, [broker_cells(row, status.time) for row in status.brokers]),
         (AGENT_COLUMNS, [agent_cells(row) for row in status.agents]),
@@ -65,7 +65,7 @@ def status_tables(status: FleetStatus) -> list[tuple[Sequence[str], list[tuple[s
 
 
 def table_lines(status: FleetStatus) -> list[str]:
-    """Return the tables of a status as lines, with columns padded."""
+    """Return the tables of a fleet's status as lines of text with padded columns."""
     lines = []
     for titles, rows in status_tables(status):
         cells = [titles, *([printable(cell) for cell in row] for row in rows)]
@@ -77,7 +77,7 @@ def table_lines(status: FleetStatus) -> list[str]:
 
 
 def headline(status: FleetStatus) -> str:
-    """Return one sentence about the whole: how many are asked, and how many errors and warnings there are."""
+    """Return a fleet's status as one sentence: the number of hosts asked, and of errors and warnings."""
     numbers = status.summary
     who = [counted(len(rows), what) for rows, what in _parts(status) if rows]
     if not status.exit_code:
