@@ -25,7 +25,7 @@ from activemq_fleet.settings.xml_beans import (
 
 
 class DeadLetterStrategy(TypedBean):
-    """Where messages go that nobody took: a queue for each destination, one for all, or nowhere."""
+    """The queue for undeliverable messages: one for each destination, one for all, or none (discarded)."""
 
     ELEMENTS: ClassVar[Mapping[str, str]] = {
         "individual": "individualDeadLetterStrategy",
@@ -50,7 +50,7 @@ class DeadLetterStrategy(TypedBean):
 
 
 class PendingMessageLimit(TypedBean):
-    """How many messages of a topic may wait for a slow consumer: a number, or so many times its prefetch."""
+    """The number of a topic's messages that may wait for a slow consumer: fixed, or a multiple of its prefetch."""
 
     ELEMENTS: ClassVar[Mapping[str, str]] = {
         "constant": "constantPendingMessageLimitStrategy",
@@ -63,7 +63,7 @@ class PendingMessageLimit(TypedBean):
 
 
 class EvictionStrategy(TypedBean):
-    """Which messages go first when more wait for a slow consumer than may."""
+    """The choice of messages to discard when more wait for a slow consumer than its limit allows."""
 
     ELEMENTS: ClassVar[Mapping[str, str]] = {
         "oldest": "oldestMessageEvictionStrategy",
@@ -78,21 +78,21 @@ class EvictionStrategy(TypedBean):
 
 
 class QueueCursor(TypedBean):
-    """Where messages of a queue wait for consumers: in the store, in memory, or in memory and a temporary file."""
+    """The place where a queue's messages wait for consumers: the store, memory, or memory and a temporary file."""
 
     ELEMENTS: ClassVar[Mapping[str, str]] = {"store": "storeCursor", "vm": "vmQueueCursor", "file": "fileQueueCursor"}
     type: Literal["store", "vm", "file"]
 
 
 class SubscriberCursor(TypedBean):
-    """Where messages of a topic wait for subscribers that are not durable."""
+    """The place where a topic's messages wait for subscribers that are not durable: memory or a temporary file."""
 
     ELEMENTS: ClassVar[Mapping[str, str]] = {"vm": "vmCursor", "file": "fileCursor"}
     type: Literal["vm", "file"]
 
 
 class DurableSubscriberCursor(TypedBean):
-    """Where messages of a topic wait for durable subscribers."""
+    """The place where a topic's messages wait for durable subscribers: the store, memory or a temporary file."""
 
     ELEMENTS: ClassVar[Mapping[str, str]] = {
         "store": "storeDurableSubscriberCursor",
@@ -105,7 +105,7 @@ class DurableSubscriberCursor(TypedBean):
 
 
 class DispatchPolicy(TypedBean):
-    """In which order the subscribers of a topic get its messages."""
+    """The order in which a topic's subscribers are given a message."""
 
     ELEMENTS: ClassVar[Mapping[str, str]] = {
         "simple": "simpleDispatchPolicy",
@@ -121,7 +121,9 @@ class DispatchPolicy(TypedBean):
 
 
 class SubscriptionRecovery(TypedBean):
-    """Which earlier messages of a topic retroactive consumers get; ``maximum_size`` is a number, or bytes."""
+    """The earlier messages of a topic that a retroactive consumer gets; ``maximum_size`` is a number of messages, or
+    bytes.
+    """
 
     ELEMENTS: ClassVar[Mapping[str, str]] = {
         "none": "noSubscriptionRecoveryPolicy",
@@ -138,7 +140,7 @@ class SubscriptionRecovery(TypedBean):
 
 
 class SlowConsumerStrategy(TypedBean):
-    """When consumers are closed: those that are slow, or those that acknowledge nothing for too long."""
+    """The condition on which consumers are closed: they are slow, or have acknowledged nothing for too long."""
 
     ELEMENTS: ClassVar[Mapping[str, str]] = {
         "abort": "abortSlowConsumerStrategy",
@@ -155,7 +157,7 @@ class SlowConsumerStrategy(TypedBean):
 
 
 class BridgeFilter(XmlBean):
-    """Whether a message may go back over a bridge to a broker that it came from (replay)."""
+    """The rule whether a bridge may send a message back to a broker that the message came from (replay)."""
 
     ELEMENT: ClassVar[str] = "conditionalNetworkBridgeFilterFactory"
     replay_when_no_consumers: bool | None = None
@@ -166,7 +168,9 @@ class BridgeFilter(XmlBean):
 
 
 class DestinationPolicy(Matched):
-    """One entry of ``activemq_destination_policies``; the most specific that matches a destination decides alone."""
+    """One entry of ``activemq_destination_policies``; of all entries that match a destination only the most specific
+    applies.
+    """
 
     ELEMENT: ClassVar[str] = "policyEntry"
 

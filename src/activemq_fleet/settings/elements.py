@@ -20,7 +20,7 @@ _LIMITS = ("memory_limit", "store_limit", "temp_limit")
 
 
 class ElementSettings(BaseModel):
-    """The variables whose keys are attributes and properties of the broker's own schema."""
+    """The base of settings whose keys are attributes and properties of XML elements in the schema ``activemq.xsd``."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -44,7 +44,9 @@ class ElementSettings(BaseModel):
         return self
 
     def xml_beans(self) -> Iterator[tuple[str, XmlBean]]:
-        """Yield what the variables set, each with its place in the inventory, ``activemq_destination_policies[0]``."""
+        """Yield (key, XmlBean) of every element that the variables set; keys look like
+        ``activemq_destination_policies[0]``.
+        """
         for position, policy in enumerate(self.destination_policies):
             yield f"activemq_destination_policies[{position}]", policy
         for position, virtual in enumerate(self.virtual_destinations):
@@ -57,7 +59,7 @@ class ElementSettings(BaseModel):
             yield f"activemq_plugins.{key}", plugin
 
     def missing_features(self, release: Release) -> list[MissingFeature]:
-        """Return what the variables ask for and a release does not have."""
+        """Return the elements and attributes that the variables set and a release of ActiveMQ does not have."""
         missing: list[MissingFeature] = []
         for key, bean in self.xml_beans():
             to_xml(bean, release, key, missing)

@@ -224,7 +224,7 @@ Destinations = Annotated[tuple[Destination, ...], BeforeValidator(split_words)]
 
 
 def doubled(names: Sequence[str]) -> list[str]:
-    """Return the names that are there more than once, sorted."""
+    """Return the names that occur more than once, sorted."""
     return sorted({name for name in names if names.count(name) > 1})
 
 

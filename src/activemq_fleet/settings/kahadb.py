@@ -27,7 +27,9 @@ _REFUSED = {
 
 
 class KahadbSettings(RefusingBean):
-    """The value of ``activemq_kahadb``; sizes such as ``32 mb``, times in milliseconds, what is left out as shipped."""
+    """The value of ``activemq_kahadb``: sizes such as ``32 mb``, times in milliseconds; omitted keys keep ActiveMQ's
+    defaults.
+    """
 
     REFUSED: ClassVar[Mapping[str, str]] = _REFUSED
 

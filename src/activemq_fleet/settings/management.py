@@ -11,7 +11,7 @@ from activemq_fleet.settings.network import NetworkModel
 
 
 class JmxUserSettings(NetworkModel):
-    """One entry of ``activemq_jmx.users``: who may read MBeans, or also change them and call their operations."""
+    """One entry of ``activemq_jmx.users``: a user who may read MBeans, or also set attributes and call operations."""
 
     name: fields.Principal
     password: fields.Secret

@@ -94,7 +94,7 @@ DEFAULT_OPTIONS = {"maximumConnections": "1000", "wireFormat.maxFrameSize": "104
 
 
 class NetworkModel(BaseModel):
-    """The base of the settings' models: immutable, and no key but its own."""
+    """The base class of settings about the network of brokers: immutable, and unknown keys are refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
 

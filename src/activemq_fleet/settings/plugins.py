@@ -32,13 +32,17 @@ _REFUSED = {
 
 
 class Statistics(Switched):
-    """Answers messages to ``ActiveMQ.Statistics.…`` with figures of the broker or of destinations."""
+    """The statisticsBrokerPlugin, which answers messages to ``ActiveMQ.Statistics.…`` with figures of broker or
+    destinations.
+    """
 
     ELEMENT: ClassVar[str] = "statisticsBrokerPlugin"
 
 
 class TimeStamping(Switched):
-    """Gives messages the broker's time in place of the producer's; times in milliseconds."""
+    """The timeStampingBrokerPlugin, which replaces the producer's time stamp by the broker's time; times in
+    milliseconds.
+    """
 
     ELEMENT: ClassVar[str] = "timeStampingBrokerPlugin"
     zero_expiration_override: Milliseconds | None = None
@@ -60,7 +64,9 @@ class _Redelivery(XmlBean):
 
 
 class RedeliveryPolicy(Matched, _Redelivery):
-    """How often, and after how many milliseconds, messages of some destinations are sent again."""
+    """A rule of the redeliveryPlugin: how often and after how many milliseconds messages of some destinations are sent
+    again.
+    """
 
 
 class _PolicyMap(XmlBean):
@@ -71,7 +77,7 @@ class _PolicyMap(XmlBean):
 
 
 class Redelivery(XmlBean):
-    """Sends messages that nobody took again from the broker, later, before they become dead letters."""
+    """The redeliveryPlugin: the broker itself sends undelivered messages again before they become dead letters."""
 
     ELEMENT: ClassVar[str] = "redeliveryPlugin"
     IMPLIED: ClassVar[frozenset[str]] = frozenset({"redelivery_policy_map"})
@@ -95,7 +101,9 @@ class Redelivery(XmlBean):
 
 
 class DiscardingDlq(Switched):
-    """Throws dead letters away; ``drop_only`` are regular expressions of names, with spaces between."""
+    """The discardingDLQBrokerPlugin, which discards dead letters; ``drop_only`` holds regular expressions,
+    space-separated.
+    """
 
     ELEMENT: ClassVar[str] = "discardingDLQBrokerPlugin"
     drop_all: bool | None = None
@@ -106,21 +114,21 @@ class DiscardingDlq(Switched):
 
 
 class ConnectionDot(Switched):
-    """Keeps a picture of the connections in a file of Graphviz."""
+    """The connectionDotFilePlugin, which writes the broker's connections as a graph to a Graphviz file."""
 
     ELEMENT: ClassVar[str] = "connectionDotFilePlugin"
     file: _File = "${activemq.data}/connections.dot"
 
 
 class DestinationDot(Switched):
-    """Keeps a picture of the destinations in a file of Graphviz."""
+    """The destinationDotFilePlugin, which writes the broker's destinations as a graph to a Graphviz file."""
 
     ELEMENT: ClassVar[str] = "destinationDotFilePlugin"
     file: _File = "${activemq.data}/destinations.dot"
 
 
 class Logging(Switched):
-    """Logs what clients do."""
+    """The loggingBrokerPlugin, which logs the actions of clients, such as connections, messages and transactions."""
 
     ELEMENT: ClassVar[str] = "loggingBrokerPlugin"
     log_all: bool | None = None
@@ -135,21 +143,23 @@ class Logging(Switched):
 
 
 class ForcePersistency(XmlBean):
-    """Makes every message persistent, or none."""
+    """The forcePersistencyModeBrokerPlugin, which makes every message persistent, or none."""
 
     ELEMENT: ClassVar[str] = "forcePersistencyModeBrokerPlugin"
     persistence_flag: bool
 
 
 class TraceBrokerPath(Switched):
-    """Writes the names of the brokers that a message passed into a property of it."""
+    """The traceBrokerPathPlugin, which records in a message property the names of the brokers that a message passed."""
 
     ELEMENT: ClassVar[str] = "traceBrokerPathPlugin"
     stamp_property: fields.Name | None = None
 
 
 class SelectorCache(Switched):
-    """Remembers the selectors of virtual topics' consumers that are away, so that only what they select is kept."""
+    """The virtualSelectorCacheBrokerPlugin: keeps selectors of absent consumers of virtual topics, to store only what
+    they select.
+    """
 
     ELEMENT: ClassVar[str] = "virtualSelectorCacheBrokerPlugin"
     persist_file: _File = "${activemq.data}/selectors.data"
@@ -159,7 +169,7 @@ class SelectorCache(Switched):
 
 
 class PluginSettings(RefusingBean):
-    """The value of ``activemq_plugins``; the order of its keys here is that of the broker's file.
+    """The value of ``activemq_plugins``: one key for each broker plugin, in the order of activemq.xml.
 
     A later one sees a message first. Dead letters are to be sent again before they are thrown away, so redelivery
     follows what discards. All stand before those of logins, which so decide first what may come to them.
@@ -179,6 +189,6 @@ class PluginSettings(RefusingBean):
     redelivery: Annotated[Redelivery | None, OffIsNone] = None
 
     def beans(self) -> dict[str, XmlBean]:
-        """Return the plugins that are set, by key, in the order of the broker's file."""
+        """Return the plugins that are set, by key, in the order of activemq.xml."""
         found = {key: getattr(self, key) for key in type(self).model_fields}
         return {key: bean for key, bean in found.items() if bean is not None}

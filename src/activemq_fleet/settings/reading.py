@@ -18,7 +18,7 @@ KNOWN = frozenset(PREFIX + name for name in Settings.model_fields) | NOT_SETTING
 
 
 def read_settings(host: str, variables: Mapping[str, Any]) -> Settings:
-    """Return the validated settings of a host; variables without the prefix ``activemq_`` are ignored.
+    """Return the validated settings of a host from its variables; those without the prefix ``activemq_`` are ignored.
 
     Raises SettingsError with one line a problem: an unknown variable (with a suggestion), or a
     value of the wrong type, each naming host and variable.

@@ -39,7 +39,7 @@ class _Usage(XmlBean):
 
 
 class MemoryUsage(_Usage):
-    """Memory for messages: a size, or percent of the heap."""
+    """The memory limit of a broker (memoryUsage): a size in bytes, or a percentage of the heap."""
 
     ELEMENT: ClassVar[str] = "memoryUsage"
     IN_PERCENT: ClassVar[str] = "percent_of_jvm_heap"
@@ -47,7 +47,9 @@ class MemoryUsage(_Usage):
 
 
 class StoreUsage(_Usage):
-    """Disk for persistent messages: a size, or percent of ``total``, without it of the store's file system."""
+    """The disk limit for persistent messages (storeUsage): a size, or percent of ``total`` or else of the store's file
+    system.
+    """
 
     ELEMENT: ClassVar[str] = "storeUsage"
     IN_PERCENT: ClassVar[str] = "percent_limit"
@@ -56,19 +58,21 @@ class StoreUsage(_Usage):
 
 
 class TempUsage(StoreUsage):
-    """Disk for non-persistent messages (tempUsage): a size, or percent of ``total`` or else of the file system."""
+    """The disk limit for non-persistent messages (tempUsage): a size, or percent of ``total`` or else of the file
+    system.
+    """
 
     ELEMENT: ClassVar[str] = "tempUsage"
 
 
 class JobSchedulerUsage(_Usage):
-    """Disk for messages that are to be sent later: a size."""
+    """The disk limit for scheduled (delayed) messages (jobSchedulerUsage): a size."""
 
     ELEMENT: ClassVar[str] = "jobSchedulerUsage"
 
 
 class UsageSettings(XmlBean):
-    """The value of ``activemq_usage``; what it leaves out is as without the variable."""
+    """The value of ``activemq_usage``: the limits of systemUsage; an omitted limit has its default."""
 
     ELEMENT: ClassVar[str] = "systemUsage"
     PROPERTIES: ClassVar[Mapping[str, str]] = {

@@ -14,17 +14,19 @@ _Selector = Annotated[fields.Text, Field(max_length=4000)]
 
 
 class Forward(NamedDestination):
-    """A destination that a composite one forwards to; with ``selector`` only what it selects."""
+    """A destination to which a composite destination forwards; with ``selector`` only the messages that match."""
 
     selector: _Selector | None = None
     NOT_WRITTEN: ClassVar[frozenset[str]] = frozenset({"name", "selector"})
 
     def element_name(self) -> str:
-        """Return ``queue``, ``topic``, or ``filteredDestination`` for one with a selector."""
+        """Return the name of the XML element: ``queue``, ``topic``, or ``filteredDestination`` where there is a
+        selector.
+        """
         return "filteredDestination" if self.selector else super().element_name()
 
     def first_attributes(self) -> tuple[tuple[str, str], ...]:
-        """Return the destination's name, and the selector."""
+        """Return the first XML attributes of the element: the destination's name, and its selector."""
         if not self.selector:
             return super().first_attributes()
         kind, _, name = self.name.partition("://")
@@ -32,7 +34,7 @@ class Forward(NamedDestination):
 
 
 class VirtualDestination(TypedBean):
-    """One entry of ``activemq_virtual_destinations``."""
+    """One entry of ``activemq_virtual_destinations``: a virtual topic, or a composite queue or topic."""
 
     ELEMENTS: ClassVar[Mapping[str, str]] = {
         "virtual_topic": "virtualTopic",

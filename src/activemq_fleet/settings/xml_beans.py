@@ -28,7 +28,7 @@ NamePart = Annotated[str, fields.text_matching(r"[^\s\"'<&,?>\x00-\x1f${}#]*", "
 
 @dataclass(frozen=True, slots=True)
 class XmlElement:
-    """An element to be written: its name, attributes and children; ``comment`` stands before it."""
+    """An XML element to be written: its name, attributes and children; ``comment`` is written before it."""
 
     name: str
     attributes: tuple[tuple[str, str], ...] = ()
@@ -37,7 +37,9 @@ class XmlElement:
 
 
 class MissingFeature(NamedTuple):
-    """What a release does not have: the key of the variable that asks for it, its name in XML, and who has it."""
+    """An XML element or attribute that a variable sets and a release lacks: variable's key, XML name, releases that
+    have it.
+    """
 
     key: str
     name: str
@@ -45,7 +47,7 @@ class MissingFeature(NamedTuple):
 
 
 class XmlBean(BaseModel):
-    """Keys of a variable that are attributes and properties of the element ``ELEMENT``; None leaves one out.
+    """A model of one XML element: its fields are the element's attributes and properties; None leaves a field out.
 
     A key whose value is a bean is a property, an element around that bean's. ``PROPERTIES`` names those that the schema
     has as elements alone, or under another name. ``NOT_WRITTEN`` are keys that a bean writes itself, ``IMPLIED`` those
@@ -60,16 +62,16 @@ class XmlBean(BaseModel):
     IMPLIED: ClassVar[frozenset[str]] = frozenset()
 
     def element_name(self) -> str:
-        """Return the name of the XML element that the bean is written as."""
+        """Return the name of the XML element as which the bean is written."""
         return self.ELEMENT
 
     def first_attributes(self) -> tuple[tuple[str, str], ...]:
-        """Return attributes that stand before those of the keys, and that every release has."""
+        """Return the attributes that are written before those of the bean's fields, and that every release has."""
         return ()
 
 
 class RefusingBean(XmlBean):
-    """A bean that refuses the keys of ``REFUSED``, which something else decides; their values say what."""
+    """A bean that refuses the keys in ``REFUSED``; the values of ``REFUSED`` name the variable to use instead."""
 
     REFUSED: ClassVar[Mapping[str, str]] = {}
 
@@ -82,7 +84,8 @@ class RefusingBean(XmlBean):
 
 
 class TypedBean(XmlBean):
-    """A bean whose ``type`` decides its element, by ``ELEMENTS``; the type alone may be written as text.
+    """A bean whose field ``type`` selects the XML element, by ``ELEMENTS``; a plain text stands for a bean with this
+    type alone.
 
     A key that the type's element has in no release is an error, and so is a missing one of ``REQUIRED``.
     """
@@ -109,12 +112,12 @@ class TypedBean(XmlBean):
         return self
 
     def element_name(self) -> str:
-        """Return the name of the element of the bean's type."""
+        """Return the name of the XML element that the bean's ``type`` selects."""
         return self.ELEMENTS[self.type]
 
 
 class NamedDestination(XmlBean):
-    """A destination as an element of its own: ``<queue physicalName="orders"/>``; written ``queue://orders``."""
+    """A destination written as the XML element ``<queue physicalName="orders"/>``, from the text ``queue://orders``."""
 
     name: fields.DestinationPattern
     NOT_WRITTEN: ClassVar[frozenset[str]] = frozenset({"name"})
@@ -129,7 +132,7 @@ class NamedDestination(XmlBean):
         return self.name.partition("://")[0]
 
     def first_attributes(self) -> tuple[tuple[str, str], ...]:
-        """Return the attribute ``physicalName``."""
+        """Return the attribute ``physicalName`` with the destination's name."""
         return (("physicalName", self.name.partition("://")[2]),)
 
 
@@ -144,7 +147,7 @@ OneDestination = Annotated[fields.DestinationPattern, AfterValidator(check_no_wi
 
 
 class Switched(XmlBean):
-    """A bean that ``true`` asks for with its own defaults."""
+    """A bean for which ``true`` may be written, meaning all its defaults."""
 
     @model_validator(mode="before")
     @classmethod
@@ -156,7 +159,9 @@ OffIsNone = BeforeValidator(lambda value: None if value is False else value)
 
 
 class Matched(XmlBean):
-    """A bean about the destinations that ``destination`` and ``kind`` match; those that are temporary have no name."""
+    """A bean for destinations that match ``destination`` (a name or wildcard) and ``kind``; temporary ones have no
+    name.
+    """
 
     destination: fields.Destination | None = None
     kind: Literal["queue", "topic", "temp_queue", "temp_topic"]
@@ -170,14 +175,17 @@ class Matched(XmlBean):
         return self
 
     def first_attributes(self) -> tuple[tuple[str, str], ...]:
-        """Return the attribute that says which destinations are meant."""
+        """Return the XML attribute that selects the destinations: ``queue``, ``topic``,
+        ``tempQueue``, ``tempTopic``.
+        """
         if self.destination is None:
             return ((f"temp{self.kind[5:].capitalize()}", "true"),)
         return ((self.kind, self.destination),)
 
 
 def to_xml(bean: XmlBean, release: Release, key: str, missing: list[MissingFeature]) -> XmlElement | None:
-    """Return a bean as XML for a release, its children in the order of the schema; None when it has no such element.
+    """Return a bean as an XML element for a release, children in schema order; None where the release lacks the
+    element.
 
     ``key`` is the bean's place in the inventory, ``activemq_destination_policies[0]``. What the release does not have
     is left out and appended to ``missing``.
