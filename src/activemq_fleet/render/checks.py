@@ -26,8 +26,8 @@ _OUR_GREETING = "0000000e" + _GREETING + "0000000100"
 
 
 class CheckStep(NamedTuple):
-    """One line of a HAProxy check: ``what`` is the ``tcp-check`` keyword, ``value`` the bytes to
-    send or pattern to expect.
+    """One line of a HAProxy health check: a ``tcp-check`` keyword (``what``) and the bytes to send or pattern to expect
+    (``value``).
     """
 
     what: str
@@ -35,7 +35,7 @@ class CheckStep(NamedTuple):
 
 
 def check_steps(balancer: Balancer, front: VirtualPort, secrets: Secrets) -> tuple[CheckStep, ...]:
-    """Return what a health check of HAProxy sends to a broker and expects from it, in order.
+    """Return the exchange of a HAProxy health check with a broker, in order: bytes to send and patterns to expect.
 
     Bytes that hold a password are ``@activemq_vip_password@`` unless revealed.
     """
@@ -56,8 +56,8 @@ def check_steps(balancer: Balancer, front: VirtualPort, secrets: Secrets) -> tup
 
 
 def sends_password(balancer: Balancer, front: VirtualPort) -> bool:
-    """Return whether a health check may send its password: over a port without TLS, or with
-    TLS to a verified broker.
+    """Return whether a HAProxy health check may log in with its password: without TLS, or to a broker whose certificate
+    is verified.
     """
     return not front.tls or balancer.settings.vip_broker_ca is not None
 

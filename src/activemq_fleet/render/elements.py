@@ -33,7 +33,8 @@ def _written(broker: Broker, bean: XmlBean) -> XmlElement | None:
 
 
 def destination_policies(broker: Broker) -> tuple[XmlElement, ...]:
-    """Return the policyEntry elements of a broker: those of the variable, and for ``>`` what every broker has.
+    """Return the policyEntry elements of a broker: those of ``activemq_destination_policies``, and the default one for
+    ``>``.
 
     Of the entries that match a destination the most specific decides alone (N019): so each gets what ``>`` has, unless
     it says otherwise.
@@ -68,7 +69,7 @@ def _sorted(children: Iterable[XmlElement]) -> tuple[XmlElement, ...]:
 
 
 def removes_destinations(broker: Broker) -> bool:
-    """Return whether a policy lets a broker remove destinations that nobody uses."""
+    """Return whether a destination policy lets a broker remove inactive destinations."""
     return any(policy.gc_inactive_destinations for policy in broker.settings.destination_policies)
 
 
@@ -127,7 +128,7 @@ def virtual_destinations(broker: Broker) -> tuple[XmlElement, ...]:
 
 
 def destinations(broker: Broker) -> tuple[XmlElement, ...]:
-    """Return the elements of the destinations that a broker makes when it starts."""
+    """Return the elements of the destinations that a broker creates at its start (``activemq_destinations``)."""
     beans = (NamedDestination(name=name) for name in broker.settings.destinations)
     return tuple(element for bean in beans if (element := _written(broker, bean)))
 
@@ -139,7 +140,7 @@ def kahadb_attributes(broker: Broker) -> tuple[tuple[str, str], ...]:
 
 
 def plugins(broker: Broker) -> tuple[XmlElement, ...]:
-    """Return the plugin elements of ``activemq_plugins``, the first that sees a message last."""
+    """Return the plugin elements of ``activemq_plugins``; the last element is the first plugin that sees a message."""
     settings = broker.settings.plugins
     beans = settings.beans().values() if settings else ()
     return tuple(element for bean in beans if (element := _written(broker, bean)))

@@ -39,12 +39,12 @@ def xml(value: object) -> str:
 
 
 def attribute(value: object) -> str:
-    """Return a value as text escaped for a double-quoted attribute, in which ``>`` stays as people write it."""
+    """Return a value as text escaped for a double-quoted XML attribute, where ``>`` needs no escape."""
     return xml(value).replace("&gt;", ">")
 
 
 def comment(value: object) -> str:
-    """Return a text for an XML comment: two hyphens in a row, which XML forbids there, are separated by a space."""
+    """Return a text made safe for an XML comment: two hyphens in a row are separated by a space."""
     text = str(value)
     return re.sub("-(?=-)", "- ", text) if "--" in text else text
 
@@ -83,7 +83,7 @@ def _escape_properties(text: str, *, always: str, first: str) -> str:
 
 
 def quoted(value: object) -> str:
-    """Return a text as a double-quoted string of YAML, which is one of JSON, too."""
+    """Return a text as a double-quoted string, valid in YAML and in JSON."""
     return json.dumps(str(value), ensure_ascii=False)
 
 
@@ -145,7 +145,7 @@ def _template(name: str) -> Template:
 
 
 def render_template(name: str, **context: Any) -> bytes:
-    """Return what the template ``templates/NAME`` renders from the given variables, as UTF-8 bytes;
-    an undefined name raises.
+    """Return the output of the template ``templates/NAME`` for the given variables, as UTF-8 bytes; an undefined name
+    raises.
     """
     return _template(name).render(context).encode()

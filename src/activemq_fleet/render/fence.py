@@ -12,7 +12,8 @@ SECRETS = "conf/fence-secrets.env"
 
 
 def files(broker: Broker, secrets: Secrets) -> dict[str, bytes]:
-    """Return the call of ``activemq_fence_command`` as JSON and its file of secrets, by path; empty for another fence.
+    """Return the files of ``activemq_fence_command`` by path: its call as JSON, and its secrets; empty for another
+    fence.
 
     The secrets' file has a line NAME=VALUE for each of ``activemq_fence_command.secrets``.
     """

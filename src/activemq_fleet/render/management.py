@@ -23,7 +23,9 @@ _NOTE = "# Made by activemq.fleet from activemq_jmx: change it in the inventory.
 
 
 def management(broker: Broker) -> dict[str, Any]:
-    """Return what the template writes into managementContext: attributes, and whether it asks for a login or TLS."""
+    """Return the values of a broker's managementContext element: its attributes, and whether it requires a login or
+    TLS.
+    """
     jmx, offset = broker.settings.jmx, broker.settings.port_offset
     if jmx is None:
         return {"attributes": (("createConnector", "false"),), "asks": False, "tls": False}
@@ -36,7 +38,7 @@ def management(broker: Broker) -> dict[str, Any]:
 
 
 def files(broker: Broker, secrets: Secrets) -> dict[str, bytes]:
-    """Return jmx.password and jmx.access by path, none without users of ``activemq_jmx``.
+    """Return the files jmx.password and jmx.access by path; empty where ``activemq_jmx`` has no users.
 
     Raises SettingsError for a password that the file cannot hold.
     """

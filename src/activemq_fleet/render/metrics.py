@@ -26,7 +26,9 @@ _FINGERPRINT = 12
 
 
 class Series(NamedTuple):
-    """One metric: the attribute of the MBean that it shows, its name, type and meaning, and the factor to its unit."""
+    """A metric of the exporter: the MBean attribute that it shows, its name, type and meaning, and the factor to its
+    unit.
+    """
 
     attribute: str
     name: str
@@ -110,7 +112,7 @@ _BEANS = {
 
 
 def metrics_files(broker: Broker, secrets: Secrets, others: Mapping[str, bytes]) -> dict[str, bytes]:
-    """Return the exporter's configuration by path; empty with ``activemq_metrics: false``.
+    """Return the configuration files of the Prometheus JMX exporter by path; empty with ``activemq_metrics: false``.
 
     ``others`` are the broker's other files with secrets hidden: their fingerprint is a label of
     ``activemq_configuration_info``.
@@ -132,7 +134,8 @@ def metrics_files(broker: Broker, secrets: Secrets, others: Mapping[str, bytes])
 
 
 def fingerprint(files: Mapping[str, bytes]) -> str:
-    """Return 12 hexadecimal digits of the SHA-256 of a broker's files with secrets hidden, without the exporter's own.
+    """Return 12 hexadecimal digits of the SHA-256 of a broker's files, secrets hidden, the exporter's own files left
+    out.
 
     A changed secret alone does not show.
     """

@@ -26,7 +26,8 @@ _WITHOUT_ACTIVE = frozenset({"takeover", "demotion", "failed_takeover"})  # inci
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A section of charts in a report, with a title and a ``note`` of a sentence or more; left out without charts.
+    """A titled section of charts in a report, with a ``note`` of a sentence or more; a section without charts is not
+    shown.
 
     ``charts`` return None where there is nothing to draw. ``legend``: pairs of a bar's CSS class and its meaning.
     """
@@ -65,7 +66,7 @@ def _chart_over_time(title: str, picture: Picture) -> Chart:
 
 
 def timeline_chart(picture: Picture) -> Chart | None:
-    """Return a chart of the states of hosts over time, with the incidents' numbers, and of the lines of all logs."""
+    """Return a chart of the hosts' states over time, with the numbers of incidents, and of the number of log lines."""
     if not picture.hosts:
         return None
     chart = _chart_over_time("Time line of the fleet", picture)

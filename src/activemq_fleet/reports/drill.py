@@ -52,8 +52,8 @@ def _longest_and_median(values: list[float]) -> tuple[float | None, float | None
 
 
 def timeline_chart(result: DrillResult) -> Chart:
-    """Return a chart of the states of hosts over time, with the faults' numbers, and below each
-    pair when events flowed.
+    """Return a chart of the hosts' states over time with the numbers of the faults, and the flow of events below each
+    pair.
     """
     chart = Chart("Time line of the fleet", result.began, result.ended)
     hosts = [list(spans) for _, spans in groupby(result.spans, key=lambda span: span.host)]
@@ -93,7 +93,9 @@ def _flow_and_faults(chart: Chart, faults: Sequence[Fault], top: float) -> None:
 
 
 def duration_chart(faults: Sequence[Fault]) -> Chart:
-    """Return a chart with a dot for the seconds of each fault, one row for each measure, with median and longest."""
+    """Return a chart of the faults' durations in seconds: a row for each measure, a dot for each fault, median and
+    longest.
+    """
     measures = (
         ("until the other node was started", "by the brokers' logs", "takeover"),
         ("no event handled", "by the subscribers' journals", "silence"),

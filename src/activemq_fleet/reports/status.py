@@ -32,7 +32,9 @@ def status_page(status: FleetStatus) -> str:
 
 
 def write_status(status: FleetStatus, to: str) -> None:
-    """Write the status to FILE.html as a page, or to FILE.json. Raises InputError for another suffix, OSError."""
+    """Write the status to a file: FILE.html as a page, FILE.json as JSON. Raises InputError for another suffix,
+    OSError.
+    """
     path = Path(to)
     if path.suffix == ".html":
         write_file(path, status_page(status).encode())

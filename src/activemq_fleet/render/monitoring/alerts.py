@@ -17,7 +17,7 @@ _MUTE = " unless on (group, pair) activemq:operation"
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A recording rule: the name of the series, and its PromQL."""
+    """A Prometheus recording rule: the name of the new series, and the PromQL that computes it."""
 
     name: str
     expr: str
@@ -25,7 +25,8 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """One alert. ``wait`` is how long its cause must last; ``planned`` whether planned work on its pair mutes it.
+    """A Prometheus alert; ``wait`` is how long its cause must last, ``planned`` whether planned work on the pair mutes
+    it.
 
     ``meaning`` and ``todo`` are for docs/alerts.md, ``summary`` is the line that people are sent.
     """
@@ -41,11 +42,11 @@ class Alert:
 
     @property
     def anchor(self) -> str:
-        """The alert's anchor on the page docs/alerts.md."""
+        """The link anchor of the alert in the page docs/alerts.md."""
         return self.name.lower()
 
     def promql(self, pace: float = 1) -> str:
-        """Return the alert's PromQL, with durations multiplied by ``pace``."""
+        """Return the alert's PromQL, with durations multiplied by ``pace`` (1: unchanged)."""
         return paced(self.expr + (_MUTE if self.planned else ""), pace)
 
 

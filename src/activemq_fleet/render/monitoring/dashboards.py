@@ -18,7 +18,9 @@ _ACROSS = 24
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One panel: its title, its queries with their legends, and the unit of its values in Grafana's names."""
+    """A panel of a Grafana dashboard: its title, its queries with their legends, and the unit of its values in
+    Grafana's names.
+    """
 
     title: str
     queries: tuple[tuple[str, str], ...]
@@ -28,7 +30,9 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class Dashboard:
-    """One dashboard: its name, title, panels, and the variables (label and the metric that has it) that choose."""
+    """A Grafana dashboard: its name, title, panels, and the variables (label, and metric with this label) that the
+    viewer selects.
+    """
 
     name: str
     title: str
@@ -152,12 +156,14 @@ DASHBOARDS = (
 
 
 def dashboards() -> dict[str, bytes]:
-    """Return each dashboard as a JSON file for Grafana, by name; the data source is a variable of the dashboard."""
+    """Return the Grafana dashboards as JSON files, by name; the viewer selects the data source."""
     return {one.name: (json.dumps(_model(one), indent=1) + "\n").encode() for one in DASHBOARDS}
 
 
 def queries(*, host: str = ".*", pair: str = ".*", interval: str = "5m") -> Iterator[tuple[str, str, str]]:
-    """Yield dashboard, panel title and PromQL of every query, with Grafana's variables replaced by the given values."""
+    """Yield (dashboard, panel title, PromQL) of every query, with Grafana's variables replaced by the given host and
+    pair.
+    """
     for one in DASHBOARDS:
         for panel in one.panels:
             for expr, _ in panel.queries:

@@ -19,7 +19,8 @@ BROKERS, AGENTS, HOSTS = "activemq-brokers", "activemq-agents", "activemq-hosts"
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """Where and how fast a Prometheus works: seconds between scrapes, its Alertmanager, and the pace of its alerts.
+    """The settings of a Prometheus server: seconds between scrapes, its Alertmanager, and the pace of its alerts (1:
+    normal).
 
     ``node`` is the one node exporter of all hosts, None where each host has its own.
     """
@@ -36,7 +37,7 @@ _PRODUCTION = Surroundings()
 def prometheus_files(
     fleet: Fleet, fingerprints: Mapping[str, str], surroundings: Surroundings = _PRODUCTION
 ) -> dict[str, bytes]:
-    """Return the files of ``prometheus/`` by path; empty where no broker has ``activemq_metrics``.
+    """Return the files of the directory ``prometheus/`` by path; empty where no broker has ``activemq_metrics``.
 
     ``fingerprints`` are those of the configurations that the brokers should have, by host.
     """
@@ -70,7 +71,7 @@ def prometheus_files(
 
 
 def rules_file(runbook: str, pace: float = 1) -> bytes:
-    """Return the file with the recording and alert rules; with ``pace`` below 1 every duration in it is shorter.
+    """Return the file of Prometheus recording and alert rules; a ``pace`` below 1 shortens every duration in it.
 
     ``runbook`` is the address of docs/alerts.md, to which each alert links.
     """
@@ -91,7 +92,7 @@ def rules_file(runbook: str, pace: float = 1) -> bytes:
 
 
 def planned_file(brokers: Iterable[Broker], fingerprints: Mapping[str, str], surroundings: Surroundings) -> bytes:
-    """Return the file of rules that record which configuration each broker should have, for the alert about drift."""
+    """Return the file of Prometheus rules that record each broker's planned configuration, for the alert on drift."""
     planned = [{**broker.labels, "fingerprint": fingerprints[broker.host]} for broker in brokers]
     return render_template("prometheus/planned.yml.j2", planned=planned, interval=surroundings.interval)
 
