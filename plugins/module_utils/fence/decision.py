@@ -13,7 +13,8 @@ IN_PLACE = "00000000"
 
 @dataclass(frozen=True)
 class Claim:
-    """The record in a shared store that a node took over as the only writer, and the store's directory from then on.
+    """A record in a shared store: a node took over as its only writer, and uses this directory of the store from then
+    on.
 
     Claims are numbered from 1, without a gap; records of old ones may be gone. A take-over may make a generation: a
     directory with a copy of the store's files, into which only the broker that was let in by its claim writes.
@@ -60,7 +61,7 @@ class FenceEvidence:
 
 
 class Action(Enum):
-    """The actions between which a guard, the process that starts a broker and fences its store, decides."""
+    """The actions of a guard, the process that starts a broker and fences its shared store."""
 
     WAIT = "try to get the pair's lock"
     BUILD = "make a generation from the one in force"
@@ -73,7 +74,8 @@ class Action(Enum):
 
 @dataclass(frozen=True)
 class Step:
-    """A decision of a guard: an action, and the number of the store's generation that it copies, claims or opens.
+    """A decision of a guard: an action, and the generation (numbered copy of the store) that it copies, claims or
+    opens.
 
     ``reason`` says why the broker is to be killed.
     """
@@ -85,7 +87,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Fence:
-    """The state of one node's guard that makes a copy of the store at each take-over, and the rules for its next step.
+    """The state of a guard that copies the store at each take-over, and the rules for its next step.
 
     Invariant: a generation is only ever written by a broker of the node that claimed it, one at a time, and a broker
     is let into a generation only after a look that showed its claim as the highest, and no record of its end. Claiming
@@ -132,7 +134,9 @@ class Fence:
         return replace(self, built_from=number)
 
     def after_claim(self, number: int | None = None) -> Fence:
-        """Return the guard's state after it tried to claim ``number``; the next evidence tells whether it succeeded."""
+        """Return the guard's state after it tried to claim generation ``number``; the next evidence shows whether it
+        succeeded.
+        """
         return replace(self, built_from=None)
 
     def after_admission(self, number: int) -> Fence:
@@ -142,7 +146,7 @@ class Fence:
 
 @dataclass(frozen=True)
 class CommandFence:
-    """The state of one node's guard that takes over once the peer's broker is dead, and the rules for its next step.
+    """The state of a guard that runs the operator's fence command at each take-over, and the rules for its next step.
 
     Both nodes write into the store as it stands, without generations.
 
@@ -177,7 +181,9 @@ class CommandFence:
         return Step(Action.FENCE, evidence.number)
 
     def after_claim(self, number: int | None = None) -> CommandFence:
-        """Return the guard's state after it tried to claim ``number``; the next evidence tells whether it succeeded."""
+        """Return the guard's state after it tried to make claim ``number``; the next evidence shows whether it
+        succeeded.
+        """
         return replace(self, tried=number)
 
     def after_admission(self, number: int) -> CommandFence:

@@ -44,7 +44,8 @@ def is_of_store(name: str) -> bool:
 
 @dataclass(frozen=True)
 class Generation:
-    """The result of copying a kahaDB store into a new generation: the files that were linked or copied, and how far.
+    """The result of copying a kahaDB store into a new generation: the files linked or copied, and the offsets copied up
+    to.
 
     ``ends`` are the bytes that were taken of each journal file that was copied, the fence's point, and those of
     linked files whose numbers are higher than that of ``open_file``, the one that was being written; "" where nothing
@@ -72,7 +73,7 @@ def make_first_generation(target: str) -> Generation:
 
 
 def link_generation(source: str, target: str, *, in_place: bool = False) -> Generation:
-    """Give each file of a store's generation ``source`` a second name in the new directory ``target``, and sync that.
+    """Hard-link each file of a store's generation ``source`` into the new directory ``target``, and sync the directory.
 
     Only for a generation that no broker writes into any more. What an earlier try has left in ``target`` is removed
     first. ``in_place`` and the errors are as in ``make_generation``.

@@ -106,7 +106,8 @@ def _say_all(sentences: Iterable[str]) -> int:
 
 
 def confirm_broker_dead(directory: str, number: int) -> Iterator[str]:
-    """Record that the broker of the newest claim on a store is dead, as a person asserts; yield a sentence.
+    """Record, on an operator's word, that the broker of a store's newest claim is dead; yield a sentence on what was
+    done.
 
     Raises FenceError where that number is not the highest, OSError.
     """
@@ -158,7 +159,8 @@ def _own_program() -> list[str]:
 
 
 class Guard:
-    """The parent process of a broker on a shared store: it claims the store for it, and kills it when the peer claims.
+    """The parent process of a broker on a shared store: claims the store before the broker opens it, kills it when the
+    peer claims.
 
     ``store`` is the shared directory, ``local`` one on the host's own disk.
     Without a ``command`` each take-over makes a generation of the store; with one the store stays as it stands.
@@ -181,7 +183,7 @@ class Guard:
         self._both_have_guards = False
 
     def run(self, command: list[str]) -> int:
-        """Start the broker, let it into the store once this node has claimed it, and return the broker's exit status.
+        """Start the broker, let it open the store once this node has claimed it, and return the broker's exit status.
 
         Returns ``ENDED`` when the guard killed the broker.
 

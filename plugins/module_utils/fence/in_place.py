@@ -40,7 +40,7 @@ def claim_existing_store(store: SharedStore) -> bool:
 
 
 def move_aside(store: SharedStore, number: int) -> None:
-    """Move kahaDB files from the store's top directory below ``generations``, once a generation (a copy) is claimed.
+    """Move the kahaDB files in a store's top directory below ``generations``, once a generation (a copy) is claimed.
 
     A broker that still has them open writes on into them there, and nobody reads them but to name its messages.
     """

@@ -24,7 +24,7 @@ _KEPT_CLAIMS = 100
 
 @dataclass(frozen=True)
 class UncopiedMessage:
-    """A message that a broker wrote to its copy of the store after the other node had taken over with a newer copy.
+    """A message that a broker wrote to its generation of the store after the other node had copied it and taken over.
 
     ``destination`` is type and name as in ``journal.Command``. The message itself, an OpenWire frame, is ``size`` bytes
     from ``offset`` on in the journal file ``path``. ``in_doubt``: its XA transaction was prepared, and not decided.

@@ -54,7 +54,7 @@ A broker without one finds this directory where it makes its lock, and waits.
 
 
 class FenceError(Exception):
-    """The error of a shared store that cannot be fenced as it stands; the text says what to do."""
+    """An error for a shared store that cannot be fenced as it is; its text says what to do."""
 
 
 def shared_directory(store: str, root: int | None = None) -> str:
@@ -208,7 +208,9 @@ class SharedStore:
     # -- the claims ---------------------------------------------------------------------------
 
     def gather_evidence(self, *, at_end: bool = False) -> FenceEvidence:
-        """Return whether the lock is held, and the newest claim; with ``at_end`` also whether its broker is dead."""
+        """Return whether the lock is held, and the newest claim on the store; with ``at_end`` also whether the claim's
+        broker is dead.
+        """
         highest = self.highest_claim()
         has_ended = at_end and highest is not None and self.has_ended(highest.number)
         return FenceEvidence(self.holds_lock(), highest, has_ended)
@@ -246,7 +248,7 @@ class SharedStore:
         return self._publish(draft, claim.number, content)
 
     def claims(self) -> list[int]:
-        """Return the numbers of the claims on the store whose records are there, sorted."""
+        """Return the sorted numbers of the recorded claims on the store."""
         return sorted(int(name) for name in os.listdir(self._claims) if _NUMBER.fullmatch(name))
 
     def forget_claims_before(self, number: int) -> None:
@@ -273,15 +275,17 @@ class SharedStore:
         return os.path.lexists(os.path.join(self._ended, str(number)))
 
     def note_uncopied_messages(self, number: int, rows: list[dict[str, str]]) -> None:
-        """Record the list of messages that only the store's generation ``number`` holds, one row each."""
+        """Write the list of uncopied messages, which only the store's generation ``number`` holds, one row each."""
         self._note(self._behind, number, rows)
 
     def note_replay(self, number: int, sent: int) -> None:
-        """Record that the messages which only one old generation holds were sent to the pair again: it can go."""
+        """Record that the uncopied messages of generation ``number`` were sent to the pair again, so that it can be
+        removed.
+        """
         self._note(self._replayed, number, {"replayed": time.time(), "messages": sent})
 
     def was_replayed(self, number: int) -> bool:
-        """Return whether the messages that only the store's generation ``number`` holds were sent to the pair again."""
+        """Return whether the uncopied messages of the store's generation ``number`` were sent to the pair again."""
         return os.path.lexists(os.path.join(self._replayed, str(number)))
 
     def _note(self, directory: str, number: int, content: Any) -> None:
@@ -325,7 +329,9 @@ class SharedStore:
         return dict(sorted(found.items()))
 
     def generation_path(self, directory: str) -> str:
-        """Return the path of a claim's files: below ``generations``, or the store's top directory if never moved."""
+        """Return the path of a claim's kahaDB files: a directory below ``generations``, or the
+        store's own directory.
+        """
         path = os.path.join(self.generations, directory)
         is_in_place = directory.endswith(f"-{IN_PLACE}") and not os.path.isdir(path)
         return self.directory if is_in_place else path
@@ -335,10 +341,12 @@ class SharedStore:
         return os.path.join(self.generations, f"building-{node}")
 
     def kept_generations(self) -> list[int]:
-        """Return the numbers of old generations kept for messages that were not sent to the pair again, sorted."""
+        """Return the sorted numbers of old generations that are kept because their uncopied messages were not sent
+        again.
+        """
         numbers = sorted(int(name) for name in os.listdir(self._behind) if _NUMBER.fullmatch(name))
         return [number for number in numbers if not self.was_replayed(number)]
 
     def uncopied_list_path(self, number: int) -> str:
-        """Return the path of the file that lists the messages which only the store's generation ``number`` holds."""
+        """Return the path of the file that lists the uncopied messages of the store's generation ``number``."""
         return os.path.join(self._behind, str(number))

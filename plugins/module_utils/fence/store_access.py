@@ -22,7 +22,8 @@ _NEWEST = 200
 
 @dataclass(frozen=True)
 class StoreAccess:
-    """Two numbers of generations, the copies of a fenced store that take-overs make: a broker's own, and the newest.
+    """The generation of a fenced store that a broker can write to, and the newest one, by number (each take-over makes
+    one).
 
     ``writes`` is the generation that the broker can write to, ``in_force`` the newest one of the store.
     0 is the store itself, without generations. ``writes`` is None for a broker that has no file of the store open,

@@ -37,7 +37,7 @@ class JournalFile:
 
 @dataclass(frozen=True)
 class Damage:
-    """A place of a store's journal that is damaged, and what can be said of its loss.
+    """A damaged range of a kahaDB store's journal, and which messages may be lost by it.
 
     ``start`` and ``stop`` are offsets in ``file``. ``messages`` are destination and id of the messages in it that wait
     for a consumer; ``acknowledgements`` is the number of those in it: their messages may come once more.
@@ -119,7 +119,8 @@ class _Scan:
 
 
 def inspect_directory(directory: str) -> dict[str, Any]:
-    """Return what the store in a directory holds, ready for JSON: of a fenced one, what its generation in force holds.
+    """Return the contents of the kahaDB store in a directory, ready for JSON; of a fenced store, those of its newest
+    generation.
 
     ``generations`` of a fenced store: number, directory, whether it is in force, whether its broker is known to be
     dead, and whether it is kept for messages that only it holds. Raises InstallError for a directory without a store,
@@ -156,7 +157,7 @@ def _has_journal(directory: str) -> bool:
 
 
 def inspect_store(directory: str) -> StoreInspection:
-    """Return what a kahaDB store holds and what is damaged, read from its journal; nothing is written or locked.
+    """Return the messages and the damage in a kahaDB store, read from its journal; nothing is written or locked.
 
     While a broker writes, that is what was there at one moment. Raises InstallError for what no broker writes, OSError.
     """

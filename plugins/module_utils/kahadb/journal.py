@@ -71,7 +71,7 @@ class Command:
 
 @dataclass(frozen=True)
 class DamagedPlace:
-    """A place of a kahaDB journal that cannot be read as a broker wrote it: data file, first byte and the one after."""
+    """An unreadable range of a kahaDB journal: data file, offset of its first byte, and offset after its last."""
 
     file: int
     start: int
@@ -100,12 +100,12 @@ class JournalEnd:
     checked: int = 0
 
     def note_damage(self, start: int, stop: int, reason: str) -> None:
-        """Count a damaged place of the current data file."""
+        """Record a damaged range of the current kahaDB data file."""
         self.damaged += 1
         self._note(start, stop, reason)
 
     def note_unread(self, start: int, stop: int, reason: str) -> None:
-        """Count a record of the current data file that cannot be decoded."""
+        """Record a range of the current kahaDB data file that holds a record which cannot be decoded."""
         self.unread += 1
         self._note(start, stop, reason)
 
@@ -115,7 +115,7 @@ class JournalEnd:
 
 
 class OpenTransactions:
-    """The records of the transactions that a kahaDB journal has begun and not ended; ``held`` is their number."""
+    """The records of transactions in a kahaDB journal that have begun and not ended; ``held`` is their number."""
 
     def __init__(self) -> None:
         self.held = 0
@@ -123,7 +123,9 @@ class OpenTransactions:
         self._prepared: set[tuple[bool, bytes]] = set()
 
     def records_in_effect(self, command: Command) -> Sequence[Command]:
-        """Return the journal records that a record puts into effect: itself, on commit its transaction's, or none."""
+        """Return the records that take effect with a journal record: itself, all of its transaction at a commit, or
+        none.
+        """
         transaction = (command.xa, command.transaction)
         if command.kind in (ADD, REMOVE) and command.transaction:
             self._records.setdefault(transaction, []).append(command)
@@ -140,17 +142,17 @@ class OpenTransactions:
         return (command,)
 
     def prepared_xa_count(self) -> int:
-        """Return the number of XA transactions that are prepared and not ended, which are in doubt."""
+        """Return the number of XA transactions that are in doubt: prepared, and neither committed nor rolled back."""
         return sum(xa for xa, _ in self._prepared)
 
     def open_xa_records(self) -> Iterator[Command]:
-        """Yield the records of all XA transactions that have not ended."""
+        """Yield the journal records of all XA transactions that have not ended."""
         for (xa, _), records in self._records.items():
             yield from records if xa else ()
 
 
 def destination_url(destination: str) -> str:
-    """Return a record's destination (``0:orders``) as users write it (``queue://orders``)."""
+    """Return a destination of a kahaDB record (``0:orders``) as a URL (``queue://orders``)."""
     return f"{'topic' if destination.startswith(TOPICS) else 'queue'}://{destination.partition(':')[2]}"
 
 
@@ -276,7 +278,8 @@ def end_of_batches(data: mmap.mmap) -> int:
 
 
 def first_record_kind(data: bytes) -> int:
-    """Return the number of the kind of a data file's first record (``ADD``, ``MOVED_ACKS``); -1 without a record.
+    """Return the record type number (``ADD``, ``MOVED_ACKS``) of the first record in a kahaDB data file; -1 if it has
+    none.
 
     ``data``: at least its first ``LONGEST_HEAD`` bytes.
     """

@@ -96,7 +96,7 @@ class _Reader:
 
 
 def read_message(frame: bytes) -> StoredMessage:
-    """Return an OpenWire message with the offsets of its parts. Raises ValueError for what no release writes."""
+    """Return an OpenWire message with the offsets of its parts. Raises ValueError for bytes that are none."""
     for version in VERSIONS:
         try:
             return _read(frame, version)

@@ -13,14 +13,14 @@ _VARINT, _FIXED64, _LENGTH_DELIMITED, _FIXED32 = 0, 1, 2, 5
 
 
 def short_bytes(data: mmap.mmap, start: int, stop: int) -> bytes:
-    """Return the bytes of a field. Raises ValueError for more than ``MAX_NAME``."""
+    """Return the bytes of a protocol buffer's field. Raises ValueError where they are more than ``MAX_NAME``."""
     if stop - start > MAX_NAME:
         raise ValueError("a name is too long")
     return bytes(data[start:stop])
 
 
 def fields(data: mmap.mmap, at: int, end: int) -> Iterator[tuple[int, int, int]]:
-    """Yield number, start and end of each field's content in a protocol buffer. Raises ValueError, IndexError."""
+    """Yield (number, start, end) of each field in a protocol buffer, as offsets. Raises ValueError, IndexError."""
     while at < end:
         tag, at = varint(data, at)
         kind = tag & 7
@@ -40,7 +40,7 @@ def fields(data: mmap.mmap, at: int, end: int) -> Iterator[tuple[int, int, int]]
 
 
 def varint(data: mmap.mmap, at: int) -> tuple[int, int]:
-    """Return the number that is written at an offset, and the offset behind it. Raises ValueError, IndexError."""
+    """Return the variable-length integer at an offset, and the offset after it. Raises ValueError, IndexError."""
     value = shift = 0
     while True:
         byte = data[at]

@@ -82,7 +82,9 @@ class RecoverySimulation:
         self._held = 0
 
     def apply(self, command: Command) -> None:
-        """Apply the next journal record. Raises InstallError when more is held than memory allows."""
+        """Apply the next journal record to the simulated store. Raises InstallError if it would
+        need too much memory.
+        """
         for one in self._transactions.records_in_effect(command):
             self._do(one)
         if self._held + self._transactions.held > MAX_RECORDS:
@@ -91,7 +93,7 @@ class RecoverySimulation:
             )
 
     def holds(self, destination: str, message: str) -> bool:
-        """Return whether a message is left: in its queue, or for a subscription of its topic that has not taken it."""
+        """Return whether a message is left in the simulated store: in its queue, or for a subscription of its topic."""
         if message not in self._messages.get(destination, ()):
             return False
         keys = self._known.get(destination, ())

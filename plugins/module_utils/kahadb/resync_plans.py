@@ -27,7 +27,7 @@ _BACKUP = re.compile(r"(?:\.before-\d{8}T\d{6}Z(?:-\d{1,2})?)?", re.ASCII)
 
 @dataclass(frozen=True)
 class ResyncPlan:
-    """The written plan for replacing a store by the copy of the other node's store, read again after an interruption.
+    """The plan for replacing a store by a copy of the other node's store, written so that it survives an interruption.
 
     The directory ``staging`` takes the store's place, and the old store is renamed to ``backup``. Both are names beside
     the store; ``backup`` is empty where there was no store. ``before`` is the fingerprint of the backup's files,
@@ -88,7 +88,8 @@ def remove_plan(store: str, account: Account) -> None:
 
 
 def untrusted_plan(store: str, account: Account) -> str:
-    """Return what to do about a plan beside a store that others than root could have written; empty without one.
+    """Return in one line what to do about a plan file that other accounts than root could have written; empty without
+    one.
 
     Earlier versions left plans there, and so can the account. Raises UntrustedPathError, OSError.
     """

@@ -39,7 +39,7 @@ _SPARE = 64 << 20
 
 @dataclass(frozen=True)
 class Location:
-    """The path of a store and the accounts to act as: ``owner`` on its files, ``keeper`` in its parent directory."""
+    """The path of a store, and the accounts to act as: ``owner`` for its files, ``keeper`` for its parent directory."""
 
     store: str
     owner: Account
@@ -54,12 +54,12 @@ class Location:
         return os.path.basename(self.store)
 
     def sibling(self, name: str) -> str:
-        """Return the path of a name in the directory that holds the store's directory."""
+        """Return the path of ``name`` in the parent directory of the store's directory."""
         return os.path.join(self.parent, name)
 
 
 def locate_store(store: str, user: str | None = None) -> Location:
-    """Return a store's absolute path with the accounts as which to act on its files and on its parent directory.
+    """Return a store's absolute path, and the accounts with which to change its files and its parent directory.
 
     ``user`` is the broker's account as the inventory names it. Raises InstallError where root would have to act as
     itself in what others can exchange; OSError.
@@ -118,7 +118,8 @@ def is_replacement_unfinished(store: str, user: str | None = None) -> bool:
 
 
 def stage_copy(store: str, files: Manifest, user: str | None = None) -> dict[str, int]:
-    """Make the directory for a copy of the other node's store, and fill it with the equal files of this host's store.
+    """Make the directory for a copy of the other node's store, filled with the files that this host's store has
+    already.
 
     Returns the files that have yet to come, and from which byte on. Raises InstallError, OSError.
     """

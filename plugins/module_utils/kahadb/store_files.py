@@ -60,7 +60,7 @@ def sha256(descriptor: int) -> str:
 
 
 def identity(files: Manifest) -> str:
-    """Return a fingerprint of the paths, sizes and hashes of a store's files, 16 hexadecimal digits."""
+    """Return a fingerprint of a store: 16 hexadecimal digits of a hash of its files' paths, sizes and hashes."""
     text = json.dumps({name: [entry["size"], entry["sha256"]] for name, entry in files.items()}, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -110,7 +110,7 @@ def allocated_bytes(store: str) -> int:
 
 
 def fill_staging(store: str, staging: str, files: Manifest) -> dict[str, int]:
-    """Copy the files of this host's store that a copy of the other node's store needs into its growing directory.
+    """Copy the files of this host's store that the other node's store has, too, into the directory of its growing copy.
 
     Returns the files that have yet to come, and from which byte on. Raises InstallError, OSError.
     """
@@ -155,7 +155,7 @@ def write_piece(staging: str, files: Manifest, name: str, offset: int, piece: by
 
 
 def read_piece(store: str, name: str, offset: int, size: int, length: int) -> bytes:
-    """Return a chunk of a store's file: ``length`` bytes from an offset on.
+    """Return ``length`` bytes of a store's file from an offset on; ``size`` is the whole file's expected size.
 
     Raises InstallError when the file changed, OSError.
     """
@@ -170,7 +170,7 @@ def read_piece(store: str, name: str, offset: int, size: int, length: int) -> by
 
 
 def empty_directory(path: str) -> None:
-    """Remove everything in a directory, and keep the empty directory, which another account may have to remove.
+    """Remove everything in a directory, and keep the directory itself, empty.
 
     Raises InstallError, OSError.
     """

@@ -22,7 +22,7 @@ _UNREADABLE = "(not the name of a pair)"
 
 
 def read_marker_state(directory: str, user: str | None = None) -> dict[str, Any]:
-    """Return whether a store exists, is mounted, was used, is fenced, and the lines of the marker that names its pair.
+    """Return whether a store exists, is mounted, was used and is fenced, and the lines of its store marker.
 
     It is read as the account ``user``. Where ``user`` is no account of this host the store's owner reads. ``marked``:
     the marker's lines, None without one. Raises InstallError for what is no store or marker; OSError, for instance for
@@ -46,7 +46,8 @@ def _read_state(directory: str) -> dict[str, Any]:
 
 
 def read_marker(store: Directory) -> list[str] | None:
-    """Return the lines of a store's marker, the pair's name and the playbook run's word; None without a marker.
+    """Return the lines of a store's marker file: the pair's name, and the id of the playbook run; None without a
+    marker.
 
     A line that is too long or cannot be printed is no name: words in parentheses take its place. Whoever owns the
     store can have written it, so it serves for comparison only. Raises UntrustedPathError, OSError.
@@ -60,7 +61,7 @@ def read_marker(store: Directory) -> list[str] | None:
 
 
 def claim_empty_store(directory: str, pair: str, word: str, user: str | None = None) -> bool:
-    """Write the marker that ties an empty store to its pair; return False where a marker is there already.
+    """Write the marker file that ties an empty store to its pair; return False if there is a marker already.
 
     ``word`` is the playbook run's, for the other node to find; ``user`` is the account that writes. The store's
     directory is made only below a mount point. Raises InstallError for a store that may not be claimed.
@@ -110,7 +111,7 @@ def _write_marker(directory: str, text: str) -> None:
 
 
 def withdraw_marker(directory: str, word: str, user: str | None = None) -> bool:
-    """Remove a store's marker if this playbook run, known by its word, wrote it; return whether it was removed."""
+    """Remove a store's marker if the playbook run with the id ``word`` wrote it; return whether it was removed."""
     return bool(run_as(account_for(directory, user), _remove_marker, directory, word))
 
 
