@@ -70,7 +70,9 @@ from ansible_collections.activemq.fleet.plugins.module_utils.run_module import r
 
 
 def apply_fault_action(parameters: dict[str, Any], _check: bool) -> dict[str, Any]:
-    """Inject a drill's fault into the broker, or end it, as ``act`` says; return the module's result."""
+    """Inject a drill's fault into the broker, or end an injected one, by the parameter ``act``; return the module's
+    result.
+    """
     base, unit, what = (parameters[name] for name in ("base", "unit", "act"))
     result: dict[str, Any] = {"changed": what in ("kill", "crash", "pause", "stop")}
     if what == "started":

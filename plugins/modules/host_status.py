@@ -67,7 +67,7 @@ from ansible_collections.activemq.fleet.plugins.module_utils.run_module import r
 
 
 def gather_host_status(parameters: dict[str, Any], _check: bool) -> dict[str, Any]:
-    """Return the evidence of each part that the host has, by part: broker, agent, balancer."""
+    """Return the evidence of the host's broker, agent and balancer, as a dict by these names."""
     found: dict[str, Any] = {}
     if broker := parameters["broker"]:
         found["broker"] = gather_broker_status(broker["base"], broker.get("unit"))

@@ -22,7 +22,8 @@ _COUNTS = ("outbox_rows", "outbox_bytes", "oldest_age", "inbox_rows", "quarantin
 
 
 def gather_agent_status(agent: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the evidence of an agent: ``state`` (running or stopped), ``how``, and what it says of itself.
+    """Return the evidence of an agent: its unit's ``state`` (running or stopped), ``how``, and the status that it
+    reports.
 
     ``agent``: ``config`` and ``state``, its directories, ``unit`` or None, and ``certificates``, paths of PEM files.
     ``store``: rows and bytes of the outbox, the age of its oldest event in seconds, and what waits in the inbox.
@@ -54,7 +55,9 @@ def gather_agent_status(agent: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def ask_agent(path: str) -> dict[str, Any]:
-    """Return what the agent with this socket says of itself. Raises OSError, or ValueError where it is no agent."""
+    """Return the status that a running agent reports on its socket. Raises OSError, or ValueError where no agent
+    answers.
+    """
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(_TIMEOUT)
         connection.connect(path)

@@ -17,7 +17,8 @@ _UNITS = ("haproxy.service", "keepalived.service")
 
 
 def gather_balancer_status(balancer: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the evidence of a load balancer: ``haproxy``, ``keepalived``, and the ``addresses`` that it holds now.
+    """Return the evidence of a load balancer: states of ``haproxy`` and ``keepalived``, and the ``addresses`` that it
+    holds now.
 
     ``balancer``: ``check_port`` of HAProxy on 127.0.0.1, and ``addresses``, the groups' by group. A program has
     ``state`` (systemd's, None without systemd); ``haproxy`` also has ``answers``. ``addresses``: by group whether

@@ -83,7 +83,7 @@ def read_deployed(layout: Layout, name: str | None) -> DeployedConfiguration:
 
 
 def deployed_pair(layout: Layout) -> str | None:
-    """Return what the pair is called in the activemq.xml in force, by the comment that names it; None without one.
+    """Return the pair's name from the comment in the deployed activemq.xml; None without the comment.
 
     Raises InstallError where ``current`` is no link to a version.
     """
@@ -148,7 +148,7 @@ def _listeners(root: ElementTree.Element) -> list[Listener]:
 
 
 def requires_client_certificate(uri: str) -> bool:
-    """Return whether a connector's URI has it refuse clients without a certificate."""
+    """Return whether a connector's URI requires clients to present a certificate."""
     return _CLIENT_AUTH.search(uri) is not None
 
 
@@ -181,7 +181,7 @@ _CHARS = {"n": "\n", "r": "\r", "t": "\t", "f": "\f"}
 
 
 def read_properties(text: str) -> list[tuple[str, str]]:
-    """Return the (key, value) entries of a properties file as the fleet writes them: one a line, ``=`` between."""
+    """Return the (key, value) entries of a properties file with one ``key=value`` a line, as ``render`` writes it."""
     entries = [_ENTRY.fullmatch(line) for line in text.splitlines()]
     return [(_unescape(entry["key"]), _unescape(entry["value"])) for entry in entries if entry]
 

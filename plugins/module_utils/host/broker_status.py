@@ -36,7 +36,8 @@ _OF_LINKS = re.compile(
 
 
 def gather_broker_status(base: str, unit: str | None) -> dict[str, Any]:
-    """Return the evidence of a broker below ``base``: the result of ``broker_info``, and more.
+    """Return the evidence of the broker in directory ``base``: the result of ``broker_info``, usage, files and
+    certificates.
 
     ``holds_lock``: whether its process holds the lock of its store, None without a kahaDB store or a process.
     ``state_since``: since when it is in its state, in seconds since the epoch, None where that is not known.
@@ -71,7 +72,7 @@ def gather_broker_status(base: str, unit: str | None) -> dict[str, Any]:
 
 
 def deployed_hashes(layout: Layout) -> dict[str, str]:
-    """Return the SHA-256 of each file of the configuration in force, as deployed; of the masked text where it has one.
+    """Return the SHA-256 of each deployed configuration file by path; of the masked text where the file has secrets.
 
     Empty where no whole version is in force. The hash of a secret would let one try passwords.
     """

@@ -39,7 +39,7 @@ def read_usage(process: Process, timeout: float) -> dict[str, Any]:
 
 
 def usage_of(mbeans: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return a broker's usage from its MBeans. Pure.
+    """Return a broker's usage (limits, messages, bridges), computed from its MBeans. Pure.
 
     ``store``, ``memory`` and ``temp``: ``percent`` and ``limit`` in bytes. ``connections``: None where the release
     does not count them. ``messages``: in all queues but dead-letter queues, ``durable``: that wait for durable

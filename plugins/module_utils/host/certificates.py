@@ -25,7 +25,7 @@ _TIMES = {0x17: "%y%m%d%H%M%SZ", 0x18: "%Y%m%d%H%M%SZ"}
 
 
 def certificates_of_connectors(deployed: DeployedConfiguration, timeout: float) -> list[dict[str, object]]:
-    """Return for each connector with TLS the end of the certificate that it shows: ``name``, ``ends`` and ``error``.
+    """Return ``name``, ``ends`` (the certificate's end) and ``error`` for each connector with TLS, by connecting to it.
 
     ``ends`` is in seconds since the epoch, and None where ``error`` says why it is not known: a connector that wants
     a certificate of its client first shows its own only over TLS 1.3.
@@ -43,7 +43,7 @@ def certificates_of_connectors(deployed: DeployedConfiguration, timeout: float) 
 
 
 def certificates_of_file(path: str) -> list[dict[str, object]]:
-    """Return when the first certificate of a PEM file to end does so, as ``certificates_of_connectors`` does."""
+    """Return ``name``, ``ends`` and ``error`` of the certificate in a PEM file that ends first, as a list of one."""
     try:
         texts = _PEM.findall(read_file(path, _LARGEST))
         ends = [end_of(ssl.PEM_cert_to_DER_cert(text.decode("ascii"))) for text in texts]
@@ -57,7 +57,7 @@ def _row(name: str, ends: float | None, error: str = "") -> dict[str, object]:
 
 
 def end_of(der: bytes) -> float:
-    """Return when a certificate ends, in seconds since the epoch, from its DER. Raises ValueError for anything else."""
+    """Return the end of a DER certificate's validity in seconds since the epoch. Raises ValueError for other data."""
     try:
         (_, certificate), *_ = _elements(der)
         (_, body), *_ = _elements(certificate)

@@ -24,7 +24,7 @@ _SIGNALS = {"kill": signal.SIGKILL, "crash": signal.SIGKILL, "pause": signal.SIG
 
 
 def inject_fault(base: str, unit: str | None, act: str, again: int) -> dict[str, Any]:
-    """Kill, crash, stop or freeze the active broker of a host, as a drill does; return when, and the process id.
+    """Kill, crash, stop or freeze the active broker of a host for a drill; return the time and the process id.
 
     Returns the time ``at`` by the host's clock (epoch seconds) and the ``pid``. If the drill dies meanwhile, no broker
     stays down or frozen: after ``again`` seconds systemd itself starts it or lets it go on. Raises InstallError when
@@ -44,7 +44,7 @@ def inject_fault(base: str, unit: str | None, act: str, again: int) -> dict[str,
 
 
 def resume_broker(base: str, unit: str | None) -> dict[str, Any]:
-    """Send SIGCONT to a frozen broker; return the time ``at``, and ``changed``: False if none was frozen."""
+    """Send SIGCONT to a frozen broker; return the time ``at``, and ``changed``, which is False if none was frozen."""
     process = find_broker(os.path.abspath(base), unit)
     was_frozen = process is not None and process.state == "T"
     if process is not None and was_frozen:
@@ -58,7 +58,7 @@ def cancel_return_timer(unit: str) -> None:
 
 
 def wait_for_start(base: str, wait: float) -> dict[str, Any]:
-    """Wait for the broker's log to say that it is started, and return the time of that record.
+    """Wait until the broker's log says that it has started, and return the time of that log record.
 
     The result has the time as ``at``, by the host's clock (epoch seconds); None if not within ``wait`` seconds.
     """

@@ -33,7 +33,7 @@ _PATIENCE = 10.0
 
 
 def gather_health(layout: Layout, process: Process | None, owed: PendingRestart | None, store: str) -> dict[str, Any]:
-    """Return the facts of ``broker_info`` beside the state: release, home, drift, store access, free bytes …
+    """Return the facts of ``broker_info`` other than the state: release, home, drift, store access, free bytes …
 
     ``owed`` is a restart that is still pending, or None.
     """

@@ -25,7 +25,7 @@ _PRIMITIVES = {"B": "b", "C": "H", "D": "d", "F": "f", "I": "i", "J": "q", "S": 
 
 @dataclass
 class JavaObject:
-    """A Java object: the name of its class, its fields by name, and the values that its ``writeObject`` added.
+    """A deserialized Java object: class name, fields by name, and the further values that ``writeObject`` wrote.
 
     ``added`` holds values in order, primitive data as bytes.
     """
@@ -35,7 +35,7 @@ class JavaObject:
     added: list[Any] = field(default_factory=list)
 
     def inner_values(self) -> Iterator[Any]:
-        """Yield every value of the object that is no field: elements of a collection, the text of an ObjectName."""
+        """Yield every value of a Java object that is not a field, such as the elements of a collection."""
         yield from (value for value in self.added if not isinstance(value, bytes))
 
 
@@ -52,7 +52,7 @@ class _Class:
 
 
 class ObjectReader:
-    """Reads one serialization stream; ``read`` returns exactly so many bytes, or raises OSError.
+    """A reader of a Java serialization stream; its argument ``read(n)`` returns exactly n bytes, or raises OSError.
 
     Raises ValueError for what is no serialized object, nests deeper than 60 or has more than 16 MiB.
     """
@@ -66,14 +66,14 @@ class ObjectReader:
             raise ValueError("the answer is no stream of Java objects")
 
     def read_block_data(self) -> bytes:
-        """Return the next piece of primitive data. Raises ValueError where an object stands there."""
+        """Return the next block of primitive data in the stream as bytes. Raises ValueError if an object comes next."""
         value = self.read_value()
         if not isinstance(value, bytes):
             raise ValueError("the answer has an object where data should be")
         return value
 
     def read_value(self) -> Any:
-        """Return the next value: None, text, a list for an array, bytes for primitive data, else a JavaObject.
+        """Return the next value of the stream: None, text, list (array), bytes (primitive data), or a JavaObject.
 
         A boxed number is that number, an enum constant its name.
         """
@@ -196,12 +196,12 @@ class ObjectReader:
 
 
 def serialized_string(value: str) -> bytes:
-    """Return a text of at most 65,535 bytes as a serialized String."""
+    """Return a text of at most 65,535 bytes as a serialized java.lang.String."""
     return b"\x74" + encoded_utf(value)
 
 
 def serialized_strings(values: Sequence[str]) -> bytes:
-    """Return texts as a serialized array of String."""
+    """Return texts as a serialized array of java.lang.String."""
     kind = b"\x72" + encoded_utf("[Ljava.lang.String;") + bytes.fromhex("add256e7e91d7b47") + b"\2\0\0\x70\x78\x70"
     return b"\x75" + kind + struct.pack(">i", len(values)) + b"".join(map(serialized_string, values))
 
@@ -215,6 +215,6 @@ def serialized_object_name(name: str) -> bytes:
 
 
 def encoded_utf(text: str) -> bytes:
-    """Return a text as Java's ``writeUTF`` writes it: its length in two bytes, and its UTF-8."""
+    """Return a text in the format of Java's ``DataOutput.writeUTF``: its length in two bytes, then UTF-8."""
     data = text.encode()
     return struct.pack(">H", len(data)) + data

@@ -39,7 +39,7 @@ _CLOSE = "close()V"
 
 
 class JmxError(Exception):
-    """The error of an MBean server that does not answer, or answers with an exception; its text is one line."""
+    """An error for a JMX server that does not answer or answers with an exception; its text is one line."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class _Remote:
 
 
 class MBeanServer:
-    """A connection to the MBean server at a local connector address of a JVM; close it when done.
+    """A JMX connection to the MBean server of a JVM, by its local connector address; to be closed by the caller.
 
     ``timeout``: seconds for the whole of it. Raises JmxError where nobody answers in time, or not in RMI.
     """
@@ -76,7 +76,7 @@ class MBeanServer:
             raise JmxError(f"the JVM's management view does not answer: {error}") from None
 
     def close(self) -> None:
-        """End the connection; the JVM forgets it at once."""
+        """Close the JMX connection."""
         try:
             self._call(self._connection, _CLOSE, b"", returns=False)
         except (JmxError, OSError, ValueError, IndexError):
@@ -86,12 +86,12 @@ class MBeanServer:
             self._socket.close()
 
     def names(self, pattern: str) -> list[str]:
-        """Return the names of the MBeans that match a pattern such as ``org.apache.activemq:Type=Queue,*``, sorted."""
+        """Return the sorted names of the MBeans that match a pattern such as ``org.apache.activemq:Type=Queue,*``."""
         found = self._ask(_QUERY_NAMES, serialized_object_name(pattern) + NULL + NULL)
         return sorted(str(next(one.inner_values())) for one in _elements(found))
 
     def attributes(self, name: str, wanted: Sequence[str]) -> dict[str, Any]:
-        """Return those of the wanted attributes that an MBean has; numbers and texts as they are, names as text.
+        """Return the wanted attributes that an MBean has, by name: numbers and texts unchanged, ObjectNames as text.
 
         Empty for an MBean that has gone meanwhile.
         """
@@ -135,7 +135,9 @@ class MBeanServer:
 
 
 def object_name_properties(name: str) -> dict[str, str]:
-    """Return the key properties of an MBean's name ``domain:key=value,…``; quotes around a value are left out."""
+    """Return the key properties of an MBean name ``domain:key=value,…`` as a dict; values have no
+    quotes around them.
+    """
     found = _PROPERTY.findall(name.partition(":")[2])
     return {key: value[1:-1] if value.startswith('"') else value for key, value in found}
 

@@ -21,7 +21,7 @@ STATES: tuple[BrokerState, ...] = ("active", "standby", "starting", "stopped", "
 
 @dataclass(frozen=True)
 class Evidence:
-    """The observations of one broker (process, log phase, probe answers …) from which its state is concluded.
+    """The observations of one broker from which its state is concluded: process, log phase, probe answers …
 
     What was not observed keeps its default, which claims nothing.
 

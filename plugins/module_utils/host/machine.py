@@ -60,7 +60,7 @@ class Mount:
 
 
 def gather_machine_facts(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the facts that ``activemq.fleet.machine_info`` documents; ``parameters`` as in ``ARGUMENTS``.
+    """Return the machine facts that the module ``machine_info`` documents; ``parameters`` as in ``ARGUMENTS``.
 
     Raises OSError where /proc cannot be read.
     """
@@ -94,7 +94,7 @@ def gather_machine_facts(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def is_port_used_by_another_process(port: int, broker: Process | None) -> bool:
-    """Return whether anybody listens on a TCP port of this machine but the given broker's account."""
+    """Return whether a process of another account than the broker's listens on a TCP port of this machine."""
     if broker and is_listening(broker.pid, [("any address", port)]):
         return False
     return is_port_listened_on(port)

@@ -56,7 +56,7 @@ def append_record(record: Mapping[str, str], directory: str = DIRECTORY) -> str:
 
 
 def write_metrics(kind: str, operation: str, labels: Mapping[str, str], run: str = RUN) -> None:
-    """Write whether an operation is under way on a broker, as metrics for the textfile collector of a node exporter.
+    """Write a metrics file for node exporter's textfile collector: whether an operation is under way on a broker.
 
     The file is ``RUN/activemq-fleet/HOST.prom``, which every account may read; ``labels`` hold ``host``.
 

@@ -44,18 +44,18 @@ class Answer:
 
 @dataclass(frozen=True)
 class Login:
-    """A user name and password for a broker; empty where the broker lets everybody in."""
+    """A user name and password for probing a broker; empty where the broker requires no login."""
 
     username: str = ""
     password: str = ""
 
 
 class Refused(Exception):
-    """The error of a broker that answered a probe with a refusal."""
+    """An error: the broker refused a probe."""
 
 
 class Blocked(Exception):
-    """The error of a broker that greeted a probe and then did not answer any more."""
+    """An error: the broker greeted a probe and then stopped answering."""
 
 
 # Two classes until Python 3.10.

@@ -226,7 +226,7 @@ def file_text(path: str) -> str:
 
 
 def is_same(process: Process) -> bool:
-    """Return whether a pid still belongs to the same process, by start time and command line."""
+    """Return whether a recorded process still runs: the pid has the same start time and command line."""
     now = read_process(process.pid)
     return now is not None and (now.started, now.command) == (process.started, process.command)
 

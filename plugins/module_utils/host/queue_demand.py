@@ -29,7 +29,8 @@ _NOTHING = "1 = 0"
 
 
 def subscribe_to_queues(base: str, queues: Iterable[str], seconds: float) -> dict[str, Any]:
-    """Subscribe to queues of the broker below ``base`` for some seconds, so that its bridges forward their messages.
+    """Subscribe to queues of the broker in directory ``base`` for some seconds, so that its bridges forward their
+    messages.
 
     Returns the result of the module queue_demand. The selector takes no message.
 

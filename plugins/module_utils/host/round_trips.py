@@ -32,7 +32,7 @@ class ProbeRound:
 def watch_addresses(
     addresses: list[str], base: str | None, seconds: float, interval: float, timeout: float, flag: str | None
 ) -> dict[str, Any]:
-    """Probe a pair's connectors for some seconds, and return when which of them answered, as a module's result.
+    """Probe a pair's connectors for some seconds; return, as a module's result, which address answered when.
 
     Probes are ``interval`` seconds apart, and end early when the file ``flag`` is removed. Raises InstallError for an
     address or a configuration that cannot be read.
@@ -88,7 +88,8 @@ def _round(
 
 
 def summarise_rounds(tries: Iterable[ProbeRound]) -> dict[str, Any]:
-    """Return the time spans in which each address answered, the gaps between them, and ``longest``, in seconds. Pure.
+    """Return, from probe rounds, the spans in which each address answered, the gaps, and the ``longest`` gap, in
+    seconds. Pure.
 
     A gap lasts from the end of the last answer to the end of the first one after, so it is never
     shorter than what a client has seen. ``longest`` is the length of the longest gap.

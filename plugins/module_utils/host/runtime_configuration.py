@@ -89,7 +89,8 @@ def _keeps_passwords(old: bytes | None, new: File | None) -> bool:
 
 
 def applicable_difference(old: bytes, new: bytes) -> Change | None:
-    """Return the difference of two activemq.xml if the runtimeConfigurationPlugin can apply all of it, else None.
+    """Return the difference of two activemq.xml if runtimeConfigurationPlugin can apply it without a restart, else
+    None.
 
     Both need to have the plugin. Pure.
     """

@@ -56,7 +56,7 @@ def gather_broker_state(base: str, unit: str | None, wait: float = 0, wanted: tu
 def unmet_expectation(
     result: Mapping[str, Any], states: Collection[str], old_pid: int | None, release: str | None
 ) -> str:
-    """Return why a broker's state is not one of those required, on one line; empty when it is.
+    """Return in one line why a broker's state, process or release is not the required one; empty when it is.
 
     ``old_pid``: the process that must have been replaced. ``release``: the release that must run.
     """

@@ -59,12 +59,12 @@ class Account:
 
 
 def own_account() -> Account:
-    """Return the effective user, group and further groups of this process."""
+    """Return the account of this process: effective user, group and supplementary groups."""
     return Account(os.geteuid(), os.getegid(), tuple(os.getgroups()))
 
 
 def named_account(name: str) -> Account:
-    """Return an account of this host with its groups. Raises AccountError where there is none of that name."""
+    """Return the operating-system account with a name, and its groups. Raises AccountError where there is none."""
     try:
         entry = pwd.getpwnam(name)
     except KeyError:
@@ -73,7 +73,7 @@ def named_account(name: str) -> Account:
 
 
 def is_account(name: str) -> bool:
-    """Return whether this host has an account of that name."""
+    """Return whether this host has an operating-system account with the given name."""
     try:
         pwd.getpwnam(name)
     except KeyError:
@@ -82,7 +82,8 @@ def is_account(name: str) -> bool:
 
 
 def account_for(path: str, user: str | None = None) -> Account:
-    """Return the account as which to read or write a path: ``user``, or whoever can change the directories above it.
+    """Return the account with which to read or write a path: ``user``, or the account that can change the directories
+    above it.
 
     ``user`` is the account that the inventory names. Root acts as itself only where nobody else can change what lies on
     the way to the path; without ``user`` it acts as the account that can. A process that is not root acts as itself.
@@ -108,7 +109,8 @@ def account_for(path: str, user: str | None = None) -> Account:
 
 
 def account_to_rename_as(directory: str, account: Account) -> Account:
-    """Return the account as which to rename names in a directory: this process's where nobody else can write.
+    """Return the account with which to rename names in a directory: this process's own where nobody else can write
+    there.
 
     Where others can, returns ``account``.
     """

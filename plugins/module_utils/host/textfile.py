@@ -15,7 +15,7 @@ DIRECTORY = "activemq-fleet"
 
 @dataclass(frozen=True)
 class Sample:
-    """One value of a metric: its name, type (gauge or counter), meaning, value, and labels of its own."""
+    """One value of a Prometheus metric: name, type (gauge or counter), meaning, value, and labels."""
 
     name: str
     kind: str
@@ -25,7 +25,9 @@ class Sample:
 
 
 def text_of(samples: Iterable[Sample], labels: Mapping[str, str]) -> bytes:
-    """Return samples in Prometheus' text format, each with ``labels`` and its own; those of one name stay together."""
+    """Return metric values in Prometheus' text format, grouped by name; ``labels`` are added to each value's own
+    labels.
+    """
     lines: list[str] = []
     seen = set()
     for sample in samples:

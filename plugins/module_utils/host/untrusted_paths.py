@@ -307,7 +307,8 @@ def open_owned_file(directory: Directory, name: str) -> int:
 
 
 def foreign_owner(path: str) -> tuple[int, int] | None:
-    """Return owner and group of the first directory on the way to a path in which others than root can rename; or None.
+    """Return (uid, gid) of the first directory on a path in which another account than root can rename files; None
+    without one.
 
     That account can put anything in the place of all below, so acting as it gives it nothing; and nobody but root
     can have changed who it is, for all directories above it are root's (or this process's own). Of a path that is
