@@ -14,7 +14,7 @@ from activemq_fleet.naming import surely_of_a_pair, without_node_mark
 
 @rule("N001", "error", each="networkConnector", releases="5.6.0", refuses=True)
 def masterslave_with_one_uri(link: Element) -> Iterator[Problem]:
-    """masterslave: with fewer than two brokers.
+    """A masterslave: URI lists fewer than two brokers.
 
     Why: it builds a failover transport of master and slave and expects both; with one the broker does not start.
     Fix: write static:(tcp://host:61616) for a single broker, or name both nodes of the pair.
@@ -35,7 +35,7 @@ def masterslave_with_one_uri(link: Element) -> Iterator[Problem]:
 
 @rule("N002", "warning", each="networkConnector")
 def failover_reconnects_beneath_the_bridge(link: Element) -> Iterator[Problem]:
-    """failover: in a bridge that reconnects by itself.
+    """A bridge's failover: URI reconnects by itself, without rebuilding the bridge.
 
     Why: when the peer dies, the transport moves to the other node beneath the bridge. Nothing rebuilds the bridge:
         no new "has been established" is logged, and its loop filter goes on with the identity of the dead broker.
@@ -78,7 +78,7 @@ def failover_reconnects_beneath_the_bridge(link: Element) -> Iterator[Problem]:
 
 @rule("N003", "warning", each="networkConnector", releases="5.3.0 !5.6.0")
 def zero_attempts_before_5_6(link: Element) -> Iterator[Problem]:
-    """maxReconnectAttempts=0 on failover:, before 5.6.
+    """A failover: URI sets maxReconnectAttempts=0, before 5.6.
 
     Why: before 5.6 a 0 means for ever. The transport reconnects beneath the bridge, which is never rebuilt and keeps
         the identity of the dead broker; of a duplex link the way back is dead. From 5.6 on 0 means one round.
@@ -109,7 +109,7 @@ def _worse_for_duplex(link: Element) -> Severity | None:
 
 @rule("N004", "warning", each="networkConnector")
 def failover_in_random_order(link: Element) -> Iterator[Problem]:
-    """failover: in a bridge without randomize=false.
+    """A bridge's failover: URI does not set randomize=false.
 
     Why: every second attempt goes to the standby first, which listens nowhere; the bridge comes back later than it
         could, and the log shows refusals that mean nothing.
@@ -151,7 +151,7 @@ def _failovers(link: Element) -> Iterator[Uri]:
 
 @rule("N005", "warning", each="networkConnector")
 def static_for_both_nodes_of_a_pair(link: Element) -> Iterator[Problem]:
-    """static: with both nodes of one pair.
+    """A static: URI lists both nodes of one pair, and so opens a bridge to each.
 
     Why: it arms a bridge to each. The one to the standby fails every few seconds for ever: the log fills, and a
         failure that matters drowns in it.
@@ -202,7 +202,7 @@ def _pair(link: Element, parts: list[Uri]) -> tuple[Uri, Uri] | None:
 
 @rule("N006", "error", each="networkConnector")
 def discovery_agent_gives_up(link: Element) -> Iterator[Problem]:
-    """maxReconnectAttempts on static: or masterslave: itself.
+    """maxReconnectAttempts is set on a static: or masterslave: URI itself, not on the transport inside.
 
     Why: there it counts quick failures of the bridge. After so many the bridge is off until the broker restarts; a
         peer that is away a little longer than usual is enough.
@@ -231,7 +231,7 @@ def discovery_agent_gives_up(link: Element) -> Iterator[Problem]:
 
 @rule("N009", "error", refuses=True)
 def bare_ampersand(document: Document) -> Iterator[Problem]:
-    """A bare & in an attribute or a text.
+    """An attribute or text of the file contains an unescaped &.
 
     Why: in XML it begins a reference, so the file cannot be read and the broker does not start.
     Fix: write &amp; between the options of a URI.
@@ -250,7 +250,7 @@ def bare_ampersand(document: Document) -> Iterator[Problem]:
 
 @rule("N012", "error", each="broker", refuses=True)
 def connectors_without_names(broker: Element) -> Iterator[Problem]:
-    """Two networkConnectors without a name.
+    """Two networkConnectors have no name.
 
     Why: each is then called NC. With JMX, which is on by default, the second cannot be registered and the broker
         does not start. Without JMX two duplex ones to one peer throw each other out, every few seconds for ever.

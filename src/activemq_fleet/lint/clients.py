@@ -112,7 +112,7 @@ def dead_brokers_stay_with_clients(connector: Element) -> Iterator[Problem]:
 
 @rule("C009", "warning", each="transportConnector")
 def too_few_connections(connector: Element) -> Iterator[Problem]:
-    """maximumConnections is lower than the connections that there must be.
+    """maximumConnections is lower than the number of connections that bridges and agents need.
 
     Why: bridges and consoles count as clients do. Whoever comes after the last one allowed is cut off without a word
         in the protocol, and a bridge then tries again for ever. With 0 that is everybody.

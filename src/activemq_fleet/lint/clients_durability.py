@@ -12,7 +12,7 @@ _DEFAULT_TOPICS = "VirtualTopic.>"
 
 @rule("C017", "warning", each="kahaDB")
 def journal_not_on_disk(store: Element) -> Iterator[Problem]:
-    """A kahaDB that acknowledges messages before they are on disk.
+    """A kahaDB acknowledges messages before they are on disk.
 
     Why: a producer's message is acknowledged while it is only in the host's memory. When the host dies, and not only
         the broker, it is lost; a node that takes over from a shared store finds a journal without it.

@@ -119,7 +119,7 @@ def client_waits_for_ever(view: FleetView) -> Iterator[Problem]:
 
 @rule("C010", "warning", scope="fleet")
 def audit_forgets_too_early(view: FleetView) -> Iterator[Problem]:
-    """The audit that finds duplicates remembers fewer producers or messages than arrive here.
+    """The audit for duplicate messages remembers fewer producers or messages than the broker receives.
 
     Why: what is sent again after a fail-over is recognised by producer and number. A producer that the audit has
         dropped for a newer one, or a message beyond its depth, is stored and delivered twice.

@@ -30,7 +30,7 @@ _FIXES = {
 
 @rule("N045", "error", scope="fleet")
 def link_that_is_not_let_in(view: FleetView) -> Iterator[Problem]:
-    """A link that its far end does not let in.
+    """A link is refused by the broker that it dials.
 
     Why: the bridge never comes up: it is tried again every few seconds, and messages wait where they were sent.
     Fix: give both ends the same: activemq_tls, or a port, a scheme and an account that the far end has.
@@ -62,7 +62,7 @@ def link_that_is_not_let_in(view: FleetView) -> Iterator[Problem]:
 
 @rule("N046", "warning", scope="fleet")
 def link_without_trust_store(view: FleetView) -> Iterator[Problem]:
-    """A link over TLS from a broker without a trust store of its own.
+    """A broker without a trust store of its own dials a link over TLS.
 
     Why: Java then trusts the public authorities only. The bridge does not come up where the far end's certificate is
         signed by an authority of one's own.
@@ -114,7 +114,7 @@ def _of_links(view: FleetView, *, certain: bool) -> Iterator[Problem]:
 
 @rule("C020", "error", scope="fleet")
 def client_that_is_not_let_in(view: FleetView) -> Iterator[Problem]:
-    """An agent, a load balancer or a client's list that a broker does not let in.
+    """A broker refuses the connections of an agent, a load balancer or a client's failover list.
 
     Why: it never connects. An agent keeps what it is to send on its disk, and to a load balancer the broker is dead.
     Fix: give both ends the same: TLS on all brokers of a pair or group, activemq_agent_tls_certificate and
@@ -225,7 +225,7 @@ def _refusal_of(view: FleetView, host: str, port: int, tls: bool) -> tuple[str, 
 
 @rule("C021", "warning", scope="fleet")
 def agent_without_authority(view: FleetView) -> Iterator[Problem]:
-    """An agent that dials TLS without activemq_agent_tls_ca.
+    """An agent dials TLS without activemq_agent_tls_ca.
 
     Why: it then trusts the public authorities of its system only, and leaves every broker whose certificate is signed
         by an authority of one's own.
@@ -261,7 +261,7 @@ def agent_without_authority(view: FleetView) -> Iterator[Problem]:
 
 @rule("C022", "info", scope="fleet")
 def java_clients_need_stores(view: FleetView) -> Iterator[Problem]:
-    """Java clients that need a trust store, or a certificate too.
+    """Java clients need a trust store, or a client certificate too, to connect to a broker.
 
     Why: jndi.properties says ssl:// and cannot hold either. Java trusts the public authorities only, and shows no
         certificate; the client then never connects.

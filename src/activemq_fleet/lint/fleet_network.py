@@ -17,7 +17,7 @@ _Distances = Mapping[str, Mapping[str, int]]
 
 @rule("N010", "error", scope="fleet")
 def duplex_on_both_ends(view: FleetView) -> Iterator[Problem]:
-    """duplex links from both ends between the same two.
+    """Two duplex links join the same two brokers or pairs, one from each end.
 
     Why: each duplex link is two bridges already, so there are four, and no log line says so. With equal names the
         ends throw each other out for ever, "already connected", and which bridges are left is chance.
@@ -63,7 +63,7 @@ def _shared(these: list[LintedLink], those: list[LintedLink]) -> tuple[LintedLin
 
 @rule("N011", "warning", scope="fleet")
 def duplex_and_one_way(view: FleetView) -> Iterator[Problem]:
-    """A duplex link, and another link over the same way.
+    """A duplex link has another link beside it between the same two brokers or pairs.
 
     Why: the duplex link carries both directions by itself. With another one beside it every message has two routes:
         load is shared oddly, and what one bridge sends again after a failure the other has sent already.
@@ -101,7 +101,7 @@ def duplex_and_one_way(view: FleetView) -> Iterator[Problem]:
 
 @rule("N013", "error", scope="fleet")
 def one_broker_name_on_two_brokers(view: FleetView) -> Iterator[Problem]:
-    """One brokerName on two brokers of a network.
+    """Two brokers of a network have the same brokerName.
 
     Why: client ids, durable subscriptions, leases and vm:// derive from it, and the broker says nothing. Bridges
         from both to a third throw each other out there. The two nodes of a pair count as one.
@@ -138,7 +138,7 @@ def one_broker_name_on_two_brokers(view: FleetView) -> Iterator[Problem]:
 
 @rule("N017", "warning", scope="fleet")
 def ttl_shorter_than_the_longest_path(view: FleetView) -> Iterator[Problem]:
-    """A TTL that ends before the longest path does.
+    """A link's network TTL is shorter than the longest path through the network.
 
     Why: networkTTL counts the bridges that a message, or the demand for it, may cross. Past the last one it stays
         where it is; only DEBUG and TRACE lines tell.
@@ -232,7 +232,7 @@ def _crossed_behind(here: str, there: str, distances: _Distances) -> tuple[int, 
 
 @rule("N018", "warning", scope="fleet")
 def demand_that_multiplies(view: FleetView) -> Iterator[Problem]:
-    """Demand that crosses more than one bridge in a full mesh.
+    """Demand for messages crosses more than one bridge in a full mesh.
 
     Why: every broker tells every other of demand that it only heard of. For one consumer there are then as many
         subscriptions as ways, messages take detours, and routes stay when the consumer is gone.

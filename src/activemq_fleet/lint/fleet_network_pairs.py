@@ -17,7 +17,7 @@ _LONG = 60_000  # ms, twice the default
 
 @rule("N035", "warning", scope="fleet")
 def networked_brokers_without_a_peer(view: FleetView) -> Iterator[Problem]:
-    """A network of brokers without stand-ins.
+    """A broker in a network of brokers has no peer: when it dies, its messages wait until it is back.
 
     Why: bridges move messages, they copy none. What a broker holds when it dies is out of reach until that very
         machine is back, however many others there are.
@@ -37,15 +37,13 @@ def networked_brokers_without_a_peer(view: FleetView) -> Iterator[Problem]:
         alone = [broker for broker in group.brokers if broker.networked and not broker.profile.has_peer]
         if alone:
             who = "broker has" if len(alone) == 1 else "brokers have"
-            message = (
-                f"{len(alone)} networked {who} no stand-in in group {group.name}: a message lives on one broker only"
-            )
+            message = f"{len(alone)} networked {who} no peer in group {group.name}: a message lives on one broker only"
             yield Problem(message, host=alone[0].host)
 
 
 @rule("N038", "warning", scope="fleet")
 def dead_duplex_peer_noticed_late(view: FleetView) -> Iterator[Problem]:
-    """A duplex link of a pair to a listener that is slow to notice a death.
+    """A pair's duplex link dials a listener that notices the death of a connection late.
 
     Why: after a take-over the other node of the pair opens the same link anew. The side that is dialled still holds
         the dead one's half, and refuses the new one until it notices that nothing comes any more.
@@ -88,7 +86,7 @@ def _is_slow(listener: Connector) -> bool:
 
 @rule("N040", "warning", scope="fleet")
 def nodes_with_different_links(view: FleetView) -> Iterator[Problem]:
-    """Two nodes of a pair whose links differ.
+    """The two nodes of a pair have different links.
 
     Why: after a take-over the network is another one: a bridge is missing, or goes one way that went both. It is
         found out in the night in which the pair changes sides.
@@ -172,7 +170,7 @@ def _difference(one: Element, other: Element) -> str:
 
 @rule("M006", "warning", scope="fleet")
 def multicast_mesh_with_a_long_ttl(view: FleetView) -> Iterator[Problem]:
-    """A multicast network of three or more with a TTL above 1.
+    """A multicast network of three or more pairs has a network TTL above 1.
 
     Why: by multicast everybody links to everybody, so one hop reaches all. With more, each broker passes on what it
         heard, and a message has as many routes as there are others.

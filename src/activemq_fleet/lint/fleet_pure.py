@@ -33,7 +33,7 @@ class _Attachment(NamedTuple):
 
 @rule("P005", "error", scope="fleet", releases=_PURE)
 def more_than_one_slave(view: FleetView) -> Iterator[Problem]:
-    """A master with two slaves, or a slave of a slave.
+    """A master has two slaves, or a slave has a slave of its own.
 
     Why: both slaves are copied to, and when the master dies both take over and serve the same messages: two masters,
         everything twice (measured on 5.5.1). Nothing is copied from a slave to a slave of its own.
@@ -136,7 +136,7 @@ def nodes_of_a_pure_pair_differ(view: FleetView) -> Iterator[Problem]:
 
 @rule("P009", "info", scope="fleet", releases=_PURE)
 def planned_stop_promotes(view: FleetView) -> Iterator[Problem]:
-    """A planned stop of a pure master is a failover.
+    """A planned stop of a pure master makes its slave take over for good.
 
     Why: a master that is stopped cleanly tells its slave ("The Master has shutdown"), which takes over as after a
         crash. From then on the master's store is the old one, and must not start again as it is.
@@ -193,7 +193,7 @@ def slave_of_a_newer_master(view: FleetView) -> Iterator[Problem]:
 
 @rule("P012", "warning", scope="fleet")
 def link_to_one_node_of_a_pair(view: FleetView) -> Iterator[Problem]:
-    """A networkConnector of yours that names one node of a pair, and not the other.
+    """A networkConnector that the user added names only one node of a pair.
 
     Why: when the other node takes over nobody dials it, so the bridge stays down until the first one is back.
     Fix: name both nodes, preferred master first: masterslave:(tcp://a:61616,tcp://b:61616) from 5.6 on; or use
@@ -240,7 +240,7 @@ def link_to_one_node_of_a_pair(view: FleetView) -> Iterator[Problem]:
 
 @rule("P013", "error", scope="fleet")
 def link_to_a_slave(view: FleetView) -> Iterator[Problem]:
-    """A networkConnector of yours that dials a pure slave.
+    """A networkConnector that the user added dials a pure slave.
 
     Why: a slave opens no port of its own accord. Where a fragment gives it one, it takes whoever dials it after its
         promotion for a slave of its own: the bridge never comes up, and clients of the broker that dials hang.

@@ -49,7 +49,7 @@ def two_releases_in_a_pair(view: FleetView) -> Iterator[Problem]:
 
 @rule("L010", "error", scope="fleet", releases="5.7.0")
 def one_lease_holder_on_two_nodes(view: FleetView) -> Iterator[Problem]:
-    """Both nodes of a pair ask for the lease under one name.
+    """Both nodes of a pair use the same lease holder id.
 
     Why: the row of the lease says who holds it. Two brokers of one leaseHolderId, which is the brokerName where none
         is set, both find their own name there, renew it, and both are master.
@@ -102,7 +102,7 @@ def _lease_holder(view: FleetView, broker: Broker) -> str | None:
 
 @rule("L016", "warning", scope="fleet")
 def two_stores_in_a_pair(view: FleetView) -> Iterator[Problem]:
-    """A pair of shared-file whose nodes do not have one store in common.
+    """The nodes of a shared-file pair do not use one common store.
 
     Why: the lock is a file in the store's directory. Two directories are two locks, so both nodes become master, each
         with a store of its own. A directory below a node's own data directory is another one on each of them.
@@ -161,7 +161,7 @@ def _directory(view: FleetView, broker: Broker) -> str | None:
 
 @rule("L017", "error", scope="fleet")
 def two_pairs_in_one_store(view: FleetView) -> Iterator[Problem]:
-    """Brokers that are no pair share one store.
+    """Brokers of different pairs use the same store.
 
     Why: one lock, one master: all others wait for it as slaves for ever, without being meant to, and what their
         clients send goes nowhere.
@@ -194,7 +194,7 @@ def two_pairs_in_one_store(view: FleetView) -> Iterator[Problem]:
 
 @rule("L029", "info", scope="fleet")
 def shared_store_without_a_fence(view: FleetView) -> Iterator[Problem]:
-    """A pair shares a store, and nothing keeps a node that froze from writing into it.
+    """A pair shares a store without a fence, so that a frozen node that resumes can still write into it.
 
     Why: a node that stands still (a paused virtual machine, a store that does not answer) loses its lock without
         knowing. When it goes on while the other node serves, it writes before it looks at its lock: of 6 stores of
@@ -222,7 +222,7 @@ def shared_store_without_a_fence(view: FleetView) -> Iterator[Problem]:
 
 @rule("L030", "warning", scope="fleet")
 def guard_without_a_watchdog_that_kills(view: FleetView) -> Iterator[Problem]:
-    """A guard stands before a broker, and no watchdog ends that broker when it hangs.
+    """A broker has a guard and no watchdog that kills it when it hangs.
 
     Why: a guard keeps the pair's lock as long as its broker's process is there. When Java hangs, nobody takes over
         until that process is killed, and behind a guard killing it loses nothing.
@@ -247,7 +247,7 @@ def guard_without_a_watchdog_that_kills(view: FleetView) -> Iterator[Problem]:
 
 @rule("L032", "warning", scope="fleet", releases="5.7.0 !5.8.0")
 def node_that_keeps_serving_without_its_lease(view: FleetView) -> Iterator[Problem]:
-    """A node of 5.7 that froze and lost its lease goes on as a second active one.
+    """A 5.7 broker that froze and lost its lease keeps serving as a second active node.
 
     Why: after the freeze no lease is looked at any more. Both nodes take clients, both write messages under the same
         numbers, which the database refuses, and clients go from one to the other until somebody ends the first node.

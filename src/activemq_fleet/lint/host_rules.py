@@ -76,7 +76,7 @@ def metrics_exporter_ends_the_broker(host: HostView) -> Iterator[Problem]:
 
 @rule("V017", "warning", scope="host")
 def settings_in_two_places(host: HostView) -> Iterator[Problem]:
-    """A settings file that the start script reads first, or that no script of this release reads.
+    """A settings file on the host overrides the deployed settings, or no script of the release reads it.
 
     Why: bin/activemq takes the first file that it finds and reads no other, so whoever starts the broker by hand gets
       other settings than the unit does.
@@ -129,7 +129,7 @@ def store_on_nfs_3(host: HostView) -> Iterator[Problem]:
 
 @rule("L002", "error", scope="host")
 def store_without_cluster_locks(host: HostView) -> Iterator[Problem]:
-    """A shared store where locks do not reach the other host.
+    """A shared store is on a file system whose locks the other host does not see.
 
     Why: each node takes a lock that the other cannot see, and both become master on one store.
     Fix: use NFS version 4 without nolock and local_lock, or a file system with POSIX locks across the cluster.
@@ -257,7 +257,7 @@ def shared_store_on_a_disk_of_one_host(host: HostView) -> Iterator[Problem]:
 
 @rule("L034", "error", scope="host")
 def pair_with_another_name(host: HostView) -> Iterator[Problem]:
-    """A deployed pair that would be called otherwise.
+    """A deployed pair has another name than the inventory now gives it.
 
     Why: the brokerName, the store's directory and its marker carry the pair's name. The broker would start on another,
       empty store, and durable subscriptions of bridges would stay behind under the old name.
@@ -285,7 +285,7 @@ def pair_with_another_name(host: HostView) -> Iterator[Problem]:
 
 @rule("M001", "error", scope="host")
 def multicast_in_a_cloud(host: HostView) -> Iterator[Problem]:
-    """Multicast discovery on a machine of a cloud.
+    """Multicast discovery is used on a machine in a cloud.
 
     Why: its network forwards no multicast, so no broker finds another and no bridge comes up.
     Fix: set activemq_discovery to static or masterslave, or a waiver where the network is known to forward it.

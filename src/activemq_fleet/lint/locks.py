@@ -14,7 +14,7 @@ _SHORT_LIVED = re.compile(r"(?:file:(?://)?)?(/tmp|/var/tmp|/dev/shm|\$\{java\.i
 
 @rule("L003", "error", releases="5.9.0")
 def lock_never_looked_at_again(document: Document) -> Iterator[Problem]:
-    """A shared kahaDB whose lock nobody looks at again.
+    """A shared kahaDB does not check its lock again after it got it (lockKeepAlivePeriod is 0).
 
     Why: lockKeepAlivePeriod is 0 by default, so a master looks at its lock once, at its start. When the lock file is
         deleted, or the file server gives the lock to another, both brokers serve one store: in 55 of 55 looks two
@@ -58,7 +58,7 @@ def lock_never_looked_at_again(document: Document) -> Iterator[Problem]:
 
 @rule("L004", "warning", releases="5.3.0 !5.9.0")
 def keep_alive_that_misses_a_deleted_lock_file(document: Document) -> Iterator[Problem]:
-    """A shared store before 5.9, whose broker does not see that its lock file is gone.
+    """A shared store before 5.9 does not notice that its lock file was deleted.
 
     Why: before 5.7 there is no keep-alive, and on 5.7 and 5.8 the file locker says yes whatever happened to the file.
         When somebody deletes the lock file, the other node becomes master too and both write: on 5.5.1 all 2,765
@@ -98,7 +98,7 @@ def keep_alive_that_misses_a_deleted_lock_file(document: Document) -> Iterator[P
 
 @rule("L005", "info", releases="5.9.0 !5.12.0")
 def keep_alive_that_misses_a_new_lock_owner(document: Document) -> Iterator[Problem]:
-    """A shared kahaDB on 5.9 to 5.11, whose keep-alive sees only that the lock file is gone.
+    """A shared kahaDB on 5.9 to 5.11 does not notice that another broker owns its lock file.
 
     Why: another broker that wrote the file after it got the lock is noticed from 5.12 on, and only from then on a
         slave waits one keep-alive before it opens the store. No setting of these releases helps, which is why this
@@ -159,7 +159,7 @@ def lock_switched_off(document: Document) -> Iterator[Problem]:
 
 @rule("L008", "warning", each="shared-file-locker", releases="5.7.0")
 def slave_that_does_not_wait(locker: Element) -> Iterator[Problem]:
-    """A file locker that gives up where it should wait.
+    """A file locker is set to fail instead of waiting for the lock.
 
     Why: with failIfLocked="true" a broker that finds the store locked ends its start instead of waiting as slave.
         After the master's death nobody takes over until something starts it again.

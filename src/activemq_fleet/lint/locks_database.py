@@ -33,7 +33,7 @@ _FAILS_OVER = re.compile(
 
 @rule("L009", "error", releases="5.7.0")
 def lease_that_runs_out(document: Document) -> Iterator[Problem]:
-    """A lease that is not renewed before it runs out.
+    """A lease is renewed too late: it runs out first.
 
     Why: lockAcquireSleepInterval of the locker is the length of the lease, lockKeepAlivePeriod of the store says how
         often it is renewed. The defaults are 10000 and 30000 on a JDBC store, and never on kahaDB: the lease runs out
@@ -96,7 +96,7 @@ def _renewed(store: Element) -> int | None:
 
 @rule("L012", "warning", releases="5.7.0")
 def lock_held_by_a_transaction(document: Document) -> Iterator[Problem]:
-    """The default lock of a JDBC store: one transaction that stays open.
+    """A JDBC store uses the default lock: a database transaction that stays open.
 
     Why: the master holds a row lock in a transaction for as long as it lives. A database that fails over drops it,
         and a firewall that forgets an idle connection leaves the lock with nobody at the other end, so that no slave
@@ -177,7 +177,7 @@ def lease_without_a_database(document: Document) -> Iterator[Problem]:
 
 @rule("L014", "warning", releases="5.7.0")
 def serves_without_its_database(document: Document) -> Iterator[Problem]:
-    """A store in a database without a handler for the day the database is gone.
+    """A JDBC store has no ioExceptionHandler that stops the broker when the database fails.
 
     Why: the default handler ignores SQL exceptions. A master that cannot reach the database keeps its connectors open
         while its lock may be another's already.
@@ -216,7 +216,7 @@ def serves_without_its_database(document: Document) -> Iterator[Problem]:
 
 @rule("L031", "warning", releases="5.6.0")
 def passes_over_a_full_database(document: Document) -> Iterator[Problem]:
-    """MQTT clients get acknowledgements for what a database without room refused.
+    """MQTT clients get acknowledgements for messages that a full database refused.
 
     Why: a handler passes over exceptions whose message says "space", unless ignoreNoSpaceErrors is false, and a broker
         acknowledges an MQTT publish that it could not store. So what clients send while the disk of the database is

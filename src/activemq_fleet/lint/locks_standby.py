@@ -15,7 +15,7 @@ _VARIABLE = re.compile(r"\$\{[^}]*\}")
 
 @rule("L018", "warning", releases="5.4.0")
 def schedule_on_one_node(document: Document) -> Iterator[Problem]:
-    """Delayed messages in a node's own directory, beside a shared store.
+    """Delayed messages are kept in a node's own directory, beside a shared store.
 
     Why: with schedulerSupport the broker keeps delayed messages below schedulerDirectory, or else below dataDirectory,
         not in its store. Those of a dead master stay on its disk until it comes back.
@@ -54,7 +54,7 @@ def _root(directory: str) -> tuple[str, ...]:
 
 @rule("L019", "warning")
 def store_that_is_ignored(document: Document) -> Iterator[Problem]:
-    """persistent="false" beside a store made for two nodes.
+    """persistent="false" makes the broker ignore a store that two nodes share.
 
     Why: the broker then keeps messages in memory and ignores the store and its lock: both nodes are masters, and what
         one accepted is gone with it.
@@ -118,7 +118,7 @@ def _begins_empty(broker: Element) -> bool:
 
 @rule("L021", "warning", releases="5.9.0")
 def demoted_master_stays_down(document: Document) -> Iterator[Problem]:
-    """A master that does not come back after it lost its lock.
+    """A master does not start again after it lost its lock.
 
     Why: a broker that loses its lock stops, and by default starts again inside its process as slave. With
         restartAllowed="false" or systemExitOnShutdown="true" it stays down, and the pair has one node only.
@@ -146,7 +146,7 @@ def demoted_master_stays_down(document: Document) -> Iterator[Problem]:
 
 @rule("L022", "info")
 def slow_take_over(document: Document) -> Iterator[Problem]:
-    """A slave that looks for the lock every half minute or less often.
+    """A slave tries to get the lock only every 30 s or less often.
 
     Why: a slave sleeps that long between two looks, and a lease has that length: so long nobody serves after the
         master's death, on top of what the start of the store takes.
@@ -178,7 +178,7 @@ def slow_take_over(document: Document) -> Iterator[Problem]:
 
 @rule("L023", "info", releases="5.7.0")
 def console_closed_on_a_slave(document: Document) -> Iterator[Problem]:
-    """A web console that a waiting slave does not open.
+    """The web console stays closed on a slave that waits for the lock.
 
     Why: Spring builds what follows <broker> in the file when the broker has started, and a slave starts when it gets
         the lock. Until then the port of console and Jolokia is closed, and a check over HTTP calls the slave dead.

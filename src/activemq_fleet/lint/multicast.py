@@ -30,7 +30,7 @@ def _meeting_point(uri: Uri) -> tuple[str, str]:
 
 @rule("M002", "warning")
 def multicast_without_its_own_group(document: Document) -> Iterator[Problem]:
-    """multicast: without a group of its own.
+    """A multicast: URI names no group of its own.
 
     Why: without group= it is the group "default", in which every broker of the local network that was set up from an
         example meets. A stray one takes messages and nobody knows where they went.
@@ -58,7 +58,7 @@ def multicast_without_its_own_group(document: Document) -> Iterator[Problem]:
 
 @rule("M003", "warning")
 def multicast_link_of_a_broker_not_announced(document: Document) -> Iterator[Problem]:
-    """A multicast: link on a broker that is not announced there.
+    """A broker dials others by a multicast: link and is not announced by multicast itself.
 
     Why: a broker is found through the discoveryUri of a transportConnector. Without one, or with another address or
         group, it looks for others and no other finds it; where all are set up alike, nobody finds anybody.
@@ -134,7 +134,7 @@ def _is_nowhere(host: str) -> bool:
 
 @rule("M007", "warning")
 def multicast_without_authentication(document: Document) -> Iterator[Problem]:
-    """multicast: on a broker without authentication.
+    """A broker uses multicast: discovery without authentication.
 
     Why: whoever hears the announcement may open a bridge, and a bridge with a consumer behind it drains queues.
     Fix: an authentication plugin, userName and password on the networkConnector, and TLS where the network is shared.

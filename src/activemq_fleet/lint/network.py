@@ -77,7 +77,7 @@ def name_that_is_rewritten(broker: Element) -> Iterator[Problem]:
 
 @rule("N016", "warning")
 def computed_name_changes_at_restart(document: Document) -> Iterator[Problem]:
-    """A name of a broker or link that is another one after a restart.
+    """The computed name of a broker or link changes at a restart.
 
     Why: a bridge subscribes durably under the names of its link and of both brokers. Under a new name nobody reads
         the old subscription any more: it collects messages until the store is full.
@@ -107,7 +107,7 @@ def computed_name_changes_at_restart(document: Document) -> Iterator[Problem]:
 
 @rule("N026", "warning", each="networkConnector", releases="5.3.0 !5.18.0")
 def remote_consumers_as_good_as_local(link: Element) -> Iterator[Problem]:
-    """A link that does not say decreaseNetworkConsumerPriority, before 5.18.
+    """A networkConnector does not set decreaseNetworkConsumerPriority, before 5.18.
 
     Why: consumers beyond a bridge then count as much as local ones. Messages leave for another broker although
         somebody waits here, and with two such links they may come back. From 5.18 on the default is true.
@@ -187,7 +187,7 @@ def prefetch_size_below_one(link: Element) -> Iterator[Problem]:
 
 @rule("N032", "warning", each="networkConnector", releases="5.14.0 !5.19.7 6.0.0 !6.2.6")
 def durable_subscriptions_disclosed(link: Element) -> Iterator[Problem]:
-    """syncDurableSubs="true" on a release that tells too much.
+    """syncDurableSubs="true" on a release that discloses durable subscriptions to whoever connects (CVE-2026-49270).
 
     Why: such a broker lists its durable subscriptions to whoever connects as a bridge (CVE-2026-49270).
     Fix: upgrade to 5.19.7 or 6.2.6, or take syncDurableSubs out.
@@ -208,7 +208,7 @@ def durable_subscriptions_disclosed(link: Element) -> Iterator[Problem]:
 
 @rule("N033", "info", each="networkConnector")
 def dynamic_only_is_false(link: Element) -> Iterator[Problem]:
-    """dynamicOnly="false" is written down.
+    """dynamicOnly="false" is set: a bridge revives durable subscriptions of consumers that are gone.
 
     Why: durable subscriptions that the bridge made long ago come back with every start, also for consumers that
         are gone: their messages pile up at the other broker.
@@ -230,7 +230,7 @@ def dynamic_only_is_false(link: Element) -> Iterator[Problem]:
 
 @rule("N037", "warning", each="broker", releases="5.5.0")
 def links_start_one_after_the_other(broker: Element) -> Iterator[Problem]:
-    """Several peers that are dialled while the broker starts.
+    """A broker dials several links one after the other while it starts.
 
     Why: links start one after the other, and the broker is not up before the last one. A peer whose machine is gone
         answers nothing: each such dial takes half a minute, in just the night when the broker must come back.
@@ -271,7 +271,7 @@ def links_start_one_after_the_other(broker: Element) -> Iterator[Problem]:
 
 @rule("N041", "warning", each="broker")
 def linked_broker_listens_on_loopback_only(broker: Element) -> Iterator[Problem]:
-    """A broker that is linked to other machines, and listens on its own only.
+    """A broker with links to other machines listens on loopback addresses only.
 
     Why: no client and no bridge of another machine can reach it, so messages come in over the links that it dials
         itself, and only if they are duplex. What it hands to clients of failover: lists leads to themselves.

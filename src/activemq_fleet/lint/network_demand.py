@@ -37,7 +37,7 @@ def destinations(link: Element, where: str) -> list[Element]:
 
 @rule("N023", "info", each="networkConnector")
 def remote_consumers_counted_as_one(link: Element) -> Iterator[Problem]:
-    """A link that wants its remote consumers to count in full, and counts them as one.
+    """decreaseNetworkConsumerPriority="false" is without effect: conduitSubscriptions counts remote consumers as one.
 
     Why: decreaseNetworkConsumerPriority="false" lets consumers beyond the bridge take their share. But with
         conduitSubscriptions all consumers of a queue there are one: ten of them get as much as a single one here.
@@ -102,7 +102,7 @@ def _leaves_out(link: Element, kind: str) -> bool:
 
 @rule("N027", "error", each="broker")
 def demand_that_never_arrives(broker: Element) -> Iterator[Problem]:
-    """Bridges that cannot hear which consumers there are.
+    """Bridges learn of no consumers: advisory messages are off, or the bridges may not read them.
 
     Why: a bridge learns of consumers from the advisory topics of the broker that they are at. Without advisories, or
         without the right to read them, it is established and carries nothing.
@@ -217,7 +217,7 @@ def exclusion_of_what_is_listed(document: Document) -> Iterator[Problem]:
 
 @rule("N031", "warning", each="broker", releases="5.13.0")
 def virtual_demand_on_one_side(broker: Element) -> Iterator[Problem]:
-    """useVirtualDestSubs on the broker or on its link, not on both.
+    """useVirtualDestSubs is set on the broker or on its link, but not on both.
 
     Why: the broker's attribute tells others that virtual destinations have consumers, the link's asks others for
         it. A duplex link needs both on this very broker, for its way back.
@@ -283,7 +283,7 @@ def link_without_account(broker: Element) -> Iterator[Problem]:
 
 @rule("N039", "error")
 def vm_of_another_name(document: Document) -> Iterator[Problem]:
-    """A vm:// URI with a name that no broker of the file has.
+    """A vm:// URI names a broker that the file does not define.
 
     Why: vm:// starts a broker of that name, empty and without any of this configuration, when there is none. The
         client works, and its messages are in the wrong broker.

@@ -35,7 +35,7 @@ def _forwards(document: Document) -> list[Element]:
 
 @rule("N019", "warning", releases="5.6.0")
 def messages_cannot_go_back(document: Document) -> Iterator[Problem]:
-    """Queues of a networked broker without replayWhenNoConsumers.
+    """A networked broker's queues do not set replayWhenNoConsumers.
 
     Why: a message is never sent to a broker that it came from. When its consumer moves back there, it is stuck here
         until a consumer comes to this very broker. The most specific policyEntry decides alone: one without the
@@ -191,7 +191,7 @@ def filter_without_its_wrapper(document: Document) -> Iterator[Problem]:
 
 @rule("N025", "warning")
 def selectors_beyond_the_bridge(document: Document) -> Iterator[Problem]:
-    """Consumers with selectors, and a bridge that does not ask for them.
+    """Consumers use selectors, and a bridge or replay policy ignores them.
 
     Why: with conduitSubscriptions all consumers of a queue beyond a bridge are one without a selector: it takes
         messages that nobody there wants. replayWhenNoConsumers in turn sees a consumer whose selector will never

@@ -20,7 +20,7 @@ def master_uris(document: Document) -> Iterator[tuple[Element, str]]:
 
 @rule("P001", "error", releases=_PURE)
 def slave_that_never_takes_over(document: Document) -> Iterator[Problem]:
-    """A slave that dials its master through failover: without an end.
+    """A slave dials its master through a failover: URI that retries for ever.
 
     Why: it attaches and looks healthy. When the master dies its transport reconnects for ever and never says so, and
         the slave never takes over: watched for 30 s on 5.5.1 and 5.7.0.
@@ -56,7 +56,7 @@ def slave_that_never_takes_over(document: Document) -> Iterator[Problem]:
 
 @rule("P002", "warning", releases=_PURE)
 def master_that_does_not_wait(document: Document) -> Iterator[Problem]:
-    """A master of a pure pair that serves before its slave is there.
+    """A master of a pure pair starts serving before its slave is attached.
 
     Why: what it accepts before the slave attaches is never copied: when it dies, that is gone.
     Fix: set waitForSlave="true" on the master, and waitForSlaveTimeout (ms, from 5.3.1 on).
@@ -83,7 +83,7 @@ def master_that_does_not_wait(document: Document) -> Iterator[Problem]:
 
 @rule("P003", "warning", each="broker", releases=_PURE)
 def shutdown_on_slave_failure_not_set(broker: Element) -> Iterator[Problem]:
-    """A master that does not say what to do when its slave dies.
+    """A master does not set shutdownOnSlaveFailure, which decides what it does when its slave dies.
 
     Why: by default it goes on alone and without a word to its clients, so that messages have one copy until somebody
         looks.
@@ -126,7 +126,7 @@ def master_that_gives_up_its_start(broker: Element) -> Iterator[Problem]:
 
 @rule("P007", "warning", each="broker", releases=_PURE)
 def links_that_never_start(broker: Element) -> Iterator[Problem]:
-    """A slave that stops with its master, and has links.
+    """A slave has links and is set to stop with its master, so that the links never start.
 
     Why: with shutdownOnMasterFailure="true" the slave never takes over: it stops, and keeps a copy of the data. Its
         networkConnectors start at a take-over only, so never.

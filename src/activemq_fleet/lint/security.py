@@ -57,7 +57,7 @@ def plugins_of(broker: Element) -> list[Element]:
 
 @rule("S003", "error", each="broker")
 def no_authentication_plugin(broker: Element) -> Iterator[Problem]:
-    """No plugin asks who a client is.
+    """The broker has no plugin that authenticates clients.
 
     Why: whoever reaches a port reads, writes and removes every queue and topic, and may link a broker of his own to
         this one. No release's own activemq.xml has a login.
@@ -113,7 +113,7 @@ def _demands_certificate(uri: Uri) -> bool:
 
 @rule("S008", "warning", each="broker")
 def connectors_as_shipped(broker: Element) -> Iterator[Problem]:
-    """Connectors that came with the release and nobody asked for.
+    """The broker has all connectors of the release's default file, and requires no login.
 
     Why: each protocol is one more way in, and most of the advisories of the last years are about one of them. The
         releases themselves open only OpenWire from 5.19.7 and 6.2.6 on.

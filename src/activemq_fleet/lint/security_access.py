@@ -20,7 +20,7 @@ _DIGITS = 15
 
 @rule("S015", "warning", each="broker")
 def no_authorization(broker: Element) -> Iterator[Problem]:
-    """A login, and no rule on who may do what.
+    """The broker requires a login, and has no authorization plugin: every user may do everything.
 
     Why: every account, that of the smallest client too, reads, writes and removes every queue and topic, and one
         leaked password opens all of them.
@@ -134,7 +134,7 @@ def _asks_for_login(context: Element) -> bool:
 
 @rule("S018", "warning", scope="fleet")
 def frames_fill_the_heap(view: FleetView) -> Iterator[Problem]:
-    """The largest frame times the connections that are let in is more than the heap.
+    """The largest frame multiplied by the number of allowed connections exceeds the heap.
 
     Why: the broker makes room for a frame as long as the client says it is, before anybody has logged in. So a few
         connections, each with the first bytes of a large frame, end the broker by an OutOfMemoryError.

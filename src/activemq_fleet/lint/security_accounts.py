@@ -53,7 +53,7 @@ def properties_entries(document: Document, file: str) -> list[Entry]:
 
 @rule("S004", "error")
 def shipped_account(document: Document) -> Iterator[Problem]:
-    """An account with the password that the releases ship.
+    """An account has the default password of the releases.
 
     Why: admin/admin, user/user, system/manager and guest/password are the first that anybody tries, and what they open
         is the console, Jolokia or the broker itself.

@@ -86,7 +86,7 @@ def constraints_without_login(page: Document) -> list[BeanProperty]:
 
 @rule("S005", "error")
 def console_without_login(document: Document) -> Iterator[Problem]:
-    """The console, or the API with Jolokia and REST, asks nobody for a login.
+    """The web console, or the API with Jolokia and REST, requires no login.
 
     Why: whoever reaches the port reads and removes messages, and runs code through Jolokia where the release lets
         him. 6.0.0 to 6.1.1 guard *.jsp only, which leaves /api open (CVE-2024-32114); up to 5.7 authenticate is false.

@@ -17,7 +17,7 @@ _RESTRICTS_SCHEMES = "5.19.8 6.2.7"
 
 @rule("S007", "warning", releases="5.17.1 6.0.0")
 def jolokia_adds_connectors(document: Document) -> Iterator[Problem]:
-    """Jolokia lets who is logged in add connectors and links to the broker.
+    """Jolokia lets every logged-in user add connectors and links to the broker.
 
     Why: up to 5.19.3 and 6.2.2 the URI of such a connector can load a file of the caller's and run code
         (CVE-2026-34197); later too it opens ports and draws messages off. A <deny> alone does not help: Jolokia asks

@@ -16,7 +16,7 @@ _MOST_NAMED = 3
 
 @rule("S001", "error", scope="release")
 def open_to_remote_code(view: ReleaseView) -> Iterator[Problem]:
-    """The release runs code for whoever reaches an OpenWire port (CVE-2023-46604).
+    """The release executes code sent by anyone who reaches an OpenWire port (CVE-2023-46604).
 
     Why: no login is needed, and scanners look for it all the time.
     Fix: upgrade. Until then let only brokers and clients reach the ports, and waive this with that reason.

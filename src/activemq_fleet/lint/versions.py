@@ -75,7 +75,7 @@ def not_in_the_schema(document: Document) -> Iterator[Problem]:
 
 @rule("V019", "error")
 def file_too_large(document: Document) -> Iterator[Problem]:
-    """A file with more of something than any broker's configuration has.
+    """The file has more elements, attributes or text than any real broker configuration.
 
     Why: rules compare elements and parts of URIs with one another, so that a file made for it could keep a check
         busy for hours. Beyond 10,000 elements, 10 brokers, 200 attributes of an element, 16,384 characters of a value,
@@ -99,7 +99,7 @@ def file_too_large(document: Document) -> Iterator[Problem]:
 
 @rule("V003", "error", releases="5.8.0", refuses=True)
 def removed_master_connector(document: Document) -> Iterator[Problem]:
-    """A masterConnector on a release that has no pure master/slave any more.
+    """The file has a masterConnector, but the release no longer has pure master/slave.
 
     Why: 5.8.0 took it out, schema and code; the broker does not start, nor does it with
         validate=false.
@@ -131,7 +131,7 @@ def removed_master_connector(document: Document) -> Iterator[Problem]:
 
 @rule("V004", "error", each="broker", releases="5.8.0")
 def dead_attribute(broker: Element) -> Iterator[Problem]:
-    """An attribute of pure master/slave that the schema still takes and no code reads.
+    """An attribute of pure master/slave is valid by the schema, but the release ignores it.
 
     Why: since 5.8.0 the broker starts with it and does nothing: a master with waitForSlave="true" opens its connectors
         without a slave, so the protection that the file promises is not there.
@@ -158,7 +158,7 @@ def dead_attribute(broker: Element) -> Iterator[Problem]:
 
 @rule("V005", "error", each="levelDB replicatedLevelDB", releases="5.14.2", refuses=True)
 def level_db_store(store: Element) -> Iterator[Problem]:
-    """A LevelDB store, which the release no longer has, or no longer cares for.
+    """The broker uses a LevelDB store, which the release no longer has or supports.
 
     Why: the store was given up with 5.14.2 and taken out with 5.17.0, where a broker that names it does not start.
     Fix: move to kahaDB or a JDBC store: drain the queues, or let a new pair take over while the old one empties.

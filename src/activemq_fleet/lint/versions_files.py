@@ -54,7 +54,7 @@ def validation_switched_off(document: Document) -> Iterator[Problem]:
 
 @rule("V013", "error", each="bean", releases="5.17.0", refuses=True)
 def log_query_bean(bean: Element) -> Iterator[Problem]:
-    """The logQuery bean of older default files.
+    """The file has the logQuery bean of older default files.
 
     Why: the default activemq.xml of 5.10 to 5.16 has it; its class comes from hawtio's insight-log4j, which 5.17.0
         took out of the distribution. The broker finds no such class and does not start.
@@ -77,7 +77,7 @@ def log_query_bean(bean: Element) -> Iterator[Problem]:
 
 @rule("V014", "error", refuses=True)
 def console_file_of_another_release(document: Document) -> Iterator[Problem]:
-    """An import of the console's file under the name that another release uses.
+    """The file imports the web console's file by the name that another release uses.
 
     Why: 6.3.0 replaced conf/jetty.xml by conf/jetty-spring.xml, for Jetty 12. An import of a file that is not there
         ends the start; a jetty.xml carried over names classes that are gone.

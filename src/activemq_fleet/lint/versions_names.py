@@ -134,7 +134,7 @@ def versioned_schema_location(node: Element) -> Iterator[Problem]:
 
 @rule("V016", "error", refuses=True)
 def name_taken_twice(document: Document) -> Iterator[Problem]:
-    """Two beans of one name or id, such as two networkConnectors.
+    """Two beans have the same name or id, such as two networkConnectors.
 
     Why: name and id of a connector are the name of its Spring bean, whatever its kind, and a second one is refused
         ("Bean name is already used"): the broker does not start. Spring ends a name at a space, a comma or a

@@ -46,7 +46,7 @@ _MARKS = re.compile(
 
 @rule("V022", "warning")
 def template(document: Document) -> Iterator[Problem]:
-    """A template, not a configuration: render it first.
+    """The file is a template, not a configuration: render it first.
 
     Why: what a broker reads is the rendered file. Of a template nothing can be said for certain, so nothing else is
         said: its placeholders are no values, and its conditions may take out what a rule would complain about.
@@ -77,7 +77,7 @@ def template_mark(text: str) -> tuple[int, int, str] | None:
 
 @rule("V023", "info", each="bean", releases="5.9.0 !5.17.0")
 def log_query_bean_of_releases_before_5_17(bean: Element) -> Iterator[Problem]:
-    """The logQuery bean, which ends with 5.16.
+    """The file has the logQuery bean, whose class was removed after 5.16.
 
     Why: its class is in this release and in none from 5.17.0 on, where a broker whose file has the bean does not start
         (V013). Nothing else in the file uses it.
@@ -99,7 +99,7 @@ def log_query_bean_of_releases_before_5_17(bean: Element) -> Iterator[Problem]:
 
 @rule("V024", "warning")
 def placeholder_that_nothing_sets(document: Document) -> Iterator[Problem]:
-    """A ${name} that nothing in sight sets.
+    """A ${name} has no value in any properties file that the broker reads.
 
     Why: with a PropertyPlaceholderConfigurer the broker does not start ("Could not resolve placeholder") unless a
         properties file, -Dname= or the environment has the name. Without a configurer nothing replaces it at all, and

@@ -159,7 +159,7 @@ class Routes:
         """Return (source, target) names of pairs between which messages arrive with all brokers up, and
         not while ``host`` is down.
 
-        Without those that begin or end at ``host`` itself: what a broker without a stand-in holds
+        Without those that begin or end at ``host`` itself: what a broker without a peer holds
         waits for it, and its consumers are gone with it.
         """
         names = self._component[self.unit(host).name]

@@ -2,7 +2,7 @@
 
 Severities. A route that is missing or that a death cuts is a warning and no error: every broker
 works, and messages wait instead of being lost. A way that only an overloaded bridge opens is in
-the answers and no finding. What a broker without a stand-in holds while it is down is what
+the answers and no finding. What a broker without a peer holds while it is down is what
 ``activemq_ha: none`` says, and no finding either.
 """
 
@@ -119,7 +119,7 @@ def _stranded(routes: Routes, state: NetworkState) -> Iterator[Finding]:
 def _remedy(unit: Unit) -> str:
     if len(unit.brokers) == 1:
         return (
-            "give it a stand-in (a second node and activemq_ha: shared-file), or link the others past it, "
+            "give it a peer (a second node and activemq_ha: shared-file), or link the others past it, "
             "with activemq_topology: mesh or activemq_links"
         )
     if unit.first.profile.replicates:

@@ -88,7 +88,9 @@ _CREDENTIALS: tuple[tuple[str, _Question, str], ...] = (
 
 
 def findings_within_pairs(units: Mapping[str, Sequence[Broker]]) -> Iterator[Finding]:
-    """Yield the findings within pairs (T002, T004, T009); ``units`` maps names of pairs to their brokers."""
+    """Yield the findings T002, T004 and T009 about the nodes of pairs; ``units`` maps names of
+    pairs to their brokers.
+    """
     for pair, brokers in units.items():
         first = brokers[0]
         if first.profile.has_peer:
@@ -135,7 +137,7 @@ def _uneven(pair: str, brokers: Sequence[Broker]) -> Iterator[Finding]:
 def _lonely(pair: str, broker: Broker) -> Finding:
     identity = broker.identity
     alone = f"is alone in pair {pair}"
-    remedy = "or set activemq_ha: none for a broker without a stand-in"
+    remedy = "or set activemq_ha: none for a broker without a peer"
     if not identity.other_name:
         return error("T002", broker.host, f"{alone}: its other node is not in the inventory", f"add it, {remedy}")
     return error(
@@ -147,7 +149,7 @@ def _lonely(pair: str, broker: Broker) -> Finding:
 
 
 def findings_within_groups(members: Mapping[str, Sequence[Broker]]) -> Iterator[Finding]:
-    """Yield T009 for brokers of one group whose settings for discovery, topology or environment differ."""
+    """Yield the error T009 for brokers of one group with different settings for discovery, topology or environment."""
     for group, brokers in members.items():
         yield from _unequal(brokers, _GROUP_EQUAL, f"group {group}")
         if discovery_of(brokers[0].settings, brokers[0].release) == "multicast":
@@ -155,7 +157,9 @@ def findings_within_groups(members: Mapping[str, Sequence[Broker]]) -> Iterator[
 
 
 def port_findings(brokers: Sequence[Broker]) -> Iterator[Finding]:
-    """Yield T006 for two brokers with one port on one address, and for a broker that uses a port twice."""
+    """Yield the error T006 for two brokers that use one port of one address, and for a broker that
+    uses a port twice.
+    """
     owners: dict[tuple[str, int], tuple[str, str]] = {}
     for broker in brokers:
         for name, port in broker.ports.items():
@@ -173,7 +177,7 @@ def port_findings(brokers: Sequence[Broker]) -> Iterator[Finding]:
 
 
 def instance_findings(brokers: Sequence[Broker]) -> Iterator[Finding]:
-    """Yield T009 for two brokers on one machine with the same directories and systemd unit."""
+    """Yield the error T009 for two brokers on one machine with the same directories and systemd unit."""
     owners: dict[tuple[str, str, str], Broker] = {}
     for broker in brokers:
         if broker.settings.service == "none":
@@ -191,9 +195,7 @@ def instance_findings(brokers: Sequence[Broker]) -> Iterator[Finding]:
 
 
 def network_findings(network: Network) -> Iterator[Finding]:
-    """Yield the findings about what both ends of links need: credentials and an OpenWire
-    listener (T008, T009, T014).
-    """
+    """Yield the findings T008, T009 and T014 about the two ends of links: credentials, and a listener for OpenWire."""
     for plan in (plan for plans in network.plans.values() for plan in plans):
         if not plan.leads_outside:
             yield from _undialled(plan.name, network.units[plan.target])
@@ -249,7 +251,7 @@ def _credentials(broker: Broker) -> Iterator[Finding]:
 
 
 def duplicate_name_findings(broker: Broker) -> Iterator[Finding]:
-    """Yield T012 for connectors and links of one broker that have the same name.
+    """Yield the error T012 for connectors and links of one broker that have the same name.
 
     Each name is that of a bean in one file; the broker does not start with two of one name.
     Measured on 5.5.1 and 6.3.1: ``Bean name 'openwire' is already used``.
@@ -291,7 +293,7 @@ def _unequal(
 
 
 def agent_password_findings(agents: Sequence[Agent]) -> Iterator[Finding]:
-    """Yield T009 for two agents of one group with the same user name and different passwords."""
+    """Yield the error T009 for two agents of one group with the same user name and different passwords."""
     known: dict[tuple[str, str], Agent] = {}
     for agent in agents:
         name = agent.settings.agent_username
@@ -327,7 +329,7 @@ def shared_account_findings(agents: Sequence[Agent]) -> Iterator[Finding]:
 
 
 def missing_account_findings(broker: Broker) -> Iterator[Finding]:
-    """Yield the warning T016 for a broker that demands a login and has no account."""
+    """Yield the warning T016 for a broker that requires a login and has no account."""
     if broker.settings.authentication == "none":
         return
     if not broker.accounts and not broker.links and not broker.networked:  # else T008 has said so
@@ -344,9 +346,7 @@ def missing_account_findings(broker: Broker) -> Iterator[Finding]:
 def account_password_findings(
     broker: Broker, agents: Iterable[Agent], balancers: Iterable[Balancer] = ()
 ) -> Iterator[Finding]:
-    """Yield T009 for one user name to which two variables give different passwords; the broker
-    would know only the first.
-    """
+    """Yield the error T009 for a user name to which two variables give different passwords; a broker knows only one."""
     kept = {account.name: account for account in broker.accounts}
     users = [
         (user.name, user.password, broker.host, f"activemq_users[{position}].password")
