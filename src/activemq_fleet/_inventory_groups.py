@@ -28,7 +28,9 @@ OPTIONS = {
 
 @dataclass(frozen=True, slots=True)
 class GroupedBrokers:
-    """The identities of an inventory's brokers, the reason why a broker has none, and names that look like brokers."""
+    """The brokers of an inventory: identities by host, reasons why a broker has none, and names that nearly match the
+    pattern.
+    """
 
     identities: tuple[Identity, ...]
     unclear: tuple[str, ...]
@@ -36,7 +38,7 @@ class GroupedBrokers:
 
 
 def group_brokers(inventory: Any, loader: Any, sources: Sequence[str], options: Mapping[str, object]) -> GroupedBrokers:
-    """Put the brokers into groups, set their ``activemq_identity``, and return what their names say.
+    """Put an inventory's brokers into Ansible groups, set their ``activemq_identity``, and return the identities found.
 
     ``options`` are those of the plugin's file. Raises InputError for an option and a variable that differ, and for what
     ``Naming`` refuses; AnsibleError for a file of variables that cannot be read.

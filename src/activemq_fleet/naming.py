@@ -46,7 +46,7 @@ _FOREIGN_MARK = re.compile(
 
 
 class UnclearNameError(InputError):
-    """An error for a host that is a broker, by its name or its variables, of which a part is nowhere stated.
+    """An error for a broker whose group, number or node neither its host name nor its variables state.
 
     ``reason`` says which part, and ``fix`` what to do.
     """
@@ -104,7 +104,7 @@ class _ParsedName:
 
 @dataclass(frozen=True)
 class Naming:
-    """The convention by which the name of one host is read.
+    """The convention by which one host's name is split into group, number, node and domain.
 
     ``pattern`` is a regular expression with named groups: group, number, node, and pair where the pattern itself says
     what a pair is called. ``master_node`` is the mark of preferred masters (None: ``a``, or the first of ``parity``).
@@ -119,7 +119,7 @@ class Naming:
 
     @classmethod
     def of_host(cls, host: str, variables: Mapping[str, object], pattern: str | None = None) -> Naming:
-        """Return the convention for a host by its variables; ``pattern`` instead of ``activemq_naming_pattern``.
+        """Return the naming convention that a host's variables set; ``pattern`` replaces ``activemq_naming_pattern``.
 
         Raises SettingsError for a group, pair or node that is no plain text.
         """
@@ -142,11 +142,11 @@ class Naming:
 
     @property
     def preferred_node(self) -> str:
-        """The mark of preferred masters."""
+        """The node mark (such as ``a``) of preferred masters."""
         return self.master_node or (self.parity.partition("-")[0] if self.parity else DEFAULT_MASTER_NODE)
 
     def identify(self, name: str) -> Identity | None:
-        """Return the parts of a host name (group, pair, node and more), or None where it is none of a broker.
+        """Return the parts of a broker's host name (group, pair, node …), or None for the name of another host.
 
         Raises InputError for a pattern that cannot be used, and UnclearNameError for a broker of which a part is
         nowhere stated.
@@ -179,7 +179,9 @@ class Naming:
         )
 
     def looks_like_broker(self, name: str) -> bool:
-        """Return whether a host name has ``-mq`` and digits but does not match the pattern, probably by mistake."""
+        """Return whether a host name has ``-mq`` and digits and does not match the naming pattern: probably a typing
+        error.
+        """
         return _NEARLY.search(name) is not None and self.identify(name) is None
 
     def _parse(self, name: str) -> _ParsedName | None:
@@ -242,14 +244,14 @@ class Naming:
 
 
 def without_node_mark(host: str) -> str | None:
-    """Return a host name of a fleet that is not known with its node mark replaced by ``*``; None without one."""
+    """Return a host name with its node mark replaced by ``*``, for names outside a known fleet; None without a mark."""
     label, dot, domain = host.lower().partition(".")
     text, count = _FOREIGN_MARK.subn("*", label)
     return f"{text}{dot}{domain}" if count else None
 
 
 def surely_of_a_pair(host: str) -> bool:
-    """Return whether a host name with a node mark also has a number or a role, so that it belongs to a pair."""
+    """Return whether a host name with a node mark also has a number or role, so that it is surely a node of a pair."""
     label = host.partition(".")[0]
     return any(character.isdigit() for character in label) or len(_FOREIGN_MARK.findall(label)[0]) > 1
 

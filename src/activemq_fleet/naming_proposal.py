@@ -31,13 +31,15 @@ _END = r"(?:\.|$)"
 
 @dataclass(frozen=True)
 class Proposal:
-    """A naming convention, and the identities of the names that it reads as nodes of complete pairs."""
+    """A proposed naming convention, and the identities of the host names that it makes nodes of complete pairs."""
 
     naming: Naming
     identities: tuple[Identity, ...]
 
     def variables(self) -> dict[str, str]:
-        """Return the variables of all hosts that set the convention; those with their default are left out."""
+        """Return the variables for all hosts that set the proposed convention, without those that
+        keep their default.
+        """
         naming = self.naming
         found = {PATTERN_VARIABLE: naming.pattern} if naming.pattern != DEFAULT_PATTERN else {}
         if naming.parity:
@@ -65,7 +67,9 @@ class _Label:
 
 
 def propose_naming(names: Iterable[str]) -> Proposal | None:
-    """Return the convention that makes most of the names nodes of complete pairs; None where none makes any pair."""
+    """Return the naming convention that makes the most host names nodes of complete pairs; None if
+    none makes a pair.
+    """
     known = list(dict.fromkeys(names))
     best: Proposal | None = None
     for naming in _candidates(known):

@@ -27,9 +27,7 @@ _SWAPPED = str.maketrans("/+#.*>", ".*>/+#")
 
 
 def agent_user_group(username: str) -> str:
-    """Return the name of the user group that only one agent's account is in; only this group may send the
-    agent's canaries and barriers.
-    """
+    """Return the name of an agent's own user group, which alone may send the agent's canaries and barriers."""
     return f"activemq-agent-{username}"
 
 
@@ -39,8 +37,8 @@ def agent_name(agent: Agent) -> str:
 
 
 def accounts_of(broker: Broker, agents: Sequence[Agent], balancers: Sequence[Balancer] = ()) -> tuple[Account, ...]:
-    """Return the accounts that a broker accepts: for network bridges, of ``activemq_users``, and of its group's
-    agents and balancers, in that order; none where it asks nobody for a login.
+    """Return the accounts that a broker accepts: for network bridges, ``activemq_users``, agents and balancers; empty
+    without login.
 
     A name that occurs twice is one account with the user groups of both and the first password.
     """
@@ -98,8 +96,7 @@ class _Rights:
 def permissions_of(
     broker: Broker, accounts: Sequence[Account], agents: Sequence[Agent], carried: Iterable[str]
 ) -> tuple[Permission, ...]:
-    """Return the entries of a broker's authorization plugin (which user group may use which destination), none
-    where ``activemq_acl`` is empty.
+    """Return the authorization entries of a broker (user groups by destination); empty where ``activemq_acl`` is empty.
 
     ``carried`` are the destinations (``queue://NAME``) of the links that begin or end at the broker.
     """
@@ -173,7 +170,7 @@ def _own_topics(agent: Agent) -> tuple[str, ...]:
 
 
 def carried_destinations(includes: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
-    """Return the destinations that several links carry together, from the includes of each.
+    """Return the union of the destinations that several links carry, given the includes of each link.
 
     A link without includes carries everything, and then the result is ``queue://>`` and ``topic://>``.
     """

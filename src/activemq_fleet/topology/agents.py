@@ -15,8 +15,7 @@ from activemq_fleet.topology.model import Agent, Broker, Group, KnownGroups, Pai
 
 
 def home_pair(host: str, pairs: Sequence[str]) -> str:
-    """Return the name of the pair that an agent without ``activemq_agent_pair`` uses, by a hash of host and pair
-    names: equal input, equal pair.
+    """Return the home pair of an agent without ``activemq_agent_pair``, chosen by a hash of host and pair names.
 
     Highest random weight: when a pair is added, only the agents that move to the new pair move.
     """
@@ -26,9 +25,7 @@ def home_pair(host: str, pairs: Sequence[str]) -> str:
 def place_agent(
     host: str, settings: Settings, groups: Mapping[str, Group], every: KnownGroups
 ) -> tuple[Agent | None, list[Finding]]:
-    """Return the agent of a host, connected to its home pair (None when no pair can serve it), and the
-    findings about it (T010, T015).
-    """
+    """Return (agent of a host, findings T010 and T015): the agent has its home pair; None when no pair can serve it."""
     problem = _group_problem(settings, groups, every)
     if problem:
         return None, [error("T010", host, *problem)]

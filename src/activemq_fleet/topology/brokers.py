@@ -95,7 +95,7 @@ def discovery_of(settings: Settings, release: Release) -> Literal["masterslave",
 
 
 def multicast_group(group: str, settings: Settings) -> str:
-    """Return the name under which a group's brokers meet, prefixed with ``activemq_environment`` where set."""
+    """Return the multicast group name of a group's brokers, prefixed with ``activemq_environment`` where set."""
     name = settings.multicast_group or group
     return f"{settings.environment}-{name}" if settings.environment else name
 
@@ -109,7 +109,7 @@ def multicast_uri(member: Member | Broker) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Listening:
-    """The connectors and ports of one broker, as its settings and release alone determine them.
+    """The connectors and ports of one broker, computed from its settings and release alone.
 
     ``ports`` maps names of connectors, ``console``, ``metrics`` and ``replication`` to ports. ``unknown`` are
     configured connectors with a scheme that the release does not have, each with its position. ``openwire`` is the

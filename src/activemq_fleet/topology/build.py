@@ -379,7 +379,7 @@ def _waivers(settings: Iterable[Settings], today: date) -> tuple[list[WaiverSett
 
 
 def waive(findings: Iterable[Finding], waivers: Sequence[WaiverSettings]) -> list[Finding]:
-    """Return the findings sorted by host, rule and message, without duplicates; a waived finding has the waiver's
+    """Return the findings sorted by host, rule and message, without duplicates, with waived ones marked by the waiver's
     reason.
     """
 

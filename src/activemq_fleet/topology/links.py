@@ -42,12 +42,12 @@ class PlannedLink:
 
     @property
     def include(self) -> tuple[str, ...]:
-        """The destinations that the link carries, all others not; empty where it carries all."""
+        """The destinations that the link carries; empty where it carries all."""
         return (*self.entry.include, *self.entry.static_include) if self.entry and self.entry.include else ()
 
     @property
     def leads_outside(self) -> bool:
-        """Whether ``target`` is the name of brokers outside of the inventory."""
+        """Whether ``target`` names brokers outside of the inventory."""
         return self.entry is not None and bool(self.entry.addresses)
 
 
@@ -160,7 +160,9 @@ class Network:
         return cls(units, by_source, multicast, [[units[name] for name in one] for one in components], longest, mesh)
 
     def planned(self, broker: Broker) -> tuple[Link, ...]:
-        """Return the planned links that a broker's pair opens, without links to pairs that no bridge can dial."""
+        """Return the planned links that a broker's pair opens, except links to pairs without a port that bridges can
+        dial.
+        """
         return tuple(
             _planned_link(broker, plan, self.units.get(plan.target), self)
             for plan in self.plans.get(broker.unit, ())

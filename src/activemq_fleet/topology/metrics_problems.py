@@ -10,7 +10,7 @@ from activemq_fleet.topology.model import Agent, Broker
 
 
 def metrics_findings(broker: Broker) -> Iterator[Finding]:
-    """Yield the warnings T033 and T034 for a broker whose metrics only its own host, or the whole network, can read."""
+    """Yield the warnings T033 (only its own host can read a broker's metrics) and T034 (the whole network can)."""
     settings = broker.settings
     if not settings.metrics:
         return
@@ -37,9 +37,7 @@ def metrics_findings(broker: Broker) -> Iterator[Finding]:
 
 
 def agent_metrics_findings(agents: Iterable[Agent], brokers: Iterable[Broker]) -> Iterator[Finding]:
-    """Yield the warning T033 for each agent whose metrics only its own host can read, in a fleet whose brokers have
-    metrics.
-    """
+    """Yield the warning T033 for each agent whose metrics only its own host can read, if the brokers have metrics."""
     if not any(broker.settings.metrics for broker in brokers):
         return
     for agent in agents:

@@ -13,8 +13,8 @@ from activemq_fleet.topology.model import Broker
 def unmatched_name_findings(
     names: Iterable[str], unclear: Mapping[str, UnclearNameError], pattern: str
 ) -> Iterator[Finding]:
-    """Yield T001 for each given host: one of ``activemq_brokers`` whose name does not match the naming pattern, or a
-    broker of which a part is nowhere stated, for the reason that ``unclear`` has.
+    """Yield the error T001 for each given host that is meant as a broker and whose name cannot be read; ``unclear``
+    holds reasons by host.
     """
     for name in names:
         if name in unclear:
@@ -26,8 +26,8 @@ def unmatched_name_findings(
 
 
 def misspelt_name_findings(names: Iterable[str], pattern: str) -> Iterator[Finding]:
-    """Yield the warning T017 for each given host, which looks like a broker (-mq and digits) and does not
-    match the naming pattern.
+    """Yield the warning T017 for each given host whose name has -mq and digits but does not match
+    the naming pattern.
     """
     for name in names:
         yield Finding(
@@ -42,7 +42,7 @@ def misspelt_name_findings(names: Iterable[str], pattern: str) -> Iterator[Findi
 
 
 def duplicate_node_findings(brokers: Sequence[Broker]) -> Iterator[Finding]:
-    """Yield T003 for hosts that are the same node of the same pair."""
+    """Yield the error T003 for brokers that are the same node of the same pair."""
     seen: dict[tuple[str, str], list[str]] = defaultdict(list)
     for broker in brokers:
         seen[broker.pair, broker.identity.node].append(broker.host)
@@ -57,7 +57,9 @@ def duplicate_node_findings(brokers: Sequence[Broker]) -> Iterator[Finding]:
 
 
 def name_clash_findings(brokers: Sequence[Broker]) -> Iterator[Finding]:
-    """Yield T003 for a pair that is called like a host of its group: a target or a link's end could mean either."""
+    """Yield the error T003 for a pair with the name of a host in its group, which makes targets and link ends
+    ambiguous.
+    """
     hosts = {(broker.group, broker.identity.host): broker.host for broker in brokers}
     for pair, broker in {broker.pair: broker for broker in brokers if broker.profile.has_peer}.items():
         if other := hosts.get((broker.group, pair)):
@@ -70,7 +72,7 @@ def name_clash_findings(brokers: Sequence[Broker]) -> Iterator[Finding]:
 
 
 def name_conflict_findings(brokers: Iterable[Broker]) -> Iterator[Finding]:
-    """Yield T035 for each part of an identity that a variable states otherwise than the host's name.
+    """Yield the finding T035 for each part of a broker's identity where a variable contradicts the host's name.
 
     That of a node is a warning, since the wrong host may be preferred; another name for a group or pair is an info.
     """

@@ -11,7 +11,7 @@ from activemq_fleet.settings.broker import Settings
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """One broker behind a load balancer; ``limit`` is the most clients at once, None for no limit.
+    """One broker behind a load balancer; ``limit`` is the largest number of clients at once, None for no limit.
 
     ``name_in_certificate`` is the host name that the broker's certificate must have.
     """
@@ -29,7 +29,9 @@ class Server:
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """Brokers of which any may serve the same client: a pair, a single broker, or all masters of a ``pure`` group."""
+    """The brokers among which a load balancer chooses: those of a pair, a single broker, or all masters of a ``pure``
+    group.
+    """
 
     name: str
     servers: tuple[Server, ...]

@@ -198,9 +198,7 @@ class Broker:
 
     @property
     def unit(self) -> str:
-        """The name that stands for the broker in the network: its pair's, or for a broker without a
-        peer its own host label.
-        """
+        """The broker's name as an end of links: its pair's name, or its own host label if it has no peer."""
         return self.identity.pair if self.profile.has_peer else self.identity.host
 
     @property

@@ -23,7 +23,7 @@ MOST_LISTED = 10
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """The two brokers that stand in for each other, or one broker whose peer is not in the inventory."""
+    """The two brokers of which one takes over from the other, or one broker whose peer is not in the inventory."""
 
     name: str
     group: str
