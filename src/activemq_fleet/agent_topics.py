@@ -53,7 +53,9 @@ def is_canary(topic: str) -> bool:
 
 
 def barrier_topic(prefix: str, agent: str) -> str:
-    """Return ``PREFIX/__barrier__/AGENT``: a message on this topic says that all earlier events were sent."""
+    """Return ``PREFIX/__barrier__/AGENT``, the MQTT topic of barriers: messages that mark that all earlier events were
+    sent.
+    """
     return f"{prefix}/{BARRIER}/{level_of(agent)}"
 
 
@@ -64,7 +66,7 @@ def is_barrier(topic: str) -> bool:
 
 
 def is_barrier_of(topic: str, agent: str) -> bool:
-    """Return whether a topic is that of an agent's barriers, messages by which it proves that earlier ones arrived.
+    """Return whether a topic is the barrier topic of an agent; its barriers prove that earlier events arrived.
 
     True also for the older form of the topic, which names no agent.
     """

@@ -43,7 +43,7 @@ Findings = Callable[[Fleet], Iterable[Finding]]
 
 @dataclass(frozen=True)
 class Adopted:
-    """The inventory made from existing activemq.xml files, and what the operator has to look at.
+    """The inventory made from existing activemq.xml files, with notes on what the operator has to check.
 
     ``files`` are the inventory's files by path, ``differences`` the deviations of the rendered documents from the
     originals, ``notes`` remarks for the operator. ``secrets`` maps each file below ``.secrets`` of the inventory to a
@@ -64,7 +64,8 @@ def adopt(
     agents: Sequence[AgentFile] = (),
     addresses: Mapping[str, str] = MappingProxyType({}),
 ) -> Adopted:
-    """Return the inventory that renders the given activemq.xml files again, with the agents of given agent.conf files.
+    """Return an inventory that renders the given activemq.xml files again, including the agents of given agent.conf
+    files.
 
     ``addresses`` maps hosts to the addresses by which they are dialled, for hosts whose address no file tells.
     ``findings`` returns a fleet's findings; those that would keep ``render`` from writing are waived in the inventory

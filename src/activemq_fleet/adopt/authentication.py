@@ -16,7 +16,7 @@ _SIMPLE = "simpleAuthenticationPlugin"
 
 
 def propose_authentication(proposal: Proposal) -> None:
-    """Propose ``activemq_authentication`` of every host, so that who may connect today may connect tomorrow.
+    """Propose ``activemq_authentication`` of every host, so that clients may connect as they did before.
 
     A file without any login stays without one, unless bridges of the fleet log in: those go on doing so.
     """
@@ -36,7 +36,7 @@ def propose_authentication(proposal: Proposal) -> None:
 
 
 def login_plugins(document: Document) -> list[str]:
-    """Return the names of the plugins of a file that may ask clients for a login."""
+    """Return the names of the plugins in an activemq.xml that may require clients to log in."""
     return [node.name for node in _login_nodes(document)]
 
 
@@ -45,7 +45,7 @@ def _login_nodes(document: Document) -> list[XmlElement]:
 
 
 def note_authentication(proposal: Proposal) -> None:
-    """Note, for each way of logging in that is not ours, what the operator has to know."""
+    """Add a note for the operator about each way of logging in that the inventory cannot express."""
     hosts: dict[str, list[str]] = defaultdict(list)
     for document in proposal.documents:
         variables = proposal[document.host]

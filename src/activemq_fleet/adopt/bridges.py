@@ -52,7 +52,9 @@ class Bridge:
 
     @property
     def dialled_addresses(self) -> list[str]:
-        """The addresses as ``activemq_links`` writes those of brokers outside of the inventory."""
+        """The addresses that the bridge dials, in the form in which ``activemq_links`` lists brokers outside the
+        inventory.
+        """
         tls = any("ssl" in one.scheme for one in Uri.read(self.node.get("uri")).transports)
         return [("ssl://" if tls else "") + join(*address) for address in self.addresses]
 
@@ -109,7 +111,7 @@ def _bridge(node: XmlElement) -> Bridge | str:
 
 
 def replays(document: Document) -> bool:
-    """Return whether a policy of a file lets messages go back over bridges, as those of networked brokers do."""
+    """Return whether a policy in an activemq.xml lets messages go back over bridges (networkBridgeFilterFactory)."""
     entries = document.broker.find_all("destinationPolicy/policyMap/policyEntries/policyEntry")
     return any(entry.find("networkBridgeFilterFactory") for entry in entries)
 
@@ -120,13 +122,13 @@ def ttl_of(link: Link) -> Ttl:
 
 
 def why_not_replaceable(node: XmlElement) -> str:
-    """Return which attribute or child of a networkConnector keeps it from being a link, in words."""
+    """Return which attribute or child of a networkConnector ``activemq_links`` cannot express, as text."""
     bridge = _bridge(with_masked_passwords(node))
     return bridge if isinstance(bridge, str) else _DESTINATIONS
 
 
 def network_connector_attributes(node: XmlElement) -> tuple[tuple[str, str], ...]:
-    """Return the attributes of a networkConnector that ``activemq_links`` can set and that not every link has."""
+    """Return the (name, value) attributes of a networkConnector that ``activemq_links`` can set and links may lack."""
     return tuple(
         (name, value)
         for name, value in sorted(node.attributes.items())
@@ -176,7 +178,9 @@ def propose_master_nodes(proposal: Proposal) -> None:
 
 
 def propose_addresses(proposal: Proposal, known_addresses: Mapping[str, str]) -> None:
-    """Propose ``activemq_address`` for hosts that others dial by another name; ``known_addresses`` go first."""
+    """Propose ``activemq_address`` of hosts that other brokers dial by another name; ``known_addresses`` take
+    precedence.
+    """
     addresses_by_host: dict[str, Counter[str]] = defaultdict(Counter)
     for host, address in known_addresses.items():
         addresses_by_host[host][address] += 1

@@ -59,7 +59,7 @@ class Listener:
 
 
 def propose_brokers(proposal: Proposal) -> None:
-    """Propose variables for limits, console and connectors, which need no other broker's activemq.xml."""
+    """Propose the variables for limits, console and connectors of every host, from its own activemq.xml alone."""
     for document in proposal.documents:
         _propose_limits(proposal, document)
         if not any(is_console_import(node) for node in document.root.children):

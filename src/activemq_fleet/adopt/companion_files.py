@@ -24,7 +24,9 @@ _CONSOLE = {
 
 
 def propose_environment(proposal: Proposal) -> None:
-    """Propose heap and user of every host, and the directories where activemq.fleet wrote its environment file."""
+    """Propose heap and user of every host, and the directory settings where activemq.fleet wrote
+    the environment file.
+    """
     for document in proposal.documents:
         environment = _environment(document)
         heap = _HEAP.search(environment)
@@ -57,7 +59,7 @@ def propose_console(proposal: Proposal) -> None:
 
 
 def propose_java_options(proposal: Proposal, fleet: Fleet) -> None:
-    """Propose the Java options that an environment file of activemq.fleet sets after those of every broker."""
+    """Propose ``activemq_java_options``: those in an environment file by activemq.fleet that not every broker has."""
     for document in proposal.documents:
         environment = _environment(document)
         options = dict(_ASSIGNED.findall(environment)).get("ACTIVEMQ_OPTS", "")
@@ -70,7 +72,7 @@ def propose_java_options(proposal: Proposal, fleet: Fleet) -> None:
 
 
 def is_heap_known(proposal: Proposal) -> bool:
-    """Return whether the heap of every host is known from the files beside its activemq.xml."""
+    """Return whether the files beside each host's activemq.xml show the heap, for all hosts."""
     return all(_HEAP.search(_environment(document)) for document in proposal.documents)
 
 

@@ -32,8 +32,8 @@ _PERCENT = frozenset({"percent_of_jvm_heap", "percent_limit"})
 
 
 def propose_elements(proposal: Proposal) -> None:
-    """Propose ``activemq_destination_policies``, ``_usage``, ``_virtual_destinations``, ``_destinations``, ``_kahadb``
-    and ``_plugins`` of every host, from its file alone.
+    """Propose the variables for XML elements (policies, usage, destinations, kahadb, plugins …) of every host, from its
+    own file.
     """
     for document in proposal.documents:
         broker, release, variables = document.broker, document.release, proposal[document.host]
@@ -84,7 +84,7 @@ def _propose_usage(proposal: Proposal, document: Document) -> None:
 
 
 def drop_default_policies(proposal: Proposal, fleet: Fleet) -> None:
-    """Remove from the proposed policies what every broker's policies have anyway, and entries that then say nothing.
+    """Remove from the proposed policies the values that every broker's policies have anyway, and entries left empty.
 
     ``fleet`` is the proposed one with all its links.
     """

@@ -19,7 +19,7 @@ _SAME_CLIENT = re.compile(r"\bnio(\+ssl)?://")
 
 
 def with_names(root: XmlElement) -> XmlElement:
-    """Return a document whose connectors and bridge without a name have one: a bridge's is that which it has anyway."""
+    """Return a document in which unnamed connectors and networkConnectors have the names that ActiveMQ gives them."""
     taken = {child.get("name") for child in root.children}
 
     def name_of(node: XmlElement) -> str:
@@ -50,7 +50,7 @@ def with_names(root: XmlElement) -> XmlElement:
 
 
 def multicast_parts(uri: str) -> tuple[str, dict[str, str]] | None:
-    """Return address and port, as ``host:port``, and the options of a multicast URI with its defaults, or None."""
+    """Return (``host:port``, options) of a multicast URI, default options included; None for another URI."""
     found = _MULTICAST.fullmatch(uri)
     if found is None:
         return None
@@ -65,13 +65,13 @@ def expanded(path: str, directories: Mapping[str, str]) -> str:
 
 
 def directories_of(base: str, instance: str) -> dict[str, str]:
-    """Return what ``${activemq.base}`` and ``${activemq.data}`` stand for, by ``base`` and ``data``."""
+    """Return the directories that ``${activemq.base}`` and ``${activemq.data}`` mean, by ``base`` and ``data``."""
     home = f"{base.rstrip('/')}/{instance}"
     return {"base": home, "data": f"{home}/data"}
 
 
 def means_the_same(node: XmlElement, name: str, original: str, rendered: str, directories: Mapping[str, str]) -> bool:
-    """Return whether two values of one attribute of an element have the same effect on a broker."""
+    """Return whether two values of an XML attribute have the same effect on a broker."""
     if original == rendered:
         return True
     if name == "directory" and node.name == "kahaDB":
@@ -89,14 +89,12 @@ def means_the_same(node: XmlElement, name: str, original: str, rendered: str, di
 
 
 def opens_jmx(context: XmlElement, release: Release) -> bool:
-    """Return whether a managementContext opens a port: to 5.14 it does so where it says nothing."""
+    """Return whether a managementContext opens a JMX port; up to 5.14 it does so by default."""
     return context.get("createConnector", "false" if release.within("5.15.0") else "true") == "true"
 
 
 def has_no_meaning(node: XmlElement, name: str, release: Release, rendered: XmlElement | None = None) -> bool:
-    """Return whether an attribute of an element needs no counterpart in the rendered one: it does nothing, since it is
-    about what another one switches off, or another one says the same.
-    """
+    """Return whether an XML attribute may be missing in the rendered file because it has no effect of its own."""
     if node.name.endswith("Usage") and name == "name":
         return True  # a label: the broker gives each usage one
     if node.name == "storeUsage" and name == "limit" and rendered is not None:

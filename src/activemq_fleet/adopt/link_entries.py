@@ -32,7 +32,7 @@ class AdoptedLink:
 
     @property
     def is_plain(self) -> bool:
-        """Whether an entry of ``activemq_topology`` could make it: it carries everything, as all links do."""
+        """Whether ``activemq_topology`` can make the link: it carries all destinations, with default options."""
         bridge = self.bridge
         carries_all = not bridge.include and not bridge.static_include and not bridge.exclude
         return carries_all and not self.attributes and self.options is None and not self.addresses

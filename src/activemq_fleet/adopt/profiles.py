@@ -152,7 +152,7 @@ def _propose_store(proposal: Proposal, document: Document) -> None:
 
 
 def propose_own_directories(proposal: Proposal) -> None:
-    """Propose ``activemq_store_directory`` of stores below ``${activemq.base}``, whose value is known by now.
+    """Propose ``activemq_store_directory`` of stores below ``${activemq.base}``, once that directory is proposed.
 
     Adds a note for a store whose place only its host knows: the broker would start with an empty one.
     """

@@ -59,14 +59,18 @@ class Proposal:
         return True
 
     def directories(self, host: str) -> dict[str, str]:
-        """Return what ``${activemq.base}`` and ``${activemq.data}`` stand for on a host, by ``base`` and ``data``."""
+        """Return the directories that ``${activemq.base}`` and ``${activemq.data}`` mean on a host, by ``base`` and
+        ``data``.
+        """
         base, instance = (
             str(self.variables[host].get(name, Settings.model_fields[name].default)) for name in ("base", "instance")
         )
         return directories_of(base, instance)
 
     def set_preferred_master(self, host: str, mark: str) -> None:
-        """Propose the node mark of the preferred master of a host's pair, unless the convention implies it."""
+        """Propose the node mark of the preferred master of a host's pair, unless it follows from
+        the naming convention.
+        """
         if mark != self.naming.preferred_node:
             self.set(host, "master_node", mark)
 

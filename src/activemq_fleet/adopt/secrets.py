@@ -41,7 +41,7 @@ class Secret:
 
 @dataclass(frozen=True, slots=True)
 class TemplatedXml:
-    """An XML text in which labels of secrets, between private-use characters, replace passwords."""
+    """An XML text in which passwords are replaced by labels of secrets, between private-use characters."""
 
     marked: str
 
@@ -93,7 +93,7 @@ def is_clear_text_password(name: str, value: str) -> bool:
 
 
 def is_password(name: str) -> bool:
-    """Return whether an attribute's name ends as those of passwords do (password, passphrase, pwd, secret)."""
+    """Return whether an attribute's name ends like those of passwords: password, passphrase, pwd or secret."""
     return _NAME.search(name) is not None
 
 
@@ -157,7 +157,7 @@ def _in_text(text: str, node: XmlElement, by: Callable[[XmlElement, str, str], s
 
 
 def value_for_model(value: Any) -> Any:
-    """Return a variable's value as the fleet model accepts it, with a stand-in text for each secret."""
+    """Return a variable's value with a placeholder text for each secret, as the fleet model accepts it."""
     if isinstance(value, Secret):
         return f"secret-{value.label}"
     if isinstance(value, TemplatedXml):

@@ -29,7 +29,7 @@ NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """The remedy of an incident, and the ids of the rules (docs/rules.md) that report its cause before it happens."""
+    """The remedy for a kind of incident, and the ids of the lint rules (docs/rules.md) that would have warned of it."""
 
     remedy: str
     rules: tuple[str, ...] = ()

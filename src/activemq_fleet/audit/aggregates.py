@@ -56,14 +56,14 @@ class TopItems(Generic[_T]):
         self._all = 0
 
     def add(self, *things: _T) -> None:
-        """Add items to the collection."""
+        """Add items to the collector."""
         self._all += len(things)
         self._found += things
         if len(self._found) > 2 * self._most:
             self._found = self.in_order()
 
     def merge(self, other: TopItems[_T]) -> None:
-        """Add the items that another collection has kept and counted."""
+        """Add the kept items and the count of another collector."""
         self.add(*other.in_order())
         self._all += other.left
 

@@ -93,7 +93,7 @@ def _places(uri: str) -> set[tuple[str, int]]:
 
 
 def bridges_of(seen: Iterable[LogEvidence]) -> list[Bridge]:
-    """Return the bridges that a host's log evidence shows, in the order of the log."""
+    """Return a host's bridges over time from its log evidence, in the order of the log."""
     reader = _Reader()
     for one in seen:
         reader.take(one)

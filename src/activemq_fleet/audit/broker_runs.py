@@ -76,7 +76,7 @@ class ObservedRun:
 
     @property
     def begin(self) -> datetime | None:
-        """The time from which the broker had the store to itself, as far as the log shows; None where it does not."""
+        """The time from which the broker had its store to itself; None where the log does not show it."""
         return self.locked or self.started or self.last
 
     @property
@@ -197,7 +197,7 @@ class _Reader:
 
 
 def event_of(seen: LogEvidence) -> Event:
-    """Return log evidence as an ``Event`` of the package ``logs``, which ``BrokerRun`` can apply."""
+    """Return log evidence as the ``Event`` of the package ``logs`` that ``BrokerRun`` applies."""
     record = Record(seen.sequence, seen.at, "", "", "", seen.thread)
     return Event(seen.kind, record, seen.fields)
 

@@ -21,7 +21,7 @@ Verdict = Literal["lost", "stuck", "indeterminate", "duplicate", "delivered"]
 
 
 class Delivery(NamedTuple):
-    """The delivery of an event to one subscriber: one that should get the event, or one that got it."""
+    """The delivery of an event to one subscriber, who should receive it or has received it."""
 
     event_id: str
     subscriber: str
@@ -67,9 +67,7 @@ class _Stream:
 
 
 class Judge:
-    """A judge of events, which compares each event with earlier and later events and barriers of
-    its publisher that came.
-    """
+    """A judge of events' delivery: compares each event with other events and barriers of its publisher that arrived."""
 
     def __init__(
         self,

@@ -70,9 +70,7 @@ class Receipt:
 
 @dataclass(slots=True)
 class Event:
-    """An event with its records of all agents; ``topic`` is the publishers', or the subscribers'
-    where no publisher has it.
-    """
+    """An event with the journal records of all agents about it; ``topic`` is the publisher's, else the subscribers'."""
 
     event_id: str
     topic: str | None

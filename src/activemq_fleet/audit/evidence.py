@@ -51,7 +51,7 @@ class LoggedPeriod:
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLoss:
-    """A lost connection of an agent or a bridge, and the connection that replaced it, by the clock of who saw it.
+    """A lost connection of an agent or a bridge and the connection that replaced it, both timed by the witness's clock.
 
     ``lost_host`` and ``back_host`` are None where only the pair is known, ``back`` where no connection followed.
     """

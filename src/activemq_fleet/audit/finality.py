@@ -20,15 +20,15 @@ JOURNAL_RETENTION = timedelta(days=7)
 
 @dataclass(frozen=True, slots=True)
 class Horizons:
-    """The time up to which the evidence goes: of each host's log, and of all journals; None
-    without a log or journal.
-    """
+    """The times at which the evidence ends: of each host's log, and of all journals; None without a log or journal."""
 
     of_logs: Mapping[str, datetime | None]
     of_journals: datetime | None
 
     def is_past(self, ended: datetime | None, hosts: Sequence[str]) -> bool:
-        """Return whether an incident or bridge that ended at ``ended`` is final: logs go on long enough after it."""
+        """Return whether an incident or bridge that ended at ``ended`` is final, because the logs of ``hosts`` go on
+        long enough.
+        """
         if ended is None:
             return False
         own = [self.of_logs.get(host) for host in hosts]
@@ -37,5 +37,5 @@ class Horizons:
         return is_own or newest >= ended + FINAL_AFTER_FOR_FLEET
 
     def is_event_past(self, last: datetime | None) -> bool:
-        """Return whether an event is final: journals go on for a week after ``last``, the time of its last record."""
+        """Return whether an event is final, because journals go on for a week after its last record at ``last``."""
         return last is not None and self.of_journals is not None and self.of_journals >= last + JOURNAL_RETENTION

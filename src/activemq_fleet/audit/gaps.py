@@ -46,7 +46,7 @@ def gap_order(gap: JournalGap) -> tuple[str, str, int]:
 
 
 def journal_gaps(gaps: Iterable[JournalGap], files: Iterable[JournalFileSummary]) -> list[Gap]:
-    """Return at most ``MOST_GAPS`` gaps of journals, and as many files with unreadable lines, as gaps of the report.
+    """Return the first ``MOST_GAPS`` gaps of journals, and as many files with unreadable lines, as gaps for the report.
 
     Each makes the audit incomplete."""
     found = [

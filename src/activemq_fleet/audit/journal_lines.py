@@ -216,9 +216,7 @@ def summarize_journal(host: str, file: str, content: memoryview) -> tuple[Journa
 
 
 def epochs_of_files(files: Sequence[JournalFileSummary]) -> tuple[dict[EpochKey, Epoch], dict[EpochKey, int]]:
-    """Return every epoch that has a journal, and by epoch the highest SEQ of its events that
-    any subscriber received.
-    """
+    """Return (epochs by agent and epoch, highest SEQ that a subscriber received by epoch) of all journal files."""
     received: dict[EpochKey, int] = {}
     for file in files:
         for key, seq in file.received.items():

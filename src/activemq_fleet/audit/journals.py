@@ -40,7 +40,7 @@ class JournalLine(NamedTuple):
 
 
 class EpochPart(NamedTuple):
-    """The part of an epoch's journal in one file; ``agent`` and ``epoch`` are None for lines of an unknown epoch.
+    """The part of an agent's epoch (lifetime of one store) in one journal file; ``agent``, ``epoch`` None: unknown.
 
     ``known``: the highest jseq. ``began``: the earliest time. ``line``: the last readable line. ``torn``: the last line
     after which records of an unknown epoch may be lost.
@@ -57,8 +57,8 @@ class EpochPart(NamedTuple):
 
 
 class Epoch(NamedTuple):
-    """An epoch (the time of one store) of an agent: ``rank`` numbers them by time, from 1;
-    ``known`` is the highest jseq.
+    """An epoch of an agent (lifetime of one store): ``rank`` counts them by time, from 1; ``known`` is the highest
+    jseq.
 
     ``is_torn``: unreadable lines follow the last record. ``received``: the highest SEQ of its events that any
     subscriber received, 0 for none.
@@ -112,7 +112,7 @@ class JournalGap(NamedTuple):
 
 
 class MissingRecords(NamedTuple):
-    """The number of records that all journals of an agent lack; a missing end of a journal counts as one."""
+    """The number of records missing from all journals of an agent; a missing end of a journal counts as one."""
 
     agent: str
     records: int
@@ -122,13 +122,13 @@ Found = OrderedRecord | SubscriptionChange | JournalGap | MissingRecords
 
 
 def is_sent_barrier(line: JournalLine) -> bool:
-    """Return whether a record is of a barrier in its sender's own journal, not of one that was received."""
+    """Return whether a journal record is of a barrier that the journal's own agent sent, not received."""
     own = line.event_id is not None and line.event_id.startswith(f"{line.agent}:")
     return line.kind == "barrier" and not line.came and own
 
 
 def id_parts(event_id: str) -> tuple[str, str, int] | None:
-    """Return (AGENT, EPOCH, SEQ) of an event id that an agent made; None for an id that a caller chose."""
+    """Return (AGENT, EPOCH, SEQ) of an event id that an agent assigned; None for an id that the publisher chose."""
     found = _ID.fullmatch(event_id)
     return (found[1], found[2], int(found[3])) if found else None
 
@@ -173,12 +173,12 @@ def _torn_ends(parts: Iterable[EpochPart]) -> Iterator[tuple[EpochKey, EpochPart
 
 
 def place_of(epoch: Epoch, jseq: int) -> int:
-    """Return the position of a record among all records of its agent: by time of the epoch, then by jseq."""
+    """Return a record's position among all records of its agent: by epoch, then by jseq (number within the epoch)."""
     return (epoch.rank << _JSEQ_BITS) + jseq
 
 
 def gaps_of_absent_journals(named: Iterable[EpochKey], epochs: Mapping[EpochKey, Epoch]) -> Iterator[JournalGap]:
-    """Yield a gap for each epoch that events' ids name and of which there is no journal."""
+    """Yield a gap for each epoch that is named in event ids and has no journal."""
     for agent, epoch in sorted(named):
         if (agent, epoch) not in epochs and _UUID.fullmatch(epoch):
             yield JournalGap(agent, epoch, 1, None, NO_JOURNAL)

@@ -63,7 +63,7 @@ _LOCK = re.compile(r"could not be locked|is locked|attempt to obtain lock")
 
 
 def evidence_in(records: Iterable[LogEvidence]) -> Iterator[LogEvidence]:
-    """Yield the evidence in a host's log: records of runs and links, and one count a minute of repeated troubles.
+    """Yield the evidence in a host's log: broker runs, links, and a count a minute of repeated errors.
 
     Only records of failed starts keep their text.
     """
@@ -89,7 +89,7 @@ def _start_error(text: str) -> str:
 
 
 def sign_of(record: LogEvidence) -> LogEvidence | None:
-    """Return a record as evidence of a refusal, a duplicate client or a store error; None for most records."""
+    """Return the evidence in one log record: a refusal, a duplicate client or a store error; None for most records."""
     if record.kind in _OF_STORE:
         return _sign(record, STORE, _store_error(record.text) or _OF_STORE[record.kind], "")
     if record.kind in STARTS_FAILED:

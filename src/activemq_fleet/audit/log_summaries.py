@@ -18,7 +18,7 @@ _DIGITS = re.compile(r"\d+")
 
 @dataclass(slots=True)
 class LogFileSummary:
-    """A summary of the events of one log file, in numbers.
+    """The summary of the events in one log file: how many, how many unknown or unreadable, their problems and times.
 
     ``order``: the file's position among its host's, 0 the oldest. ``rows``: events, of which ``unknown`` are of no
     known kind and ``unread`` could not be parsed, the first at line ``first_unread``. ``problems``: texts about the
@@ -38,12 +38,12 @@ class LogFileSummary:
 
     @classmethod
     def of(cls, batch: pa.RecordBatch) -> LogFileSummary:
-        """Return a new empty summary for the log file from which a batch of events comes."""
+        """Return a new empty summary for the log file that a batch of events is from."""
         host, file, sequence = (batch.column(name)[0].as_py() for name in ("host", "file", "sequence"))
         return cls(host, file, sequence // LINES)
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Add a batch of events of this file, with the columns of ``log_files.events_of_host``."""
+        """Count a batch of events of the summary's log file; its columns are those of ``log_files.events_of_host``."""
         self.rows += batch.num_rows
         self.unknown += pc.sum(pc.equal(batch.column("kind"), "UNKNOWN")).as_py() or 0
         unread = batch.num_rows - batch.column("parsed").true_count
@@ -62,6 +62,6 @@ class LogFileSummary:
 
     @classmethod
     def from_dict(cls, known: Mapping[str, Any]) -> LogFileSummary:
-        """Return the summary from a mapping of ``to_dict``. Raises TypeError for another mapping."""
+        """Return the summary that ``to_dict`` turned into a mapping. Raises TypeError for another mapping."""
         times = [Sample(seen, tuple(values)) for seen, values in known["times"]]
         return cls(**{**known, "problems": set(known["problems"]), "times": times})

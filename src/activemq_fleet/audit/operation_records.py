@@ -20,7 +20,7 @@ _LAST_YEAR = 9000
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """Planned work on ``host`` from ``began`` to ``ended``, done by ``by`` with the playbook ``operation``."""
+    """Planned work on ``host`` from ``began`` to ``ended``: the playbook ``operation``, run by the user ``by``."""
 
     host: str
     operation: str

@@ -65,7 +65,7 @@ class ShownBridge:
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """A period in which a subscriber handled no event, by the subscriber's own clock."""
+    """A period in which a subscriber handled no event, timed by the subscriber's own clock."""
 
     subscriber: str
     began: datetime
@@ -88,7 +88,7 @@ def silence_length(silence: Silence) -> tuple[float, str]:
 
 
 def bridge_badness(bridge: ShownBridge) -> tuple[Any, ...]:
-    """Return the sort key of a link: links that are down first, then links that broke most often."""
+    """Return the sort key of a link: links that are down come first, then those that broke most often."""
     return bridge.state == "up", -bridge.broken, -bridge.flaps, bridge.host, bridge.link or ""
 
 
@@ -153,8 +153,8 @@ def shown_hosts(
     spans: Iterable[Span],
     incidents: Iterable[Incident],
 ) -> tuple[list[ShownHost], int]:
-    """Return the brokers for the time line, with pairs together and hosts with incidents preferred,
-    and how many are left out.
+    """Return (brokers for the report's time line, number left out); pairs stay together, hosts with incidents are
+    preferred.
 
     ``pair_of`` and ``group_of`` have the hosts with logs.
     """

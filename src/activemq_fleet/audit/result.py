@@ -20,9 +20,7 @@ _GAP_KEYS = ("host", "file", "line", "what", "weighs")
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """A part of the input that is missing; ``weighs``: it may hide incidents or losses, so that
-    the audit is incomplete.
-    """
+    """A missing part of the input of an audit; ``weighs`` is True if it may hide incidents or losses."""
 
     host: str
     what: str
@@ -33,7 +31,7 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class InputSummary:
-    """The input of an audit in numbers; ``bytes`` is its size on disk, ``notes`` are assumptions that were made."""
+    """The input of an audit in numbers; ``bytes`` is its size on disk, ``notes`` lists the assumptions made."""
 
     root: str
     hosts: int

@@ -14,7 +14,9 @@ MOST = 80
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A period in which a host was in one ``state``: active, standby, starting or stopped; ``ended`` None: it lasts."""
+    """A period in which a host was in one ``state``: active, standby, starting or stopped;
+    ``ended`` None: until now.
+    """
 
     host: str
     state: str
@@ -37,7 +39,9 @@ def spans_of(runs: Sequence[ObservedRun]) -> list[Span]:
 
 
 def spans_until_takeovers(spans: Iterable[Span], takeovers: Sequence[datetime]) -> Iterator[Span]:
-    """Yield the spans, active ones cut at a take-over by the peer: a log may lack the end of its broker."""
+    """Yield spans of a host's states, active ones ended at the peer's take-over, as a killed
+    broker's log has no end.
+    """
     for span in spans:
         ends = [at for at in takeovers if span.began < at and (span.ended is None or at < span.ended)]
         yield replace(span, ended=min(ends)) if span.state == "active" and ends else span

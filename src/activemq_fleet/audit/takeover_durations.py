@@ -60,9 +60,7 @@ def takeover_start(
 
 
 def right_clocks(losses: Iterable[ConnectionLoss], starts: Collection[datetime]) -> frozenset[str]:
-    """Return the witnesses (agents, bridges) whose clocks need no correction: a loss they saw
-    fits a take-over as it is.
-    """
+    """Return the agents and bridges whose clocks need no correction: a connection loss they saw fits a take-over."""
     return frozenset(loss.witness for loss in losses if any(_fits(loss, started) for started in starts))
 
 

@@ -17,9 +17,7 @@ Offset = Mapping[str, timedelta]
 
 
 def clock_offsets(by_host: Mapping[str, Sequence[ObservedRun]], skew: timedelta) -> Offset:
-    """Return by host what to add to its clock so that both nodes' runs fit together; zero
-    unless there are two nodes.
-    """
+    """Return by host the correction of its clock that fits the runs of both nodes together; zero without two nodes."""
     hosts = sorted(by_host)
     if len(hosts) != 2:
         return dict.fromkeys(hosts, _NONE)
@@ -34,14 +32,14 @@ def clock_offsets(by_host: Mapping[str, Sequence[ObservedRun]], skew: timedelta)
 
 
 def runs_in_order(by_host: Mapping[str, Sequence[ObservedRun]], offset: Offset) -> list[ObservedRun]:
-    """Return the runs that became active on all nodes, in the order in which they got the store."""
+    """Return all nodes' runs that became active, in the order in which they got the store."""
     found = [(shifted_time(term.begin, offset[host]), term) for host, mine in by_host.items() for term in mine]
     known = [(at, term) for at, term in found if term.is_active and at is not None]
     return [term for _, term in sorted(known, key=lambda pair: (pair[0], pair[1].host, pair[1].place))]
 
 
 def shifted_time(moment: datetime | None, offset: timedelta) -> datetime | None:
-    """Return a time of a node's clock converted to the pair's common clock."""
+    """Return a time of a node's clock converted to the common clock of the pair; None for None."""
     return None if moment is None else moment + offset
 
 

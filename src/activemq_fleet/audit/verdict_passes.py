@@ -30,7 +30,7 @@ class PlacedLine(NamedTuple):
 
 
 def placed_lines(host: str, file: str, content: memoryview, epochs: Mapping[EpochKey, Epoch]) -> Iterator[PlacedLine]:
-    """Yield the records of a journal file with their positions, without records later than ``epochs`` knows."""
+    """Yield the records of a journal file with their positions, up to the last record that ``epochs`` knows."""
     for number, line, *_ in parsed_lines(content):
         about = line and epochs.get((line.agent, line.epoch))
         if line and about and line.jseq <= about.known:
@@ -88,9 +88,7 @@ class JudgedEvent(NamedTuple):
 def judged_events(
     records: Iterable[OrderedRecord], judge: Judge, figures: EventFigures, horizons: Horizons | None
 ) -> Iterator[JudgedEvent]:
-    """Yield the judgement of every event and count it in ``figures``; records come by event. No
-    ``horizons``: all are final.
-    """
+    """Yield the judgement of every event, and count it in ``figures``; ``horizons`` None: every judgement is final."""
     last: dict[str, datetime] = {}
 
     def watched() -> Iterator[OrderedRecord]:
