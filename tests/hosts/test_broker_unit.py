@@ -27,6 +27,7 @@ from tests.hosts.brokers import (
 from tests.hosts.load import LATE
 from tests.hosts.machines import Machine, MachinesError, Rack
 from tests.hosts.playbooks import NODES, PASSWORD, Controller, ended
+from tests.situations import in_every_situation
 from tests.waiting import LateError
 
 EXPOSURE = 2.0
@@ -185,6 +186,7 @@ def test_a_broker_whose_disk_is_full_ends_and_serves_again_when_there_is_room_an
     assert result["missing"] == []
 
 
+@in_every_situation
 def test_what_a_full_disk_refuses_is_never_reported_as_delivered_by_agents(
     controller: Controller, pair: tuple[Machine, Machine], share: Path, tmp_path: Path
 ) -> None:
@@ -325,6 +327,7 @@ def test_a_pair_that_lost_its_power_comes_back_by_itself(controller: Controller,
         machine.wait_until_ready()
 
 
+@in_every_situation
 def test_a_full_second_run_of_site_changes_nothing_and_restarts_nothing(
     controller: Controller, pair: tuple[Machine, Machine]
 ) -> None:

@@ -75,6 +75,7 @@ def test_a_broker_without_its_guard_is_ended_and_comes_back(controller: Controll
     wait_until(lambda: state(active) == "standby", "the node comes back as standby", active)
 
 
+@in_every_situation
 def test_a_switchover_there_and_back_loses_nothing(controller: Controller) -> None:
     active, standby = wait_for_pair(controller.rack.machines)
     with controller.streaming(300) as found:

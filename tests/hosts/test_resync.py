@@ -237,6 +237,7 @@ def test_a_check_says_what_would_be_next_and_touches_nothing(fleet: Fleet) -> No
     assert (mains(fleet), backups(fleet.slave), fleet.master.run(*listed)) == before
 
 
+@in_every_situation
 @pytest.mark.timeout(1800)
 def test_a_plan_that_the_broker_s_account_plants_moves_no_directory_of_root(fleet: Fleet) -> None:
     """After the test before: the master's store is the older one, and would be replaced."""

@@ -1,6 +1,6 @@
 """Ill pairs, seeded one after the other: ``restart`` and ``upgrade`` refuse each, and touch nothing.
 
-``STATES=all``, as in ``make test-full``, seeds all sixteen, otherwise it is two.
+``STATES=all``, as in ``make test-full``, seeds all sixteen for both playbooks, otherwise it is one for each.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -19,9 +19,15 @@ from tests.hosts.brokers import BASE, SHARE, UNIT, own_share, wait_for_pair, wai
 from tests.hosts.machines import Machine, Rack
 from tests.hosts.playbooks import Controller, ended
 from tests.hosts.unhealthy import QUICK, STATES, WHOLE, Found, Pair
+from tests.situations import in_every_situation
 
-WANTED = tuple(STATES) if os.environ.get("STATES") == "all" else QUICK
 OLD, NEW = "5.18.3", "6.3.1"
+PLAYED = (("restart", OLD), ("upgrade", NEW))
+WANTED = (
+    [(state, PLAYED) for state in STATES]
+    if os.environ.get("STATES") == "all"
+    else [(state, (played,)) for state, played in zip(QUICK, PLAYED, strict=True)]
+)
 # What is ill for good is ill after some seconds, too.
 SOON = ("-e", "__activemq_settle_timeout=3")
 # All that a run could change: processes and their jobs, configurations, releases.
@@ -68,19 +74,22 @@ def settled(machines: tuple[Machine, ...], found: Found) -> dict[str, str]:
     return looks[-1]
 
 
-@pytest.mark.parametrize("state", WANTED)
-def test_an_ill_pair_is_neither_restarted_nor_upgraded(controller: Controller, share: Path, state: str) -> None:
+@pytest.mark.parametrize(("state", "played"), WANTED, ids=[state for state, _ in WANTED])
+def test_an_ill_pair_is_neither_restarted_nor_upgraded(
+    controller: Controller, share: Path, state: str, played: Sequence[tuple[str, str]]
+) -> None:
     machines = controller.rack.machines
     active, standby = wait_for_pair(machines)
     with STATES[state](Pair(active, standby, share)) as found:
         before = settled(machines, found)
-        for playbook, release in (("restart", OLD), ("upgrade", NEW)):
+        for playbook, release in played:
             told = ended(controller.play(playbook, *to(release), *SOON), 2, 4)  # 4: a host that was not reached
             assert [says for says in found.says if says not in told] == []
             assert not re.search(r"changed=[1-9]", told)
             assert traces(machines, found) == before
 
 
+@in_every_situation
 def test_the_same_pair_is_restarted_when_it_is_well(controller: Controller) -> None:
     """What was refused was refused because of the state, and nothing of it is left."""
     wait_for_pair(controller.rack.machines)

@@ -22,6 +22,7 @@ from activemq_fleet.releases import Release
 from tests.hosts.brokers import BASE, UNIT, wait_for_pair, wait_until, were_down_together
 from tests.hosts.machines import Machine, Rack
 from tests.hosts.playbooks import NODES, Controller, ended
+from tests.situations import EVERY_SITUATION
 from tests.waiting import PATIENCE, LateError
 
 OLD, BETWEEN, NEW = "5.17.6", "5.18.3", "6.3.1"
@@ -199,7 +200,7 @@ def test_a_node_that_does_not_come_up_gets_back_what_it_ran_with(controller: Con
     serving = controller.exchange("watch", "--timeout", str(PATIENCE), *NODES.values())["address"]
     active = next(machine for machine in controller.rack.machines if machine.address == serving)
     before = traces(active)
-    for _ in range(2):  # a second attempt has the first one's stack traces in the journal
+    for _ in range(1 + EVERY_SITUATION):  # a second attempt has the first one's stack traces in the journal
         said = refused(controller, NEW, activemq_java_options=[BROKEN])
         first, last, *_ = failures(said)
         assert re.search(r"it is stopped: .*no[./]such[./]Factory", first)

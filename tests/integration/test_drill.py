@@ -31,6 +31,7 @@ from activemq_fleet.reports.drill import drill_report
 from activemq_fleet.topology import Fleet, Pair
 from tests.integration.labs import pair, processes_of, write_inventory
 from tests.integration.waiting import PATIENCE, until
+from tests.situations import in_every_situation
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 KILLS = int(os.environ.get("KILLS", "2"))
@@ -198,6 +199,7 @@ def waiting(generator: AgentLoadGenerator, since: float) -> int:
     return generator.publisher.tail.read().count_between("acknowledged", since, time.time())
 
 
+@in_every_situation
 @pytest.mark.timeout(900)
 def test_the_playbook_drills_a_lab_through_its_layer(lab: Lab, inventory: Path, tmp_path: Path) -> None:
     report = tmp_path / "drill.html"

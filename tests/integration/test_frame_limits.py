@@ -12,6 +12,7 @@ import pytest
 from activemq_fleet.settings.network import DEFAULT_OPTIONS
 from tests.integration.planted import STOMP, Ground, Planted, document, until
 from tests.integration.waiting import PATIENCE
+from tests.situations import further
 from tests.stomp_clients import stomp_round_trip
 
 HEAP = ("-Xmx512m", "-XX:+ExitOnOutOfMemoryError")
@@ -47,7 +48,7 @@ def broker(ground: Ground, release: str, limit: str) -> Planted:
     return planted
 
 
-@pytest.mark.parametrize("release", ["5.18.3", "6.3.1"])
+@pytest.mark.parametrize("release", [*further("5.18.3"), "6.3.1"])
 def test_four_strangers_end_a_broker_that_takes_frames_of_100_mib(ground: Ground, release: str) -> None:
     planted = broker(ground, release, "104857600")
     flood((ground.address(1), STOMP))
@@ -55,7 +56,7 @@ def test_four_strangers_end_a_broker_that_takes_frames_of_100_mib(ground: Ground
     assert "java.lang.OutOfMemoryError" in planted.said
 
 
-@pytest.mark.parametrize("release", ["5.18.3", "6.3.1"])
+@pytest.mark.parametrize("release", [*further("5.18.3"), "6.3.1"])
 def test_a_broker_outlives_strangers_with_the_default_for_frames(ground: Ground, release: str) -> None:
     planted = broker(ground, release, DEFAULT_OPTIONS["wireFormat.maxFrameSize"])
     address = (ground.address(1), STOMP)

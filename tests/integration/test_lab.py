@@ -20,6 +20,7 @@ from tests.integration.conftest import LabOf
 from tests.integration.labs import pair, processes_of, write_inventory
 from tests.integration.waiting import PATIENCE, until
 from tests.mqtt_clients import MqttPublisher, MqttSubscriber, mqtt_round_trip
+from tests.situations import further
 from tests.stomp_clients import stomp_drain, stomp_round_trip, stomp_send
 
 A, B = pair("orders")
@@ -227,7 +228,7 @@ def starting(lab: Lab, inventory: Path) -> subprocess.Popen[bytes]:
     return started
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, *further(signal.SIGTERM)])
 def test_an_interrupted_up_leaves_nothing_running(tmp_path: Path, lab_of: LabOf, number: signal.Signals) -> None:
     inventory = orders(tmp_path)
     lab = lab_of(inventory)

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.situations import in_every_situation
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 INVENTORY = """\
 all:
@@ -101,6 +103,7 @@ def test_no_secret_is_printed_and_a_changed_one_shows_as_such(site: Site) -> Non
     assert "second-secret" not in printed
 
 
+@in_every_situation
 def test_a_second_run_changes_nothing(site: Site) -> None:
     site()
 
