@@ -36,7 +36,7 @@ def watched(broker: Planted) -> watchdog.Watchdog:
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine that is only busy must not look like a broker that hangs."""
-    monkeypatch.setattr(watchdog, "PROBE", 12.0)
+    monkeypatch.setattr(watchdog, "PROBE", 6.0)
 
 
 def fill(producer: StompConnection) -> None:
