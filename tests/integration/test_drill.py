@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from typing import Any
 import psutil
 import pytest
 
+from activemq_fleet.audit.scraped_availability import read_scrapes
 from activemq_fleet.drills.judging import judge_drill
 from activemq_fleet.drills.model import DrillResult
 from activemq_fleet.errors import InputError, LabError
@@ -26,6 +28,7 @@ from activemq_fleet.lab import Lab
 from activemq_fleet.lab.agent_load_generator import AgentLoadGenerator, AgentLoadSpec
 from activemq_fleet.lab.drill import DrillOptions, drill
 from activemq_fleet.lab.drill_files import account_for_pair
+from activemq_fleet.lab.drill_run import METRICS
 from activemq_fleet.lab.load_spec import load_spec
 from activemq_fleet.reports.drill import drill_report
 from activemq_fleet.topology import Fleet, Pair
@@ -38,6 +41,8 @@ KILLS = int(os.environ.get("KILLS", "2"))
 PAIR = "orders-mq01"
 A, B = pair("orders")
 RATE = 40.0
+HAS_PROMETHEUS = shutil.which("prometheus-node-exporter") is not None
+"""Whether the drills here are also seen from outside: Debian's packages of Prometheus are installed together."""
 PREFETCH = 100
 """How many messages a broker sends ahead: so many are in the sockets of a subscriber that stands still."""
 
@@ -59,7 +64,7 @@ def lab(inventory: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[L
     """The pair, up."""
     directory = tmp_path_factory.mktemp("drill") / "lab"
     with Lab.open([inventory], directory) as lab:
-        lab.up()
+        lab.up(prometheus=HAS_PROMETHEUS)
         yield lab
     assert not processes_of(directory)
 
@@ -111,7 +116,18 @@ def test_a_drill_of_a_sound_pair_is_clean(lab: Lab, capsys: pytest.CaptureFixtur
     assert all(fault.takeover and fault.silence and fault.publish_gap and fault.back for fault in result.counted_faults)
     assert {span.state for span in result.spans} >= {"active", "standby", "stopped", "starting"}
     assert drill_report(result).count('class="fault-line"') == len(result.faults)
+    if HAS_PROMETHEUS:
+        check_seen_from_outside(lab, result)
     wait_whole(lab)  # it ran before, and still runs
+
+
+def check_seen_from_outside(lab: Lab, result: DrillResult) -> None:
+    """Prometheus saw both nodes active in turn, and nobody around each kill; its answer is kept for an audit."""
+    kept = lab.directory / "drill" / METRICS
+    assert result.scraped == read_scrapes(kept.read_bytes(), str(kept))
+    assert {period.host for period in result.scraped.active} == {A, B}
+    assert all(fault.unserved for fault in result.counted_faults), result.scraped
+    assert "no active node, by scrapes" in drill_report(result)
 
 
 @pytest.mark.timeout(600)

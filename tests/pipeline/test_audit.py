@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet as pq
 import pytest
 
+from activemq_fleet.audit.scraped_availability import ScrapedAvailability, read_scrapes
 from activemq_fleet.errors import InputError
 from activemq_fleet.spark.audit_job import audit
 from activemq_fleet.spark.inputs import Host
@@ -129,11 +130,30 @@ def test_planned_take_overs_alone_leave_the_verdict_clean(
         files = {"activemq.log": "".join(lines(*said)), "operations.jsonl": operations(host, "1:00", ended)}
         lay(tmp_path / "logs", host, about, files)
 
-    result = audit(spark, str(tmp_path / "logs"), str(tmp_path / "out"))
+    result = audit(spark, str(tmp_path / "logs"), str(tmp_path / "out"), scraped=scrapes(ended="1:10"))
 
     assert [(row["kind"], row["planned"]) for row in rows(tmp_path / "out", "incidents")] == [("takeover", planned)]
     assert (result.verdict, result.exit_code, result.counts.planned) == (verdict, int(not planned), int(planned))
-    assert ("1 take-over, 1 planned" in (tmp_path / "out" / "report.html").read_text()) is planned
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert ("1 take-over, 1 planned" in page) is planned
+    assert "Seen from outside" in page
+
+
+def test_a_gap_that_no_log_tells_of_makes_it_incomplete(spark: SparkSession, tmp_path: Path) -> None:
+    about = {"group": "orders", "pair": PAIR, "store": STORE}
+    lay(tmp_path / "in", A, about, {"activemq.log": "".join(lines(*MASTER[:4], "8:00 client refused"))})
+
+    result = audit(spark, str(tmp_path / "in"), str(tmp_path / "out"), scraped=scrapes(ended="2:00"))
+
+    assert (result.verdict, [gap.host for gap in result.gaps]) == ("incomplete", [PAIR])
+    assert "no active node for 54.0 s" in (tmp_path / "out" / "audit.json").read_text()
+
+
+def scrapes(ended: str) -> ScrapedAvailability:
+    """What Prometheus saw of the pair: active until 1:06, and again from a moment on."""
+    seconds = [(moment(text).timestamp(), value) for text, value in (("1:06", 1), ("1:07", 0), (ended, 1))]
+    series = {"metric": {"pair": PAIR, "host": A}, "values": [[at, str(value)] for at, value in seconds]}
+    return read_scrapes(json.dumps({"data": {"result": [series]}}), "f")
 
 
 def test_the_bridge_over_the_failover_was_rebuilt(out: Path) -> None:

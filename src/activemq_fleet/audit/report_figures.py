@@ -21,6 +21,7 @@ from activemq_fleet.audit.aggregates import Durations, Sample, TopItems, quantil
 from activemq_fleet.audit.bridges import Bridge
 from activemq_fleet.audit.deliveries import Delivery, Outcome
 from activemq_fleet.audit.evidence import Incident
+from activemq_fleet.audit.scraped_availability import ScrapedAvailability
 from activemq_fleet.audit.state_spans import Span
 from activemq_fleet.audit.verdict_words import WORST
 
@@ -365,7 +366,10 @@ class EventFigures:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """All data that an audit's report shows; ``hosts_left`` is the number of hosts left out of the time line."""
+    """All data that an audit's report shows; ``hosts_left`` is the number of hosts left out of the time line.
+
+    ``scraped``: what Prometheus saw, None without ``--metrics``.
+    """
 
     times: TimeRange
     incidents: IncidentFigures
@@ -374,3 +378,4 @@ class Picture:
     bridges: BridgeFigures
     lines: LineFigures
     events: EventFigures
+    scraped: ScrapedAvailability | None = None

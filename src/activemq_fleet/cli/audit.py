@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from activemq_fleet.cli.options import InventoryOptions, format_option, inventory_options, output_option, spark_options
 from activemq_fleet.cli.printing import echo
+from activemq_fleet.errors import InputError
 from activemq_fleet.printable import counted, printable, printable_json
 
 if TYPE_CHECKING:
+    from activemq_fleet.audit.scraped_availability import ScrapedAvailability
     from activemq_fleet.spark.inputs import Host
     from activemq_fleet.spark.options import SessionOptions
 
@@ -30,6 +33,12 @@ _SHOWN = 15
     show_default=True,
     help="Seconds by which hosts' clocks may differ.",
 )
+@click.option(
+    "--metrics",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="What Prometheus saw meanwhile, see docs/audit.md.",
+)
 @click.option("--follow", is_flag=True, help="Go on as logs and journals grow; see docs/follow.md.")
 @click.option(
     "--until-idle",
@@ -44,6 +53,7 @@ def command(
     output: str,
     inventory: InventoryOptions,
     skew: float,
+    metrics: Path | None,
     follow: bool,
     until_idle: float | None,
     form: str,
@@ -58,6 +68,9 @@ def command(
     """
     if until_idle is not None and not follow:
         raise click.UsageError("--until-idle is for --follow")
+    if metrics and follow:
+        raise click.UsageError("--metrics is for an audit of what has ended, not for --follow")
+    scraped = _scrapes(metrics) if metrics else None
     from activemq_fleet.spark.session import session
 
     hosts, allowed = _hosts(inventory), timedelta(seconds=skew)
@@ -69,9 +82,18 @@ def command(
             audit_after_changes(running, logs, output, until_idle=until_idle, inventory_hosts=hosts, skew=allowed)
             result = read_audit_json(running, output)
         else:
-            result = audit(running, logs, output, inventory_hosts=hosts, skew=allowed).to_dict()
+            result = audit(running, logs, output, inventory_hosts=hosts, skew=allowed, scraped=scraped).to_dict()
     echo(printable_json(result) if form == "json" else _summary(result, output))
     return 0 if result["verdict"] == "clean" else 1
+
+
+def _scrapes(path: Path) -> ScrapedAvailability:
+    from activemq_fleet.audit.scraped_availability import read_scrapes
+
+    try:
+        return read_scrapes(path.read_bytes(), str(path))
+    except OSError as error:
+        raise InputError(f"--metrics: {path} cannot be read: {error.strerror}") from None
 
 
 def _hosts(inventory: InventoryOptions) -> Mapping[str, Host] | None:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     "--rate", type=click.FloatRange(1, 2000), default=100.0, show_default=True, help="Events a second on each pair."
 )
 @click.option("--seed", type=click.IntRange(0), help="Decides the order of the pairs (default: a new one).")
+@click.option("--prometheus", is_flag=True, help="With Prometheus beside it: gaps are seen from outside, too.")
 @click.option("--report", type=click.Path(dir_okay=False), help="Write a report (HTML) here.")
 @format_option(help="How to print.")
 def drill_command(lab: Lab, report: str | None, form: str, **options: Any) -> int:
@@ -68,6 +69,8 @@ def as_text(result: DrillResult) -> str:
         successor = (fault.successor or "nobody").partition(".")[0]
         took = "" if fault.takeover is None else f" after {fault.takeover:.1f} s"
         gap = "" if fault.silence is None else f", no event for {fault.silence:.1f} s"
+        if fault.unserved is not None:
+            gap += f", no active node in scrapes for {fault.unserved:.1f} s"
         wrong = fault.problem or (f"void: {fault.void}" if fault.void else "")
         lines.append(
             f"{fault.number:3} {fault.what} {fault.host.partition('.')[0]}: {successor} took over{took}{gap}"

@@ -8,6 +8,7 @@ from typing import Any, Literal, Self
 
 from pydantic import TypeAdapter
 
+from activemq_fleet.audit.scraped_availability import ScrapedAvailability
 from activemq_fleet.host.judge import BrokerState
 
 FaultKind = Literal["kill", "crash", "pause", "stop"]
@@ -53,8 +54,9 @@ class Fault:
 
     ``takeover``: until the log of the successor said that it is started. ``silence`` and ``publish_gap``: the longest
     time around the fault without a handled event, and without an acknowledged event, both from the agents' journals;
-    the silence begins at ``silent_from``. ``back``: until the faulted node was standby again. ``void``: why the fault
-    proves nothing and was repeated. ``problem``: what went wrong.
+    the silence begins at ``silent_from``. ``unserved``: the longest time around the fault in which scrapes of the
+    brokers' metrics showed no active node, None without metrics. ``back``: until the faulted node was standby again.
+    ``void``: why the fault proves nothing and was repeated. ``problem``: what went wrong.
     """
 
     number: int
@@ -68,6 +70,7 @@ class Fault:
     silence: float | None = None
     silent_from: float | None = None
     publish_gap: float | None = None
+    unserved: float | None = None
     rate_accepted: float = 0.0
     rate_handled: float = 0.0
     in_flight: int = 0
@@ -106,7 +109,10 @@ class Conditions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrillResult:
-    """The result of a whole drill; ``reasons`` are the sentences behind the verdict, the gravest first."""
+    """The result of a whole drill; ``reasons`` are the sentences behind the verdict, the gravest first.
+
+    ``scraped``: what Prometheus saw of it, None where none ran beside the drill.
+    """
 
     verdict: DrillVerdict
     reasons: tuple[str, ...]
@@ -116,6 +122,7 @@ class DrillResult:
     accounts: tuple[DeliveryAccount, ...]
     spans: tuple[StateSpan, ...]
     conditions: Conditions
+    scraped: ScrapedAvailability | None = None
 
     @property
     def counted_faults(self) -> tuple[Fault, ...]:

@@ -9,7 +9,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 
+from activemq_fleet.audit.scraped_availability import QUERY
 from activemq_fleet.drills.model import DrillResult, Fault, FaultKind
 from activemq_fleet.errors import FleetError, InputError, LabError
 from activemq_fleet.host.timeouts import HUNG, SETTLE
@@ -29,7 +31,8 @@ class DrillOptions:
 
     ``faults`` is the number of faults that must count. ``target`` is a pair, group or host; empty means the whole
     fleet. ``rate`` is events a second for each pair. ``seed`` decides the order of the pairs. ``hung`` is how long a
-    node is frozen, ``patience`` how long each awaited change may take.
+    node is frozen, ``patience`` how long each awaited change may take. With ``prometheus`` the lab's
+    Prometheus runs beside it and is asked what it saw; one that runs already is asked anyway.
     """
 
     faults: int = 5
@@ -39,6 +42,7 @@ class DrillOptions:
     seed: int | None = None
     hung: float = HUNG
     patience: float = SETTLE
+    prometheus: bool = False
 
 
 def drill(lab: Lab, options: DrillOptions, progress: Progress | None = None) -> DrillResult:
@@ -49,10 +53,11 @@ def drill(lab: Lab, options: DrillOptions, progress: Progress | None = None) -> 
     """
     progress = progress or (lambda _line: None)
     ran = _runs(lab)
-    lab.prepare()
+    options = replace(options, prometheus=options.prometheus or (ran and bool(lab.monitoring.running())))
+    lab.prepare(prometheus=options.prometheus)
     plan = _plan(lab, options, progress)
     try:
-        lab.up()
+        lab.up(prometheus=options.prometheus)
         return _LabDrill(lab, options, progress).run(plan)
     finally:
         if not ran:
@@ -115,7 +120,8 @@ class _LabDrill:
                         raise
                     run.record_problem(str(error))
             self.progress("ending the load")
-            return run.finish(self.lab.fleet)
+            scrapes = partial(self.lab.monitoring.query_range, QUERY) if self.options.prometheus else None
+            return run.finish(self.lab.fleet, scrapes=scrapes)
 
     def _inject_all(self, plan: DrillPlan, run: DrillRun) -> None:
         """Inject all faults, step by step: every step is decided on the states of the brokers then."""

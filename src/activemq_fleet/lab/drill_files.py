@@ -12,6 +12,7 @@ from typing import Any
 import psutil
 
 from activemq_fleet.audit.journal_lines import parsed_lines
+from activemq_fleet.audit.scraped_availability import ScrapedAvailability
 from activemq_fleet.drills.accounting import Journal, account_for_events, count_in_flight, longest_silence
 from activemq_fleet.drills.model import DeliveryAccount, Fault, ObservedState, StateSpan
 from activemq_fleet.logs import BrokerRun, parse
@@ -74,6 +75,11 @@ def _promised(path: Path) -> list[str]:
     except FileNotFoundError:
         return []
     return [line.partition(" ")[2] for line in lines if " " in line]
+
+
+def with_scrapes(fault: Fault, scraped: ScrapedAvailability) -> Fault:
+    """Return a fault with the seconds in which scrapes showed no active node of its pair."""
+    return replace(fault, unserved=scraped.longest_unserved(fault.pair, fault.at, _until(fault)))
 
 
 def _until(fault: Fault) -> float:

@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -20,11 +20,12 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from activemq_fleet.audit.scraped_availability import ScrapedAvailability, read_scrapes
 from activemq_fleet.drills.judging import ATTEMPTS, judge_drill, lowest_rate, void_reason
 from activemq_fleet.drills.model import Conditions, DrillResult, Fault, FaultKind, ObservedState, StateSpan
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab.agent_load_generator import AgentLoadSpec
-from activemq_fleet.lab.drill_files import account_for_pair, describe_machine, state_changes, state_spans
+from activemq_fleet.lab.drill_files import account_for_pair, describe_machine, state_changes, state_spans, with_scrapes
 from activemq_fleet.lab.drill_reach import refuse_unreachable
 from activemq_fleet.lab.load_process import specs_to_json
 from activemq_fleet.lab.load_spec import LoadSpec, load_spec, speaks_mqtt
@@ -34,6 +35,8 @@ from activemq_fleet.lab.polling import poll
 from activemq_fleet.render.service import paths
 from activemq_fleet.topology import Broker, Fleet
 
+METRICS = "metrics.json"
+"""The file of a drill with what Prometheus saw, which ``audit --metrics`` takes."""
 _START = 600.0
 _END = 900.0
 _A_FAULT = 600.0
@@ -189,10 +192,19 @@ class DrillRun:
         last = replace(last, problem=last.problem or problem)
         self._write("faults.json", [asdict(one) for one in [*others, last]])
 
-    def finish(self, fleet: Fleet, *, skew: float = 0.0, notes: tuple[str, ...] = ()) -> DrillResult:
+    def finish(
+        self,
+        fleet: Fleet,
+        *,
+        skew: float = 0.0,
+        notes: tuple[str, ...] = (),
+        scrapes: Callable[[float, float], bytes] | None = None,
+    ) -> DrillResult:
         """End the load, account for every event, and return the result with its verdict.
 
         ``skew`` is the number of seconds by which the clocks of the brokers' hosts and of this machine may differ.
+        ``scrapes`` returns what Prometheus saw between two times, as ``read_scrapes`` takes it: it is kept beside the
+        drill's files as ``metrics.json``.
         """
         (self.directory / "stop").touch()
         poll(lambda: any((self.directory / name).exists() for name in ("done", "failed")), _END, _POLL)
@@ -204,10 +216,13 @@ class DrillRun:
             found, measured = account_for_pair(self.directory, pair, protocol, own, skew=skew)
             accounts.append(found)
             faults += measured
-        faults.sort(key=lambda fault: fault.at)
-        verdict, reasons = judge_drill(faults, accounts, len(plan.order))
         drill = self._read("drill.json")
         began = float(drill.get("began", ended))
+        scraped = self._save_scrapes(scrapes(began, ended)) if scrapes else None
+        if scraped:
+            faults = [with_scrapes(fault, scraped) for fault in faults]
+        faults.sort(key=lambda fault: fault.at)
+        verdict, reasons = judge_drill(faults, accounts, len(plan.order))
         return DrillResult(
             verdict=verdict,
             reasons=reasons,
@@ -217,7 +232,13 @@ class DrillRun:
             accounts=tuple(accounts),
             spans=tuple(_spans(plan, drill.get("first", {}), fleet, faults, began, ended)),
             conditions=_conditions(plan, fleet, notes),
+            scraped=scraped,
         )
+
+    def _save_scrapes(self, answer: bytes) -> ScrapedAvailability:
+        path = self.directory / METRICS
+        path.write_bytes(answer)
+        return read_scrapes(answer, str(path))
 
     def _launch(self, specs: Sequence[LoadSpec], longest: float, parent_pid: int) -> None:
         descriptor = os.open(self.directory / "load.json", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

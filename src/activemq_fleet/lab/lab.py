@@ -137,14 +137,14 @@ class Lab:
 
     # -- the whole of it ----------------------------------------------------------------------
 
-    def prepare(self) -> tuple[Substitution, ...]:
+    def prepare(self, *, prometheus: bool = False) -> tuple[Substitution, ...]:
         """Fetch software, claim loopback addresses, and write ``inventory.yml`` for Ansible.
 
-        Returns the variables that the lab substitutes. Raises InputError, SettingsError, ReleaseError, ArtifactError or
-        LabError.
+        With ``prometheus`` all brokers have metrics, as ``up(prometheus=True)`` has it. Returns the variables that the
+        lab substitutes. Raises InputError, SettingsError, ReleaseError, ArtifactError or LabError.
         """
         with self._layout.locked():
-            return self._prepare()
+            return self._prepare(metrics=prometheus)
 
     def up(
         self, *, timeout: float = LAB_READY, fresh: bool = False, prometheus: bool = False

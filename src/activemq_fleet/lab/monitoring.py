@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 import urllib.error
 import urllib.parse
@@ -35,7 +36,9 @@ PROGRAMS = {
     "node-exporter": ("prometheus-node-exporter", 9100),
 }
 """Debian's program and the port of each process, by its name in the lab."""
-_INTERVAL = "1s"
+_SCRAPED = 10
+"""Brokers that Prometheus scrapes in a second: all of a lab share one machine."""
+_MOST_POINTS = 10_000  # of a series: Prometheus answers 11,000 at most
 _READY = 30.0
 _TIMEOUT = 10.0
 _STOP = 10.0
@@ -87,8 +90,9 @@ class Monitoring:
         """Write targets, rules and configurations of the fleet as it is now, with alerts that wait ``pace`` as long."""
         fleet = self._state.fleet()
         fingerprints = {broker.host: fingerprint(render(broker)) for broker in fleet.brokers}
+        interval = f"{math.ceil(len(fleet.brokers) / _SCRAPED)}s"
         surroundings = Surroundings(
-            _INTERVAL, join(*self.address("alertmanager")), pace, join(*self.address("node-exporter"))
+            interval, join(*self.address("alertmanager")), pace, join(*self.address("node-exporter"))
         )
         for path, content in prometheus_files(fleet, fingerprints, surroundings).items():
             write_file(self._layout.directory / path, content)
@@ -113,6 +117,15 @@ class Monitoring:
             raise LabError(f"prometheus does not answer the query {promql}")
         found: list[dict[str, Any]] = json.loads(answer)["data"]["result"]
         return found
+
+    def query_range(self, promql: str, began: float, ended: float) -> bytes:
+        """Return Prometheus' answer, as JSON, to a query about each second between two times, in epoch seconds."""
+        step = max(1, math.ceil((ended - began) / _MOST_POINTS))
+        asked = {"query": promql, "start": f"{began:.3f}", "end": f"{ended:.3f}", "step": step}
+        answer = self._get("prometheus", "/api/v1/query_range?" + urllib.parse.urlencode(asked))
+        if answer is None:
+            raise LabError(f"prometheus does not answer the query {promql}")
+        return answer
 
     def alerts(self) -> list[dict[str, str]]:
         """Return the labels of each alert that Alertmanager has now."""

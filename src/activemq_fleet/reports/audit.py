@@ -14,13 +14,15 @@ from itertools import groupby
 from activemq_fleet.audit.evidence import Incident, short_name
 from activemq_fleet.audit.report_figures import BUCKETS, EventSlice, Picture, Silence
 from activemq_fleet.audit.result import Result, headline, incident_names
+from activemq_fleet.audit.scraped_availability import UnservedPeriod, incident_within
 from activemq_fleet.audit.state_spans import spans_until_takeovers
 from activemq_fleet.printable import counted
-from activemq_fleet.reports.charts import Chart, tick_step
+from activemq_fleet.reports.charts import Chart, add_scrapes, tick_step
 from activemq_fleet.reports.pages import duration_text, render_page, time_text
 
 _GRAVE = ("split_brain", "failed_takeover", "store_error", "failing_start")
 _DAY = 86400
+_UNSERVED = 60  # rows of a table
 _WITHOUT_ACTIVE = frozenset({"takeover", "demotion", "failed_takeover"})  # incidents in which no node is active
 
 
@@ -53,8 +55,20 @@ def audit_report(result: Result, picture: Picture) -> str:
         longest_takeover=max(takeovers, default=None),
         incident_names=incident_names,
         incident_classes=dict.fromkeys(_GRAVE, "bad") | dict.fromkeys(("takeover", "demotion"), "change"),
+        unserved=_unserved(picture),
         sections=[(one, note, list(filter(None, charts))) for one, note, charts in drawn],
     )
+
+
+def _unserved(picture: Picture) -> list[tuple[UnservedPeriod, str]]:
+    """Return the longest times without an active node by scrapes, each with what the logs say of it."""
+    if picture.scraped is None:
+        return []
+    shown = picture.incidents.shown
+    numbers = {one.id: f"{number}: {incident_names(one.kind)[0]}" for number, one in enumerate(shown, 1)}
+    longest = sorted(picture.scraped.unserved, key=lambda one: -one.seconds)[:_UNSERVED]
+    incidents = [(one, incident_within(one, shown)) for one in longest]
+    return [(one, numbers[incident.id] if incident else "nothing") for one, incident in incidents]
 
 
 def _takeovers(picture: Picture) -> list[Incident]:
@@ -86,6 +100,8 @@ def timeline_chart(picture: Picture) -> Chart | None:
                 until = span.ended or picture.times.ended
                 chart.add_bar(f"s-{span.state}", span.began.timestamp(), until.timestamp(), tooltip)
             chart.height += 18
+        if picture.scraped:
+            add_scrapes(chart, picture.scraped, pair)
         for at, number, one in incidents:
             tooltip = f"{number}: {one.kind.replace('_', ' ')} at {short_name(one.host)}"
             shaded_until = one.ended.timestamp() if one.ended and one.kind in _WITHOUT_ACTIVE else 0

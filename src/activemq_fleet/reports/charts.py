@@ -9,6 +9,8 @@ import math
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from activemq_fleet.audit.scraped_availability import ScrapedAvailability
+
 _STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400)
 _NAME = 23  # characters of a name that have room
 _DIGIT = 3.6  # half the width of a digit of a mark's number
@@ -104,6 +106,18 @@ class Chart:
         self.shapes += shapes
         self.height += 36
         return self
+
+
+def add_scrapes(chart: Chart, scraped: ScrapedAvailability, pair: str) -> None:
+    """Add a row with the times in which scrapes of a pair's metrics showed an active node, and in which none did."""
+    chart.add_text(chart.left - 10, chart.height + 8, "by scrapes", anchor="end")
+    for one in scraped.active:
+        if one.pair == pair:
+            chart.add_bar("s-active", one.began, one.ended, f"{one.host}: active in every scrape", height=8)
+    for gap in scraped.unserved:
+        if gap.pair == pair:
+            chart.add_bar("silence", gap.began, gap.ended, f"no active node for {gap.seconds:.1f} s", height=8)
+    chart.height += 14
 
 
 def tick_step(length: float, most: int) -> int:

@@ -8,7 +8,7 @@ from statistics import median
 
 from activemq_fleet.drills.judging import headline, loss_probability_upper_bound
 from activemq_fleet.drills.model import DrillResult, Fault
-from activemq_fleet.reports.charts import Chart, tick_step
+from activemq_fleet.reports.charts import Chart, add_scrapes, tick_step
 from activemq_fleet.reports.pages import render_page
 
 _FAULTS = {
@@ -67,6 +67,8 @@ def timeline_chart(result: DrillResult) -> Chart:
                     tooltip = f"{span.host}: {span.state} for {span.ended - span.began:.1f} s"
                     chart.add_bar(f"s-{span.state}", span.began, span.ended, tooltip)
             chart.height += 18
+        if result.scraped:
+            add_scrapes(chart, result.scraped, account.pair)
         _flow_and_faults(chart, [fault for fault in result.faults if fault.pair == account.pair], top)
         chart.height += 9
     length = int(chart.ended - chart.began)
@@ -96,11 +98,13 @@ def duration_chart(faults: Sequence[Fault]) -> Chart:
     """Return a chart of the faults' durations in seconds: a row for each measure, a dot for each fault, median and
     longest.
     """
-    measures = (
+    measures: tuple[tuple[str, str, str], ...] = (
         ("until the other node was started", "by the brokers' logs", "takeover"),
         ("no event handled", "by the subscribers' journals", "silence"),
         ("no event acknowledged", "by the publishers' journals", "publish_gap"),
     )
+    if any(fault.unserved is not None for fault in faults):
+        measures += (("no active node", "by scrapes of the brokers' metrics", "unserved"),)
     known = [_known(getattr(fault, name) for fault in faults) for _, _, name in measures]
     longest = max((values[-1] for values in known if values), default=1.0)
     step = next((step for step in (0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300) if longest / step <= 10), 600)

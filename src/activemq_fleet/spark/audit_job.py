@@ -14,6 +14,7 @@ from activemq_fleet.audit.gaps import journal_gaps, log_gaps
 from activemq_fleet.audit.log_summaries import LogFileSummary
 from activemq_fleet.audit.report_figures import EventFigures, LineFigures, Picture, TimeRange, shown_hosts, time_range
 from activemq_fleet.audit.result import Counts, Gap, Result, audit_outcome
+from activemq_fleet.audit.scraped_availability import ScrapedAvailability, unexplained_gaps
 from activemq_fleet.reports.audit import audit_report
 from activemq_fleet.spark.datasets import Output, read_text
 from activemq_fleet.spark.deliveries import judge_deliveries, read_journals
@@ -42,20 +43,23 @@ def audit(
     *,
     inventory_hosts: Mapping[str, Host] | None = None,
     skew: timedelta = SKEW,
+    scraped: ScrapedAvailability | None = None,
 ) -> Result:
     """Audit the logs and journals below ``logs``, write the datasets and the report to ``out``, and return the result.
 
     ``logs`` is a directory as the playbook collect writes it; ``out`` is replaced in one step, or stays as it was.
     ``inventory_hosts`` stand in for hosts without host.json; a broker of it of which nothing was collected makes the
-    audit incomplete. ``skew`` is by how much hosts' clocks may differ. Raises InputError where there are neither logs
+    audit incomplete. ``skew`` is by how much hosts' clocks may differ. ``scraped``: what Prometheus saw meanwhile;
+    a gap in it that no incident explains makes the audit incomplete. Raises InputError where there are neither logs
     nor journals, and where ``out`` holds anything but an earlier audit.
     """
     with Output(spark, out, "audit") as output:
         with phase("looking at the files"):
             inputs, absent = with_inventory_hosts(list_inputs(spark, logs, inventory_hosts), inventory_hosts)
         with temporary_settings(spark, shuffle_settings(spark, inputs)):
+            found = read_logs(spark, output, inputs)
             result = write_audit(
-                spark, output, inputs, read_logs(spark, output, inputs), absent=absent, skew=skew, is_growing=False
+                spark, output, inputs, found, absent=absent, skew=skew, is_growing=False, scraped=scraped
             )
         output.commit()
     return result
@@ -112,6 +116,7 @@ def write_audit(
     absent: Sequence[Gap],
     skew: timedelta,
     is_growing: bool,
+    scraped: ScrapedAvailability | None = None,
 ) -> Result:
     """Write every dataset but ``events``, audit.json and report.html to ``output``, and return the audit's result.
 
@@ -132,12 +137,14 @@ def write_audit(
         for file in inputs.files_of_kind("log"):
             names.setdefault(file.host, []).append(file.file)
         gaps = [*absent, *log_gaps(logs, names), *journal_gaps(missing, journals.files)]
+        if scraped:
+            gaps += unexplained_gaps(scraped, found.incidents.shown, times.began, times.ended)
         counts = _counts(output, logs, gaps, found, events)
         result = Result(audit_outcome(gaps, counts), input_summary(inputs), tuple(gaps), counts, output.path)
         pair_of, group_of = ({name: getattr(inputs.hosts[name], key) for name in names} for key in ("pair", "group"))
         hosts, hosts_left = shown_hosts(pair_of, group_of, found.spans, found.incidents.shown)
         lines = _lines(output, times)
-        picture = Picture(times, found.incidents, hosts, hosts_left, found.bridges, lines, events)
+        picture = Picture(times, found.incidents, hosts, hosts_left, found.bridges, lines, events, scraped)
         output.write_text("audit.json", json.dumps(result.to_dict(), indent=2, ensure_ascii=False) + "\n")
         output.write_text("report.html", audit_report(result, picture))
     return result

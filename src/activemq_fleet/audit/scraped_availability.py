@@ -1,0 +1,152 @@
+"""Find when each pair had an active node as scrapes of its metrics show it: from outside, and not by its logs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import groupby, pairwise
+from typing import Any
+
+from activemq_fleet.audit.evidence import Incident
+from activemq_fleet.audit.result import Gap
+from activemq_fleet.errors import InputError
+
+QUERY = 'activemq:broker_active or up{job="activemq-brokers"} * 0'
+"""The range query whose answer is read: 1 for a host while it is active, 0 while it is scraped, or in vain."""
+_LATEST = 253402300799.0  # the end of the year 9999
+_NEAR = 30.0
+"""Seconds by which an incident may be away from what scrapes show: two of Prometheus' usual 15 s."""
+
+
+@dataclass(frozen=True, slots=True)
+class ActivePeriod:
+    """A period in which every scrape showed a host active: the times of the first and the last, in epoch seconds."""
+
+    pair: str
+    host: str
+    began: float
+    ended: float
+
+
+@dataclass(frozen=True, slots=True)
+class UnservedPeriod:
+    """A period without an active node of a pair: from the last scrape that showed one to the next, in epoch seconds."""
+
+    pair: str
+    began: float
+    ended: float
+
+    @property
+    def seconds(self) -> float:
+        """The length of the period."""
+        return self.ended - self.began
+
+
+@dataclass(frozen=True, slots=True)
+class ScrapedAvailability:
+    """What scrapes of a fleet's metrics show: who was active when, and when nobody was; ``interval`` is in seconds.
+
+    A pair is unserved only where it was looked at: while Prometheus did not run, nothing is known.
+    """
+
+    interval: float
+    active: tuple[ActivePeriod, ...]
+    unserved: tuple[UnservedPeriod, ...]
+
+    def longest_unserved(self, pair: str, after: float, until: float) -> float | None:
+        """Return the seconds of a pair's longest unserved period that ends later than ``after`` and begins before
+        ``until``; 0 where scrapes saw a node active all the time, None for a pair without metrics.
+        """
+        if all(one.pair != pair for one in self.active):
+            return None
+        own = [one for one in self.unserved if one.pair == pair and one.ended > after and one.began < until]
+        return max((one.seconds for one in own), default=0.0)
+
+
+def read_scrapes(answer: str | bytes, source: str) -> ScrapedAvailability:
+    """Return what Prometheus' answer to the range query ``QUERY`` shows, as ``/api/v1/query_range`` sends it (JSON).
+
+    ``source`` names the answer in messages. Raises InputError for any other text.
+    """
+    try:
+        samples = sorted(_samples(json.loads(answer)["data"]["result"]))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise InputError(f"{source}: no answer of Prometheus to a range query of {QUERY}: see docs/audit.md") from None
+    times = sorted({at for _, at, _, _ in samples})
+    interval = min((after - before for before, after in pairwise(times)), default=0.0)
+    active: list[ActivePeriod] = []
+    unserved: list[UnservedPeriod] = []
+    for pair, own in groupby(samples, key=lambda one: one[0]):
+        looks = [
+            (at, {host for _, _, host, is_active in same if is_active})
+            for at, same in groupby(own, key=lambda one: one[1])
+        ]
+        active += _active_periods(pair, looks, interval)
+        unserved += _unserved_periods(pair, looks)
+    return ScrapedAvailability(interval, tuple(active), tuple(unserved))
+
+
+def _samples(series: Iterable[Any]) -> Iterator[tuple[str, float, str, bool]]:
+    """Yield pair, time, host, and whether the host is active, for each value of an answer."""
+    for one in series:
+        pair, host = str(one["metric"]["pair"]), str(one["metric"]["host"])
+        for time, value in one["values"]:
+            if not 0 <= float(time) <= _LATEST:
+                raise ValueError
+            yield pair, float(time), host, float(value) > 0
+
+
+def _active_periods(pair: str, looks: list[tuple[float, set[str]]], interval: float) -> Iterator[ActivePeriod]:
+    for host in sorted({host for _, hosts in looks for host in hosts}):
+        began = ended = None
+        for at, hosts in looks:
+            goes_on = host in hosts and ended is not None and at - ended <= 2.5 * interval
+            if began is not None and ended is not None and not goes_on:
+                yield ActivePeriod(pair, host, began, ended)
+                began = ended = None
+            if host in hosts:
+                began, ended = began if began is not None else at, at
+        if began is not None and ended is not None:
+            yield ActivePeriod(pair, host, began, ended)
+
+
+def _unserved_periods(pair: str, looks: list[tuple[float, set[str]]]) -> Iterator[UnservedPeriod]:
+    runs = [(serves, [at for at, _ in run]) for serves, run in groupby(looks, key=lambda look: bool(look[1]))]
+    for number, (serves, times) in enumerate(runs):
+        if not serves:
+            began = runs[number - 1][1][-1] if number else times[0]
+            ended = runs[number + 1][1][0] if number + 1 < len(runs) else times[-1]
+            yield UnservedPeriod(pair, began, ended)
+
+
+def unexplained_gaps(
+    scraped: ScrapedAvailability, incidents: Iterable[Incident], began: datetime, ended: datetime
+) -> list[Gap]:
+    """Return a gap for each unserved period of the audited time of which no incident tells.
+
+    Something happened then that the collected logs do not show.
+    """
+    periods = [one for one in scraped.unserved if began.timestamp() <= one.began and one.ended <= ended.timestamp()]
+    known = list(incidents)
+    return [Gap(one.pair, _sentence(one)) for one in periods if incident_within(one, known) is None]
+
+
+def incident_within(period: UnservedPeriod, incidents: Iterable[Incident]) -> Incident | None:
+    """Return the first incident of the pair at the time of an unserved period, within 30 s; None without one."""
+    for one in incidents:
+        first, last = one.began or one.ended, one.ended or one.began
+        if one.pair != period.pair or first is None or last is None:
+            continue
+        if first.timestamp() - _NEAR <= period.ended and last.timestamp() + _NEAR >= period.began:
+            return one
+    return None
+
+
+def _sentence(period: UnservedPeriod) -> str:
+    at = datetime.fromtimestamp(period.began, UTC)
+    return (
+        f"scrapes showed no active node for {period.seconds:.1f} s from {at:%Y-%m-%d %H:%M:%S} UTC, "
+        "and no incident in the logs tells of it"
+    )
