@@ -102,7 +102,7 @@ def test_broker_info_tells_what_the_judge_concludes(
     deployed = SimpleNamespace(listeners=(), store="/store", pure=case.pure, persistence={})
     monkeypatch.setattr(state, "find_broker", lambda *_: case.process)
     monkeypatch.setattr(state, "_deployed", lambda *_: deployed)
-    monkeypatch.setattr(state.broker_log, "read_phase", lambda *_: case.phase)
+    monkeypatch.setattr(state.broker_log, "phase_since", lambda *_: case.phase)
     monkeypatch.setattr(state, "_ask", lambda *_: case.answers)
     monkeypatch.setattr(state.held_by_process, "is_listening", lambda *_: case.listens)
     monkeypatch.setattr(state.held_by_process, "holds_lock", lambda *_: case.holds_lock)

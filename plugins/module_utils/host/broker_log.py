@@ -116,7 +116,14 @@ UNKNOWN = Phase("unknown")
 
 def read_phase(data: str, since: float) -> Phase:
     """Return the broker's phase by ``data``/activemq.log, from records no older than ``since`` (epoch seconds)."""
-    found = read_records(data, since)
+    return phase_since(read_records(data, since), since)
+
+
+def phase_since(found: Sequence[Record], since: float) -> Phase:
+    """Return the phase of the process that began at ``since`` (epoch seconds) by the records that ``read_records`` has.
+
+    Pure.
+    """
     # No JVM starts a broker within its first second: records that old are of the previous process.
     own = phase_after(record for record in found if _is_of(record, since + _SLACK))
     return replace(phase_after(found), has_started=own.has_started)

@@ -12,18 +12,14 @@ import hashlib
 import os
 import re
 from typing import Any
-from xml.etree.ElementTree import ParseError
 
 from ..install.configuration_archive import InstallError
 from ..masking import mask_text
 from ..printable import printable
 from . import broker_log
-from .broker_configuration import read_deployed
 from .broker_usage import read_usage
 from .certificates import certificates_of_connectors
-from .held_by_process import holds_lock
-from .process import read_process
-from .state import gather_broker_state
+from .state import gather_state_and_sources
 from .timeouts import PROBE
 from .versions import Layout
 
@@ -50,17 +46,15 @@ def gather_broker_status(base: str, unit: str | None) -> dict[str, Any]:
     """
     layout = Layout(os.path.abspath(base))
     try:
-        found: dict[str, Any] = gather_broker_state(layout.base, unit)
-        deployed = read_deployed(layout, found["previous"] or found["version"])
-    except (InstallError, OSError, ParseError) as error:
+        found, sources = gather_state_and_sources(layout.base, unit)
+    except (InstallError, OSError) as error:
         return {"state": None, "how": printable(str(error))}
-    process = read_process(found["pid"]) if found["pid"] else None
+    process, deployed = sources.process, sources.deployed
     found.update(holds_lock=None, usage={}, usage_error="", records=[], certificates=[])
     if process and deployed.store:
-        found["holds_lock"] = holds_lock(process.pid, deployed.store)
+        found["holds_lock"] = sources.holds_lock
     if process:
-        records = broker_log.read_records(layout.data, process.since)
-        found["records"] = _records_of_links(records)
+        found["records"] = _records_of_links(sources.records)
         found["state_since"] = _state_since(found, process.since)
     if process and found["state"] == "active":
         try:

@@ -8,6 +8,7 @@ import os
 import subprocess
 import time
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 from xml.etree.ElementTree import ParseError
@@ -21,7 +22,7 @@ from ..protocols import supports_round_trip
 from . import broker_log, health, held_by_process, probe
 from .broker_configuration import DeployedConfiguration, read_deployed
 from .judge import Evidence, judge
-from .process import find_broker, guard_of, unit_properties
+from .process import Process, find_broker, guard_of, unit_properties
 from .timeouts import HUNG
 from .versions import Layout
 
@@ -32,6 +33,20 @@ _PRINTED = 200  # lines: a stack trace of Spring's has a hundred
 _PROPERTIES = "Id,ActiveState,SubState,Result,UnitFileState,NRestarts,LoadState,MainPID,Job"
 
 
+@dataclass(frozen=True)
+class Sources:
+    """What a broker's state was concluded from, for who wants to know more: its process, log and configuration.
+
+    ``deployed`` is the configuration that the process was started with, ``records`` are those of that process,
+    ``holds_lock``: whether it holds the lock of its kahaDB store.
+    """
+
+    process: Process | None
+    deployed: DeployedConfiguration
+    records: list[broker_log.Record]
+    holds_lock: bool
+
+
 def gather_broker_state(base: str, unit: str | None, wait: float = 0, wanted: tuple[str, ...] = ()) -> dict[str, Any]:
     """Return state and evidence of the broker below ``base``, as the result of the module broker_info.
 
@@ -40,16 +55,23 @@ def gather_broker_state(base: str, unit: str | None, wait: float = 0, wanted: tu
     silent broker counts as hung when it has been silent for ``HUNG`` (30) seconds.
     Raises InstallError when the configuration cannot be read.
     """
+    return gather_state_and_sources(base, unit, wait, wanted)[0]
+
+
+def gather_state_and_sources(
+    base: str, unit: str | None, wait: float = 0, wanted: tuple[str, ...] = ()
+) -> tuple[dict[str, Any], Sources]:
+    """Return what ``gather_broker_state`` does, and what it was concluded from."""
     end, first, silent = time.monotonic() + wait, None, None
     # Who waits has just started the broker: what its log said before is not about this start.
     recent = time.time() - _JUST if wait else 0
     while True:
-        result, more = _gather_now(Layout(os.path.abspath(base)), unit, recent)
+        result, more, sources = _gather_now(Layout(os.path.abspath(base)), unit, recent)
         first = first or result
         silent = (silent or time.monotonic()) if result["state"] == "hung" and not result["frozen"] else None
         is_wanted = result["state"] in wanted and (silent is None or time.monotonic() >= silent + HUNG)
         if not wanted or is_wanted or time.monotonic() >= end or _is_hopeless(first, result):
-            return {**result, **more()}
+            return {**result, **more()}, sources
         time.sleep(_POLL)
 
 
@@ -80,14 +102,19 @@ def _is_hopeless(first: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
     return is_now.get("ActiveState") == "failed" or starts >= _HOPELESS
 
 
-def _gather_now(layout: Layout, unit: str | None, recent: float) -> tuple[dict[str, Any], Callable[[], dict[str, Any]]]:
-    """Return the broker's state now, and a function that gathers the rest of the result, which takes longer."""
+def _gather_now(
+    layout: Layout, unit: str | None, recent: float
+) -> tuple[dict[str, Any], Callable[[], dict[str, Any]], Sources]:
+    """Return the broker's state now, a function that gathers the rest of the result, which takes longer, and the
+    sources of both.
+    """
     process = find_broker(layout.base, unit)
     owed = pending_restart.pending_restart_of(layout, process)
     name = layout.current_name()
     # A broker that has yet to be restarted listens where its old configuration says.
     deployed = _deployed(layout, owed.previous if owed and owed.previous else name)
-    phase = broker_log.read_phase(layout.data, process.since) if process else broker_log.UNKNOWN
+    records = broker_log.read_records(layout.data, process.since) if process else []
+    phase = broker_log.phase_since(records, process.since) if process else broker_log.UNKNOWN
     frozen = process is not None and process.state == "T"
     answers = _ask(deployed) if process and not frozen else {}
     said = _unit(unit) if unit else None
@@ -120,7 +147,8 @@ def _gather_now(layout: Layout, unit: str | None, recent: float) -> tuple[dict[s
         "store": shared_directory(deployed.store) if deployed.store else None,
         "persistence": deployed.persistence,
     }
-    return result, partial(health.gather_health, layout, process, owed, deployed.store)
+    more = partial(health.gather_health, layout, process, owed, deployed.store)
+    return result, more, Sources(process, deployed, records, locks)
 
 
 def _deployed(layout: Layout, name: str | None) -> DeployedConfiguration:
