@@ -148,6 +148,20 @@ def test_targets_are_what_is_listened_on_with_the_labels_of_the_inventory() -> N
     yaml.safe_load(files["prometheus/prometheus.yml"])
 
 
+def test_prometheus_has_a_job_for_each_login_and_ca() -> None:
+    found = hosts("o-mq01", metrics=True, metrics_bind="0.0.0.0", **LOGIN)
+    tls = {"keystore": "/k.p12", "keystore_password": "changeit", "alias": "metrics"}
+    found["o-mq01-a.example.com"]["activemq_metrics_tls"] = {**tls, "ca_file": "/etc/ssl/own-ca.pem"}
+    found["o-mq01-b.example.com"]["activemq_metrics_tls"] = tls
+    files = render_fleet(build_fleet(found, {}))
+    jobs = {one["job_name"]: one for one in yaml.safe_load(files["prometheus/prometheus.yml"])["scrape_configs"]}
+    assert jobs["activemq-brokers-prom-tls-1"]["tls_config"] == {"ca_file": "/etc/ssl/own-ca.pem"}
+    assert "tls_config" not in jobs["activemq-brokers-prom"]
+    for name in ("activemq-brokers-prom", "activemq-brokers-prom-tls-1"):
+        (target,) = json.loads(files[f"prometheus/targets/{name}.json"])
+        assert target["labels"]["__scheme__"] == "https"
+
+
 def test_every_alert_has_its_place_on_the_page_and_links_to_it() -> None:
     assert alerts_page.main(["--check"]) == 0, "run `make rules`"
     page = alerts_page.PAGE.read_text()

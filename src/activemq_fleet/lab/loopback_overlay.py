@@ -122,7 +122,7 @@ def overlay(
     found = {broker.host: _broker(broker, hosts[broker.host], layout, state, ports, heap) for broker in fleet.brokers}
     for broker in fleet.brokers:
         if metrics or broker.settings.metrics:
-            found[broker.host] |= _metrics(state.addresses[broker.host], state.exporter)
+            found[broker.host] |= _metrics(broker, state)
     for number, agent in enumerate(fleet.agents):
         found[agent.host] = found.get(agent.host, {}) | _agent(agent, layout)
         if metrics or agent.settings.agent_metrics_address:
@@ -259,12 +259,14 @@ def _broker(
     return own
 
 
-def _metrics(address: str, exporter: str) -> dict[str, Any]:
+def _metrics(broker: Broker, state: LabState) -> dict[str, Any]:
+    tls = broker.settings.metrics_tls
+    is_here = tls is not None and Path(tls.keystore).is_file()
     return {
         "activemq_metrics": True,
-        "activemq_metrics_bind": address,
-        "activemq_metrics_jar": exporter,
-        "activemq_metrics_tls": None,
+        "activemq_metrics_bind": state.addresses[broker.host],
+        "activemq_metrics_jar": state.exporter,
+        **({} if is_here else {"activemq_metrics_tls": None}),
     }
 
 

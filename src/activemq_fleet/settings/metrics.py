@@ -16,11 +16,15 @@ EXPORTER_JAVA = 8
 
 
 class MetricsTls(NetworkModel):
-    """The value of ``activemq_metrics_tls``: a keystore on the broker's host, its password, and the key's alias."""
+    """The value of ``activemq_metrics_tls``: a keystore on the broker's host, its password, and the key's alias.
+
+    ``ca_file``: the PEM file of who signed it, where Prometheus runs; None for one that the system there trusts.
+    """
 
     keystore: fields.AbsolutePath
     keystore_password: fields.Secret
     alias: fields.Name
+    ca_file: fields.AbsolutePath | None = None
 
 
 class MetricsSettings(NetworkModel):

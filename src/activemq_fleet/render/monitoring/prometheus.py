@@ -45,7 +45,7 @@ def prometheus_files(
     if not brokers:
         return {}
     agents = [agent for agent in fleet.agents if agent.settings.agent_metrics_address]
-    logins = sorted({broker.settings.metrics_username or "" for broker in brokers})
+    jobs = _jobs(brokers)
     found = {
         "prometheus.yml": render_template(
             "prometheus/prometheus.yml.j2",
@@ -54,7 +54,7 @@ def prometheus_files(
             hosts=HOSTS,
             interval=surroundings.interval,
             alertmanager=surroundings.alertmanager,
-            logins=[(login, _targets_name(login)) for login in logins],
+            jobs=[(name, login, ca_file) for name, (login, ca_file) in jobs.items()],
         ),
         f"targets/{AGENTS}.json": _targets(map(_agent_target, agents)),
         f"targets/{HOSTS}.json": _targets(
@@ -64,9 +64,9 @@ def prometheus_files(
         "rules/activemq-planned.yml": planned_file(brokers, fingerprints, surroundings),
         **{f"dashboards/{name}.json": content for name, content in dashboards().items()},
     }
-    for login in logins:
-        own = [broker for broker in brokers if (broker.settings.metrics_username or "") == login]
-        found[f"targets/{_targets_name(login)}.json"] = _targets(map(_broker_target, own))
+    for name, access in jobs.items():
+        own = [broker for broker in brokers if _access(broker) == access]
+        found[f"targets/{name}.json"] = _targets(map(_broker_target, own))
     return {f"prometheus/{path}": content for path, content in found.items()}
 
 
@@ -97,8 +97,20 @@ def planned_file(brokers: Iterable[Broker], fingerprints: Mapping[str, str], sur
     return render_template("prometheus/planned.yml.j2", planned=planned, interval=surroundings.interval)
 
 
-def _targets_name(login: str) -> str:
-    return f"{BROKERS}-{login}" if login else BROKERS
+def _access(broker: Broker) -> tuple[str, str]:
+    """Return what a scrape of a broker needs: its login, and the file of who signed its key; empty where nothing."""
+    tls = broker.settings.metrics_tls
+    return broker.settings.metrics_username or "", (tls.ca_file or "") if tls else ""
+
+
+def _jobs(brokers: Iterable[Broker]) -> dict[str, tuple[str, str]]:
+    """Return login and CA file of each scrape job of brokers, by the job's name; a Prometheus job has one of each."""
+    found = sorted({_access(broker) for broker in brokers})
+    files = sorted({ca_file for _, ca_file in found if ca_file})
+    numbers = {ca_file: f"tls-{number}" for number, ca_file in enumerate(files, 1)}
+    return {
+        "-".join(filter(None, (BROKERS, login, numbers.get(ca_file, "")))): (login, ca_file) for login, ca_file in found
+    }
 
 
 def _broker_target(broker: Broker) -> tuple[str, dict[str, str]]:
