@@ -72,7 +72,7 @@ def _measure(directory: Path, release: str) -> Cost:
         starts = [tuple(_start_seconds(lab, host) for host in (_WITH, _WITHOUT)) for _ in range(ROUNDS)]
         for host in (_WITH, _WITHOUT, _WITH, _WITHOUT):  # both compile what the load needs
             _load(lab, host)
-        pairs = [tuple(_load(lab, host) for host in (_WITH, _WITHOUT)) for _ in range(ROUNDS)]
+        pairs = [_pair(lab, reverse=number % 2 == 1) for number in range(ROUNDS)]
         scrape, scrape_cpu, size = _scrape_cost(lab)
         process, other = (_process(lab, host) for host in (_WITH, _WITHOUT))
         memory = (process.memory_info().rss - other.memory_info().rss) / (1 << 20)
@@ -87,6 +87,13 @@ def _measure(directory: Path, release: str) -> Cost:
         (_median(pair[0][1] for pair in pairs), _median(pair[1][1] for pair in pairs)),
         statistics.median((1 - pair[0][0] / pair[1][0]) * 100 for pair in pairs),
     )
+
+
+def _pair(lab: Lab, *, reverse: bool) -> tuple[tuple[float, float], tuple[float, float]]:
+    """Load both brokers one after the other, the one without metrics first if ``reverse``; return with, without."""
+    hosts = (_WITHOUT, _WITH) if reverse else (_WITH, _WITHOUT)
+    loads = {host: _load(lab, host) for host in hosts}
+    return loads[_WITH], loads[_WITHOUT]
 
 
 def _median(values: object) -> float:

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -21,75 +20,37 @@ from typing import Any
 import psutil
 import pytest
 from ansible_collections.activemq.fleet.plugins.module_utils.watchdog.program import program as pack
+from pydantic import SecretStr
 
-from activemq_fleet.errors import LabError
 from activemq_fleet.lab import Lab
-from activemq_fleet.lab.monitoring import find_programs
 from activemq_fleet.lab.stomp import StompConnection, StompTimeout
 from activemq_fleet.render import render
 from activemq_fleet.render.metrics import fingerprint
 from activemq_fleet.render.monitoring.dashboards import queries
-from activemq_fleet.render.service import paths
+from activemq_fleet.render.service import METRICS, paths
 from activemq_fleet.topology import build_fleet
 from tests.integration.agents import PROGRAM, Agent
 from tests.integration.conftest import LabOf
 from tests.integration.labs import pair, processes_of, write_inventory
+from tests.integration.monitored import (
+    LOGIN,
+    SECRET,
+    A,
+    B,
+    expect,
+    expect_cleared,
+    firing,
+    further,
+    has_prometheus,
+    lab_with_prometheus,
+    make_key,
+)
 from tests.integration.waiting import until
 from tests.stomp_clients import stomp_drain, stomp_send
 
-A, B = pair("orders")
+__all__ = ["has_prometheus"]
 C, D = pair("orders", 2)
 FIRST, SECOND = "orders-mq01", "orders-mq02"
-LOGIN, SECRET = "prom", "s3cret-of-metrics"
-FIRES, CLEARS = 60.0, 90.0
-"""Seconds for an alert to fire or clear; the lab's alerts wait some 3 s, on a machine that has other work, too."""
-FURTHER = os.environ.get("ALERTS") == "all"
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _has_prometheus() -> None:
-    try:
-        find_programs()
-    except LabError as error:
-        pytest.skip(str(error))
-
-
-def lab_with_prometheus(
-    lab_of: LabOf, directory: Path, hosts: Collection[str], more: Path | None = None, **variables: Any
-) -> Lab:
-    """Return a lab that is up, with Prometheus, whose brokers all know the queue orders.in."""
-    common: dict[str, Any] = {
-        "release": "5.18.3",
-        "metrics_destinations": ["orders.in"],
-        "metrics_username": LOGIN,
-        "metrics_password": SECRET,
-        "network_username": "net",
-        "network_password": "s3cret-net",
-        "users": [{"name": "app", "password": "s3cret-app", "groups": ["apps"]}],
-    }
-    inventory = write_inventory(directory / "inventory", list(hosts), **{**common, **variables})
-    lab = lab_of([inventory, *([more] if more else [])])
-    lab.up(prometheus=True)
-    # What a lab command did mutes alerts for a while; the metrics of the first scrapes come meanwhile.
-    ready = "up == 1 unless on () activemq:operation"
-    until(lambda: lab.monitoring.query_prometheus(ready), 60, lambda: str(lab.monitoring.query_prometheus("up")))
-    return lab
-
-
-def firing(lab: Lab) -> set[str]:
-    return {labels["alertname"] for labels in lab.monitoring.alerts()}
-
-
-def expect(lab: Lab, *alerts: str) -> None:
-    until(lambda: set(alerts) <= firing(lab), FIRES, lambda: f"{alerts} do not fire, but {firing(lab)}")
-
-
-def expect_cleared(lab: Lab, *alerts: str) -> None:
-    def clear() -> bool:
-        # A command of the lab mutes for a while: that is no end of the cause.
-        return not lab.monitoring.query_prometheus("activemq:operation") and not set(alerts) & firing(lab)
-
-    until(clear, CLEARS, lambda: f"of {alerts} {firing(lab)} do not clear")
 
 
 def listening(pids: Collection[int]) -> set[tuple[str, int]]:
@@ -139,20 +100,35 @@ def check_nothing_else_listens(lab: Lab) -> None:
 
 
 def check_no_secret_is_told(lab: Lab) -> None:
-    """Metrics need the login, and hold no password."""
-    url = f"http://{lab._hosts.address(A)}:9404/metrics"
-    with pytest.raises(urllib.error.HTTPError, match="401"):
-        urllib.request.urlopen(url, timeout=10)
+    """Metrics need the login; no scrape, and no page of Prometheus, holds a secret of the inventory."""
     manager = urllib.request.HTTPPasswordMgrWithDefaultRealm()
-    manager.add_password(None, url, LOGIN, SECRET)
+    exporters = [f"http://{lab._hosts.address(broker.host)}:9404/metrics" for broker in lab.fleet.brokers]
+    for url in exporters:
+        with pytest.raises(urllib.error.HTTPError, match="401"):
+            urllib.request.urlopen(url, timeout=10)  # noqa: S310 -- an address of the lab
+        manager.add_password(None, url, LOGIN, SECRET)
     opener = urllib.request.build_opener(urllib.request.HTTPBasicAuthHandler(manager))
-    with opener.open(url, timeout=10) as answer:
-        text = answer.read().decode()
-    assert "activemq_broker_messages" in text
-    assert "s3cret" not in text
+    shown = [f"{lab.monitoring.url()}/api/v1/{page}" for page in ("status/config", "targets", "rules")]
+    for url in (*exporters, *shown, f"{lab.monitoring.url('node-exporter')}/metrics"):
+        with opener.open(url, timeout=10) as answer:
+            text = answer.read().decode()
+        assert "activemq_configuration_info{" in text if url in exporters else "activemq" in text
+        assert not [secret for secret in secrets_of(lab) if secret in text], url
 
 
-further = pytest.mark.skipif(not FURTHER, reason="every alert by its cause: ALERTS=all, as make test-full has it")
+def secrets_of(lab: Lab) -> set[str]:
+    """Return every secret among the variables of the lab's brokers."""
+
+    def secrets(value: Any) -> Iterator[str]:
+        if isinstance(value, SecretStr):
+            yield value.get_secret_value()
+        elif isinstance(value, dict | list | tuple):
+            for one in value.values() if isinstance(value, dict) else value:
+                yield from secrets(one)
+
+    found = {secret for broker in lab.fleet.brokers for secret in secrets(broker.settings.model_dump())}
+    assert {SECRET, "s3cret-net", "s3cret-app"} <= found
+    return found
 
 
 @further
@@ -169,6 +145,52 @@ def test_nobody_active_a_bridge_down_and_a_hung_broker(tmp_path: Path, lab_of: L
         expect(lab, "ActiveMQBrokerHung")
         lab.resume(C)
         expect_cleared(lab, "ActiveMQBrokerHung", "ActiveMQNoActiveNode")
+
+
+@further
+def test_a_link_that_carries_messages_one_way(tmp_path: Path, lab_of: LabOf) -> None:
+    shop = "shop-mq01-a.example.com"
+    inventory = write_inventory(tmp_path / "more", [shop])
+    content = json.loads(inventory.read_text())
+    others = {"old-mq01-a.example.com": "5.5.1", "new-mq01-a.example.com": "5.18.3", shop: "5.5.1"}
+    content["all"]["hosts"] = {
+        host: {"activemq_release": release, "activemq_ha": "none"} for host, release in others.items()
+    }
+    inventory.write_text(json.dumps(content))
+    ends = [("shop", "orders"), ("orders", "old"), ("orders", "new")]
+    links = [{"from": dialler, "to": dialled, "duplex": True} for dialler, dialled in ends]
+    lab = lab_with_prometheus(lab_of, tmp_path, (A, B), more=inventory, release="6.3.1", topology="none", links=links)
+    # Each bridge is seen at both of its ends, whatever the release there.
+    both = "count(activemq_bridge_responder == 0) == 3 and count(activemq_bridge_responder == 1) == 3"
+    until(lambda: lab.monitoring.query_prometheus(both), 30, both)
+    assert "ActiveMQHalfDuplexLink" not in firing(lab)
+    # 5.5.1 is frozen while the far end starts anew in its process: the bridge that it builds then has no other half.
+    lab.pause(shop)
+    began = time.time()
+    (lab.directory / "stores" / FIRST / "lock").unlink()
+    until(lambda: max(lab.started_at(host) or 0.0 for host in (A, B)) > began, 60, "a new start within the process")
+    lab.resume(shop)
+    expect(lab, "ActiveMQHalfDuplexLink")
+    lab.stop(shop)
+    lab.start(shop)
+    expect_cleared(lab, "ActiveMQHalfDuplexLink")
+
+
+@further
+def test_metrics_that_cannot_be_read(tmp_path: Path, lab_of: LabOf) -> None:
+    lab = lab_with_prometheus(lab_of, tmp_path, (A,), ha="none")
+    assert "ActiveMQMetricsFailing" not in firing(lab)
+    # The exporter reads its configuration anew when the file changes: by hand a rule gets a group that it has not.
+    rules = Path(paths(lab.fleet.broker(A)).base, "current", METRICS)
+    deployed, mode = rules.read_text(), rules.stat().st_mode
+    rules.chmod(0o600)
+    name = "name: activemq_broker_uptime_seconds\n"
+    assert name in deployed
+    rules.write_text(deployed.replace(name, name.replace("\n", "$9\n")))
+    expect(lab, "ActiveMQMetricsFailing")
+    rules.write_text(deployed)
+    rules.chmod(mode)
+    expect_cleared(lab, "ActiveMQMetricsFailing")
 
 
 @further
@@ -295,13 +317,6 @@ def test_a_certificate_near_its_end(tmp_path: Path, lab_of: LabOf) -> None:
     lab.start(A)
     with watched(lab, A):
         expect_cleared(lab, "ActiveMQCertificateEnds")
-
-
-def make_key(path: Path, *, days: int) -> None:
-    path.unlink(missing_ok=True)
-    words = ["-genkeypair", "-keyalg", "RSA", "-dname", "CN=broker", "-validity", str(days), "-alias", "broker"]
-    own = ["-keystore", str(path), "-storetype", "PKCS12", "-storepass", "changeit"]
-    subprocess.run(["keytool", *words, *own], check=True, capture_output=True)
 
 
 def brokers_with(lab: Lab, **variables: Any) -> Iterator[str]:

@@ -2,8 +2,9 @@
 
 Names and units are those of Prometheus' conventions: seconds, bytes, ratios, ``_total`` for counters. Read from brokers
 of 5.5.1, 5.7.0, 5.8.0, 5.11.4, 5.18.3 and 6.3.1: to 5.7 keys of MBeans are ``BrokerName`` and ``Type``, from 5.8 on
-``brokerName`` and ``type``, of a bridge in another order than of the rest. Attributes that a release lacks (connections
-to 5.8, ``Slave`` in 5.8) have no series there.
+``brokerName`` and ``type``, of a bridge in another order than of the rest; there the dialled end of a duplex bridge is
+below ``connector=duplexNetworkConnectors``, and its ``link`` is a number such as ``#8``. Attributes that a release
+lacks (connections to 5.8, ``Slave`` in 5.8) have no series there.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ class _Beans(NamedTuple):
 
     broker: str
     link: str
-    bridge: str
+    bridges: tuple[str, ...]
     destination: str
     broker_pattern: str
     link_pattern: str
@@ -90,7 +91,7 @@ _BEANS = {
     "old": _Beans(
         broker="BrokerName=*,Type=Broker",
         link="BrokerName=*,Type=NetworkConnector,NetworkConnectorName=*",
-        bridge="BrokerName=*,Type=NetworkBridge,NetworkConnectorName=*,Name=*",
+        bridges=("BrokerName=*,Type=NetworkBridge,NetworkConnectorName=*,Name=*",),
         destination="BrokerName=*,Type={kind},Destination={name}",
         broker_pattern="BrokerName=[^,>]+, Type=Broker",
         link_pattern="BrokerName=[^,>]+, Type=NetworkConnector, NetworkConnectorName=([^,>]+)",
@@ -100,11 +101,14 @@ _BEANS = {
     "new": _Beans(
         broker="type=Broker,brokerName=*",
         link="type=Broker,brokerName=*,connector=networkConnectors,networkConnectorName=*",
-        bridge="type=Broker,brokerName=*,connector=networkConnectors,networkConnectorName=*,networkBridge=*",
+        bridges=(
+            "type=Broker,brokerName=*,connector=networkConnectors,networkConnectorName=*,networkBridge=*",
+            "type=Broker,brokerName=*,connector=duplexNetworkConnectors,networkConnectorName=*,networkBridge=*",
+        ),
         destination="type=Broker,brokerName=*,destinationType={kind},destinationName={name}",
         broker_pattern="type=Broker, brokerName=[^,>]+",
         link_pattern="type=Broker, brokerName=[^,>]+, connector=networkConnectors, networkConnectorName=([^,>]+)",
-        bridge_pattern="brokerName=[^,>]+, connector=networkConnectors, networkConnectorName=([^,>]+), "
+        bridge_pattern="brokerName=[^,>]+, connector=(?:duplexN|n)etworkConnectors, networkConnectorName=([^,>]+), "
         "networkBridge=([^,>]+)",
         destination_pattern="type=Broker, brokerName=[^,>]+, destinationType=(Queue|Topic), destinationName=([^,>]+)",
     ),
@@ -165,7 +169,7 @@ def _allowed(broker: Broker) -> list[str]:
         names.append(DEAD_LETTERS)
     # A broker that finds others by multicast, and has none to find, has a link and never a bridge.
     lonely = not broker.networked and any(link.kind == "multicast" for link in broker.links)
-    wanted = [beans.broker, *([] if lonely else [beans.link]), beans.bridge]
+    wanted = [beans.broker, *([] if lonely else [beans.link]), *beans.bridges]
     for text in names:
         kind, _, name = text.partition("://")
         wanted.append(beans.destination.format(kind=kind.capitalize(), name=_bean_name(name)))
