@@ -129,7 +129,7 @@ def _sentence(owner: str, gap: JournalGap) -> str:
 def longest_silence(
     moments: Sequence[float], fault: float, until: float, *, skew: float = 0.0
 ) -> tuple[float, float] | None:
-    """Return (begin, length) in seconds of the longest gap between the sorted ``moments`` that a fault can have caused.
+    """Return (begin, length) in seconds of the longest gap in the sorted ``moments`` that a fault may have caused.
 
     The gap ends after the fault and begins before ``until``. ``skew`` is the possible error of the clock that timed the
     fault, in seconds. Returns None where nothing came after the fault.

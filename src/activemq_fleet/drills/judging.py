@@ -13,12 +13,12 @@ ATTEMPTS = 3
 
 
 def lowest_rate(rate: float) -> float:
-    """Return the events a second that a fault needs before it to count: 50, or half of ``rate`` where that is less."""
+    """Return the events a second that must flow before a fault for it to count: 50, or half of a lower ``rate``."""
     return min(LOWEST_RATE, rate / 2)
 
 
 def void_reason(accepted: float, handled: float, rate: float) -> str | None:
-    """Return why a fault does not count: too few events a second accepted or handled before it; None if it counts."""
+    """Return why a fault does not count (too few events a second before it), or None if it counts."""
     needed, slowest = lowest_rate(rate), min(accepted, handled)
     if slowest >= needed:
         return None
@@ -65,7 +65,9 @@ def headline(result: DrillResult) -> str:
 
 
 def loss_probability_upper_bound(faults: int) -> float:
-    """Return the upper 95 % bound of the loss probability per fault (0 to 1), after so many faults without loss."""
+    """Return the upper 95 % confidence bound of the probability (0 to 1) that a fault loses events, after none was
+    lost.
+    """
     return float(1 - 0.05 ** (1 / faults)) if faults else 1.0
 
 

@@ -126,7 +126,7 @@ class DrillResult:
 
     @property
     def counted_faults(self) -> tuple[Fault, ...]:
-        """The faults of a drill that count: those that were injected under enough load to prove something."""
+        """The faults of a drill that count, because enough events flowed when they were injected."""
         return tuple(fault for fault in self.faults if fault.void is None)
 
     def total(self, name: str) -> int:
@@ -135,7 +135,7 @@ class DrillResult:
 
     @property
     def totals(self) -> DeliveryAccount:
-        """The account of all pairs together, under the pair name ``all``: the sum of each count."""
+        """The sum of all pairs' accounts, with the pair name ``all``."""
         names = ("accepted", "acknowledged", "handled", "lost", "stuck", "duplicate", "indeterminate", "copies")
         totals: dict[str, Any] = {name: self.total(name) for name in names}
         return DeliveryAccount(pair="all", protocol="", **totals)

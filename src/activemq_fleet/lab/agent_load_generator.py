@@ -39,7 +39,7 @@ class AgentLoadSpec:
 
 
 class AgentLoadGenerator(LoadGenerator):
-    """A publishing and a subscribing agent with steady load between them."""
+    """A load generator of two agents: one publishes events steadily, the other receives them."""
 
     def __init__(self, spec: AgentLoadSpec, directory: Path, sockets: Path) -> None:
         super().__init__(spec.name, directory)
@@ -53,7 +53,7 @@ class AgentLoadGenerator(LoadGenerator):
         self.publisher_journal, self.subscriber_journal = self.publisher.tail, self.subscriber.tail
 
     def start(self, timeout: float = 60.0) -> None:
-        """Start the subscriber, then the publisher, then the load; return when events are being published.
+        """Start the subscriber, then the publisher, then the load; return once events are published.
 
         Raises AgentError when an agent is not connected or not subscribed within ``timeout`` seconds.
         """

@@ -34,7 +34,9 @@ Record = dict[str, Any]
 
 
 class JournalTail:
-    """Reader of an agent's growing journal files: counts of records by kind, the last 50,000 times of each."""
+    """A reader of an agent's growing journal files: counts records by kind, and keeps the last 50,000 times of each
+    kind.
+    """
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -75,7 +77,7 @@ class JournalTail:
             return sum(began <= at < ended for at in self._moments.get(kind, ()))
 
     def last_time(self, kind: str) -> float:
-        """Return when the last journal record of a kind was written, in seconds since the epoch; 0 without one."""
+        """Return the time of the last journal record of a kind, in seconds since the epoch; 0 without one."""
         moments = self._moments.get(kind)
         return moments[-1] if moments else 0.0
 
@@ -87,7 +89,7 @@ class JournalTail:
 
 
 class AgentProcess:
-    """A process ``activemq-agent run`` with a directory, configuration and socket of its own; not started when made.
+    """An ``activemq-agent run`` process with a directory, configuration and socket of its own; started by ``start``.
 
     ``keys`` are keys of agent.conf with their values; ``topics`` are the filters to subscribe to.
     """

@@ -36,7 +36,7 @@ _INSTALL = "install PostgreSQL's server (Debian: apt-get install postgresql), or
 
 
 class Database:
-    """The database server of one lab. Its files, below ``directory``, outlive a ``lab down``.
+    """The PostgreSQL server of a lab; its files, in ``directory``, are kept by ``lab down``.
 
     Every method raises LabError, in one line, for what cannot be done.
     """
@@ -54,7 +54,7 @@ class Database:
         return self._address, DATABASE_PORT
 
     def start(self, databases: Iterable[str] = ()) -> None:
-        """Start the database server unless it runs, make missing ``databases``, and return when it answers."""
+        """Start the database server if it does not run, create missing ``databases``, and return once it answers."""
         if self.process() is None:
             require_free_port(self.address)
             if not (self._data / "PG_VERSION").exists():
@@ -66,7 +66,7 @@ class Database:
             self._make_database(name)
 
     def stop(self) -> None:
-        """Stop the database server in order, cutting off brokers that use it; nothing happens if it does not run."""
+        """Shut the database server down, disconnecting brokers; nothing happens if it does not run."""
         if process := self.process():
             processes.send_signal(process, signal.SIGINT)
             with suppress(psutil.TimeoutExpired):
@@ -74,13 +74,13 @@ class Database:
             processes.end([process], grace=0)
 
     def kill(self) -> None:
-        """Kill the database server and its sessions at once, like a power cut; it recovers at its next start."""
+        """Kill the database server and its sessions, as a power cut would; it recovers at its next start."""
         if process := self.process():
             children = process.children(recursive=True)
             processes.end([process, *children], grace=0)
 
     def remove(self) -> None:
-        """Delete the files of the database server, and with them all databases; the server must not run."""
+        """Delete the database server's files with all databases; the server must not run."""
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def process(self) -> psutil.Process | None:
@@ -173,7 +173,7 @@ def _own_account() -> Iterator[str]:
 
 
 def find_program(name: str) -> str:
-    """Return the path of a PostgreSQL program: of the newest version that Debian's packages install, else of $PATH.
+    """Return the path of a PostgreSQL program: of Debian's newest installed version, else from $PATH.
 
     Raises LabError, with what to install, where there is none.
     """

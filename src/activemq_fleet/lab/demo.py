@@ -66,7 +66,7 @@ class Takeover:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the demo and return the exit code: 0 when nothing was lost, 1 when events were, 2 for unusable input."""
+    """Run the failover demo; return 0 when no event was lost, 1 when some were, 2 for unusable input."""
     parser = argparse.ArgumentParser(prog="python -m activemq_fleet.lab.demo", description=__doc__)
     parser.add_argument("--output", type=Path, default=Path("build/demo"), help="where everything is written")
     parser.add_argument("--inventory", type=Path, default=Path("examples/shared-store"))

@@ -46,7 +46,7 @@ class DrillOptions:
 
 
 def drill(lab: Lab, options: DrillOptions, progress: Progress | None = None) -> DrillResult:
-    """Run a drill on the lab's fleet and return its result; a lab that did not run is started, and ended again.
+    """Run a drill on the lab's fleet and return its result; a lab that was not running is started for it, and stopped.
 
     No broker stays frozen and no agent is left, whatever happens. Raises FleetError for a fleet that cannot be drilled;
     errors after the first fault are in the result.

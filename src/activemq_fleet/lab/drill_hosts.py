@@ -36,7 +36,7 @@ def begin_drill(
     options: Mapping[str, Any],
     directory: Path,
 ) -> dict[str, Any]:
-    """Begin a drill: refuse pairs that must not be drilled, order the faults, and put the pairs under load.
+    """Begin a drill: refuse pairs that must not be drilled, choose the order of faults, start the load on the pairs.
 
     ``allowed`` maps a group to its value of ``activemq_drill_allowed``. ``options`` are kills, what, rate, seed and
     target, as the variables of the playbook have them. Returns ``order`` (the pair of each fault), ``seed``, and

@@ -45,7 +45,7 @@ _POLL = 0.2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrillPlan:
-    """The plan of a drill. ``order`` is the pair of each fault, ``rate`` the events a second on each pair.
+    """The plan of a drill: ``order`` names the pair of each fault, ``rate`` is the events a second on each pair.
 
     ``single_fault_pairs`` are the pairs whose node does not come back after a fault, so that no fault is repeated.
     """
@@ -65,7 +65,7 @@ class DrillPlan:
 
 @dataclass(frozen=True, slots=True)
 class NextFault:
-    """The fault that is due next: its pair, None after the last fault, and its number, counted from 1.
+    """The next fault of a drill: its pair (None after the last fault) and its number, from 1.
 
     ``faulted_hosts`` are the hosts that have had a fault in this drill.
     """
@@ -76,12 +76,12 @@ class NextFault:
 
 
 def is_lab(broker: Broker) -> bool:
-    """Return whether a broker runs in a lab, by the lab's mark among the options of its JVM."""
+    """Return whether a broker belongs to a lab, by a mark in its JVM options."""
     return any(option.startswith(MARK) for option in broker.settings.java_options)
 
 
 class DrillRun:
-    """A drill in progress, with its files in ``directory``; as a context manager it ends a load that still runs."""
+    """A drill in progress, with its files in ``directory``; a context manager that ends the load on exit."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -89,7 +89,7 @@ class DrillRun:
 
     @classmethod
     def begin(cls, plan: DrillPlan, fleet: Fleet, directory: Path, parent_pid: int) -> DrillRun:
-        """Put the plan's pairs under load from this machine, and return the drill once events flow.
+        """Start the load on the plan's pairs from this machine; return the drill once events flow.
 
         The load ends with the process ``parent_pid``. Raises InputError, before anything is written, where this machine
         cannot open the brokers' connectors or log in there, and LabError when the load does not start.
@@ -121,12 +121,12 @@ class DrillRun:
 
     @property
     def faults(self) -> list[Fault]:
-        """The faults that the drill has injected so far, in their order; empty before the first."""
+        """The faults that were injected so far, in order."""
         path = self.directory / "faults.json"
         return TypeAdapter(list[Fault]).validate_json(path.read_bytes()) if path.exists() else []
 
     def next_fault(self, states: Mapping[str, str]) -> NextFault:
-        """Return the fault that is due next. The first ``states``, by host, are kept as the fleet's initial states.
+        """Return the fault to inject next; the first call stores ``states`` (by host) as the fleet's initial states.
 
         A fault that proves nothing is repeated, at most twice; after one that went wrong no other is due. Raises
         LabError when the load has ended.
@@ -162,7 +162,7 @@ class DrillRun:
         return status.get("accepted", 0.0), status.get("handled", 0.0)
 
     def publish_burst(self, pair: str) -> None:
-        """Have the pair's load generator publish many events at once; return when it has begun, or after 5 s."""
+        """Make the pair's load generator publish many events at once; return when it has begun, or after 5 s."""
         wanted = self.directory / f"burst-{pair}"
         wanted.touch()
         poll(lambda: not wanted.exists(), 5, 0.01)
@@ -181,7 +181,9 @@ class DrillRun:
             raise LabError(f"no event was handled in the {patience:g} s after the fault")
 
     def record_fault(self, fault: Fault) -> Fault:
-        """Append a fault to ``faults.json`` and return it; ``void`` is the reason if too low a load makes it void."""
+        """Append a fault to ``faults.json`` and return it; its field ``void`` is set if too few events flowed for it to
+        count.
+        """
         fault = replace(fault, void=void_reason(fault.rate_accepted, fault.rate_handled, self.plan.rate))
         self._write("faults.json", [asdict(one) for one in [*self.faults, fault]])
         return fault

@@ -21,12 +21,12 @@ _ONE = 0.1
 
 
 def lab_fleet(layout: Layout) -> Fleet:
-    """Return the fleet of a lab as its brokers see it. Raises LabError where there is no lab."""
+    """Return the fleet of a lab with the brokers' own host names. Raises LabError where there is no lab."""
     return load_existing(layout).fleet()
 
 
 def lab_status(fleet: Fleet, hosts: Collection[str], chosen: Collection[str], timeout: float) -> FleetStatus:
-    """Ask a lab's brokers ``hosts``, and return the status of those that are ``chosen``.
+    """Ask the lab's brokers in ``hosts``, and return the fleet status of the hosts in ``chosen``.
 
     One that does not answer within ``timeout`` s is unreachable.
 

@@ -25,7 +25,7 @@ _LOOKS_AT_LOCK = 20.0  # a broker without a guard looks every 2 s by itself, and
 
 @dataclass(frozen=True, slots=True)
 class Freeze:
-    """The outcome of freezing an active broker and thawing it after its successor took over; times are in seconds.
+    """The outcome of freezing an active broker and thawing it after its peer took over; times are in seconds.
 
     ``served_after``: from the theft until ``successor`` served; None where no lock was stolen, or nobody took over.
     ``ended_after``: from the thaw until the frozen broker was gone; None where it still ran after 20 s, with ``serves``
@@ -100,12 +100,12 @@ def freeze(
 
 
 def lock_path(broker: Broker) -> str:
-    """Return the path of the file whose lock decides which node of a pair with one store may serve."""
+    """Return the path of the lock file that decides which node of a shared-store pair is active."""
     store = str(broker.shared_directory)
     return lock_file(store) if broker.has_guard else os.path.join(store, "lock")
 
 
 def replace_file(path: str) -> None:
-    """Replace a lock file by a new, empty file, as if the file system had forgotten who holds the lock."""
+    """Replace a lock file by a new, empty file, which nobody has locked."""
     os.unlink(path)
     os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o640))

@@ -37,7 +37,7 @@ _PORT_FREED = 5.0  # seconds in which a killed process is gone with all its thre
 
 @dataclass(frozen=True, slots=True)
 class BrokerSnapshot:
-    """The state of a broker at one moment, the reason for it, its process, and its latest run according to its log."""
+    """The observed state of a broker at one moment, with the reason, its process, and its latest run in its log."""
 
     state: BrokerState
     broker_run: BrokerRun

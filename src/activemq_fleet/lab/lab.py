@@ -79,7 +79,7 @@ class Lab:
         progress: Progress | None = None,
         heap: str = loopback_overlay.HEAP,
     ) -> Self:
-        """Return the lab of an inventory; nothing is read or written yet.
+        """Return the lab of an inventory, without reading or writing files.
 
         ``directory`` is by default one below the user's state directory, always the same for the same inventory.
         ``progress`` is called with one line for each step. ``heap`` is that of each broker: the inventory's is for a
@@ -108,17 +108,17 @@ class Lab:
 
     @property
     def inventory(self) -> Path:
-        """The path of the inventory layer that Ansible is given after the inventory itself."""
+        """The path of the inventory file that the lab adds after the user's inventory."""
         return self._layout.inventory
 
     @property
     def fleet(self) -> Fleet:
-        """The fleet as its brokers see it, with host names, not addresses. Raises LabError if no lab was prepared."""
+        """The fleet with the brokers' own host names. Raises LabError if no lab was prepared."""
         return self._hosts.fleet
 
     @cached_property
     def client_fleet(self) -> Fleet:
-        """The fleet as clients on this machine dial it: every address is a loopback address."""
+        """The fleet with loopback addresses, as clients on this machine dial it."""
         return loopback_overlay.fleet_for_clients(self.fleet, self._hosts.lab.addresses)
 
     @cached_property
@@ -132,7 +132,7 @@ class Lab:
 
     @cached_property
     def monitoring(self) -> Monitoring:
-        """The Prometheus of the lab, which runs after ``up(prometheus=True)``."""
+        """The lab's Prometheus with Alertmanager and node exporter, which ``up(prometheus=True)`` starts."""
         return Monitoring(self._layout, self._hosts.lab)
 
     # -- the whole of it ----------------------------------------------------------------------
@@ -193,7 +193,7 @@ class Lab:
         return tuple(status_of(hosts, broker, snapshots[broker.host]) for broker in hosts.fleet.brokers)
 
     def other_sources(self) -> tuple[str, ...]:
-        """Return the inventories that the lab was made from, if they differ from those it was opened with; else ()."""
+        """Return the inventories that the lab was made from, if they are not those it was opened with; else ()."""
         state = load(self._layout)
         made = tuple(state.sources) if state else ()
         return made if self._sources and made != self._sources else ()
@@ -201,7 +201,7 @@ class Lab:
     # -- one host -----------------------------------------------------------------------------
 
     def start(self, host: str, *, timeout: float = LAB_READY, wait: bool = True) -> None:
-        """Start a broker that does not run, and return when it is ready (with ``wait`` false, at once).
+        """Start a stopped broker, and return when it is ready (with ``wait`` false, at once).
 
         A pure master counts as ready when its slave may attach, because it is never ready alone. Raises LabError for a
         broker that runs already or does not start.
@@ -223,7 +223,7 @@ class Lab:
                     hosts.launch(broker)
 
     def stop(self, host: str) -> None:
-        """Stop a broker in an orderly way; if its peer runs, return when that is active, or after 10 s.
+        """Stop a broker; if its peer runs, return once the peer is active, or after 10 s.
 
         A broker that does not end within the unit's 60 s is killed, a pure one at once: its controlled stop loses
         messages (AMQ-3364).
@@ -238,14 +238,17 @@ class Lab:
                 poll(lambda: self._hosts.observe(peer).state == "active", _HANDOVER)
 
     def kill(self, host: str) -> float:
-        """Send SIGKILL to the broker's process group; return the time of that, in epoch seconds, once it is gone."""
+        """Send SIGKILL to the broker's process group; return when it was sent (epoch seconds), after the broker has
+        ended.
+        """
         process = self._living_process(host)
         at = time.time()
         processes.end([process], grace=0)
         return at
 
     def crash(self, host: str) -> float:
-        """Send SIGKILL to a broker's Java process alone, as the kernel does when memory runs out; return when.
+        """Send SIGKILL to a broker's Java process only, as the out-of-memory killer does; return the time (epoch
+        seconds).
 
         The time is in epoch seconds. A guard outlives it, records the death and ends; without a guard this is ``kill``.
         """
@@ -261,11 +264,11 @@ class Lab:
         return at
 
     def pause(self, host: str) -> None:
-        """Freeze a broker by SIGSTOP: the broker keeps its lock and its connections, and answers nobody."""
+        """Freeze a broker by SIGSTOP: it keeps its lock and connections, and answers nobody."""
         processes.set_frozen(self._living_process(host), True)
 
     def resume(self, host: str) -> None:
-        """Let a frozen broker go on, by SIGCONT."""
+        """Resume a frozen broker by SIGCONT."""
         processes.set_frozen(self._living_process(host), False)
 
     def state(self, host: str) -> BrokerState:
@@ -273,7 +276,7 @@ class Lab:
         return self._hosts.observe(self.fleet.broker(host)).state
 
     def describe_two_masters(self, pair: str) -> str:
-        """Return a sentence that names both nodes of a pair if both can write to the store's current files; else empty.
+        """Return a sentence that names both nodes of a pair if both can write to the store's newest copy; else empty.
 
         Always empty for a pair that shares no directory. A node that ends while the other one is looked at is no second
         master: both are looked at twice.
@@ -307,7 +310,7 @@ class Lab:
         return story.since.timestamp() if story.phase == "started" and story.since else None
 
     def operations_file(self, host: str) -> Path:
-        """Return the path of the file that records the lab's operations on a broker, for ``audit``."""
+        """Return the path of the file in which operations on a broker are recorded for ``audit``."""
         return self._layout.operations_file(self.fleet.broker(host).host)
 
     def record_operation(self, operation: str, host: str) -> AbstractContextManager[None]:

@@ -60,7 +60,7 @@ class Layout:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Context manager: hold the lab's lock, so that no two commands start or stop brokers at once.
+        """Context manager: hold the lab's lock, so that only one command at a time starts or stops brokers.
 
         Raises LabError at once when another command holds the lock.
         """

@@ -19,7 +19,7 @@ _POLL = 0.5
 
 @dataclass(frozen=True, slots=True)
 class MissingLink:
-    """A link of an active broker that is not up; ``peers`` are the active brokers that it should lead to.
+    """A link of an active broker that is not up; ``peers`` are the active brokers of which it should reach one.
 
     ``expected`` is true when the inventory alone shows that the link cannot come up.
     """
@@ -31,7 +31,7 @@ class MissingLink:
 
 
 class Links:
-    """The links that a lab's fleet should have, compared with the established bridges in the brokers' logs."""
+    """The expected links of a lab's fleet, compared with the bridges that the brokers' logs show as established."""
 
     def __init__(self, hosts: Hosts) -> None:
         self._hosts = hosts
@@ -66,7 +66,8 @@ class Links:
                     yield MissingLink(broker, connector.name, peers, (broker.host, connector.name) in self._refused)
 
     def missing_reason(self, link: MissingLink) -> str:
-        """Return why a link is not up, from the logs: the far end's refusal, else the dialling broker's complaint.
+        """Return why a link is not up, from the logs: the refusal of the broker at its far end, else the dialling
+        broker's error.
 
         Returns an empty text while no log gives a reason.
         """

@@ -16,7 +16,7 @@ from activemq_fleet.lab.agent_process import JournalTail
 
 
 class LoadGenerator(ABC):
-    """Base class: a publisher and a subscriber with steady load between them.
+    """The base class of load generators: a publisher and a subscriber under steady load.
 
     Methods raise AgentError or LabError, in one line.
 
@@ -45,7 +45,7 @@ class LoadGenerator(ABC):
 
     @abstractmethod
     def start(self, timeout: float = 60.0) -> None:
-        """Start the subscriber, then the publisher, then the load; return when events are being published.
+        """Start the subscriber, then the publisher, then the load; return once events are published.
 
         The subscriber comes first, because a new subscription gets no earlier events. Raises AgentError or LabError
         when one of them is not connected within ``timeout`` seconds.
@@ -66,11 +66,13 @@ class LoadGenerator(ABC):
         return self._promises.count(moment - seconds, moment) / seconds, handled / seconds
 
     def last_handled(self) -> float:
-        """Return when an event was handled last, in seconds since the epoch; 0 if none was."""
+        """Return the time of the last handled event, in seconds since the epoch; 0 without one."""
         return self.subscriber_journal.read().last_time("handled")
 
     def publish_burst(self, count: int = 200) -> None:  # noqa: B027 -- not every load generator can
-        """Publish ``count`` events at once in the background, so that a fault meets events in flight; or do nothing."""
+        """Publish ``count`` events at once in the background, so that a fault meets events in flight; some generators
+        ignore it.
+        """
 
     def finish(self, timeout: float = 120.0) -> None:
         """End the load, wait until all events and a last barrier are handled, and stop publisher and subscriber.

@@ -52,7 +52,7 @@ def specs_from_json(text: str) -> list[LoadSpec]:
 
 
 def run(directory: Path, longest: float, parent: int | None = None) -> None:
-    """Run the load generators of a drill's directory until a file ``stop`` appears or ``longest`` seconds passed.
+    """Run the load generators of a drill's directory until a file ``stop`` appears there, or for ``longest`` seconds.
 
     The run ends as well when the process ``parent`` is gone. Files report the progress: ``ready`` once all generators
     run, ``done`` at the end, ``failed`` with the reason. Raises AgentError or LabError when a generator fails.

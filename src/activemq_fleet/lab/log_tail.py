@@ -15,7 +15,7 @@ LOG = "activemq.log"
 
 
 class LogTail:
-    """Follows a broker's log from the beginning of a run; ``update`` reads the text written since the last call."""
+    """A reader of a broker's log that follows one run from its beginning; ``update`` reads the newly written text."""
 
     def __init__(self, data: Path, run: ProcessRun) -> None:
         self._data = data

@@ -65,7 +65,9 @@ Variables = Mapping[str, Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Software:
-    """The software of one release at ``home``. ``whole`` means a distribution with web console, AMQP and WebSocket."""
+    """The installed software of one release in ``home``; ``whole``: a full distribution with web console, AMQP,
+    WebSocket.
+    """
 
     home: str
     whole: bool
@@ -73,7 +75,9 @@ class Software:
 
 @dataclass(frozen=True, slots=True)
 class Substitution:
-    """One variable of one host that the lab replaces; ``before`` is None where the inventory leaves the default."""
+    """A variable of a host that the lab replaces: old and new value; ``before`` is None if the inventory does not set
+    it.
+    """
 
     host: str
     variable: str
@@ -82,12 +86,14 @@ class Substitution:
 
 
 def process_marks(directory: Path) -> frozenset[str]:
-    """Return the arguments of which each process of the lab in a directory has one on its command line."""
+    """Return the arguments that mark the processes of the lab in a directory; each has one of them
+    on its command line.
+    """
     return frozenset({f"{MARK}{directory}", f"{PROGRAM_MARK}{directory}"})
 
 
 def assign_addresses(fleet: Fleet, block: int, known: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return a loopback address for each broker, by host; brokers with one ``activemq_address`` share one.
+    """Return a loopback address for each broker by host; brokers with equal ``activemq_address`` get the same one.
 
     The pair decides the third number and the node the last: 127.16.2.1 is the first node of the second pair. Addresses
     in ``known``, by host, stay as they are, so that a lab survives a change of its inventory.
@@ -114,7 +120,7 @@ def assign_addresses(fleet: Fleet, block: int, known: Mapping[str, str] | None =
 def overlay(
     fleet: Fleet, hosts: Variables, layout: Layout, state: LabState, heap: str = HEAP, *, metrics: bool = False
 ) -> dict[str, dict[str, Any]]:
-    """Return the variables that a lab sets in place of the inventory's, by host of each broker and agent.
+    """Return the variables that the lab sets in place of the inventory's, for each broker and agent, by host.
 
     ``metrics``: whether all of them have metrics, whatever the inventory says.
     """
@@ -141,7 +147,7 @@ def overlay(
 
 
 def apply_overlay(hosts: Variables, over: Variables) -> dict[str, dict[str, Any]]:
-    """Return the hosts' variables with the overlay's variables on top, by host."""
+    """Return the hosts' variables, by host, with those of the overlay replacing the inventory's."""
     return {host: {**variables, **over.get(host, {})} for host, variables in hosts.items()}
 
 
@@ -156,7 +162,7 @@ def list_substitutions(hosts: Variables, over: Variables) -> tuple[Substitution,
 
 
 def jvm_hosts_file(fleet: Fleet, addresses: Mapping[str, str]) -> str:
-    """Return the text of the file for ``-Djdk.net.hosts.file``: the JVM resolves these names and no other.
+    """Return a hosts file for ``-Djdk.net.hosts.file``; a JVM with this option resolves only the names in it.
 
     The name that peers dial stands first, because the broker announces that name by multicast (measured on 5.5.1).
     """
@@ -316,7 +322,7 @@ def _lab_user(variables: Mapping[str, Any], seed: str) -> dict[str, Any]:
 
 
 def database_address(block: int) -> str:
-    """Return the loopback address of the database of a lab, beside those of its brokers."""
+    """Return the loopback address of the lab's database server, in the lab's block of addresses."""
     return f"127.{block}.0.1"
 
 

@@ -45,7 +45,7 @@ _STOP = 10.0
 
 
 class Monitoring:
-    """The Prometheus of one lab, with Alertmanager and node exporter; its files are below ``directory``.
+    """The monitoring of a lab: Prometheus, Alertmanager and node exporter, with their files in ``directory``.
 
     Every method raises LabError, in one line, for what cannot be done.
     """
@@ -57,15 +57,17 @@ class Monitoring:
         self.directory = layout.directory / "prometheus"
 
     def address(self, name: str = "prometheus") -> Address:
-        """Return where prometheus, alertmanager or node-exporter listens."""
+        """Return the (host, port) on which prometheus, alertmanager or node-exporter listens."""
         return self._host, PROGRAMS[name][1]
 
     def url(self, name: str = "prometheus") -> str:
-        """Return the address of the page of prometheus, alertmanager or node-exporter."""
+        """Return the URL of the web page of prometheus, alertmanager or node-exporter."""
         return f"http://{join(*self.address(name))}"
 
     def start(self) -> None:
-        """Write the fleet's files, and start what does not run; return when all three answer."""
+        """Write the monitoring files of the fleet, start the programs that do not run, and return once all three
+        answer.
+        """
         find_programs()
         self.write_files()
         for name in PROGRAMS:
@@ -78,16 +80,16 @@ class Monitoring:
         self.reload()
 
     def stop(self) -> None:
-        """End the three processes; nothing happens if they do not run. Their data stays."""
+        """Stop Prometheus, Alertmanager and node exporter, where they run; their data are kept."""
         running = [process for name in PROGRAMS if (process := self._process(name))]
         processes.end(running, grace=_STOP)
 
     def running(self) -> list[int]:
-        """Return the numbers of the processes that run."""
+        """Return the pids of the monitoring processes that run."""
         return [process.pid for name in PROGRAMS if (process := self._process(name))]
 
     def write_files(self, pace: float = PACE) -> None:
-        """Write targets, rules and configurations of the fleet as it is now, with alerts that wait ``pace`` as long."""
+        """Write targets, rules and configurations for the fleet; alerts' durations are multiplied by ``pace``."""
         fleet = self._state.fleet()
         fingerprints = {broker.host: fingerprint(render(broker)) for broker in fleet.brokers}
         interval = f"{math.ceil(len(fleet.brokers) / _SCRAPED)}s"
@@ -106,12 +108,14 @@ class Monitoring:
         write_file(self.directory / "alertmanager.yml", json.dumps(route, indent=1) + "\n")
 
     def reload(self) -> None:
-        """Let Prometheus read its configuration and rules again."""
+        """Make Prometheus read its configuration and rules again."""
         if self._get("prometheus", "/-/reload", method="POST") is None:
             raise LabError(f"prometheus does not take its configuration (log: {self.directory}/prometheus/console.log)")
 
     def query_prometheus(self, promql: str) -> list[dict[str, Any]]:
-        """Return the series of an instant query: ``metric`` (labels) and ``value`` (time, text)."""
+        """Return the result series of a PromQL instant query: ``metric`` (labels) and ``value``
+        (time, text) of each.
+        """
         answer = self._get("prometheus", "/api/v1/query?" + urllib.parse.urlencode({"query": promql}))
         if answer is None:
             raise LabError(f"prometheus does not answer the query {promql}")
@@ -128,7 +132,7 @@ class Monitoring:
         return answer
 
     def alerts(self) -> list[dict[str, str]]:
-        """Return the labels of each alert that Alertmanager has now."""
+        """Return the labels of each alert that is active in Alertmanager."""
         answer = self._get("alertmanager", "/api/v2/alerts?active=true")
         return [alert["labels"] for alert in json.loads(answer or b"[]")]
 
@@ -172,7 +176,7 @@ class Monitoring:
 
 
 def find_programs() -> None:
-    """Raise LabError, with what to install, unless Prometheus, Alertmanager and the node exporter are installed."""
+    """Raise LabError, which names the package, unless Prometheus, Alertmanager and node exporter are installed."""
     missing = [program for program, _ in PROGRAMS.values() if shutil.which(program) is None]
     if missing:
         raise LabError(

@@ -10,7 +10,7 @@ _Found = TypeVar("_Found")
 
 
 def poll(look: Callable[[], _Found | None], timeout: float, pause: float = 0.1) -> _Found | None:
-    """Call ``look`` again and again until it returns something true; return that, or its last result on a timeout.
+    """Call ``look`` repeatedly until it returns a true value, and return that value; after a timeout, its last result.
 
     ``look`` is called at least once. ``timeout`` and the ``pause`` between two calls are in seconds.
     """

@@ -38,13 +38,13 @@ class _Claim:
 
 
 class PortReservations:
-    """The claims of this machine's labs to blocks of loopback addresses, by number of the block (16 to 250)."""
+    """The reservations of loopback address blocks (numbers 16 to 250) by the labs of this machine."""
 
     def __init__(self, directory: Path | None = None) -> None:
         self._directory = directory or _DIRECTORY
 
     def reserve(self, lab: Path, wanted: int | None = None) -> int:
-        """Claim a block of addresses for a lab and return its number; ``wanted`` is taken if it is free.
+        """Reserve a block of addresses for a lab, ``wanted`` if it is free, and return its number.
 
         A lab that has a claim keeps it, unless another block is wanted and free. With no free block, that of the lab
         that has been idle longest is taken over. Raises LabError when every block has a running lab.
@@ -66,7 +66,7 @@ class PortReservations:
             return choice
 
     def release(self, lab: Path) -> None:
-        """Delete the lab's claim to a block of loopback addresses, if there is one."""
+        """Delete the lab's reservation of a block of loopback addresses, if it has one."""
         with self._locked():
             for number, claim in self._claims().items():
                 if claim.directory == str(lab):

@@ -34,7 +34,7 @@ _children: dict[int, subprocess.Popen[bytes]] = {}
 
 @dataclass(frozen=True, slots=True)
 class ProcessRun:
-    """The record of one run of a broker: its process, and where in its log the run begins.
+    """The record of a broker's process run: its process, and the position in its log at which the run begins.
 
     ``created`` and ``started`` are in seconds since the epoch. ``log_inode`` is 0 where there was no log yet.
     ``version`` is the version of the files that the broker was started with.
@@ -52,7 +52,7 @@ class ProcessRun:
 def launch(
     layout: Layout, host: str, command: Sequence[str], variables: Mapping[str, str], data: Path, version: str
 ) -> ProcessRun:
-    """Start a broker in a session of its own, and record its process in a file.
+    """Start a broker in a process session of its own, record the process in a file, and return the record.
 
     ``variables`` are those of the broker's environment file. The output of the process goes to ``data/console.log``.
     Raises LabError if it cannot be started.
@@ -82,7 +82,7 @@ def launch(
 
 
 def run_command_before_start(host: str, command: Sequence[str]) -> None:
-    """Run a command that must succeed before a broker starts. Raises LabError with what it printed."""
+    """Run a command that must succeed before a broker starts. Raises LabError with the command's output."""
     done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
     if done.returncode:
         raise LabError(f"{host} is not started: {done.stderr.strip() or f'{command[0]} failed'}")
@@ -141,7 +141,7 @@ def find_process(layout: Layout, run: ProcessRun) -> psutil.Process | None:
 
 
 def guarded_broker(process: psutil.Process) -> psutil.Process | None:
-    """Return the broker process that a guard process has started; None before its start and after its end."""
+    """Return the broker process that a guard process started; None before its start or after its end."""
     try:
         # A guard may have another child for a moment, which looks through old generations.
         return next((child for child in process.children() if "--tidy" not in child.cmdline()), None)
@@ -150,7 +150,7 @@ def guarded_broker(process: psutil.Process) -> psutil.Process | None:
 
 
 def is_frozen(process: psutil.Process) -> bool:
-    """Return whether a process was stopped by a signal, so that it does nothing."""
+    """Return whether a process is stopped by a signal such as SIGSTOP."""
     try:
         return bool(process.status() == psutil.STATUS_STOPPED)
     except psutil.Error:
@@ -188,7 +188,7 @@ def send_signal(process: psutil.Process, number: signal.Signals) -> None:
 
 
 def set_frozen(process: psutil.Process, frozen: bool) -> None:
-    """Freeze a process by SIGSTOP, or let it go on by SIGCONT; return when it has done so, or after 5 s."""
+    """Freeze a process by SIGSTOP, or resume it by SIGCONT; return when it has changed, or after 5 s."""
     send_signal(process, signal.SIGSTOP if frozen else signal.SIGCONT)
     poll(lambda: not _lives(process) or is_frozen(process) == frozen, 5, _POLL)
 
@@ -220,7 +220,7 @@ def _children_of(process: psutil.Process) -> list[psutil.Process]:
 
 
 def kill_together(processes: Iterable[psutil.Process]) -> None:
-    """Kill processes at once, so that none of them sees another one die.
+    """Kill processes as nearly at once as possible, so that none reacts to the death of another.
 
     A pure slave would promote itself within milliseconds of its master's death, and the stores of the pair would
     differ.

@@ -32,7 +32,7 @@ class _GivenUpError(Exception):
 
 
 class Startup:
-    """One attempt to start the brokers of a fleet that do not run; ``timeout`` is for each broker, in seconds."""
+    """One start of a fleet's stopped brokers; ``timeout`` is for each broker, in seconds."""
 
     def __init__(self, hosts: Hosts, timeout: float, progress: Progress) -> None:
         self._hosts = hosts
@@ -137,7 +137,7 @@ class Startup:
 
 
 def check_pair(hosts: Hosts, pair: Pair) -> None:
-    """Raise LabError for a pure pair of which one node runs alone or took over: its stores may differ."""
+    """Raise LabError for a pure pair whose stores may differ, because one node ran alone or took over."""
     if not pair.profile.replicates:
         return
     alive = [broker for broker in pair.in_order if hosts.is_alive(broker)]
@@ -152,7 +152,7 @@ def check_pair(hosts: Hosts, pair: Pair) -> None:
 
 
 def check_start(hosts: Hosts, broker: Broker) -> None:
-    """Raise LabError if a pure master starts beside its running slave, or a slave without its master."""
+    """Raise LabError for starting a pure master beside its running slave, or a slave without its master."""
     if not broker.profile.replicates or broker.peer is None:
         return
     peer = hosts.fleet.broker(broker.peer)

@@ -51,7 +51,7 @@ class LabState:
     exporter: str = ""
 
     def fleet(self) -> Fleet:
-        """Return the fleet as its brokers see it, with host names, which only their JVMs resolve, and not addresses."""
+        """Return the fleet with the brokers' own host names, which only their JVMs can resolve."""
         return build_fleet(self.hosts, self.groups)
 
     def save(self, layout: Layout) -> None:
@@ -192,7 +192,7 @@ _CONNECTION = {
 
 
 def make_store(broker: Broker) -> None:
-    """Make the store directory that the nodes of a pair share, with the marker file that its brokers require.
+    """Create the store directory that the nodes of a pair share, with the marker file that its brokers require.
 
     Nothing is done for a broker without a shared store.
     """

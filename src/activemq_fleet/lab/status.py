@@ -61,7 +61,7 @@ class HostStatus:
 
 
 def status_of(hosts: Hosts, broker: Broker, snapshot: BrokerSnapshot) -> HostStatus:
-    """Return the status of a broker that a snapshot shows."""
+    """Return the status of a broker, made from a snapshot."""
     alive = snapshot.process is not None
     return HostStatus(
         host=broker.host,
@@ -76,7 +76,9 @@ def status_of(hosts: Hosts, broker: Broker, snapshot: BrokerSnapshot) -> HostSta
 
 
 def bridges_of(hosts: Hosts, broker: Broker, broker_run: BrokerRun) -> tuple[Bridge, ...]:
-    """Return the bridges that a broker run has established, with the inventory's names for their remote ends."""
+    """Return the bridges established in a broker's run, with the inventory's names for the brokers
+    at their far ends.
+    """
     found = []
     for bridge in broker_run.bridges:
         remote = None if bridge.responder else _dialled(hosts, bridge)

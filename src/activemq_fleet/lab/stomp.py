@@ -173,7 +173,7 @@ class StompConnection:
 
 
 class StompPublisher:
-    """Publishes persistent messages, each until a broker of the given addresses has confirmed it (RECEIPT)."""
+    """A STOMP publisher of persistent messages: sends each until a broker has confirmed it (RECEIPT)."""
 
     def __init__(
         self,
@@ -216,7 +216,7 @@ class StompPublisher:
 
 
 def send_until_accepted(send: Callable[[], None], hang_up: Callable[[], None], *, to: str, timeout: float) -> int:
-    """Call ``send`` until it succeeds; return the number of calls, 1 where nothing went wrong.
+    """Call ``send`` until it succeeds, with ``hang_up`` after each failure; return the number of calls.
 
     ``hang_up`` is called after each failure, so that the next call dials another broker. Raises LabError, naming
     ``to``, when no broker accepts the message within ``timeout`` seconds.
