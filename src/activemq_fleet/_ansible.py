@@ -55,7 +55,7 @@ _NO_HOSTS = "Plugin configuration YAML file"
 
 @dataclass(frozen=True, slots=True)
 class LoadedInventory:
-    """An inventory as Ansible has loaded it; valid until its ``loaded_inventory`` context ends."""
+    """An Ansible inventory that was loaded by ``loaded_inventory``, and is valid inside its ``with`` block."""
 
     loader: Any
     inventory: Any

@@ -64,7 +64,7 @@ class _Engine(TemplateEngine):  # type: ignore[misc]  # Ansible carries no types
 
 
 class Templates:
-    """An evaluator of Jinja templates in the variables of one host after another."""
+    """An evaluator of Jinja templates with the variables of one host at a time."""
 
     def __init__(self, loader: Any) -> None:
         self._encrypted = _EncryptedValues()
@@ -73,7 +73,7 @@ class Templates:
         self._constants: dict[int, tuple[Any, Any]] = {}
 
     def of_host(self, variables: dict[str, Any]) -> Templates:
-        """Switch the evaluator to another host's variables and return the evaluator."""
+        """Use another host's variables from now on; return the evaluator itself."""
         self._engine.available_variables = variables
         return self
 

@@ -137,7 +137,7 @@ def _metrics_facts(broker: Broker) -> dict[str, Any] | None:
 
 
 def hosts_by_play(fleet: Fleet) -> dict[str, list[str]]:
-    """Return the host names for each play of the playbook ``site``, by the play's short name."""
+    """Return the host names for each play of the playbook ``site``, by a short name of the play."""
     facts = {broker.host: broker_facts(broker) for broker in fleet.brokers}
     run = [host for host, broker in facts.items() if broker["service"] == "systemd"]
     return {

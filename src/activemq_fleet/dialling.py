@@ -26,7 +26,9 @@ _TRUST_OPTION, _KEY_OPTION = "-Djavax.net.ssl.trustStore=", "-Djavax.net.ssl.key
 
 
 class Dialler(NamedTuple):
-    """The TLS means of a connection's dialling side: a trust store of its own, a client certificate, or neither."""
+    """The TLS settings of the side that opens a connection: a trust store of its own, a client
+    certificate, or neither.
+    """
 
     has_authority: bool
     has_certificate: bool
@@ -106,7 +108,7 @@ def _knows(broker: Broker, user: str) -> bool:
 
 
 def dialler_of_broker(broker: Broker) -> Dialler:
-    """Return whether a broker's links have a trust store and a TLS client certificate, by the inventory."""
+    """Return the TLS settings with which a broker dials its links: whether it has a trust store and a certificate."""
     settings = broker.settings
     if settings.tls or any("sslContext" in fragment.xml for fragment in settings.xml_fragments):
         return Dialler(has_authority=True, has_certificate=True)
@@ -118,7 +120,7 @@ def dialler_of_broker(broker: Broker) -> Dialler:
 
 
 def dialler_of_agent(agent: Agent) -> Dialler:
-    """Return whether an agent has a TLS authority of its own and a client certificate, by the inventory."""
+    """Return the TLS settings with which an agent dials: whether it has an authority of its own and a certificate."""
     return Dialler(agent.settings.agent_tls_ca is not None, agent.settings.agent_tls_certificate is not None)
 
 
@@ -151,7 +153,7 @@ class Listeners:
         return self._at.get((host.lower(), port))
 
     def broker_not_listening(self, host: str, port: int) -> Broker | None:
-        """Return a broker of a host where certainly nothing listens at a port; None where something may."""
+        """Return the broker of a host that certainly has no connector at a port; None where something may listen."""
         brokers = self._named.get(host.lower(), [])
         if not brokers or self.listener_at(host, port) or any(_may_listen(broker, port) for broker in brokers):
             return None

@@ -12,7 +12,7 @@ SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What a rule reports about a host or file; ``waived`` is the reason given in ``activemq_waivers``, else None.
+    """A mistake or remark that a rule reports about a host or file; ``waived`` is a waiver's reason, or None.
 
     ``line`` and ``column`` are 1-based positions in ``file`` and None for findings about the
     inventory, whose message names the variable instead.

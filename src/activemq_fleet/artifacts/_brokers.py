@@ -27,7 +27,7 @@ _DAY = 86400
 
 
 class RememberedRefusalError(ArtifactError):
-    """An error for a distribution that could not be fetched within the last day and is not tried again yet."""
+    """An error for a distribution whose download failed within the last day and is not tried again yet."""
 
 
 def jars_for(release: Release, *, progress: Progress = log_progress) -> Path:

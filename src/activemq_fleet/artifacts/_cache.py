@@ -24,7 +24,7 @@ _logger = logging.getLogger("activemq_fleet.artifacts")
 
 
 def log_progress(line: str) -> None:
-    """Log a line of progress to the logger ``activemq_fleet.artifacts``; the default for ``progress``."""
+    """Log a line of progress to the logger ``activemq_fleet.artifacts``."""
     _logger.info("%s", line)
 
 

@@ -23,7 +23,7 @@ _CAUSE = re.compile(
 
 
 class MissingArtifactError(ArtifactError):
-    """An error for an artifact that Maven's repositories do not have, while Maven itself works."""
+    """An error for an artifact that Maven's repositories do not have; Maven itself works."""
 
 
 def copy(coordinate: str, directory: Path) -> Path:

@@ -86,7 +86,7 @@ def command(
 
 
 def check_inventory(directory: Path) -> None:
-    """Raise InputError unless ``directory`` is absent, empty, or holds only what ``adopt`` wrote."""
+    """Raise InputError unless ``directory`` is absent, empty, or holds only files that ``adopt`` wrote."""
     from activemq_fleet.adopt import MARK, is_unchanged
 
     files = {}

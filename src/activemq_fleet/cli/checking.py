@@ -32,7 +32,9 @@ _TOPOLOGY = (*(f"T{number:03}" for number in range(1, 32)), *(f"R{number:03}" fo
 
 
 def selection_of(select: Sequence[str], ignore: Sequence[str]) -> Selection:
-    """Return the selection of lint rules by ``--select`` and ``--ignore``. Raises InputError for an unknown rule."""
+    """Return the lint rules that the options ``--select`` and ``--ignore`` select. Raises InputError for an unknown
+    rule.
+    """
     if not select and not ignore:
         return Selection()
     stopping = tuple(one.id for one in rules() if one.refuses)

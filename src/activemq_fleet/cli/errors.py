@@ -55,7 +55,7 @@ def _outcome_of(error: BaseException) -> tuple[int, list[str]]:
 
 
 def run(command: Callable[[], int]) -> int:
-    """Call a command's function and return its exit code; an exception becomes lines on stderr and an exit code."""
+    """Call a command's function and return its exit code; print an exception's message to stderr."""
     _survive_any_text()
     try:
         try:

@@ -29,7 +29,7 @@ def schema_of(release: Release) -> Schema:
 
 
 def nearest_schema_of(release: Release) -> tuple[Schema, Release | None]:
-    """Return a release's schema and None, or the nearest cached schema of its release line and that one's release.
+    """Return (a release's schema, None), or (schema, release) of the nearest cached one of the same release line.
 
     Raises SchemaUnavailable or ArtifactError where the line has no cached schema either.
     """

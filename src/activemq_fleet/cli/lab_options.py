@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 
 def require_packages(who: str, *names: str) -> None:
-    """Raise InputError unless all Python packages are installed; ``who`` begins its message: "the lab needs"."""
+    """Raise InputError unless all Python packages are installed; the message begins with ``who``, such as "the lab
+    needs".
+    """
     missing = [name for name in names if importlib.util.find_spec(name) is None]
     if missing:
         raise InputError(f"{who} {' and '.join(missing)}: pip install 'activemq-fleet[lab]'")

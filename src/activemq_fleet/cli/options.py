@@ -21,7 +21,7 @@ Decorator = Callable[[Command], Command]
 
 
 def options_as_argument(parameter: str, make: Callable[..., object], *options: Decorator) -> Decorator:
-    """Return a decorator that adds options to a command, which gets ``make(**values)`` as argument ``parameter``.
+    """Return a decorator that gives a command's options to it as one object ``make(**values)``, named ``parameter``.
 
     Each parameter of ``make`` is the name of one of the options::
 

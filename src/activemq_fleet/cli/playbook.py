@@ -15,7 +15,7 @@ from activemq_fleet.errors import FleetError, InputError
 
 
 class PlaybookError(FleetError):
-    """An error for a playbook that ended without what it was started for."""
+    """An error for a playbook that ended without the expected result."""
 
     exit_code = 1
 
@@ -23,7 +23,7 @@ class PlaybookError(FleetError):
 def run_playbook(
     name: str, inventory: InventoryOptions, variables: Mapping[str, str], more: Sequence[str]
 ) -> subprocess.CompletedProcess[str]:
-    """Run the playbook ``activemq.fleet.NAME`` and return how it ended; what it printed is captured.
+    """Run the playbook ``activemq.fleet.NAME``; return its exit code and captured output.
 
     ``more`` are further words for ansible-playbook. Raises InputError where there is no ansible-playbook.
     """
@@ -52,7 +52,7 @@ def _program() -> str:
 
 
 def last_lines(done: subprocess.CompletedProcess[str], most: int = 4) -> tuple[str, ...]:
-    """Return why a playbook failed: the lines in which Ansible says so, else the last ones that it printed."""
+    """Return the lines of a playbook's output that say why it failed: Ansible's errors, else its last lines."""
     lines = [line.strip() for line in (done.stdout + "\n" + done.stderr).splitlines() if line.strip()]
     told = [line for line in lines if line.startswith(("fatal:", "ERROR", "[ERROR]", "failed:"))]
     return tuple((told or lines or [f"ansible-playbook ended with exit code {done.returncode}"])[-most:])

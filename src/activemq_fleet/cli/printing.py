@@ -8,12 +8,12 @@ from activemq_fleet.printable import printable
 
 
 def echo(text: str, *, err: bool = False) -> None:
-    """Print lines without control characters, to stderr with ``err``; coloured text needs ``click.echo`` instead."""
+    """Print lines with control characters removed, to stdout, or to stderr with ``err``; not for coloured text."""
     click.echo(printable(text, lines=True), err=err)
 
 
 def echo_to_stderr(text: str) -> None:
-    """Print lines without control characters to stderr, such as the progress of a command."""
+    """Print lines, such as the progress of a command, to stderr with control characters removed."""
     echo(text, err=True)
 
 

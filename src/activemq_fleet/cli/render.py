@@ -57,7 +57,7 @@ def command(inventory: InventoryOptions, output: Path) -> int:
 
 
 def check_directory(directory: Path) -> None:
-    """Raise InputError unless ``directory`` is absent, empty, or holds only what ``render`` wrote."""
+    """Raise InputError unless ``directory`` is absent, empty, or holds only files that ``render`` wrote."""
     found = {path.name for path in paths_in(directory)}
     if found and _INDEX not in found:
         raise InputError(f"{directory}: is not empty and was not written by render; choose another directory")

@@ -24,7 +24,7 @@ _format = format_option(help="How to print.")
 
 
 class ReplayError(FleetError):
-    """An error for messages that could not be sent again to a pair of brokers."""
+    """An error for uncopied messages that could not be sent to the pair again."""
 
     exit_code = 1
 

@@ -11,7 +11,7 @@ _SHOWN = 20
 
 
 def report_lines(report: dict[str, Any]) -> Iterator[str]:
-    """Yield the lines that tell what a store holds and what is damaged; ``report`` is that of ``inspect_directory``."""
+    """Yield the lines of a report on a store's contents and damage; ``report`` is from ``inspect_directory``."""
     yield report["directory"]
     for generation in report["generations"]:
         yield f"  generation {generation['number']}: {_state(generation)}"

@@ -8,7 +8,9 @@ from activemq_fleet.printable import printable
 
 
 def print_table(head: Sequence[str], rows: Sequence[Sequence[str]], styles: Mapping[str, str] | None = None) -> None:
-    """Print rows below their titles; ``styles`` are rich's, by the text of a cell. Piped, a row is a line."""
+    """Print rows below their titles; ``styles`` maps a cell's text to a style of rich. Without a terminal: a plain line
+    a row.
+    """
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text

@@ -83,8 +83,8 @@ class GroupBox:
 def common_answer(
     view: GroupView, question: Callable[[BrokerView], _Answer], asked: Callable[[BrokerView], bool] = lambda node: True
 ) -> _Answer | None:
-    """Return the result of ``question`` for the brokers of a group for which ``asked`` is true; None
-    where the results differ.
+    """Return the result of ``question`` for a group's brokers that satisfy ``asked``, if it is equal for all; else
+    None.
     """
     answers = [question(node) for pair in view.pairs for node in pair.nodes if asked(node)]
     return answers[0] if answers and all(answer == answers[0] for answer in answers) else None
@@ -125,7 +125,7 @@ def heading_facts(view: GroupView, *, small: bool) -> list[str]:
 
 
 def shared_facts(views: Sequence[GroupView]) -> list[str]:
-    """Return the heading texts that all groups have in common, which the picture then states only once."""
+    """Return the heading texts that all groups have in common, so that the picture shows them once."""
     if len(views) < 2:
         return []
     each = [heading_facts(view, small=True) for view in views]
@@ -134,9 +134,7 @@ def shared_facts(views: Sequence[GroupView]) -> list[str]:
 
 
 def network_shape_phrase(view: GroupView) -> str:
-    """Return the shape of the network inside a group in a few words, such as ``full mesh``;
-    empty where it is obvious.
-    """
+    """Return the shape of a group's network in words, such as ``full mesh``; empty for a single pair."""
     if view.multicast is not None:
         return "multicast network"
     if view.shape.name == "none":

@@ -12,8 +12,7 @@ _MOST_NAMED = 3
 
 
 def caption(connection: Connection, sizes: Mapping[str, int], *, whole: bool = False) -> list[str]:
-    """Return the lines of text beside a connection of two groups: how many pairs, number of links,
-    destinations they carry.
+    """Return the lines of text beside a connection of two groups: numbers of pairs and links, and carried destinations.
 
     ``sizes`` are the groups' numbers of pairs; between groups of one pair each no pairs are named. The kind of a single
     link shows in its line, and is written only with ``whole``.

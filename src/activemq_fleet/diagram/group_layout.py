@@ -18,7 +18,7 @@ _PAPER = Sheet(math.sqrt(2), 240)
 
 
 def place_groups(boxes: Sequence[GroupBox], between: Sequence[Connection]) -> Placement:
-    """Return the positions of group boxes and of the lines between them that are the most readable on a sheet of paper.
+    """Return the most readable positions, on a sheet of paper, of group boxes and of the lines between them.
 
     More connections than ``MOST_DRAWN`` are not drawn, unless they all lead to one group.
     """
@@ -37,5 +37,5 @@ def place_groups(boxes: Sequence[GroupBox], between: Sequence[Connection]) -> Pl
 
 
 def are_too_many_to_draw(between: Sequence[Connection]) -> bool:
-    """Return whether there are too many connections between groups to draw, so that they are listed as text instead."""
+    """Return whether connections between groups are too many to be drawn as lines, and must be listed as text."""
     return len(between) > MOST_DRAWN and hub_of(between) is None

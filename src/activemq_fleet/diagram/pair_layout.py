@@ -42,8 +42,8 @@ class MulticastBar:
 
 
 class MeshFrame:
-    """The drawn frame with a caption that stands for a full mesh of pairs in place of n² lines;
-    ``kind`` is that of the links.
+    """A frame with a caption that represents a full mesh of pairs, in place of n² lines; ``kind``
+    is that of the links.
     """
 
     name = ""

@@ -16,7 +16,7 @@ _MOST_COLUMNS = 24
 
 
 class Box(Protocol):
-    """Anything that is drawn as a box of a known size in pixels: the card of a pair, or the box of a group.
+    """The interface of all that is drawn as a box: the card of a pair, or the box of a group; sizes in pixels.
 
     ``hanging`` is the height of what hangs below it. Its placement sets its size before it is drawn.
     """
@@ -134,8 +134,8 @@ def column_counts(boxes: int) -> list[int]:
 
 
 class Sheet(NamedTuple):
-    """A sheet of paper: its width divided by its height, and how many pixels of the height the
-    heading and legend take.
+    """A sheet of paper: its aspect ratio (width by height), and the pixels of its height that
+    heading and legend use.
     """
 
     aspect: float

@@ -27,7 +27,7 @@ SEVERITIES = ("error", "warning", "info")
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """One link between two pairs, or within one pair, counted once though both nodes of a pair configure it."""
+    """One link between two pairs or within one pair, counted once even though both nodes of a pair configure it."""
 
     source: str
     target: str
@@ -104,7 +104,7 @@ class BrokerView:
 
     @property
     def caption(self) -> str:
-        """The preferred role and the state of the broker, as far as there are any."""
+        """The preferred role and the state of the broker as text, where they are known."""
         return " · ".join(filter(None, (self.role, self.state)))
 
     @property
@@ -131,7 +131,7 @@ class PairView:
 
     @property
     def profile(self) -> Profile:
-        """The profile of the pair: how its nodes stand in for each other."""
+        """The high-availability profile of the pair, by ``activemq_ha``."""
         return self.nodes[0].broker.profile
 
     @property

@@ -16,7 +16,7 @@ _MOST_SAID = 10
 
 
 def draw_star(canvas: Canvas, x: float, y: float, *, filled: bool) -> None:
-    """Draw a star of twelve pixels with its middle at (x, y); ``filled`` marks the preferred master."""
+    """Draw a star of twelve pixels with its middle at (x, y); a ``filled`` star marks the preferred master."""
     first, *others = (f"{decimal(x + dx)} {decimal(y + dy)}" for dx, dy in _STAR)
     canvas.path(f"M{first}L{'L'.join(others)}Z", "star" if filled else "star-open")
 

@@ -54,9 +54,7 @@ def shorten(text: str, font: str, width: float) -> str:
 
 
 def shorten_name(name: str, font: str, width: float, number: str = "") -> str:
-    """Return the name cut to ``width`` pixels with an ellipsis in its middle: names of one
-    group differ at their end, from the ``number`` of the pair on.
-    """
+    """Return the name cut in its middle to ``width`` pixels; its end from the pair's ``number`` on is kept."""
     if width_of(name, font) <= width:
         return name
     from_number = len(name) - name.rfind(number) if number and number in name else 0

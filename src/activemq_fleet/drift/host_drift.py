@@ -64,9 +64,7 @@ class DriftResult:
 
 
 class ComparedHost(NamedTuple):
-    """A compared host: ``side`` says whether it is planned, found or both; ``drift`` has its
-    numbers where it is both.
-    """
+    """One compared host: ``side`` is planned, found or both; ``drift`` holds its numbers if it is both."""
 
     host: str
     side: Side
@@ -74,7 +72,7 @@ class ComparedHost(NamedTuple):
 
 
 def side_of(records: Sequence[FileRecord]) -> Side | None:
-    """Return whether a host is ``planned``, was ``found`` by collect, or ``both``; None where neither is so."""
+    """Return whether a host was ``planned``, ``found`` by collect, or ``both``; None for neither."""
     is_collected = any(record.collected for record in records)
     if any(record.planned is not None for record in records):
         return "both" if is_collected else "planned"

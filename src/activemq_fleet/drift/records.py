@@ -20,8 +20,7 @@ FOUND = ".fleet-found.json"
 
 
 class FileRecord(NamedTuple):
-    """Partial knowledge about one file of a host, from the plan or from ``collect``; parts with equal
-    host and path are joined.
+    """A record about one file of a host, from the plan or from ``collect``; records of equal host and path are merged.
 
     ``planned``, ``found`` and ``manifest`` are sha256 of masked texts: as planned, as collected, as deployed. ``told``
     and ``why`` are what ``collect`` noted: the file's status against the manifest, and why it brought no content.

@@ -77,7 +77,7 @@ def _mqtt(unit: Pair) -> Entry:
 
 
 def mb_urls(unit: Pair) -> str:
-    """Return a pair's MQTT addresses in the format of ``mb.urls`` in agent.conf; "" where the pair serves no agent."""
+    """Return a pair's MQTT addresses in the format of ``mb.urls`` in agent.conf; "" if it serves no agent."""
     listening = [(b.address, c) for b in unit.in_order if b.release.supports_agents and (c := b.connector("mqtt"))]
     return format_list(
         [(address, connector.port) for address, connector in listening],

@@ -71,7 +71,7 @@ def _target(fleet: Fleet, link: Link) -> str:
 
 
 def ttl_in_words(link: Link) -> str:
-    """Return in words how many bridges messages and demand can cross that go over a link."""
+    """Return as text how many bridges messages and consumers' demand can cross that go over a link."""
     if link.network_ttl is not None:
         return f"networkTTL {link.network_ttl}: a message crosses at most {counted(link.network_ttl, 'bridge')}"
     limit = "any number of bridges" if link.message_ttl == -1 else counted(link.message_ttl or 0, "bridge")

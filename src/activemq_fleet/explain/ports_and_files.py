@@ -26,7 +26,7 @@ _PURPOSES = {
 
 
 def ports_section(fleet: Fleet, broker: Broker) -> Section:
-    """Return the section that explains a broker's ports: the use of each, and what its number follows from."""
+    """Return the section that explains a broker's ports: what each is for, and how its number is computed."""
     settings = broker.settings
     entries = [_connector(broker, connector) for connector in broker.connectors]
     if not broker.connectors:

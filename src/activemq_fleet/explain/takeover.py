@@ -25,7 +25,7 @@ _NOBODY = "nobody"
 
 
 def takeover_time(broker: Broker) -> str:
-    """Return in words how soon the other node of a broker's pair serves after the broker dies."""
+    """Return as text how soon after a broker's death its peer serves clients."""
     if not broker.profile.has_peer:
         return "never: it is a single broker"
     if broker.profile.replicates:
@@ -38,7 +38,9 @@ def takeover_time(broker: Broker) -> str:
 
 
 def takeover_section(fleet: Fleet, broker: Broker) -> Section:
-    """Return the section that explains a broker's death: who takes over, how soon, what becomes of messages."""
+    """Return the section that explains what happens when a broker dies: who takes over, how soon,
+    with which messages.
+    """
     if not broker.profile.has_peer:
         entries = _alone(f"activemq_ha is {broker.settings.ha}")
     elif broker.peer is None:

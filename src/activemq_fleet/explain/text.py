@@ -18,7 +18,7 @@ Emphasis = Callable[[str, str], str]
 
 
 def to_text(explanation: Explanation, *, width: int = 88, emphasis: Emphasis = lambda text, kind: text) -> str:
-    """Return a host's explanation as text; no line exceeds ``width`` unless a single word does."""
+    """Return a host's explanation as text, wrapped at ``width`` characters."""
     title = textwrap.wrap(_plain(explanation.title), width, **_WHOLE)  # type: ignore[arg-type]
     lines = [emphasis(line, "title") for line in title]
     for section in explanation.sections:

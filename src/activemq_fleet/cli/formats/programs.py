@@ -92,7 +92,7 @@ _GITHUB_COMMANDS = {"error": "error", "warning": "warning", "info": "notice"}
 
 
 def to_github(report: Report) -> str:
-    """Return a check's findings that are not waived as workflow commands of GitHub Actions, to annotate changes."""
+    """Return a check's findings, waived ones left out, as GitHub Actions commands that annotate the changed lines."""
     return "\n".join(_github_command(finding) for finding in report.findings if finding.waived is None)
 
 
