@@ -24,7 +24,8 @@ E = TypeVar("E")
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """The outcome of a test connection to one broker: the successful steps with their seconds, and the problem or None.
+    """The outcome of a test connection to one broker: the steps that succeeded with their seconds, and the problem or
+    None.
 
     ``steps`` are (name, seconds) in their order; ``problem`` is None if the broker serves.
     """
@@ -48,7 +49,7 @@ def effective_lines(config: Config) -> list[str]:
 
 
 def refuse_short_memory(config: Config) -> None:
-    """Raise ConfigError if ``dedupe.days`` is shorter than the time within which a copy of an event can still arrive.
+    """Raise ConfigError if ``dedupe.days`` is shorter than the time in which a duplicate of an event can still arrive.
 
     That time is ``mb.publisher.timeout`` plus ``subscription.offline.limit``.
     """

@@ -56,7 +56,7 @@ class Client:
         return str(_result(self.call(_publish(topic, payload, event_id, timeout)))["id"])
 
     def publish_all(self, events: Sequence[tuple[str, bytes | str]]) -> list[str]:
-        """Hand (topic, payload) pairs to the agent in their order, many per round trip; return their event ids.
+        """Hand (topic, payload) pairs to the agent in order, many per round trip; return their event ids.
 
         Raises the error of the first event that fails (Full, Refused, AgentError); events after it may have been
         accepted.
@@ -71,12 +71,14 @@ class Client:
         return _result(self.call({"op": "status"}))
 
     def requeue(self, ids: Sequence[str] | None = None) -> int:
-        """Send expired events again: those named, or all if ``ids`` is None. Return the number of events re-queued."""
+        """Send expired events again: those in ``ids``, or all for None; return the number of re-queued events."""
         wanted = {"all": True} if ids is None else {"ids": list(ids)}
         return int(_result(self.call({"op": "requeue", **wanted}))["requeued"])
 
     def call(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Send one request and return the agent's answer. A refusal is an answer with ``error`` and ``code``."""
+        """Send one request to the running agent and return its answer; a refusal has the keys
+        ``error`` and ``code``.
+        """
         return self._exchange([_line(request)])[0]
 
     def _exchange(self, requests: Sequence[bytes]) -> list[dict[str, Any]]:

@@ -102,7 +102,7 @@ class Config:
 
     @property
     def limits(self) -> Limits:
-        """The store's bounds and times that follow from the configuration."""
+        """Return the limits of the store (rows, bytes, seconds) that follow from the configuration."""
         shared = {one.name for one in dataclasses.fields(Limits)} & {one.name for one in dataclasses.fields(self)}
         return Limits(
             **{name: getattr(self, name) for name in shared},

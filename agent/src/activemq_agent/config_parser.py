@@ -67,7 +67,7 @@ class _Problems:
         self.keys: set[str] = set()
 
     def add(self, key: str, reason: str) -> None:
-        """Add a problem of a key; later problems of the same key are ignored."""
+        """Add a problem of a key, unless the key has one already."""
         if key not in self.keys and not (key == "mb.urls" and not self._ini.lines and self._ini.problems):
             self.keys.add(key)
             self._all.add((self._ini.lines.get(key, 0), f"{key}: {reason}"))

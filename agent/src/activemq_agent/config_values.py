@@ -165,7 +165,7 @@ def _in_range(value: Number, least: int, most: int) -> Number:
 
 
 def duration_parser(like: Any) -> Callable[[str], Any]:
-    """Return a parser of durations above 0 and up to 86400 s: of one, or of two if the default ``like`` is a pair.
+    """Return a parser of durations (above 0, up to 86400 s): of one, or of a pair if the default ``like`` is one.
 
     The parser raises ValueError with the reason.
     """

@@ -79,12 +79,12 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """Event: the connecting state machine is to begin dialling brokers."""
+    """Event: the agent has started, so that its connecting state machine begins to dial brokers."""
 
 
 @dataclass(frozen=True, slots=True)
 class CanaryCameBack:
-    """Event: canary ``number`` (a message of the agent to itself) came back on connection ``conn``."""
+    """Event: canary ``number`` (a message of the agent to itself) was received on connection ``conn``."""
 
     conn: int
     number: int
@@ -92,12 +92,12 @@ class CanaryCameBack:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """Event: time has passed; the caller of the state machine sends it when the time ``Machine.due`` is reached."""
+    """Event: time has passed; to be sent to the connecting state machine at the time ``Machine.due``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """Event: the connecting state machine is to close its connection for good."""
+    """Event: the agent stops, so that its connecting state machine closes its connection for good."""
 
 
 Event = Started | TransportUp | Connack | Gone | CanaryCameBack | Tick | Stopped
@@ -109,7 +109,7 @@ Event = Started | TransportUp | Connack | Gone | CanaryCameBack | Tick | Stopped
 
 @dataclass(frozen=True, slots=True)
 class Dial:
-    """Action: open a connection with the number ``conn`` to the broker at index ``broker`` of the list of brokers."""
+    """Action: open connection number ``conn`` to the broker at index ``broker`` of the configured list."""
 
     broker: int
     conn: int
@@ -117,7 +117,7 @@ class Dial:
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """Action: close the connection with the number ``conn``, and drop the messages that are under way on it."""
+    """Action: close connection number ``conn``, and drop the messages in flight on it."""
 
     conn: int
     reason: str
@@ -133,14 +133,14 @@ class SendCanary:
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
-    """Action: report a ``reason`` for failed connections that an operator must mend, such as refused credentials."""
+    """Action: report the ``reason`` of failed connections that an operator must fix, such as refused credentials."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Up:
-    """Action: tell the user of the state machine that connection ``conn``, to the broker at index ``broker``, is up."""
+    """Action: report that connection ``conn``, to the broker at index ``broker``, is up."""
 
     broker: int
     conn: int
@@ -148,7 +148,7 @@ class Up:
 
 @dataclass(frozen=True, slots=True)
 class Down:
-    """Action: tell the user of the state machine that connection ``conn``, which was up, has ended."""
+    """Action: report that connection ``conn``, which was up, has ended."""
 
     conn: int
     reason: str
@@ -181,7 +181,7 @@ class _Connection:
 
 @dataclass(slots=True)
 class Machine:
-    """The state machine that decides when to dial which broker of a list and when to leave a broker; opens no sockets.
+    """The state machine that decides which broker to dial, when, and when to leave it; it opens no sockets.
 
     ``brokers``: length of the list, at least 1; ``random``: a function, uniform in [0, 1). ``numbers`` yields the
     number of each connection; two machines that write one journal share it. Raises ValueError without brokers.
@@ -207,7 +207,9 @@ class Machine:
 
     @property
     def due(self) -> float | None:
-        """The latest time (seconds) to call ``step`` with ``Tick``; None before the start and after the end."""
+        """The latest time (seconds) of the next call of ``step`` with ``Tick``; None before the start and after the
+        end.
+        """
         if self._phase != "running":
             return None
         return self._connection.due if self._connection else self._resume_at

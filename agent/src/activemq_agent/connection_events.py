@@ -12,7 +12,7 @@ class TransportUp(NamedTuple):
 
 
 class Connack(NamedTuple):
-    """Event: the broker answered CONNECT. ``refused`` is why it refuses the login, None if it accepts."""
+    """Event: the broker answered CONNECT; ``refused`` is the reason of a refused login, else None."""
 
     conn: int
     refused: str | None
@@ -52,7 +52,7 @@ class Message(NamedTuple):
 
 
 class OversizedMessage(NamedTuple):
-    """Event: a message above the size limit was received; it was thrown away and is not acknowledged."""
+    """Event: a message above the size limit was received; it is discarded and not acknowledged."""
 
     conn: int
 

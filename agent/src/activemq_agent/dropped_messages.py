@@ -17,7 +17,7 @@ LONGEST_VALUE = 200
 
 
 class DroppedMessages:
-    """Counters of dropped messages by reason. Reasons are a few words of this program, never of a sender."""
+    """Counters of dropped messages by reason; a reason is a short text of this program, not of the message's sender."""
 
     def __init__(self, log: Log, clock: Callable[[], float] = time.monotonic) -> None:
         self.counts: Counter[str] = Counter()
@@ -25,7 +25,7 @@ class DroppedMessages:
         self._logged_at: dict[str, float] = {}
 
     def note(self, reason: str, **fields: Any) -> None:
-        """Count a dropped message under ``reason``.
+        """Count one dropped message under ``reason``.
 
         Log it with ``fields`` unless ``reason`` was logged within the last minute.
         """

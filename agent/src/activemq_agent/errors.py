@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class AgentError(Exception):
-    """Base class of every error whose text a user is meant to read.
+    """The base class of all errors whose text is meant for users.
 
     ``exit_code`` is the exit code of the command, ``code`` the word for the error on the control socket.
     """
@@ -17,7 +17,7 @@ class AgentError(Exception):
 
 
 class ConfigError(AgentError):
-    """A configuration that cannot be read or used. ``problems`` holds one line per problem, with file, line and key."""
+    """An error: the configuration cannot be read or used; ``problems`` has a line each, with file, line and key."""
 
     exit_code = 2
 
@@ -27,12 +27,12 @@ class ConfigError(AgentError):
 
 
 class Refused(AgentError):
-    """A request that the agent does not take: nothing was stored, and asking again changes nothing."""
+    """An error: the agent refused a request; nothing was stored, and repeating the request does not help."""
 
     code = "refused"
 
 
 class Full(AgentError):
-    """The outbox holds as many rows or bytes as it may: nothing was stored; try again later."""
+    """An error: the outbox has its largest number of rows or bytes; nothing was stored, try again later."""
 
     code = "full"

@@ -46,7 +46,7 @@ SLACK = 5.0
 
 @dataclass(frozen=True, slots=True)
 class HandlerEvent:
-    """The event that a Python handler is called with: topic, payload, attempt (from 1) and ids.
+    """The argument of a Python handler: an event's topic, payload, attempt (from 1) and ids.
 
     ``event_id`` is None for a message that came without an id; ``rx_id``, the agent's own id of the message, is never
     None. ``statements`` holds what ``execute`` added.
@@ -75,7 +75,7 @@ Handler = Callable[[HandlerEvent], object]
 
 
 class Handlers:
-    """Runs the handlers of stored messages: one worker thread per topic filter, from ``start`` to ``close``.
+    """The runner of message handlers: one worker thread for each topic filter, from ``start`` to ``close``.
 
     ``observe`` is called with an event's name and the seconds of each run. Raises AgentError for an entry point that
     cannot be loaded: its events would otherwise count as handled.
@@ -121,7 +121,7 @@ class Handlers:
         return tuple(lane for worker in self.workers if worker.is_overdue(now) for lane in worker.lanes)
 
     def start(self) -> None:
-        """Start the worker threads; they begin with the messages that are in the inbox."""
+        """Start the worker threads, which first handle the messages that are already in the inbox."""
         for worker in self.workers:
             worker.thread.start()
 
@@ -132,7 +132,9 @@ class Handlers:
             worker.woken.set()
 
     def close(self, wait: float) -> None:
-        """Start no more handlers, wait at most ``wait`` seconds for running ones, then kill those that are programs."""
+        """Stop starting handlers, wait at most ``wait`` seconds for running ones, then kill
+        executables that still run.
+        """
         self.stop.set()
         deadline = time.monotonic() + wait
         for worker in self.workers:
@@ -148,7 +150,7 @@ class Handlers:
 
 
 class Worker:
-    """The thread that handles the messages of one topic filter, or of all filters no longer configured."""
+    """The thread that handles the messages of one topic filter, or of all filters that are no longer configured."""
 
     def __init__(self, handlers: Handlers, lanes: tuple[str, ...]) -> None:
         self._all = handlers

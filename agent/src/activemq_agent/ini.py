@@ -16,7 +16,9 @@ LARGEST = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Ini:
-    """The content of an INI file: ``values`` key -> text, ``lines`` key -> line (from 1), ``problems`` of its form."""
+    """The content of an INI file: ``values`` (key -> text), ``lines`` (key -> line, from 1), ``problems`` of its
+    syntax.
+    """
 
     values: dict[str, str]
     lines: dict[str, int]
@@ -25,7 +27,7 @@ class Ini:
 
 
 def read_ini(path: Path) -> Ini:
-    """Return the content of section ``[agent]`` of a file.
+    """Return the content of section ``[agent]`` of an INI file.
 
     Raises ConfigError if the file cannot be read as text at all.
     """
@@ -44,7 +46,7 @@ def read_ini(path: Path) -> Ini:
 
 
 def parse_ini(text: str) -> Ini:
-    """Return the content of section ``[agent]`` of a text, with the problems of its form.
+    """Return the content of section ``[agent]`` of an INI text, with its syntax problems.
 
     Keys are in lower case, whatever the file has. A line that is indented deeper than its key's continues the value.
     """

@@ -74,7 +74,7 @@ Open = Callable[[int, int, Callable[[Any], None]], Session]
 
 
 class LinkOptions(TypedDict, total=False):
-    """Options of a ``Link``: ``draw`` returns random numbers in [0, 1), ``numbers`` numbers its MQTT connections.
+    """The options of a ``Link``: ``draw`` returns random numbers in [0, 1), ``numbers`` yields connection numbers.
 
     The links of an agent share ``numbers``, as they write one journal. ``open_session`` takes the network's place.
     """
@@ -85,7 +85,8 @@ class LinkOptions(TypedDict, total=False):
 
 
 class Link:
-    """One MQTT connection of the agent, kept up across brokers and tested by canaries (messages to itself).
+    """The agent's MQTT connection, moved to the other broker when one fails, and tested by canaries (messages to
+    itself).
 
     ``session`` is the current connection, None between two. ``names``: the brokers as ``host:port``, in order.
     Raises ConfigError for TLS files that cannot be used.
@@ -142,11 +143,11 @@ class Link:
         self._fruitless = 0  # connections in a row whose canaries were acknowledged, and never came
 
     def put(self, item: Any) -> None:
-        """Queue an object that ``Link.turn`` will yield to its caller. May be called from any thread."""
+        """Queue an object for ``Link.turn`` to yield. May be called from any thread."""
         self._queue.put(item)
 
     def start(self) -> None:
-        """Begin to connect, with the first broker of the list."""
+        """Begin to connect to the first broker of the list."""
         self._step(Started())
 
     def stop(self) -> None:
@@ -154,20 +155,21 @@ class Link:
         self._step(Stopped())
 
     def give_up(self, reason: str) -> None:
-        """End a connection on which the broker does not answer; the next broker of the list is dialled first."""
+        """End a connection whose broker does not answer, and dial the next broker of the list."""
         self._step(Gone(self.conn, reason, silent=True))
 
     def renew(self, reason: str) -> None:
-        """End a working connection and dial the first broker: messages not acknowledged are then delivered again."""
+        """End a working connection and dial the first broker, which then delivers unacknowledged messages again."""
         self._step(Gone(self.conn, reason))
 
     def acknowledge(self, message: Message) -> None:
-        """Acknowledge a message of the current connection; nothing happens at QoS 0, or between two connections."""
+        """Acknowledge a message of the current connection; does nothing at QoS 0 or without a connection."""
         if message.qos and self.session is not None:
             self.session.ack(message.mid)
 
     def turn(self, wait: float) -> Iterator[Any]:
-        """Wait at most ``wait`` s; yield state changes and events of the connection, and objects that were ``put``.
+        """Wait at most ``wait`` s for activity; yield connection changes, connection events and objects passed to
+        ``put``.
 
         State changes are ``Up`` and ``Down``. The link processes its own events (CONNACK, canaries, timeouts) and does
         not yield them. Ends when the queue is empty or after some ``MOST_EVENTS`` events.
@@ -192,7 +194,7 @@ class Link:
             yield from self._state_changes()
 
     def handle_safely(self, event: Any, handle: Callable[[Any], bool | None]) -> bool:
-        """Call ``handle`` with an event; return True if it returned true, or raised on an event that the broker sent.
+        """Call ``handle`` with an event; return whether it returned true, or failed on an event that the broker caused.
 
         Such an exception is counted and logged as a dropped message, so that a broker's bytes cannot end the thread.
         Exceptions on events that come from elsewhere are raised.

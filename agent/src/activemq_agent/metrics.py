@@ -47,7 +47,7 @@ COUNTERS = (
 
 
 class Metrics(Collector):
-    """The Prometheus metrics of an agent, computed at each scrape from what ``activemq-agent status`` prints."""
+    """The agent's Prometheus metrics, computed at each scrape from the status that ``activemq-agent status`` prints."""
 
     def __init__(self, status: Callable[[], dict[str, Any]]) -> None:
         self.registry = CollectorRegistry()
@@ -83,7 +83,7 @@ class Metrics(Collector):
             self._server = None
 
     def describe(self) -> Iterator[Metric]:
-        """Return no metrics, so that the registry does not ask for the agent's status when the collector is added."""
+        """Return no metrics: registering the collector must not ask for the agent's status."""
         return iter(())
 
     def collect(self) -> Iterator[Metric]:

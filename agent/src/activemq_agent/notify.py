@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 
 class Notifier:
-    """Sends the agent's state to systemd's ``NOTIFY_SOCKET``, by ``environment`` (default: the process's own).
+    """A sender of the agent's state to systemd's ``NOTIFY_SOCKET``, found in ``environment`` (default: os.environ).
 
     ``interval``: seconds between two ``WATCHDOG=1`` that keep the watchdog content; None if there is no watchdog.
     """
@@ -51,13 +51,15 @@ def _interval(environment: Mapping[str, str]) -> float | None:
 
 
 class StallDetector:
-    """Finds threads' loops that have not begun a turn since all loops were last seen to move."""
+    """A detector of stalled loops: those that began no new turn since the last time when all loops had."""
 
     def __init__(self) -> None:
         self._last: dict[str, float] = {}
 
     def stalled_loops(self, ticks: Mapping[str, float]) -> tuple[str, ...]:
-        """Return the names of loops whose time in ``ticks`` is the same as when all loops were last seen to move."""
+        """Return the names of loops whose last turn, a time in ``ticks``, has not changed since all loops last
+        advanced.
+        """
         stalled = tuple(name for name, tick in ticks.items() if self._last.get(name) == tick)
         if not stalled:
             self._last = dict(ticks)

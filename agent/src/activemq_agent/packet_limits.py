@@ -38,11 +38,11 @@ MOST_RECEIVED = 16 << 20
 
 
 class ViolationError(ConnectionError):
-    """A broker sent a packet that no broker sends to an agent; the connection ends."""
+    """An error: a broker sent a packet that violates MQTT or was never asked for; the connection ends."""
 
 
 class ReceiveBudget:
-    """A bound on received bytes that are still in memory, shared by all connections of the publisher or the subscriber.
+    """A limit on received bytes still in memory, shared by all connections of the publisher or the subscriber.
 
     The receiver of a message keeps the object that ``hold`` returns with the message; when the last reference to that
     object goes, its bytes no longer count.
@@ -60,7 +60,7 @@ class ReceiveBudget:
         return HeldBytes(size, self._released)
 
     def is_full(self) -> bool:
-        """Return whether the bytes in memory have reached the limit, so that nothing more should be read."""
+        """Return whether the received bytes in memory have reached the limit, so that reading must pause."""
         with self._lock:
             while self._released:
                 self._used -= self._released.popleft()
@@ -80,7 +80,7 @@ class HeldBytes:
 
 
 class PacketFilter:
-    """Filter between a socket and the MQTT client paho: skips messages above ``limit``, refuses impossible packets.
+    """A filter between socket and MQTT client: skips messages above ``limit``, refuses packets no broker may send.
 
     ``on_oversized_message`` is called for each message above ``limit`` bytes, which is read and thrown away.
     """
@@ -154,7 +154,9 @@ class PacketFilter:
 
 
 class BoundedClient(Client):
-    """paho's client behind a ``PacketFilter``; ``violation`` says why the filter ended a connection, else None."""
+    """A paho MQTT client with a ``PacketFilter``; ``violation`` is the reason why the filter ended the connection, or
+    None.
+    """
 
     def __init__(
         self,

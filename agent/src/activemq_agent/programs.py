@@ -55,7 +55,7 @@ def find_program(directory: Path | None, name: str) -> Path | None:
 
 
 def refuse_foreign_owners(path: Path) -> Path:
-    """Return the file or directory that a path leads to, links resolved, if no other user can replace it.
+    """Return the resolved path of a file or directory, provided that no other user can replace it.
 
     Every directory and link on the way, from ``/`` on, must belong to root or the agent's user and be writable
     by its owner alone; a sticky directory such as ``/tmp`` is refused. Raises AgentError with what to do.
@@ -89,7 +89,7 @@ def _refuse_writers(path: Path, found: os.stat_result) -> None:
 
 
 def handler_problems(directory: Path | None) -> list[str]:
-    """Return one line for each executable handler, or directory of handlers, that must not be run, with the reason.
+    """Return one line for each executable handler, or directory of handlers, that is unsafe to run, with the reason.
 
     The list is empty if all executables may be run, or ``directory`` is None.
     """
@@ -112,7 +112,7 @@ def handler_problems(directory: Path | None) -> list[str]:
 
 
 class ProgramRunner:
-    """Runs the executables of one worker, one at a time; ``kill`` ends the running one from another thread."""
+    """A runner of executable handlers, one at a time; ``kill`` ends the running one from another thread."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None

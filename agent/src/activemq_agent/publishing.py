@@ -124,7 +124,9 @@ class Publisher:
 
     @property
     def unproved_topic_prefixes(self) -> tuple[str, ...]:
-        """The topic prefixes whose canaries (test messages) do not come back, so that their events stay unconfirmed."""
+        """The topic prefixes whose canaries (messages of the agent to itself) are not received, so that events stay
+        unconfirmed.
+        """
         return tuple(name for name, prefix in list(self._prefixes.items()) if prefix.state == "unproved")
 
     def wake(self) -> None:
@@ -134,7 +136,8 @@ class Publisher:
             self.link.put(_WAKE)
 
     def add_barriers(self) -> list[str]:
-        """Put a barrier (a mark behind all earlier events) into the outbox per topic prefix; return their event ids.
+        """Put a barrier (a message that marks the end of all earlier events) for each topic prefix into the outbox;
+        return event ids.
 
         Raises Full when the outbox is full.
         """
@@ -148,7 +151,7 @@ class Publisher:
         return found
 
     def run(self, stop: threading.Event) -> None:
-        """Publish until ``stop`` is set; then close the connection. What is not acknowledged stays in the outbox."""
+        """Publish until ``stop`` is set, then close the connection; unacknowledged events stay in the outbox."""
         self._store.on_outgoing = self.wake
         self.link.start()
         while not stop.is_set():

@@ -40,7 +40,7 @@ FAREWELL = 5.0
 
 
 class Service:
-    """The agent of one configuration, to be run once.
+    """A running agent with one configuration; each object runs once.
 
     ``run`` returns the exit code, ``stop`` does what SIGTERM does.
     """
@@ -57,12 +57,12 @@ class Service:
         self.began = time.monotonic()
 
     def stop(self) -> None:
-        """Make ``run`` accept no more events, send what is in the outbox, and return."""
+        """Make ``run`` refuse further events, send those in the outbox, and return."""
         self._stop.set()
         self._look.set()
 
     def run(self) -> int:
-        """Run until ``stop``, SIGTERM or SIGINT; a second signal ends the process at once.
+        """Run the agent until ``stop``, SIGTERM or SIGINT; a second signal ends the process at once.
 
         Returns the exit code: 0, or 1 if a part of the agent died. Raises AgentError if the agent cannot start.
         """

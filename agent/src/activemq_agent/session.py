@@ -49,7 +49,7 @@ _KEEPALIVE_TIMEOUT = 141
 
 
 class Session:
-    """One MQTT connection to a broker, which begins with ``start``. Its methods are for one thread.
+    """One MQTT connection to one broker, from ``start`` to ``close``; for use by one thread.
 
     ``on_event`` is called by other threads: give it a queue's ``put``. ``tls``: what ``tls_context`` returned, for a
     broker that is to be reached by TLS. ``intake`` bounds received bytes that are still in memory, ``largest`` the
@@ -107,14 +107,16 @@ class Session:
         return int(info.mid) if info is not None and info.rc == 0 else None
 
     def subscribe(self, topic_filter: str, qos: int = 1) -> int | None:
-        """Subscribe to one filter; return the packet id of the coming ``Suback``, or None if the connection is gone."""
+        """Subscribe to one topic filter; return the packet id of the expected ``Suback``, or None
+        without a connection.
+        """
         client = self._client
         self._unanswered_subscribes += 1
         rc, mid = client.subscribe(topic_filter, qos) if client is not None else (1, None)
         return int(mid) if rc == 0 and mid is not None else None
 
     def unsubscribe(self, topic_filter: str) -> None:
-        """Unsubscribe from a topic filter; on a connection that is gone nothing happens."""
+        """Unsubscribe from a topic filter; does nothing without a connection."""
         client = self._client
         if client is not None:
             client.unsubscribe(topic_filter)

@@ -58,7 +58,7 @@ class _Lane:
 
 
 class Subscriber:
-    """The receiver of messages into the store's inbox. One thread calls ``run``; the counters are for any thread.
+    """The receiver that stores messages in the inbox; ``run`` is for one thread, the counters for any thread.
 
     ``on_stored`` is called, in that thread, with the lane (the topic filter) of each new message.
     Raises ConfigError for TLS files that cannot be used.
@@ -94,18 +94,22 @@ class Subscriber:
 
     @property
     def full_filters(self) -> tuple[str, ...]:
-        """The topic filters whose messages wait at the broker because the inbox has no room for them."""
+        """The topic filters whose messages stay at the broker because the inbox has no room for them."""
         return tuple(name for name, lane in list(self._lanes.items()) if lane.full)
 
     def run(self, stop: threading.Event) -> None:
-        """Receive until ``stop`` is set; then close the connection. The durable session stays with the broker."""
+        """Receive messages until ``stop`` is set, then close the connection; the durable session
+        stays on the broker.
+        """
         self.link.start()
         while not stop.is_set():
             self.turn()
         self.link.stop()
 
     def turn(self) -> None:
-        """Run the subscriber's loop once: process events, store waiting messages, subscribe again to refused topics."""
+        """Run the subscriber's loop once: process connection events, store messages, subscribe
+        again to refused topics.
+        """
         for event in self.link.turn(IDLE):
             self.link.handle_safely(event, self._handle)
         now = self.last_turn = self._clock()

@@ -77,7 +77,7 @@ def _unusable(key: str, path: Path | None, error: OSError) -> ConfigError:
 
 
 def explain_failure(error: BaseException, address: tuple[str, int], *, seconds: float, tls: bool) -> str:
-    """Return one line that says why a broker could not be reached. ``seconds``: the timeout of the attempt."""
+    """Return one line that says why a broker could not be reached; ``seconds`` is the timeout of the attempt."""
     at = join(*address)
     match error:
         case ssl.SSLCertVerificationError():
@@ -122,7 +122,7 @@ def _no_tls(error: ssl.SSLError, at: str) -> str:
 
 
 def speaks_tls(address: tuple[str, int], timeout: float) -> bool:
-    """Return whether a TLS server answers on an address; the result serves as a hint in an error message.
+    """Return whether a TLS server answers at an address, for a hint in an error message.
 
     No certificate is checked, no data is sent.
     """

@@ -15,14 +15,14 @@ STEP = 60.0
 
 
 class Clock:
-    """The clocks of the machine: monotonic time, time of day, boot id; tests replace it by a simulated one."""
+    """The machine's clocks: monotonic time, time of day and boot id; tests replace them by simulated ones."""
 
     def monotonic(self) -> float:
-        """Return seconds since the boot, including suspended time; the value never steps."""
+        """Return the seconds since the boot, including suspended time; they never jump or go back."""
         return time.clock_gettime(time.CLOCK_BOOTTIME)
 
     def wall(self) -> datetime:
-        """Return the time of day in UTC; it may step."""
+        """Return the time of day in UTC, which may jump."""
         return datetime.now(UTC)
 
     def boot_id(self) -> str:
@@ -32,7 +32,9 @@ class Clock:
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """One moment on all clocks: ``elapsed`` seconds since the outbox was made, boot id, monotonic, wall (epoch s)."""
+    """The times of one moment: ``elapsed`` seconds since the outbox was made, boot id, monotonic,
+    and wall (epoch s).
+    """
 
     elapsed: float
     boot: str
@@ -41,7 +43,7 @@ class Anchor:
 
 
 class Elapsed:
-    """Counter of the seconds since the outbox was made, which never goes back.
+    """A counter of the seconds since the outbox was made, which never goes back, not even over a reboot.
 
     Within a boot the monotonic clock counts; across a reboot the wall clock does, from the last anchor that was
     stored. A step of the wall clock, back across a reboot or by more than 60 s while the machine ran, is logged and not
@@ -66,11 +68,11 @@ class Elapsed:
         return self._anchor.elapsed + max(0.0, self._clock.monotonic() - self._anchor.monotonic)
 
     def has_stepped(self) -> bool:
-        """Return whether the wall clock stepped by over 60 s since the last anchor, so that a new one is needed."""
+        """Return whether the wall clock jumped by over 60 s since the last stored moment (anchor)."""
         return abs(self._step(self._moment(0.0))) > STEP
 
     def anchor(self) -> Anchor:
-        """Return the current moment on all clocks, to be stored; log a step of the wall clock since the last one."""
+        """Return the present moment on all clocks, for storing; log a jump of the wall clock since the last one."""
         at = self._moment(self.now())
         step = self._step(at)
         if abs(step) > STEP:

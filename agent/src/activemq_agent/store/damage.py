@@ -11,7 +11,7 @@ from activemq_agent.printable import counted
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """A range of places in the outbox, ``first`` to ``last``, whose events could not be read from a damaged store.
+    """A range of outbox positions, ``first`` to ``last``, whose events could not be read from a damaged store.
 
     ``after_id`` and ``before_id`` are the ids of the readable neighbours, None at an end. Some of the places may
     have been acknowledged before, and be no loss.
@@ -30,7 +30,8 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """The damage of a store: ``reasons``, ``directory`` of the damaged files, and number of rows ``kept`` per table.
+    """The damage found in a store: ``reasons``, ``directory`` of the damaged files, and number of rows ``kept`` by
+    table.
 
     ``missing``: how many events of the outbox could not be read, None if the file no longer says; ``epoch``: the
     new epoch if the old one could not go on, else None.
@@ -53,7 +54,9 @@ class Damage:
 
 
 def gaps_between(readable: dict[int, str], first: int, last: int) -> Iterable[Gap]:
-    """Yield a gap for each range of places from ``first`` to ``last`` missing in ``readable`` (place -> event id)."""
+    """Yield a gap for each range of positions from ``first`` to ``last`` that ``readable`` (position -> event id)
+    lacks.
+    """
     before, before_id = first - 1, None
     for place in sorted(place for place in readable if first <= place <= last):
         if place > before + 1:

@@ -22,7 +22,7 @@ def sync(*paths: Path) -> None:
 
 
 def lock(directory: Path) -> int:
-    """Lock the state directory, creating it if need be; return the descriptor that holds the lock until it is closed.
+    """Lock the state directory, created if missing; return the file descriptor that holds the lock until closed.
 
     Two agents would evict each other from the broker and share one outbox. The kernel releases the lock when the
     process ends, however it ends. Raises AgentError if another process has it, naming that process, or if the

@@ -40,14 +40,16 @@ def filter_matches(topic_filter: str, topic: str) -> bool:
 
 
 def lane_of(topic: str, filters: tuple[str, ...]) -> str:
-    """Return a topic's lane (a part of the inbox with its own bound): the first matching filter, else the topic."""
+    """Return the lane (part of the inbox with a limit of its own) of a topic: its first matching filter, else the
+    topic.
+    """
     return next((one for one in filters if filter_matches(one, topic)), topic)
 
 
 def store_message(
     transaction: Transaction, topic: str, payload: bytes, broker: str, conn: int, head: bool = True
 ) -> Receipt:
-    """Store a received message in the inbox unless its event id is known or there is no room; return what was done.
+    """Store a received message in the inbox unless it is a duplicate or there is no room; return which of these.
 
     A lane that had no room takes nothing until its oldest message that was not stored is offered again with ``head``:
     a caller that has offered several at once would otherwise see a later message stored before an earlier one.
@@ -88,7 +90,7 @@ def _record(transaction: Transaction, kind: str, rx: int, event_id: str | None, 
 
 
 def begin_attempt(transaction: Transaction, rx: int) -> int:
-    """Record that a handler begins with a message of the inbox; return the number of the attempt, from 1.
+    """Record that a handler begins to handle a message of the inbox; return the number of the attempt, from 1.
 
     Raises Refused if the message is not in the inbox.
     """
@@ -102,7 +104,7 @@ def begin_attempt(transaction: Transaction, rx: int) -> int:
 
 
 def record_handled(transaction: Transaction, rx: int, statements: Sequence[Statement] = ()) -> None:
-    """Remove a message whose handlers have ended well, remember its event id, and run the statements of its handlers.
+    """Remove a handled message from the inbox, remember its event id, and run the SQL statements of its handlers.
 
     A copy of the message counts as a duplicate from now on. Raises Refused if the message is not in the inbox, or
     damaged, sqlite3.Error for a statement that is wrong or touches other tables than those that begin with ``x_``.

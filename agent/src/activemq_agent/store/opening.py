@@ -17,7 +17,7 @@ from activemq_agent.store.transaction import Counters, Transaction
 def open_database(
     path: Path, *, agent: str, limits: Limits, clock: Clock, synchronous: str
 ) -> tuple[sqlite3.Connection, Counters, Elapsed]:
-    """Return the store's opened database, made if missing with a new epoch, with its counters and its elapsed time.
+    """Open the store's database (created with a new epoch if missing); return it with its counters and elapsed time.
 
     Raises AgentError if the file belongs to another agent.
     """

@@ -18,7 +18,7 @@ _SIZE = "length(CAST(topic AS BLOB)) + length(payload)"
 
 
 def check_event(topic: str, payload: bytes, event_id: str | None) -> str | None:
-    """Return the event id that the publisher chose, as the argument or as the payload's ``eventId``; None without one.
+    """Return the event id that the publisher chose, by argument or by the payload's ``eventId``; None without one.
 
     Raises Refused for a topic, payload or id that cannot be published.
     """
@@ -36,7 +36,7 @@ def check_event(topic: str, payload: bytes, event_id: str | None) -> str | None:
 
 
 def accept(transaction: Transaction, topic: str, payload: bytes, event_id: str | None, timeout: float | None) -> str:
-    """Put an event into the outbox and return its event id; for an id that was accepted before nothing is stored.
+    """Put an event into the outbox and return its event id; an event whose id is known already is not stored again.
 
     Raises Full when the outbox has no room, Refused for an id that the agent itself will give to a later event.
     """
@@ -89,7 +89,7 @@ def record_sent(transaction: Transaction, events: Sequence[Sent]) -> None:
 
 
 def record_acknowledged(transaction: Transaction, events: Sequence[Sent], proved: bool) -> None:
-    """Process acknowledgements: delete events whose topic prefix is proved to work, keep others as unconfirmed."""
+    """Process acknowledgements: delete events whose topic prefix is proved to work, mark others as unconfirmed."""
     for event in events:
         row = transaction.take("outbox", event.seq) or transaction.take("expired", event.seq)
         if row is None:
@@ -130,7 +130,7 @@ def confirm_prefix(transaction: Transaction, prefix: str, conn: int) -> int:
 
 
 def expire(transaction: Transaction) -> int:
-    """Move events whose deadline is over from the outbox to the expired ones, or drop them; return how many.
+    """Move events past their deadline from the outbox to the expired events, or drop them; return their number.
 
     Without room among the expired ones, the rest stays in the outbox, unsent.
     """
@@ -157,7 +157,7 @@ def expire(transaction: Transaction) -> int:
 
 
 def requeue(transaction: Transaction, event_ids: Sequence[str] | None) -> int:
-    """Put expired events back into the outbox with the same ids: all, or those named; return how many fitted.
+    """Put expired events (all, or those with the given ids) back into the outbox; return the number that fitted.
 
     Unconfirmed events may be named too. Raises Refused, and re-queues nothing, for an id of neither kind.
     """

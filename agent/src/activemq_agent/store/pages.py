@@ -24,7 +24,7 @@ Row = tuple[int, tuple[Any, ...]]
 
 
 class DatabasePages:
-    """Reader of the pages of a SQLite file in their newest state, which may be in its write-ahead file."""
+    """A reader of the pages of a SQLite file, each in its newest version, which may be in the write-ahead file."""
 
     def __init__(self, path: Path, wal: Wal) -> None:
         self._file = path.open("rb")
@@ -49,7 +49,7 @@ class DatabasePages:
         return self._file.read(PAGE)
 
     def rows(self) -> Iterator[Row]:
-        """Yield everything in the database's pages that looks like a row of a table; the same row may come twice."""
+        """Yield everything in the database's pages that looks like a table row; a row may come twice."""
         for number in range(1, max(self._size, *self._newer, 0) + 1):
             yield from self._rows_of(self.page(number))
         for content in self._homeless:

@@ -15,7 +15,7 @@ from activemq_agent.store.schema import connect
 
 
 class Reader:
-    """A read-only connection to the store, for any thread; each call sees what was committed before it began."""
+    """A read-only connection to the store, for any thread; each call sees the state committed before it began."""
 
     def __init__(self, path: Path) -> None:
         self._db = connect(path, readonly=True)
@@ -31,7 +31,7 @@ class Reader:
         return len(self._bad)
 
     def close(self) -> None:
-        """Close the connection, once no other call is under way."""
+        """Close the connection after running calls have ended."""
         with self._lock:
             self._db.close()
 

@@ -40,7 +40,7 @@ class Limits:
 
 
 class Outgoing(NamedTuple):
-    """An event of the outbox to be sent.
+    """An event in the outbox that is to be sent.
 
     ``seq`` is its place in the outbox, which orders sending. It is not SEQ of the id: ids of callers use none up,
     and a re-queued event has a new place.
@@ -53,7 +53,7 @@ class Outgoing(NamedTuple):
 
 
 class Incoming(NamedTuple):
-    """A message of the inbox to be handled.
+    """A message in the inbox that is to be handled.
 
     ``rx`` is its place in the inbox, ``rx_id`` names it if it has no id, ``attempts`` is how often a handler was begun.
     """
@@ -67,7 +67,7 @@ class Incoming(NamedTuple):
 
 
 class Sent(NamedTuple):
-    """An event that was sent: its place in the outbox (``seq``), and connection, MQTT packet id and broker."""
+    """A record of a sent event: position in the outbox (``seq``), connection, MQTT packet id and broker."""
 
     seq: int
     conn: int
@@ -76,7 +76,7 @@ class Sent(NamedTuple):
 
 
 class Receipt(NamedTuple):
-    """The store's answer for a received message. ``rx`` is its place in the inbox, 0 unless it was stored.
+    """The result of storing a received message; ``rx`` is its position in the inbox, 0 if it was not stored.
 
     A ``duplicate`` was stored before and may be acknowledged; a message that found the inbox ``full`` must not be.
     """
@@ -143,5 +143,5 @@ def is_whole(table: str, row: Sequence[Any]) -> bool:
 
 
 def size_of(topic: str, payload: bytes) -> int:
-    """Return the bytes that an event or a message counts for: those of its topic and its payload."""
+    """Return the size of an event or message in bytes: that of its topic and its payload."""
     return len(topic.encode()) + len(payload)

@@ -47,7 +47,7 @@ _TIMES = dict.fromkeys(EVENT_TABLES, (4, 5)) | dict.fromkeys(MESSAGE_TABLES, (4,
 
 
 def finish_interrupted_salvage(directory: Path) -> None:
-    """After a crash during ``salvage``, put a complete new store in place, or delete an incomplete one."""
+    """Finish a ``salvage`` that a crash interrupted: use a complete new store, or delete an incomplete one."""
     if not (directory / NEW).exists():
         return
     if (directory / FILE).exists():
@@ -62,7 +62,7 @@ def _delete_new(directory: Path) -> None:
 
 
 def salvage(directory: Path, *, agent: str, reasons: list[str], now: datetime) -> Damage:
-    """Replace the damaged store in ``directory`` by one with its readable rows; return what was damaged and kept.
+    """Replace the damaged store in ``directory`` by a new one with its readable rows; return what was damaged and kept.
 
     The damaged files go into a new directory ``set-aside-TIME``, with a report ``damage.json``.
     """

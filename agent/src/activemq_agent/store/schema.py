@@ -80,12 +80,12 @@ _DISK = {
 
 
 def is_machine_failure(error: sqlite3.Error) -> bool:
-    """Return whether SQLite failed because of the machine (disk, memory, rights), not of the file or a statement."""
+    """Return whether an SQLite error is due to the machine (disk, memory, rights), not to the file or a statement."""
     return (getattr(error, "sqlite_errorcode", 0) or 0) & 0xFF in _DISK
 
 
 def create(db: sqlite3.Connection) -> None:
-    """Create the tables of the store, in the transaction that is open."""
+    """Create the tables of the store within the open transaction."""
     db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     db.execute(f"PRAGMA user_version = {VERSION}")
     for statement in SCHEMA.split(";"):

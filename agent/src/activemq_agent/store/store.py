@@ -78,7 +78,7 @@ class Store:
 
     @property
     def is_alive(self) -> bool:
-        """True while the store's writer thread runs; without that thread every call would wait for ever."""
+        """True while the store's writer thread runs; without it calls would wait for ever."""
         return self._writer.is_alive()
 
     @property
@@ -115,7 +115,9 @@ class Store:
     def accept_later(
         self, topic: str, payload: bytes, *, event_id: str | None = None, timeout: float | None = None
     ) -> Future[str]:
-        """Queue an event for the outbox; return a future of its event id. Raises Refused if it could never be sent."""
+        """Queue an event for the outbox; return a future of its event id. Raises Refused for an event that can never be
+        sent.
+        """
         own = outbox.check_event(topic, payload, event_id)
         if timeout is not None and not timeout >= 0:
             raise Refused(f"a timeout is a number of seconds from 0, not {timeout}")
@@ -124,7 +126,7 @@ class Store:
         return future
 
     def outgoing(self, limit: int, after: int = 0) -> list[Outgoing]:
-        """Return at most ``limit`` unexpired events of the outbox behind the place ``after``, in sending order."""
+        """Return at most ``limit`` unexpired events of the outbox after position ``after``, in sending order."""
         # The plus keeps SQLite from using the index of deadlines, by which it would have to sort.
         rows = self._reader.whole_rows(
             "outbox", "place > ? AND +deadline > ?", after, self._writer.elapsed.now(), limit=limit
@@ -150,14 +152,14 @@ class Store:
         return self._writer.submit(lambda transaction: outbox.confirm_prefix(transaction, prefix, conn)).result()
 
     def expire(self) -> int:
-        """Move events past their deadline from the outbox to the expired ones, or drop them; return their number.
+        """Move events past their deadline from the outbox to the expired events, or drop them; return their number.
 
         The store does so by itself within 1 s, unless ``sweep`` is None.
         """
         return self._writer.submit(outbox.expire).result()
 
     def requeue(self, event_ids: Sequence[str] | None = None) -> int:
-        """Put expired events, all or those named, back into the outbox with the same ids; return how many fitted.
+        """Put expired events (all, or those with the given ids) back into the outbox; return the number that fitted.
 
         Unconfirmed events may be named too. Raises Refused for an id that is neither expired nor unconfirmed.
         """
@@ -183,7 +185,7 @@ class Store:
         )
 
     def pending(self, lane: str, limit: int = 100, after: int = 0, most_bytes: int | None = None) -> list[Incoming]:
-        """Return the messages of a lane that wait for their handlers, or are with them, in the order of receipt.
+        """Return the messages of a lane whose handlers have not ended, in the order of receipt.
 
         A lane is a topic filter of the configuration, or a topic that none matches. A message whose handler ran when
         the agent was killed is returned again, with its attempts. ``most_bytes`` bounds all messages together; the
@@ -194,7 +196,7 @@ class Store:
         return [Incoming(row[0], row[1], rx_id(row[0]), row[2], row[3], row[6]) for row in rows]
 
     def begin_attempt(self, rx: int) -> int:
-        """Record that a handler begins with a message of the inbox; return the number of the attempt, from 1.
+        """Record that a handler begins to handle a message of the inbox; return the number of the attempt, from 1.
 
         Raises Refused if the message is not in the inbox.
         """
@@ -223,7 +225,7 @@ class Store:
     # Journal and numbers
 
     def note(self, kind: str, **fields: Any) -> None:
-        """Write a journal record that changes no event, of kind connected, subscribed, barrier, started and so on."""
+        """Write a journal record about no event, of a kind such as connected, subscribed, barrier or started."""
         self.note_later(kind, **fields).result()
 
     def note_later(self, kind: str, **fields: Any) -> Future[None]:
@@ -239,13 +241,13 @@ class Store:
         return [JournalRecord(row[0], line) for row in rows for line in row[1].split("\n")]
 
     def delete_exported_journal(self, position: int) -> None:
-        """Delete the store's journal records up to a position, once they are on the disk in the exported files."""
+        """Delete the store's journal records up to a position, after they were exported to files on the disk."""
         self._writer.submit(
             lambda transaction: transaction.db.execute("DELETE FROM journal WHERE position <= ?", (position,)) and None
         ).result()
 
     def counts(self) -> Counts:
-        """Return the numbers of committed rows and bytes in the store."""
+        """Return the numbers of rows and bytes in the store that are committed."""
         counters = self._writer.committed_counters
         rows, sizes = counters.rows, counters.sizes
         oldest, remembered, journal = self._reader.first_row(

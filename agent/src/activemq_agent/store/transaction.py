@@ -20,7 +20,7 @@ JOURNAL_LINES = 64
 
 @dataclass
 class Counters:
-    """Counters of rows, bytes and numbers given out in the store, which would cost a query each.
+    """The counters of the store, kept in memory: rows, bytes, and the last numbers assigned.
 
     ``rows`` and ``sizes``: rows, and bytes of topics and payloads, by table; ``lanes``: messages of the inbox by lane;
     ``barred``: lanes that take nothing before their oldest message is offered again. A failed transaction restores all.
@@ -45,12 +45,14 @@ class Counters:
         return deepcopy(self)
 
     def rx_id(self, rx: int) -> str:
-        """Return the agent's own id of a message that came without an id, ``AGENT:EPOCH:rxNUMBER``."""
+        """Return the id ``AGENT:EPOCH:rxNUMBER``, which the agent gives to a received message without an id."""
         return f"{self.agent}:{self.epoch}:rx{rx}"
 
 
 class Transaction:
-    """An open transaction of the writer: database, counters, limits, the elapsed time ``now``, and journal records."""
+    """An open transaction of the store's writer: database, counters, limits, elapsed time ``now``,
+    and journal records.
+    """
 
     def __init__(
         self, db: sqlite3.Connection, counters: Counters, limits: Limits, clock: Clock, elapsed: Elapsed
@@ -69,7 +71,7 @@ class Transaction:
         self._count(table, checked, 1)
 
     def take(self, table: str, key: int) -> tuple[Any, ...] | None:
-        """Delete the row with a key from a table and return its columns; None if the row is missing or damaged."""
+        """Delete the row with a key from a table and return its columns; None for a missing or damaged row."""
         row: tuple[Any, ...] | None = self.db.execute(
             f"SELECT * FROM {table} WHERE rowid = ?",  # noqa: S608 -- names of the schema
             (key,),
@@ -86,7 +88,7 @@ class Transaction:
             self.counters.sizes[table] += sign * size_of(row[2], row[3])
 
     def record(self, kind: str, **fields: Any) -> None:
-        """Add a journal record to the transaction. ``fields`` are those of the journal's format; None is left out."""
+        """Add a journal record of a kind to the transaction; ``fields`` that are None are left out."""
         self.counters.jseq += 1
         content: dict[str, Any] = {
             "v": 1,
@@ -102,7 +104,7 @@ class Transaction:
             self._write_lines()
 
     def finish(self) -> None:
-        """Write the transaction's journal records, and the counters with the current moment on all clocks."""
+        """Write the transaction's journal records, its counters, and the present moment on all clocks."""
         self._write_lines()
         counters, at = self.counters, self.elapsed.anchor()
         oldest = self.db.execute("SELECT min(place) FROM outbox").fetchone()[0]

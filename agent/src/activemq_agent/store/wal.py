@@ -25,7 +25,7 @@ Sum = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One frame of a SQLite write-ahead file: a page as a transaction left it.
+    """One frame of a SQLite write-ahead file: a database page as a transaction wrote it.
 
     ``commit``: last frame of its transaction; ``whole``: its checksum is right, seeded from the frame before;
     ``chained``: so are all frames before it.
@@ -42,7 +42,7 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Wal:
-    """The frames of a SQLite write-ahead file up to its last commit, and whether any of them is damaged."""
+    """The frames of a SQLite write-ahead file up to its last commit, and whether a frame is damaged."""
 
     frames: tuple[Frame, ...]
     damaged: bool

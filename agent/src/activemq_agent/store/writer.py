@@ -33,7 +33,7 @@ FORGET_EVERY = 60.0
 
 
 class Writer(threading.Thread):
-    """The thread that runs jobs on the store in the order in which they came, each exactly once or not at all.
+    """The thread that runs all writing jobs on the store, in order, each exactly once or not at all.
 
     A job's future is resolved only after the commit of its transaction returned. A job that refuses raises
     AgentError before it has written anything; after any other error the group is rolled back and its jobs run
@@ -87,7 +87,7 @@ class Writer(threading.Thread):
         self._db.close()
 
     def run(self) -> None:
-        """Run queued jobs on the store until ``stop`` is called; ``start`` calls this method in the new thread."""
+        """Run queued jobs on the store until ``stop`` is called; the writer thread's main function."""
         while True:
             group, last = self._next_group()
             # A caller that has cancelled gets nothing done.
