@@ -38,7 +38,7 @@ def is_drill_allowed(value: Any) -> bool:
 
 
 def refuse_production(groups: Mapping[str, Any]) -> None:
-    """Raise InputError if a group may not be drilled; ``groups`` maps names to their ``activemq_drill_allowed``."""
+    """Raise InputError if a group must not be drilled; ``groups`` maps names to their ``activemq_drill_allowed``."""
     closed = sorted(name for name, value in groups.items() if not is_drill_allowed(value))
     if closed:
         raise InputError(
@@ -48,7 +48,7 @@ def refuse_production(groups: Mapping[str, Any]) -> None:
 
 
 def schedule_faults(fleet: Fleet, pairs: Sequence[Pair], faults: int, seed: int, what: str = "kill") -> tuple[str, ...]:
-    """Return the pair of each fault, in order: of the pairs that can be drilled each once before any twice.
+    """Return the names of the pairs to hit, one for each fault: each pair once before any pair twice.
 
     ``seed`` decides the order.
 
@@ -110,7 +110,7 @@ def next_drill_step(
     waited: float = 0.0,
     settle: float = SETTLE,
 ) -> DrillStep:
-    """Return the next step of a drill, from ``states``: by pair the state of each of its nodes.
+    """Return the next step of a drill; ``states`` holds the state of each node, by pair.
 
     ``due`` is the pair of the next fault, None after the last.
     No fault is injected before every pair is whole: one active node and one that stands by. Of nodes

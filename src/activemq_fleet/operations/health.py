@@ -25,7 +25,7 @@ _SKEW = 2.0  # seconds; the shortest lease that is not refused elsewhere is seve
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """One broker in an operation: the evidence of its host and its inventory settings; None means not known, or none.
+    """A broker as operations see it: inventory settings and the evidence of its host; None means unknown, or none.
 
     ``frozen``: a signal stopped its process. ``age`` is in seconds since that was started, by a
     clock that nobody sets; ``clock`` is the host's own time in seconds since the epoch. ``store_access``
@@ -70,12 +70,12 @@ class Node:
 
     @property
     def profile(self) -> Profile:
-        """The profile of the broker: how the two nodes of its pair stand in for each other."""
+        """The high-availability profile of the broker, by ``activemq_ha``."""
         return PROFILES[self.ha]
 
     @property
     def generation_access(self) -> StoreAccess:
-        """The generation (numbered directory) of its store that the broker can write, and the generation in force."""
+        """The generation (numbered copy) of its store that the broker can write to, and the newest generation."""
         return StoreAccess(self.generation, self.generation_in_force)
 
     @property
@@ -90,7 +90,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A reason why no node of a pair may be restarted, upgraded or stopped now, as one line for the user.
+    """A reason why no node of a pair may be restarted, upgraded or stopped now; one line for the operator.
 
     ``patience``: seconds within which the problem may pass by itself.
     """
@@ -120,7 +120,7 @@ def node_of(host: str, broker: Mapping[str, Any], evidence: Mapping[str, Any]) -
 def problems_of(
     nodes: Sequence[Node], *, window: float = 0.0, settle: float = SETTLE, upgrade: bool = False
 ) -> list[Problem]:
-    """Return why no node of a pair, or a broker on its own, may be restarted or stopped now; empty if all is well.
+    """Return the reasons why no node of a pair (or a single broker) may be restarted or stopped now; empty if none.
 
     ``window`` is the time in seconds within which the evidence was collected. With ``upgrade`` a release
     that differs from the inventory's is no problem, because the run changes it.

@@ -32,7 +32,7 @@ _REMOVED = (
 
 @dataclass(frozen=True, slots=True)
 class Persistence:
-    """The store in which a broker's configuration keeps messages.
+    """The message store that a broker's configuration names: its kind and its location.
 
     ``kind`` is the element of the store, None where it is not known; ``directory`` that of a
     kahaDB. ``openwire`` is ``storeOpenWireVersion`` where it is set. ``pure``: the broker copies to
@@ -71,7 +71,7 @@ class ReleaseChange:
 def judge_release_change(
     found: Release, wanted: Release, now: Persistence, then: Persistence, *, holder: Release | None = None
 ) -> ReleaseChange:
-    """Return what a pair's change from release ``found`` (store ``now``) to ``wanted`` (store ``then``) would bring.
+    """Return the consequences of changing a pair from release ``found`` (store ``now``) to ``wanted`` (store ``then``).
 
     ``holder`` is the release that has the store open, which of the two nodes of a pair is the active
     one's (a standby has opened nothing); without it, ``found``.
@@ -89,7 +89,7 @@ def judge_release_change(
 
 
 def judge_way_back(found: Release, wanted: Release, now: Persistence, then: Persistence) -> Back:
-    """Return whether release ``found`` can use a store once ``wanted`` has opened it: open, rebuilds or closed.
+    """Return whether release ``found`` can still use a store that ``wanted`` has opened: open, rebuilds or closed.
 
     A store of JDBC has no index: its rows are read as long as both use one OpenWire version.
     """

@@ -58,7 +58,7 @@ class StoreBacklog:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MigrationEvidence:
-    """The evidence of one broker in a migration.
+    """The evidence about one broker in a migration: its state, links and numbers of messages.
 
     ``broker_name`` is its ``brokerName``. ``held`` is known of pure masters only; ``counts`` are the results of
     successive counts of its messages, oldest first.
@@ -98,7 +98,7 @@ class MigrationStep(Step):
 
 
 def draining_hosts(brokers: Mapping[str, Mapping[str, Any]], old: Iterable[str]) -> dict[str, str]:
-    """Return host -> pair for each broker with a link that drains one of the pairs ``old``.
+    """Return host -> pair for each broker with a link that empties one of the pairs ``old``.
 
     ``brokers`` are facts with ``pair``, ``ha`` and ``links``.
     """
@@ -323,7 +323,7 @@ def _retired(masters: Sequence[MigrationEvidence]) -> MigrationStep:
 
 @operation("migration")
 def decide_migration(request: Request) -> Decision:
-    """Return the target of a migration, with the hosts of the new pairs that drain it. ``options``: ``reach``."""
+    """Decide the target of a migration: its hosts, and those of the new pairs that empty it. ``options``: ``reach``."""
     target, brokers = request.target, request.brokers
     if not target["name"]:
         raise InputError("say which group or pair is to be emptied: -e activemq_target=OLD_GROUP")
@@ -335,7 +335,7 @@ def decide_migration(request: Request) -> Decision:
 
 @operation("migrate")
 def decide_migrate(request: Request) -> Decision:
-    """Return the next step of a migration. ``options``: ``held`` and ``counts`` by host, ``retire``, ``waited``."""
+    """Decide the next step of a migration. ``options``: ``held`` and ``counts`` by host, ``retire``, ``waited``."""
     brokers, options = request.brokers, request.options
     evidence = [
         from_mappings(

@@ -19,7 +19,7 @@ from activemq_fleet.validation import preflight_findings
 
 @operation("preflight")
 def decide_preflight(request: Request) -> Decision:
-    """Return the findings about the machines in ``evidence``.
+    """Return the findings of the lint rules about the machines in ``evidence``.
 
     ``options``: ``upgrades``, whether the run may change release lines and replace directories from which brokers run.
     Raises RefusalError for a change of the release line, for a directory or an archive that holds another release than
@@ -73,7 +73,7 @@ def _line(text: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Home:
-    """The directory of an ActiveMQ release on a host, as observed.
+    """The installation directory of an ActiveMQ release on a host, as observed.
 
     ``release``, ``install``, ``archive`` and ``home`` are of the inventory. ``home_releases`` are those of the brokers'
     jars in the directory, ``home_processes`` those that have its files open, ``pid`` is the process of this host's
@@ -106,7 +106,7 @@ class Home:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Archive:
-    """The releases and SHA-512 that the controller found in a release archive, or the ``problem`` with reading it."""
+    """The ActiveMQ releases and SHA-512 found in a release archive, or the ``problem`` with reading it."""
 
     found: tuple[str, ...] = ()
     sha512: str | None = None
@@ -114,7 +114,7 @@ class Archive:
 
 
 def home_of(host: str, broker: Mapping[str, Any], evidence: Mapping[str, Any]) -> Home:
-    """Return the release directory of a host, from what ``compile`` and ``machine_info`` returned."""
+    """Return the release directory of a host, from the results of the modules ``compile`` and ``machine_info``."""
     can_be_upgraded = broker["service"] == "systemd" and not PROFILES[broker["ha"]].needs_resync
     running = evidence.get("release")
     return from_mappings(Home, broker, evidence, host=host, running=running, can_be_upgraded=can_be_upgraded)

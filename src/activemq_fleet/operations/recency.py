@@ -35,7 +35,7 @@ _SECOND = timedelta(seconds=1)
 
 
 class ResyncRefused(FleetError):
-    """A refused resync: the evidence does not show which store of a pair is newer, or something else prevents it."""
+    """An error that refuses a resync, for instance because it is not known which store of a pair is newer."""
 
     exit_code = 1
 
@@ -153,7 +153,7 @@ class Store:
         return sum(1 for kind, _ in self.order[first:] if kind == _TRACE)
 
     def record_positions(self, brought: Iterable[int]) -> list[int]:
-        """Return the journal index of the record with each key in ``brought``; -1 for one no longer in the journal."""
+        """Return the journal index of the record with each key in ``brought``; -1 for a record no longer there."""
         last = {key: at for at, (kind, key) in enumerate(self.order) if kind in (_ADD, _SUBSCRIPTION)}
         return [last.get(key, -1) for key in brought]
 
@@ -173,7 +173,7 @@ def _loaded_at(text: str) -> datetime | None:
 
 @dataclass(frozen=True, slots=True)
 class StoreChoice:
-    """The host whose store is to be kept (``winner``), with reasons; ``equal``: both stores hold the same."""
+    """The choice of the store to keep (host ``winner``), with reasons; ``equal``: both stores hold the same."""
 
     winner: str
     equal: bool
@@ -203,7 +203,7 @@ def choose_store(master: Store, slave: Store, chosen: str | None = None) -> Stor
 
 
 def differences(master: Store, slave: Store) -> str:
-    """Return why the store of an attached slave is no copy of its master's, in a sentence; empty when it is a copy.
+    """Return in a sentence how the store of an attached slave differs from its master's; empty for an exact copy.
 
     A message on its way is no difference: the slave has it first. Neither is what the master took
     after the slave's evidence was collected. The evidence may be of different moments.

@@ -17,7 +17,7 @@ _TABLE_HEAD = ("host", "before", "after", "gap", "changed")
 
 
 class RefusalError(FleetError):
-    """The refusal of an operation to change anything (further); ``problems`` holds one line for each reason."""
+    """An error by which an operation refuses to change anything (more); ``problems`` has a line for each reason."""
 
     exit_code = 1
 
@@ -45,7 +45,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """The input of every decision, in the plain values that Ansible hands on.
+    """The input of an operation's decision, in plain values from Ansible.
 
     ``brokers``: by host what the module ``compile`` returned. ``evidence``: by host the result of ``broker_info``,
     ``machine_info`` or ``store_marker``, whichever the operation is decided on. ``configured``: by host the result of
@@ -64,7 +64,7 @@ class Request:
     inspect_release_archive: Callable[[str, str], Mapping[str, Any] | None] = lambda _path, _install: None
 
     def step(self, step: Step) -> Decision:
-        """Return the decision to take a step, after showing the step's notes, if it has any, to the operator."""
+        """Return a step as the operation's decision, together with the step's notes for the operator."""
         for note in getattr(step, "notes", ()):
             self.warn(note)
         return {"step": step.to_dict()}
@@ -92,7 +92,8 @@ def operation(
 
 
 def decide(name: str, request: Request) -> Decision:
-    """Return what an operation decides: mostly ``step``, the next one; with the last one ``table``, what was done.
+    """Return the decision of operation ``name``: its next ``step``, and with the last step a ``table`` of what was
+    done.
 
     Raises InputError for an unknown operation or a host that is no broker, RefusalError with one line for each problem
     that keeps the operation from going on, and other FleetError for what the inventory says wrong.
@@ -112,7 +113,7 @@ def decide(name: str, request: Request) -> Decision:
 
 
 def from_mappings(kind: type[_Evidence], *mappings: Mapping[str, Any], **values: Any) -> _Evidence:
-    """Return a dataclass of type ``kind`` from ``values``, and for all other fields from mappings.
+    """Return a dataclass of type ``kind``, its fields taken from ``values`` and else from the mappings.
 
     A field takes the value of its name in the first mapping that has it, else its default. Lists become tuples.
     """

@@ -27,7 +27,7 @@ _SPARE = 64 << 20
 
 @dataclass(frozen=True)
 class PureNode:
-    """The evidence of one node of a pure pair.
+    """The evidence about one node of a pure pair: its broker's state and its store.
 
     ``state`` is that of ``broker_info``; ``unit`` is systemd's ActiveState, empty where it has no unit;
     ``phase`` is the log's, ``age`` the process's in seconds. ``returned``: a probe's message came back, None where that
@@ -84,7 +84,7 @@ class PureNode:
 
 @dataclass(frozen=True, slots=True)
 class ResyncStep(Step):
-    """The next step of a resync.
+    """The next step of a resync, which makes the stores of a pure pair equal.
 
     ``winner`` is the host whose store is kept, set with ``reasons`` where the stores differ. ``accept``: the states of
     a started host that end the act.
@@ -102,7 +102,7 @@ def plan_resync(
     restart_older: float | None = None,
     waited: float = 0.0,
 ) -> ResyncStep:
-    """Return the next step of a resync of pure pairs, one pair after the other by name; each is (master, slave).
+    """Return the next step of a resync of pure pairs, given as (master, slave); one pair after the other, by name.
 
     ``chosen`` is the host of ``activemq_resync_from``, ``waited`` the seconds since the last act. Brokers whose process
     is older than ``restart_older`` seconds are restarted; None restarts no healthy one.

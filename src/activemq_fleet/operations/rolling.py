@@ -23,7 +23,7 @@ from activemq_fleet.printable import counted
 
 @dataclass(frozen=True, slots=True)
 class NextStep(Step):
-    """The next step of an operation that touches one node of a pair.
+    """The next step of a rolling operation: an action on one node of a pair, a wait, or the end.
 
     ``peer`` is the node that serves meanwhile, None for a broker on its own. ``was`` is the state of the host before.
     ``notes`` are warnings. ``accept``: the states of a host that end an act.
@@ -37,7 +37,7 @@ class NextStep(Step):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperationRun:
-    """The progress of one run of an operation: hosts to touch, hosts done, and seconds waited.
+    """The progress of an operation: hosts to act on, hosts done, and seconds waited.
 
     ``chosen`` are the hosts that may be touched. ``done`` are those that need nothing more.
     ``acted`` are those that were touched in the run: a host that is not done after that never will
@@ -54,17 +54,17 @@ class OperationRun:
     settle: float = SETTLE
 
     def refusal(self, *problems: str) -> RefusalError:
-        """Return the error that ends an operation for ``problems``; it tells whether the run has touched anything."""
+        """Return the error that ends an operation because of ``problems``, and says whether any host was changed."""
         return RefusalError("nothing further is touched:" if self.acted else "nothing was touched:", problems)
 
     def pause(self, text: str) -> NextStep:
-        """Return a step that waits for a problem to pass, 1 to 10 s: the longer, the longer the run has waited."""
+        """Return a step that waits 1 to 10 s for a problem to pass; the pause grows with the time already waited."""
         seconds = max(1, min(10, int(self.waited / 3)))
         return NextStep("wait", f"wait {seconds} s and look again: {text}", seconds=seconds)
 
 
 def started_since(node: Node, since: float, looked_at: float) -> bool:
-    """Return whether a node's process was started after ``since``; times are the controller's, in epoch seconds.
+    """Return whether a node's process was started after ``since``, in epoch seconds by the controller's clock.
 
     The age of a process is measured by a clock that nobody sets, and from the moment before the evidence was
     collected: a host's wrong clock decides nothing, and a slow host makes a process too old, never too young.
@@ -78,7 +78,7 @@ def next_rolling_step(
     step_of: Callable[[Sequence[Node]], NextStep | None],
     done: Callable[[Sequence[Sequence[Node]]], str],
 ) -> NextStep:
-    """Return the next step of an operation on all pairs but pure ones; ``wait`` while a problem may pass by itself.
+    """Return the next step of an operation on pairs that are not ``pure``; ``wait`` while a problem may pass by itself.
 
     Else it is what ``step_of`` returns for the first pair for which it returns a step, or ``done`` with the text that
     ``done`` returns for all pairs. Raises RefusalError for a lasting problem, and when no pair is left.
@@ -108,7 +108,7 @@ def next_rolling_step(
 
 
 def next_restart(nodes: Sequence[Node], run: OperationRun) -> NextStep:
-    """Return the next step of a rolling restart of all pairs but pure ones, whose restart is a resync.
+    """Return the next step of a rolling restart of pairs that are not ``pure`` (those are restarted by a resync).
 
     Raises RefusalError when a problem of any pair does not pass by itself.
     """
@@ -159,7 +159,7 @@ def nodes_by_pair(nodes: Sequence[Node]) -> dict[str, list[Node]]:
 
 
 def first_to_touch(nodes: Sequence[Node]) -> Node:
-    """Return which node of a pair to restart or upgrade first: a standby before the active node, then a slave."""
+    """Return the node of a pair to restart or upgrade first: a standby before the active node, then the slave."""
     return min(nodes, key=lambda node: (node.state == "active", node.role != "slave", node.host))
 
 
@@ -169,7 +169,7 @@ def active_hosts(pairs: Sequence[Sequence[Node]]) -> str:
 
 
 def next_touch(node: Node, pair: Sequence[Node], act: str) -> NextStep:
-    """Return the step that does ``act`` to a node of a pair, with a line that says which node serves meanwhile."""
+    """Return the step that performs ``act`` on a node of a pair, with a note on which node serves meanwhile."""
     peer = next((other for other in pair if other.host != node.host), None)
     if peer is None:
         say = f"{act} {node.host}, which has no peer: its clients wait"
@@ -184,13 +184,13 @@ def next_touch(node: Node, pair: Sequence[Node], act: str) -> NextStep:
 
 @operation("restart")
 def decide_restart(request: Request) -> Decision:
-    """Return the next step of a restart."""
+    """Decide the next step of a rolling restart."""
     return request.step(next_restart(*nodes_and_run(request, "restart")))
 
 
 @operation("switchover")
 def decide_switchover(request: Request) -> Decision:
-    """Return the next step of a switchover. Raises InputError where the target is a host and not a pair."""
+    """Decide the next step of a switchover. Raises InputError if the target is a host, not a pair."""
     if request.target["kind"] == "host":
         # Whoever names a host may well mean that it shall become active: the preferred one would.
         raise InputError("activemq_target is a host: name the PAIR, and the host with -e activemq_to=HOST")

@@ -63,7 +63,7 @@ def notes_on_skipped_nodes(pair: Sequence[Node], chosen: Collection[str]) -> lis
 
 
 def next_site_step(nodes: Sequence[Node], run: OperationRun, unseen: Mapping[str, str] | None = None) -> NextStep:
-    """Return the next step of the playbook site; ``unseen`` maps a host to its peer if the peer gave no evidence.
+    """Return the next step of the playbook site; ``unseen`` maps hosts to a peer that gave no evidence.
 
     Raises RefusalError for a broker that does not become ready, and for an active one that nobody would stand in for.
     """
@@ -130,7 +130,7 @@ def _step(act: str, node: Node, pair: Sequence[Node]) -> NextStep:
 
 @operation("roll")
 def decide_roll(request: Request) -> Decision:
-    """Return the brokers that the playbook site has to start and restart in the whole fleet, and the pairs concerned.
+    """Decide which brokers the playbook site has to start or restart in the fleet, and name their pairs.
 
     ``configured``: of every broker whose files were installed. ``options``: ``expected``, the hosts that the run is
     for, and of them those of the play, ``all``, and those that are not lost, ``alive``. Raises RefusalError for lost
@@ -189,7 +189,7 @@ def decide_site(request: Request) -> Decision:
 
 @operation("outcome")
 def decide_outcome(request: Request) -> Decision:
-    """Return the table of what the playbook site has done; ``evidence`` is the newest of each broker.
+    """Return the table of what the playbook site did; ``evidence`` is the latest of each broker.
 
     ``options``: by host ``before``, the state before the first act, ``verified``, the look at the release, and
     ``acted``.

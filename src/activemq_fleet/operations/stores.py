@@ -18,7 +18,7 @@ from activemq_fleet.render.service import STORE_MARKER
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedStore:
-    """A pair's shared store as one of its hosts sees it.
+    """The shared store of a pair, as observed on one of its hosts.
 
     ``marked`` holds the lines of the marker, None where there is none. ``mounted``: the directory,
     or one above it other than the root, is a mount point. ``fenced``: brokers work in generations of it; ``fence``:
@@ -37,7 +37,7 @@ class SharedStore:
 
 
 def stores_to_mark(stores: Iterable[SharedStore], sizes: Mapping[str, int]) -> dict[str, tuple[str, ...]]:
-    """Return hosts by pair for each new store: first the one that writes the store marker, then those to find it.
+    """Return hosts by pair for each unmarked store: first the host that writes the marker, then those that check it.
 
     ``sizes`` is the number of nodes of each pair. Raises RefusalError with one line for each pair whose store may not
     be used.
@@ -91,7 +91,7 @@ def _problem(pair: str, seen: Sequence[SharedStore], size: int) -> str | None:
 
 @operation("stores")
 def decide_stores(request: Request) -> Decision:
-    """Return which shared stores may be marked, and by which host. Raises RefusalError for an unusable store."""
+    """Decide which shared stores get a marker, and which host writes it. Raises RefusalError for an unusable store."""
     brokers = request.brokers
     stores = [
         from_mappings(SharedStore, found, brokers[host], host=host, directory=brokers[host]["store"])

@@ -19,7 +19,7 @@ from activemq_fleet.operations.requests import Decision, Request, operation
 
 @dataclass(frozen=True, slots=True)
 class TargetHost:
-    """One broker that an operation may be aimed at, with its pair, group and role; ``host`` is its inventory name."""
+    """A broker that an operation may act on: inventory name, pair, group and preferred role."""
 
     host: str
     pair: str
@@ -29,7 +29,7 @@ class TargetHost:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The hosts and pairs that an operation is aimed at.
+    """The hosts and pairs that an operation acts on.
 
     ``hosts``: every node of the target's pairs, of all of which evidence is needed. ``chosen``: those that may be acted
     upon, fewer only where one host was named. ``pairs`` are in the order of their names; the preferred master comes
@@ -135,7 +135,7 @@ def _near(name: str, known: Collection[str]) -> str:
 
 
 def read_run_start(text: object, now: float) -> dict[str, Any]:
-    """Return when an operation's run began: ``activemq_since`` of an interrupted run, or ``now`` (epoch seconds).
+    """Return the start of an operation's run in epoch seconds: ``activemq_since`` of an interrupted run, or ``now``.
 
     The result has ``since``, RFC 3339 in UTC with whole seconds, and ``since_epoch``, the same in seconds.
     Raises InputError for text that is no such time, or one that has yet to come.
@@ -158,7 +158,7 @@ def read_run_start(text: object, now: float) -> dict[str, Any]:
 
 @operation("target")
 def decide_target(request: Request) -> Decision:
-    """Return the hosts and pairs of an operation, and when its run began.
+    """Decide the hosts and pairs that an operation acts on, and when its run began.
 
     ``options``: ``name``, ``to``, ``since`` and ``reach``, the hosts of the play.
     """
@@ -175,7 +175,7 @@ def decide_target(request: Request) -> Decision:
 
 @operation("collect")
 def decide_collect(request: Request) -> Decision:
-    """Return the brokers and agents to collect from, and the time now. ``options``: ``name`` and ``agents``."""
+    """Decide from which brokers and agents to collect logs, and give the time. ``options``: ``name`` and ``agents``."""
     options = request.options
     places = [
         TargetHost(host, pair=node["pair"], group=node["group"], role=node.get("role", "agent"))

@@ -31,7 +31,7 @@ _TRIES = 3  # of a switch over: the one that stopped may win the lock back
 
 @dataclass(frozen=True, slots=True)
 class StoreChange:
-    """The message stores of a broker around an upgrade: the one it runs with (``now``) and the inventory's (``then``).
+    """The message stores of a broker before (``now``) and after (``then``) an upgrade.
 
     ``install`` is how the release was installed.
     """
@@ -44,7 +44,7 @@ class StoreChange:
 def judge_upgrade(
     nodes: Sequence[Node], stores: Mapping[str, StoreChange], run: OperationRun
 ) -> dict[str, ReleaseChange]:
-    """Return the change of release and store of each pair that an upgrade concerns, by the pair's name.
+    """Return the changes of release and store that an upgrade brings, by name of the pair.
 
     A pair without an active broker cannot be judged and is left out: it is waited for or refused
     elsewhere. Raises RefusalError with one line for each pair or host that cannot be upgraded.
@@ -73,7 +73,7 @@ def judge_upgrade(
 def check_upgrade(
     nodes: Sequence[Node], stores: Mapping[str, StoreChange], run: OperationRun
 ) -> tuple[NextStep, dict[str, ReleaseChange]]:
-    """Return a step (``done`` if every pair is well, else ``wait``), and what the upgrade would bring, by pair.
+    """Return a step (``done`` if every pair is healthy, else ``wait``), and the changes of the upgrade by pair.
 
     It is asked before anything is installed.
 
@@ -107,7 +107,7 @@ def next_upgrade(
 
 
 def may_roll_back(host: str, nodes: Sequence[Node], stores: Mapping[str, StoreChange]) -> bool:
-    """Return whether ``host`` may go back to its old release if the new one does not come up.
+    """Return whether ``host`` may return to its old release if the new release does not start.
 
     It may not when its peer has the store open as a release whose store the old one cannot read: it would be
     a standby that cannot take over, or takes over without the messages. A broker without a peer may
@@ -187,14 +187,14 @@ def _jump(pair: Sequence[Node], active: Node, stores: StoreChange) -> ReleaseCha
 
 @operation("jumps", has_table=False)
 def decide_jumps(request: Request) -> Decision:
-    """Return what the upgrade would bring for each pair, and a step that waits while a pair has a problem."""
+    """Return the changes that the upgrade brings to each pair, with a step that waits while a pair has a problem."""
     step, jumps = check_upgrade(*_upgrade_of(request))
     return {**request.step(step), "jumps": {pair: jump.to_dict() for pair, jump in jumps.items()}}
 
 
 @operation("upgrade")
 def decide_upgrade(request: Request) -> Decision:
-    """Return the next step of an upgrade.
+    """Decide the next step of an upgrade.
 
     ``put_back`` in it: whether the host may get its old release back when the new one does not come up.
     """

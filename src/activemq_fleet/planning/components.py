@@ -32,7 +32,7 @@ LinkEntry = tuple[LinkSettings, str, int]
 
 @dataclass
 class FleetOutsideComponent:
-    """Facts that a component's own hosts do not show: its links, shared stores, and links to unknown groups or pairs.
+    """The facts about the rest of the fleet that a component needs: links, shared stores, unknown link ends.
 
     ``stores`` has the unit that uses a store first, by store.
     """
@@ -44,7 +44,7 @@ class FleetOutsideComponent:
 
 @dataclass(frozen=True)
 class Division:
-    """The division of a fleet into components, with the facts about the whole fleet that each component needs.
+    """The division of a fleet into components (hosts planned together), with the fleet-wide facts each needs.
 
     ``component_of`` has the component by ``component_key``, for all hosts with a role; ``rest_by_component`` has only
     components that need to know more than their hosts show. ``brokers`` is their number, ``pattern`` the naming
@@ -72,7 +72,7 @@ def component_key(facts: HostFacts) -> str | None:
 
 
 def common_pattern(facts: Sequence[HostFacts]) -> str | None:
-    """Return the naming pattern for all hosts where only some set one; None where all or none set a pattern."""
+    """Return the naming pattern for all hosts if only some hosts set one; None if all or none do."""
     patterns = {one.pattern for one in facts}
     return _pattern(facts) if None in patterns and len(patterns) > 1 else None
 
@@ -118,7 +118,7 @@ def divide_into_components(facts: Sequence[HostFacts], today: date) -> Division:
 
 
 def refuse_problems(facts: Iterable[HostFacts]) -> None:
-    """Raise FleetError for the problems that ``facts`` hold; the same problem of many hosts becomes one line."""
+    """Raise FleetError for the problems in ``facts``; a problem of many hosts becomes one line."""
     hosts_of: dict[tuple[int, str], list[str]] = defaultdict(list)
     for one in facts:
         for problem in one.problems:

@@ -110,7 +110,7 @@ class ComponentRows:
 
 def compute_component(component: str, hosts: Sequence[ComponentHost], context: PlanContext) -> ComponentRows:
     """Return the dataset rows of one component, or the error in its variables; ``hosts`` are all
-    its hosts, sorted by name.
+    hosts of it, by name.
     """
     computed = ComponentRows(component)
     mark = fingerprint(component, hosts, context)
@@ -134,9 +134,7 @@ def compute_component(component: str, hosts: Sequence[ComponentHost], context: P
 
 
 def fingerprint(component: str, hosts: Iterable[ComponentHost], context: PlanContext) -> str:
-    """Return a hash of all input from which a component is computed, such as variables, links,
-    waivers, package version.
-    """
+    """Return a hash of everything that a component's rows depend on: variables, links, waivers, package version."""
     hashed, division = hashlib.sha256(), context.division
     releases, asks_for_groups = set(), False
     for host in hosts:

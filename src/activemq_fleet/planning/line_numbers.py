@@ -15,8 +15,8 @@ from activemq_fleet.planning.records import ERRORS_WITHOUT_HOST, read_record
 
 
 def with_line_number(lines: Path | None, error: InputError) -> InputError:
-    """Return an error with file and line of the first wrong record in place of one that names
-    no host; others unchanged.
+    """Return an error without a host's name as one that names file and line of the first wrong record; others
+    unchanged.
 
     ``lines`` is the path of the JSON lines, None where they are not on this machine.
     """

@@ -33,7 +33,7 @@ _MOST_SHOWN = 80
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One host as the job reads it: its ``activemq_*`` variables and its inventory groups."""
+    """One host of the input of ``plan``: its ``activemq_*`` variables and its inventory groups."""
 
     host: str
     variables: Mapping[str, Any]
@@ -41,7 +41,7 @@ class Record:
 
 
 def read_record(text: str, *, cells: bool = False) -> Record:
-    """Return the host of one record: of a line of JSON lines, or with ``cells`` of a table's row given as JSON.
+    """Return the host in one line of JSON lines, or (with ``cells``) in one row of a table given as JSON.
 
     A list or mapping in a cell is JSON itself. Raises InputError that names the host, if it has one.
     """

@@ -33,8 +33,8 @@ Outcome = Literal["reaches", "may strand", "does not reach"]
 
 @dataclass(frozen=True, slots=True)
 class Hop:
-    """One bridge on a route: ``link`` names the networkConnector of ``host``; ``back``: messages
-    go against its direction.
+    """One bridge on a route: ``link`` is a networkConnector of ``host``; ``back``: used against its
+    direction (duplex).
     """
 
     source: str
@@ -56,14 +56,14 @@ class Answer:
 
     @property
     def arrives(self) -> bool:
-        """Whether messages arrive whatever next brokers the brokers on the route ordinarily choose."""
+        """Whether messages arrive whichever of the possible next brokers each broker on the route chooses."""
         return self.outcome == "reaches"
 
 
 @dataclass(frozen=True)
 class NetworkState:
-    """The bridges of one network of brokers while the broker ``down`` is dead (None: all are up), as a
-    graph of numbered pairs.
+    """The bridges of one network of brokers as a graph of numbered pairs, while the broker ``down`` is dead (None: none
+    is).
     """
 
     down: str | None
@@ -78,7 +78,7 @@ class NetworkState:
 
 
 class Routes:
-    """The routes of messages between all brokers of a fleet, with all brokers up or with one down."""
+    """The routes of messages between all brokers of a fleet, while all brokers are up or one is down."""
 
     def __init__(
         self, fleet: Fleet, written: Mapping[str, tuple[NetworkConnector, ...]], *, as_planned: bool = False
@@ -156,8 +156,7 @@ class Routes:
         return self.reaches(source, target, down=down).path
 
     def stranded_by(self, host: str) -> tuple[tuple[str, str], ...]:
-        """Return (source, target) names of pairs between which messages arrive with all brokers up, and
-        not while ``host`` is down.
+        """Return (source, target) pairs whose messages arrive with all brokers up, and do not while ``host`` is down.
 
         Without those that begin or end at ``host`` itself: what a broker without a peer holds
         waits for it, and its consumers are gone with it.
@@ -166,8 +165,8 @@ class Routes:
         return tuple((names[source], names[target]) for _, source, target in self.stranded_pairs(host))
 
     def stranded_pairs(self, host: str) -> Iterator[tuple[bool, int, int]]:
-        """Yield (had another route, source, target) for each route that the death of ``host`` cuts,
-        as numbers in the network.
+        """Yield (had another route, source, target) for each route that the death of ``host`` cuts;
+        pairs are numbers.
         """
         broker = self.fleet.broker(host)
         own = self.network.units[broker.unit]
@@ -200,9 +199,7 @@ class Routes:
     # -- what the questions need -------------------------------------------------------------
 
     def unit(self, name: str) -> Unit:
-        """Return the pair (or broker without a peer) of this name, or the one that the broker
-        of this name belongs to.
-        """
+        """Return the pair (or single broker) of this name, or the pair of the broker of this name."""
         pair = self.fleet.pairs.get(name)
         if pair and len(pair.brokers) == 1:
             name = pair.brokers[0].host
@@ -229,7 +226,7 @@ class Routes:
         return self._states[key]
 
     def changes_bridges(self, down: str, names: tuple[str, ...]) -> bool:
-        """Return whether the death of the broker ``down`` changes any bridge of the network of pairs ``names``."""
+        """Return whether the death of the broker ``down`` changes a bridge among the pairs ``names``."""
         own = self.network.units[self.fleet.broker(down).unit]
         return own.first.host == down and own.name not in self.network.steady and self._component[own.name] is names
 

@@ -50,7 +50,7 @@ class NetworkConnector(NamedTuple):
 
 
 def network_connector_of(link: Link) -> NetworkConnector:
-    """Return the networkConnector of a link; a networkTTL becomes both its consumerTTL and its messageTTL."""
+    """Return the networkConnector of a link, its networkTTL split into consumerTTL and messageTTL."""
     consumer, message = (
         (link.network_ttl, link.network_ttl)
         if link.network_ttl is not None
@@ -230,7 +230,7 @@ class Network:
         return components_of(joined)
 
     def bridges(self, names: Iterable[str], down: str | None = None) -> list[Bridge]:
-        """Return all bridges that the pairs ``names`` open, while the broker ``down`` is dead."""
+        """Return all bridges that the pairs ``names`` open while the broker ``down`` is dead (None: none is)."""
         return [bridge for name in names for bridge in self._bridges_of(self.units[name], down)]
 
     def _bridges_of(self, unit: Unit, down: str | None) -> Iterator[Bridge]:
@@ -260,9 +260,7 @@ class Network:
 
 
 def is_active_broker(unit: Unit, broker: Broker, down: str | None) -> bool:
-    """Return whether ``broker`` accepts connections for its pair: it is the pair's active
-    broker while ``down`` is dead.
-    """
+    """Return whether ``broker`` is its pair's active broker, which accepts connections, while ``down`` is dead."""
     return broker.host != down and unit.active(down) is broker
 
 

@@ -34,8 +34,7 @@ class _State(NamedTuple):
 
 
 def choice_outcome(shape: BridgeGraph, source: int, target: int, *, patience: int = _MOST_STATES) -> ChoiceOutcome:
-    """Return whether a message from ``source`` can get stuck before ``target`` when brokers
-    choose among several bridges.
+    """Return whether a message from ``source`` can get stuck on its way to ``target``, as brokers choose among bridges.
 
     ``patience``: how many states of a message to examine before the answer is ``unknown``.
     """

@@ -43,7 +43,8 @@ def matches(pattern: str, destination: str) -> bool:
 
 
 def carries(bridge: Bridge, destination: str, release: Release) -> bool:
-    """Return whether demand for a destination passes a bridge; ``release`` is of the broker that has the connector.
+    """Return whether a bridge forwards a destination's messages; ``release`` is that of the broker that opens the
+    bridge.
 
     A duplex connector tells its peer what it includes (from 5.6 on, by the filter of advisories that it
     asks for), and never what it excludes (source: startRemoteBridge, getDestinationFilter).
@@ -60,9 +61,7 @@ def carries(bridge: Bridge, destination: str, release: Release) -> bool:
 
 
 def has_static_subscription(bridge: Bridge, destination: str | None) -> bool:
-    """Return whether a bridge subscribes to a destination even without a consumer;
-    ``destination`` None: to every queue.
-    """
+    """Return whether a bridge subscribes to a destination without a consumer there; None stands for every queue."""
     connector = bridge.connector
     if bridge.back or not connector.static:
         return False

@@ -20,8 +20,7 @@ _KINDS = ("queue", "topic")
 
 
 def connectors_of_documents(fleet: Fleet, documents: Mapping[str, bytes]) -> dict[str, tuple[NetworkConnector, ...]]:
-    """Return all networkConnectors, by inventory name, of the brokers whose XML fragments bring or
-    change networkConnectors.
+    """Return, by host, all networkConnectors of brokers whose XML fragments add or change networkConnectors.
 
     Raises InputError for such a document that is no XML, or of a host that is no broker.
     """
@@ -34,7 +33,7 @@ def connectors_of_documents(fleet: Fleet, documents: Mapping[str, bytes]) -> dic
 
 
 def changes_network_connectors(broker: Broker) -> bool:
-    """Return whether a broker's ``activemq_xml_fragments`` bring or change networkConnectors."""
+    """Return whether a broker's ``activemq_xml_fragments`` add or change networkConnectors."""
     fragments = broker.settings.xml_fragments
     return any(_CONNECTOR in fragment.xml or _CONNECTOR in fragment.parent for fragment in fragments)
 

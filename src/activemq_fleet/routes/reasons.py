@@ -30,7 +30,7 @@ def no_bridges_sentence(source: str, target: str) -> str:
 def route_sentence(
     source: Unit, target: Unit, way: Sequence[Bridge], found: ChoiceOutcome, down: str | None, destination: str | None
 ) -> str:
-    """Return a sentence that names the bridges on a message's route, and what may keep messages on the way."""
+    """Return a sentence that names the bridges on a message's route, and what may stop messages on it."""
     links = ", ".join(f"{b.connector.name}{' backwards' if b.back else ''}" for b in way)
     text = f"messages go from {source.name} to {target.name} over {counted(len(way), 'bridge')} ({links})"
     active = source.active(down)

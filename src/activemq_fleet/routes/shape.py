@@ -47,8 +47,7 @@ class Edge(NamedTuple):
 
 @dataclass(frozen=True)
 class BridgeGraph:
-    """A network of brokers as a graph of bridges; brokers are numbers from 0, and a set of brokers
-    is an int with their bits.
+    """A graph of the bridges between brokers; a broker is a number from 0, a set of brokers an int used as a bit set.
 
     ``replays``: brokers that send a message back where it came from when no consumer is left
     (replayWhenNoConsumers). ``merges``: brokers whose bridges merge all demand from one peer into
@@ -173,16 +172,12 @@ class BridgeGraph:
 
     @cached_property
     def longest_message_ttl(self) -> int:
-        """The largest limited messageTTL of all bridges, 0 without any; beyond it the length of a
-        route no longer matters.
-        """
+        """The largest limited messageTTL of all bridges (0 without one); longer routes need no exact length."""
         return max((edge.message_ttl for edge in self.edges if edge.message_ttl < UNLIMITED), default=0)
 
     @cached_property
     def has_ample_ttl(self) -> bool:
-        """Whether every messageTTL is as large as the longest route of demand, so that no message stops
-        where demand came through.
-        """
+        """Whether every messageTTL is at least the longest route of demand, so that no message stops early."""
         longest = min(max((edge.consumer_ttl for edge in self.edges), default=0), max(self.size - 1, 1))
         return all(edge.message_ttl >= longest and edge.near and not edge.always for edge in self.edges)
 
