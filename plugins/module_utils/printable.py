@@ -19,7 +19,7 @@ _NAMED = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
 
 
 def printable(text: str, *, lines: bool = False) -> str:
-    r"""Return a text with escapes such as ``\n`` or ``\u001b`` for characters that terminals or browsers obey or hide.
+    r"""Return a text with control and invisible characters escaped, as ``\n`` or ``\u001b``.
 
     ``lines``: line breaks and tabs stay as they are, for text that is made of lines.
     """

@@ -220,7 +220,7 @@ from ansible_collections.activemq.fleet.plugins.module_utils.run_module import r
 
 
 def gather_or_require_state(parameters: dict[str, Any], _check: bool) -> dict[str, Any]:
-    """Return the broker's state, or a failed result where a required state, process or release is not there."""
+    """Return the broker's state; the result is failed unless a required state, process or release is found."""
     states = parameters["states"]
     wanted = tuple(states) if parameters["wait"] else ()
     result: dict[str, Any] = gather_broker_state(parameters["base"], parameters["unit"], parameters["wait"], wanted)

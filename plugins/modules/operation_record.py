@@ -84,7 +84,7 @@ from ansible_collections.activemq.fleet.plugins.module_utils.run_module import r
 
 
 def record_operation(parameters: dict[str, Any], check: bool) -> dict[str, Any]:
-    """Append the record of an operation to the host's file; return the module's result, which is never a change."""
+    """Append the record of an operation to the host's file; return the module's result (never ``changed``)."""
     if check:
         return {"recorded": False}
     try:

@@ -83,7 +83,9 @@ STATES: dict[str, tuple[Callable[..., dict[str, Any]], tuple[str, ...]]] = {
 
 
 def bring_into_state(parameters: dict[str, Any], _check: bool) -> dict[str, Any]:
-    """Bring an ActiveMQ release's directory into the wanted state; return the module's result. Raises InstallError."""
+    """Change the directory of an ActiveMQ release to the state asked for; return the module's result. Raises
+    InstallError.
+    """
     function, names = STATES[parameters["state"]]
     try:
         return function(*(parameters[name] for name in names))

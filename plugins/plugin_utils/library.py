@@ -28,7 +28,7 @@ def library(module: str) -> ModuleType:
 
 @contextmanager
 def filter_errors(plugin: str, value: object) -> Iterator[None]:
-    """Turn the library's errors within a ``with`` block into an AnsibleFilterError that names plugin and input."""
+    """Context manager: turn the library's errors into an AnsibleFilterError that names plugin and input."""
     fleet_error: type[Exception] = library("errors").FleetError
     try:
         yield

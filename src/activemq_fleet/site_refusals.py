@@ -38,7 +38,9 @@ def refusals_of(fleet: Fleet) -> Iterator[Finding]:
 
 
 def missing_files_of(fleet: Fleet) -> Iterator[Finding]:
-    """Yield a warning (T031) for each archive that is not on this machine, which need not be the controller."""
+    """Yield a warning (T031) for each configured archive that does not exist on this machine (perhaps not the
+    controller).
+    """
     missing: dict[tuple[str, str], list[str]] = {}
     for broker in fleet.brokers:
         archive = broker.settings.archive_of_release()

@@ -47,7 +47,7 @@ def bridge(
     scheme: str = "tcp",
     options: Iterable[tuple[str, str]] = BRIDGE_OPTIONS,
 ) -> str:
-    """Return the URI of a networkConnector to one broker or to a pair, preferred master first.
+    """Return the URI of a networkConnector that dials one broker or a pair, preferred master first.
 
     ``kind`` is masterslave (from 5.6; the default there), failover or static. A failover
     transport must give up after one round, else it reconnects beneath the bridge, which keeps
@@ -108,7 +108,7 @@ def failover(addresses: Iterable[Address], options: Mapping[str, object] | None 
 
 
 def failover_among(dialled: Sequence[str], options: Mapping[str, object] | None = None) -> str:
-    """Return the failover URI of brokers of which some listen with TLS, from the URI of each."""
+    """Return the failover: URI of several brokers, given the URI that is dialled for each (tcp:// or ssl://)."""
     if not dialled:
         raise InputError("a failover URI needs at least one address")
     texts = {name: str(value) for name, value in (options or _CLIENT_DELAYS).items()}

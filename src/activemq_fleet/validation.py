@@ -62,7 +62,7 @@ def check_fleet(
 
 
 def make_for_each(nodes: Iterable[_Node], make: Callable[[_Node], _Made]) -> list[_Made]:
-    """Return ``make(node)`` of every node, in order. Raises one SettingsError with the problems of all nodes."""
+    """Return ``make(node)`` for every node, in order. Raises one SettingsError with the problems of all nodes."""
     made: list[_Made] = []
     problems: list[str] = []
     for node in nodes:
@@ -80,7 +80,7 @@ def preflight_findings(
     looks: Mapping[str, Mapping[str, Any]],
     waivers: Sequence[Mapping[str, Any]] = (),
 ) -> list[Finding]:
-    """Return the findings of the lint rules about machines, from what was gathered there, waivers applied.
+    """Return the lint findings about machines, from facts gathered on them, with waivers applied.
 
     ``brokers`` are ``deployment.broker_facts`` by inventory name, ``looks`` the evidence of each host.
     """

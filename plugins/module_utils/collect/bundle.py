@@ -34,7 +34,7 @@ Late = Callable[[], bool]
 
 @dataclass
 class OpenFile:
-    """A log or other regular file held open, with its size and modification time when it was opened."""
+    """A log or other regular file that is held open, with its size and modification time at the moment of opening."""
 
     name: str
     file: BinaryIO = field(repr=False)
@@ -44,7 +44,7 @@ class OpenFile:
 
 @dataclass
 class Bundle:
-    """The gzipped tar of a host's evidence that is being written, of limited size, with a list of what was left out.
+    """The gzipped tar archive of a host's evidence while it is written; limited in size, with a list of omitted files.
 
     ``limit`` is in bytes before compression.
 
@@ -79,7 +79,7 @@ class Bundle:
         return self._until - time.monotonic()
 
     def make_fetchable(self) -> None:
-        """Let the account that owns the archive's directory (Ansible's login) read the archive, which is masked."""
+        """Let Ansible's login account, owner of the directory, read the archive, whose secrets are masked."""
         owner = os.stat(os.path.dirname(self.path))
         if os.geteuid() == 0:
             os.fchown(self._out.fileno(), owner.st_uid, owner.st_gid)
@@ -90,7 +90,7 @@ class Bundle:
         self.left_out.append({"path": printable(path), "bytes": size, "why": printable(why)})
 
     def add(self, name: str, data: bytes, mtime: float = 0) -> bool:
-        """Add a small file, masked already, to the archive; return False, and list it as left out, if too large."""
+        """Add a small, masked file to the archive; return False, and list it as omitted, if it is too large."""
         if len(data) > self.rest:
             self.leave_out(name, len(data), "does not fit")
             return False
@@ -99,7 +99,9 @@ class Bundle:
         return True
 
     def add_logs(self, opened: Iterable[OpenFile], mask: Mask) -> None:
-        """Mask logs and add them to the archive, newest first; one that does not fit is cut to its newest lines."""
+        """Mask logs and add them to the archive, newest first; of a log that does not fit only the newest lines are
+        added.
+        """
         for log in sorted(opened, key=lambda log: log.mtime, reverse=True):
             with log.file:
                 try:
@@ -192,7 +194,7 @@ def _skip_line(source: Any, most: int) -> int:
 
 
 def open_evidence_file(directory: Directory, name: str, shown: str) -> OpenFile:
-    """Open a file that root or its directory's owner has written; return it with size and modification time.
+    """Open a file that root or its directory's owner wrote; return it with its size and modification time.
 
     Raises UntrustedPathError, OSError.
     """
@@ -202,7 +204,7 @@ def open_evidence_file(directory: Directory, name: str, shown: str) -> OpenFile:
 
 
 def open_matching_files(path: str, wanted: Callable[[str], bool], prefix: str, bundle: Bundle) -> list[OpenFile]:
-    """Open the files of a directory whose names a predicate accepts, all as of one moment, and return them.
+    """Open all files of a directory whose names satisfy a predicate, at one moment, and return them.
 
     If one is renamed meanwhile, as a log that rolls is, all are opened again. What cannot be opened is listed in
     ``bundle``, also a directory that is behind a link of an untrusted account.

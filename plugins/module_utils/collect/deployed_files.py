@@ -33,7 +33,7 @@ class MaskedTree:
 
 
 def known_secrets(versions: list[Version]) -> list[Secret]:
-    """Return the secrets of installed configurations: the deployed values where planned files have ``@VARIABLE@``.
+    """Return the secrets in installed configurations, found where planned files have ``@VARIABLE@``.
 
     The secrets of a file that was changed by hand count only if filling them into the planned text gives the very
     bytes that were deployed.

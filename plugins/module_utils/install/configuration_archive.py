@@ -20,7 +20,7 @@ _FORMAT = 1
 
 
 class InstallError(Exception):
-    """The error that stops an installation or another action on a host; its text is one line for the user."""
+    """An error that stops an installation or another action on a host; its text is one line for the operator."""
 
 
 @dataclass(frozen=True)

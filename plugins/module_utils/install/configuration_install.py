@@ -31,7 +31,7 @@ Check = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Owners:
-    """The numeric owners and group that installed files and directories are to have; -1 leaves an id as it is.
+    """The numeric owners and group for installed files and directories; -1 keeps a present id.
 
     A file that only its owner may read belongs to ``user``.
     """
@@ -54,7 +54,7 @@ class Owners:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of installing a configuration, or in check mode what it would be: version, changed files, diff …
+    """The result of installing a configuration (in check mode, the expected one): version, changed files, diff …
 
     ``reasons``: why a restart is pending. ``version`` is in force afterwards, ``previous`` was before; ``drift``: files
     found changed by hand; ``diff``: in Ansible's form.
@@ -176,7 +176,7 @@ def _outcome(layout: Layout, name: str, check: bool) -> Outcome:
 
 
 def put_version_back(where: str | Layout, version: str, check: bool = False) -> Outcome:
-    """Switch the link ``current`` back to a version that is still installed, and return the outcome.
+    """Switch the link ``current`` back to an installed earlier version, and return the outcome.
 
     Raises InstallError when the version is not there or not complete.
     """

@@ -20,7 +20,7 @@ from ..host.untrusted_paths import open_directory
 
 @dataclass(frozen=True)
 class Owner:
-    """The numeric owner and group that a file is to have; -1 leaves an id as it is."""
+    """The numeric owner and group for a file; -1 keeps a present id."""
 
     uid: int = -1
     gid: int = -1

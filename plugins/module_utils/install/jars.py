@@ -69,7 +69,7 @@ def _text(jar: zipfile.ZipFile, name: str) -> str:
 
 
 def release_of_jar_at(path: str, name: str) -> str | None:
-    """Return the ActiveMQ release of the broker's jar at a path, which may be a descriptor below /proc, or None.
+    """Return the ActiveMQ release of the broker's jar at a path (which may be under /proc/PID/fd), or None.
 
     Only a regular file of a jar's size is read, without waiting; else the release comes from the name alone.
     """

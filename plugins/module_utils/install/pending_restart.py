@@ -30,7 +30,7 @@ _MONITORED = re.compile(rb"^\s*monitorInterval\s*=\s*[1-9]", re.MULTILINE)
 
 @dataclass(frozen=True)
 class PendingRestart:
-    """The record that a broker must be restarted to read its changed configuration, with the reasons.
+    """A record that a broker must be restarted to read its changed configuration, with the reasons.
 
     A broker that was started before ``uptime`` (seconds since boot ``boot``) must be. ``uptime`` is None while the link
     has not moved yet. ``previous`` is the last version that a broker was started with.
@@ -42,7 +42,7 @@ class PendingRestart:
     uptime: float | None = None
 
     def is_settled_by(self, process: Process | None) -> bool:
-        """Return whether the restart is no longer needed: no broker runs, or it was started after the change."""
+        """Return whether the restart is no longer needed, because no broker runs or it was started after the change."""
         if process is None or self.boot != boot_id():
             return True
         return self.uptime is not None and process.started > self.uptime
@@ -86,7 +86,7 @@ def _load(path: str) -> PendingRestart | None:
 
 
 def is_known_to_broker(layout: Layout, version: str) -> bool:
-    """Return whether a broker was last started with a configuration version, so that going back needs no restart."""
+    """Return whether a broker was last started with a configuration version, so that reverting needs no restart."""
     owed = read(layout)
     return owed is not None and owed.previous == version
 
@@ -104,7 +104,7 @@ def record_restart(layout: Layout, previous: str, more: Iterable[str]) -> Pendin
 
 
 def mark_in_force(layout: Layout, owed: PendingRestart) -> PendingRestart:
-    """Record that the link moved to the changed configuration just now; return the record of the pending restart."""
+    """Record that the changed configuration has just been deployed; return the record of the pending restart."""
     return _write(layout, replace(owed, uptime=uptime(), boot=boot_id()))
 
 

@@ -59,13 +59,13 @@ _MAGIC = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce", b"\x30\x82", b"\x30\x80")
 
 
 def mask(path: str, text: str, known: KnownSecrets = NOBODY) -> str:
-    """Return the text of a configuration file with its secrets replaced by marks such as ``@secret@``."""
+    """Return the text of a configuration file with secrets replaced by marks such as ``@secret@``."""
     kind = kind_of(path)
     return _masked(text, known, kind)
 
 
 def mask_text(text: str, known: KnownSecrets = NOBODY) -> str:
-    """Return the text of a log, unit or anything but a configuration file with its secrets replaced by marks.
+    """Return the text of a log, unit or other non-configuration file with secrets replaced by marks.
 
     Lines above ``LINE_LENGTH`` characters are cut, with a note.
     """
@@ -86,7 +86,7 @@ def _cut(line: str) -> str:
 
 
 def mask_words(words: Sequence[str], known: KnownSecrets = NOBODY) -> list[str]:
-    """Return the words of a command line with their secrets replaced by marks such as ``@secret@``."""
+    """Return the words of a command line with secrets replaced by marks such as ``@secret@``."""
     found: list[str] = []
     for number, word in enumerate(words):
         name, equals, value = word.partition("=")
@@ -111,7 +111,7 @@ def _masked_behind(before: str, word: str, known: KnownSecrets) -> str:
 
 
 def mask_data(data: object, known: KnownSecrets = NOBODY) -> object:
-    """Return a JSON value with secrets in its texts, and values of keys such as ``password``, replaced by marks."""
+    """Return a JSON value with secrets in its texts, and all values of keys such as ``password``, replaced by marks."""
     if isinstance(data, str):
         return mask_text(data, known)
     if isinstance(data, dict):
@@ -127,7 +127,7 @@ def mask_data(data: object, known: KnownSecrets = NOBODY) -> object:
 
 
 def why_left_out(path: str, content: bytes) -> str:
-    """Return why a configuration file is not shown at all (a key store, no text); empty for a file that is shown."""
+    """Return why a configuration file is not collected at all (key store, no text); empty for a file that is."""
     name = os.path.basename(path).lower()
     if any(fnmatch(name, pattern) for pattern in _KEYSTORES):
         return "a key store"

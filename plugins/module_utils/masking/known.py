@@ -30,7 +30,7 @@ class Secret:
 
 
 class KnownSecrets:
-    """A set of secrets whose values and variables are known, to be found in texts in any escaped or encoded form.
+    """A set of secrets of known value and variable, which finds them in texts, also escaped or encoded.
 
     Values are as files hold them, escapes included.
     """
@@ -70,7 +70,7 @@ class KnownSecrets:
         return f"@{(same or found)[0].variable}@"
 
     def spans(self, text: str) -> dict[int, Span]:
-        """Return start -> (start, end) of every known secret in a text, but for secrets as short as words."""
+        """Return start -> (start, end) of every known secret in a text, except secrets that look like plain words."""
         found: dict[int, Span] = {}
         heads, position = self._by_head, 0
         if not heads:
@@ -106,7 +106,7 @@ class KnownSecrets:
 
     @property
     def word_like_count(self) -> int:
-        """The number of known secrets so short or word-like that they are masked only where a secret is expected."""
+        """The number of known secrets that look like plain words, which are masked only as values of secret names."""
         return len(self._indistinct)
 
 
@@ -114,14 +114,14 @@ NOBODY = KnownSecrets()
 
 
 def is_distinct(value: str) -> bool:
-    """Return whether a secret's value is so long or unlike a word that no text holds it by chance."""
+    """Return whether a secret is long or unusual enough that it does not occur in texts by chance."""
     if value.isalpha() and (value.islower() or value.isupper() or value.istitle()):
         return len(value) >= 16
     return len(value) >= (12 if value.isdigit() else _HEAD)
 
 
 def escaped_forms(value: str) -> set[str]:
-    """Return the forms of a value as XML, JSON, properties, shells and URIs escape it, once or twice over."""
+    """Return the forms of a value when escaped for XML, JSON, properties, shells and URIs, once or twice."""
     plain = re.sub(r"\\(.)", r"\1", value)
     once = {value, plain}
     for form in (value, plain):

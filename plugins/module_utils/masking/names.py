@@ -65,7 +65,7 @@ def is_secret_name(name: str) -> bool:
 
 
 def is_harmless_name(name: str) -> bool:
-    """Return whether a name contains a secret's word but names no secret, as ``passwordFile``."""
+    """Return whether a name looks like a secret's and names none, such as ``passwordFile``."""
     return _HARMLESS.search(name) is not None
 
 

@@ -132,7 +132,7 @@ _DIGITS = re.compile(r"[\d@]+")
 
 
 def spans(text: str) -> Spans:
-    """Return the (start, end) of every secret in a text with a known form, such as a token or a URI's password."""
+    """Return the (start, end) of every secret that is recognised by its form, such as a token or a URI's password."""
     found: Spans = []
     folded = text.lower()
     for needles, pattern in _SHAPES:

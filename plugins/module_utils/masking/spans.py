@@ -26,7 +26,7 @@ _MARK = re.compile(MARK)
 
 
 def is_reference(value: str) -> bool:
-    """Return whether a value holds no secret: ``${variable}``, a mark ``@secret@``, ``true`` or ``false``, or empty."""
+    """Return whether a value contains no secret: ``${variable}``, a mark ``@secret@``, a boolean, or empty."""
     return _REFERENCE.fullmatch(value.strip()) is not None
 
 
@@ -36,7 +36,7 @@ def is_mark(value: str) -> bool:
 
 
 def reference_end(text: str, start: int, end: int) -> int:
-    """Return where a value that needs no mask ends: a variable, a mark, true, false or null; -1 for any other value."""
+    """Return the end of a value that needs no mask (a variable, mark, boolean or null); -1 for any other value."""
     match = _ATOM.match(text, start, end)
     return match.end() if match else -1
 

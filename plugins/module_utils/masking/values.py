@@ -103,7 +103,7 @@ _NAME = frozenset("_.-$")
 
 
 class ValueScanner:
-    """A scanner that finds the values that follow secrets' names, such as ``password=VALUE``, in a part of a text.
+    """A scanner of a text for values that follow a secret's name, such as ``password=VALUE``.
 
     ``is_file``: a configuration file, where ``password VALUE`` is no prose and quotes may span lines.
     ``may_continue``: the value of ``password:`` may stand on the next line.

@@ -30,7 +30,7 @@ FINE, IDLE, ODD, HUNG = "fine", "idle", "odd", "hung"
 
 @dataclass(frozen=True)
 class Sample:
-    """The observations of a broker by one check of the watchdog, from which its hanging is judged.
+    """The observations of one check by the watchdog, from which it decides whether the broker hangs.
 
     ``slave``: whether a slave is attached to a pure master, else None.
     The evidence has ``answers`` only of connectors that can be asked, and ``phase`` and ``listens`` only where
@@ -129,7 +129,7 @@ class SampleCount:
         return replace(self, times=self.times + 1)
 
     def is_due(self, now: float, patience: float = 0.0) -> bool:
-        """Return whether the state has lasted long enough to act on, and was not logged in the last 600 seconds."""
+        """Return whether the state has lasted long enough to act on, and was not logged within the last 600 seconds."""
         lasted = self.times >= MISSES and now - self.since >= patience
         return lasted and (self.told is None or now - self.told >= REMIND)
 

@@ -16,7 +16,7 @@ _SHOWN = "LoadState,ActiveState,UnitFileState,NeedDaemonReload"
 
 @dataclass(frozen=True)
 class WatchdogPaths:
-    """The paths of a broker instance's watchdog: program and unit; with ``check`` nothing is changed there."""
+    """The paths of a broker's watchdog, its program and its unit; with ``check`` (check mode) nothing is changed."""
 
     instance: str
     directory: str

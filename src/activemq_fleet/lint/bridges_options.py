@@ -15,7 +15,7 @@ _FORMATS = re.compile(r"wireFormat\.(?:default|stomp|amqp|mqtt)\.")
 
 
 def text_from_option(node: Element, attribute: str, uri: Uri, option: str) -> str:
-    """Return the part of a URI attribute's value from one of its options to the end, to locate a problem there.
+    """Return the end of a URI attribute's value, from one of its options on, to locate a problem there.
 
     The whole rest, because the same option may stand in an earlier URI of the value too.
     """

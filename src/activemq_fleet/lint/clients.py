@@ -53,7 +53,7 @@ def rebalance_without_update(connector: Element) -> Iterator[Problem]:
 
 @rule("C002", "warning", each="transportConnector", releases="5.4.0")
 def clients_told_unreachable_names(connector: Element) -> Iterator[Problem]:
-    """updateClusterClients on a connector whose published name other machines cannot dial.
+    """A connector with updateClusterClients publishes a name that other machines cannot dial.
 
     Why: clients are sent the address that each broker publishes. One that is bound to a loopback address publishes
         localhost, and every client then dials itself. One that is bound to all interfaces publishes the machine's own

@@ -243,7 +243,7 @@ class Document:
         return Element(self.tree, self)
 
     def mentions(self, text: str) -> bool:
-        """Return whether the file contains a text anywhere; faster than a search through its XML elements."""
+        """Return whether the file contains a text anywhere; a fast test before XML elements are searched."""
         return any(text.encode(encoding) in self.data for encoding in ("utf-8", "utf-16-le", "utf-16-be"))
 
     @cached_property
@@ -254,7 +254,7 @@ class Document:
         return found
 
     def all(self, *names: str) -> list[Element]:
-        """Return all XML elements with one of the names, ordered by name as given, then by position in the file."""
+        """Return all XML elements of the file with one of the names, grouped by name, in the order of the file."""
         return [node for name in names for node in self._by_name.get(name, ())]
 
     @property
@@ -300,7 +300,7 @@ class Document:
                 yield node.problem(f"the text of <{node.name}> holds a bare &")
 
     def is_from_inventory(self, link: Element) -> bool:
-        """Return whether a networkConnector stems from the inventory's links, and not from the user's own XML."""
+        """Return whether a networkConnector was rendered from the inventory's links, not from the user's own XML."""
         return self.broker is not None and any(ours.name == link.get("name") for ours in self.broker.links)
 
     @property

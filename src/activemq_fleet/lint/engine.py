@@ -99,17 +99,17 @@ class Rule:
 
     @property
     def why(self) -> str:
-        """The part of the lint rule's docstring that says what the mistake leads to."""
+        """The part of the lint rule's docstring on what the mistake leads to."""
         return self._parts.get("Why", "")
 
     @property
     def fix(self) -> str:
-        """The part of the lint rule's docstring that says what to write instead of the mistake."""
+        """The part of the lint rule's docstring on how to correct the mistake."""
         return self._parts.get("Fix", "")
 
     @property
     def cannot_see(self) -> str:
-        """The part of the lint rule's docstring that says what the rule cannot know; "" without such a part."""
+        """The part of the lint rule's docstring on facts that the rule cannot know; "" without such a part."""
         return self._parts.get("Cannot see", "")
 
     @property
@@ -119,12 +119,12 @@ class Rule:
 
     @property
     def fires(self) -> tuple[Example, ...]:
-        """The examples in the lint rule's docstring in which it reports a problem."""
+        """The examples in the lint rule's docstring for which it reports a problem."""
         return tuple(self._examples("Fires"))
 
     @property
     def silent(self) -> tuple[Example, ...]:
-        """The examples in the lint rule's docstring in which it reports nothing."""
+        """The examples in the lint rule's docstring for which it reports nothing."""
         return tuple(self._examples("Silent"))
 
     def _examples(self, kind: str) -> Iterator[Example]:

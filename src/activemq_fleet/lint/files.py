@@ -82,7 +82,7 @@ def _template_finding(line: int, column: int, text: str, file: str) -> Finding:
 
 
 def without_schema_duplicates(found: Iterable[Finding]) -> list[Finding]:
-    """Return the findings without a schema finding where a lint rule reports the same mistake."""
+    """Return the findings without those of the schema for mistakes that a lint rule reports, too."""
     findings = list(dict.fromkeys(found))
     told = {(f.host, f.line, f.column) for f in findings if f.rule != SCHEMA_RULE and _refuses(f.rule)}
     return [f for f in findings if f.rule != SCHEMA_RULE or (f.host, f.line, f.column) not in told]
@@ -124,7 +124,7 @@ def _with_stray_marked(data: bytes) -> bytes | None:
 
 
 def document_findings(document: Document, file: str, selection: Selection) -> Iterator[Finding]:
-    """Yield the findings of the file rules about an activemq.xml, rule by rule; at most 100 of each rule."""
+    """Yield the findings of the lint rules about an activemq.xml, rule by rule; at most 100 of each rule."""
     host = document.broker.host if document.broker else ""
     for one in applicable_rules("file", document.release, selection):
         found = findings_of(one, one.check(document), host, file)

@@ -13,12 +13,12 @@ _GROUP = re.compile(rb"group[ =](?<!\wgroup.)([\w.:-]+)")
 
 
 def fingerprint(broker: Broker, data: bytes) -> bytes:
-    """Return a hash of an activemq.xml that does not depend on the fleet's own names; equal ones need one check."""
+    """Return a hash of an activemq.xml with the fleet's own names left out; files with equal hashes need one check."""
     return blake2b(without_names(broker, data)).digest()
 
 
 def without_names(broker: Broker, data: bytes) -> bytes:
-    """Return an activemq.xml with numbers in place of the fleet's own names: equal results have equal findings.
+    """Return an activemq.xml with numbers in place of the fleet's own names, so that similar brokers give equal files.
 
     Names are numbered as they occur, so that it stays visible which are equal. Only names with a digit, and a dot or a
     hyphen, are replaced, and no loopback addresses: a group called ``static`` must not hide a scheme, and rules ask

@@ -32,7 +32,7 @@ class ClientUri(NamedTuple):
 
 
 def client_uris(view: FleetView) -> Iterator[ClientUri]:
-    """Yield the failover: URIs in XML fragments, extra files and Java options, but for those of network connectors."""
+    """Yield the failover: URIs in XML fragments, extra files and Java options, except those of networkConnectors."""
     for broker in view.brokers:
         for text in broker.settings.java_options:
             for match in _FAILOVER.finditer(text):

@@ -66,7 +66,7 @@ class FleetView:
         return tuple(b for b in self.brokers if b.settings.xml_fragments or b.settings.broker_attributes)
 
     def changed_by_hand_with_text(self, *texts: str) -> Iterator[tuple[Broker, Document]]:
-        """Yield (broker, activemq.xml) of the brokers with XML of the user's where the file holds one of the texts."""
+        """Yield (broker, activemq.xml) of brokers with user-written XML whose file contains one of the texts."""
         encoded = [text.encode() for text in texts]
         for broker in self.changed_by_hand:
             data = self._documents.get(broker.host, b"")
@@ -97,7 +97,7 @@ class FleetView:
 
     @cached_property
     def listeners(self) -> Listeners:
-        """The connectors of the fleet's brokers by host and port."""
+        """The lookup of the fleet's connectors by host and port."""
         return Listeners(self.brokers)
 
     @cached_property

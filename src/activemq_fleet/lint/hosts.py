@@ -48,7 +48,7 @@ class BrokerSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostFacts:
-    """What was observed on one machine; None or empty means *not known*, about which no lint rule reports."""
+    """The observed facts about one machine; None or empty means unknown, and no lint rule reports unknown facts."""
 
     java: int | None = None
     """Feature release of the Java that the unit would run, such as 17."""
@@ -110,7 +110,7 @@ class HostView:
 
     @property
     def store(self) -> str:
-        """The words that messages use for the broker's store: its directory, or "the store" where it has none."""
+        """The text by which messages name the broker's store: its directory, or "the store" where it has none."""
         return self.broker.directory or "the store"
 
 

@@ -25,7 +25,9 @@ _EMBEDDED_URL = re.compile(r"jdbc:(derby:(?!//)|h2:(?!tcp:|ssl:)|hsqldb:(?!hsqls
 
 @dataclass(frozen=True, slots=True)
 class Sharing:
-    """The reason why a store counts as shared by brokers; not ``certain`` where only a directory's name says so."""
+    """The reason why a store is considered shared by brokers; ``certain`` is False if only a directory name suggests
+    it.
+    """
 
     reason: str
     certain: bool = True
@@ -49,7 +51,7 @@ def locker_of(store: Element) -> Element | None:
 
 
 def sharing_of(store: Element) -> Sharing | None:
-    """Return the reason why a store counts as shared with another broker; None where nothing shows it."""
+    """Return the reason why a store is considered shared with another broker; None without any sign."""
     profile = store.document.profile
     if profile:
         return Sharing(f"activemq_ha is {profile.name}") if profile.shares_store else None
@@ -87,7 +89,7 @@ def is_locked(store: Element) -> bool:
 
 
 def database_stores(document: Document) -> Iterator[tuple[Element, Element | None]]:
-    """Yield (store, locker) of stores whose lock is in a database that other machines reach.
+    """Yield (store, locker) of stores whose lock is in a database that other machines can reach.
 
     The locker is None for a JDBC store without a locker element, which has the default locker.
     """

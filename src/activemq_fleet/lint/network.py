@@ -17,7 +17,7 @@ _CHANGES_WITH_THE_HOST = re.compile(r"host|\bip\b|inetaddress|address", re.IGNOR
 
 
 def is_networked(broker: Element) -> bool:
-    """Return whether other brokers know a broker by its name: it has links, is announced, or copies a master."""
+    """Return whether a broker is part of a network: it has links, is announced by multicast, or is a pure slave."""
     announced = any(connector.has("discoveryUri") for connector in broker.all("transportConnector"))
     return announced or bool(broker.all("networkConnector", "masterConnector"))
 

@@ -158,7 +158,7 @@ def _as_shipped(name: str, uri: Uri) -> bool:
 
 @rule("S009", "warning", each="transportConnector")
 def frames_of_any_size(connector: Element) -> Iterator[Problem]:
-    """A connector without wireFormat.maxFrameSize.
+    """A connector sets no wireFormat.maxFrameSize, so that it accepts frames of any size.
 
     Why: a frame names its length first and the broker makes room for it, so a few clients, or one scanner whose first
         bytes are read as a length, use up the memory.

@@ -28,7 +28,7 @@ _CONSOLE_ACCOUNT = ("activemq.username", "activemq.password")
 
 
 class Entry(NamedTuple):
-    """One line of a properties file: the position of its name, and its value in clear text."""
+    """One line of a properties file beside activemq.xml: the position of its name, and its value in clear text."""
 
     file: str
     line: int

@@ -26,7 +26,7 @@ _GUARDED = {
 
 
 class BeanProperty(NamedTuple):
-    """A Spring bean's property whose value is in an attribute of ``node``, or with attribute "" in its text."""
+    """A property of a Spring bean; its value is in an attribute of ``node``, or (attribute "") in its text."""
 
     node: Element
     attribute: str

@@ -56,7 +56,7 @@ def jolokia_adds_connectors(document: Document) -> Iterator[Problem]:
 
 @rule("S011", "info", releases=_RESTRICTS_SCHEMES)
 def connectors_that_jolokia_cannot_add(document: Document) -> Iterator[Problem]:
-    """The policy of Jolokia permits addNetworkConnector, which the release refuses for most schemes.
+    """Jolokia's policy permits addNetworkConnector, which the release refuses for most URI schemes.
 
     Why: from 5.19.8 and 6.2.7 on the broker refuses masterslave:, multicast:, failover:, discovery:, fanout:, vm:,
         http: and others when a connector is added through JMX or Jolokia, so a procedure that adds a link to a

@@ -39,7 +39,7 @@ class Selection:
         return cls(chosen, ignored)
 
     def includes(self, name: str) -> bool:
-        """Return whether a lint rule is selected; the longer match decides, as in ``--select N --ignore N010``."""
+        """Return whether a lint rule is selected; the longer prefix decides, as in ``--select N --ignore N010``."""
         chosen = max((len(word) for word in self.select if name.startswith(word)), default=-1)
         ignored = max((len(word) for word in self.ignore if name.startswith(word)), default=-1)
         return chosen > ignored if self.select else ignored < 0

@@ -42,7 +42,7 @@ class BridgeUp:
 
 
 class BrokerRun:
-    """The state of one run of a broker's process, as far as its log has been applied.
+    """The state of one run of a broker's process, computed from the log events applied so far.
 
     Everything comes from the log of the run alone, in the log's order. A broker that lost its lock and starts again
     within its process (5.9 and later) begins anew in phase "starting".
@@ -65,8 +65,8 @@ class BrokerRun:
 
     @property
     def half_links(self) -> tuple[str, ...]:
-        """The names of other brokers' duplex links that came up here without the other broker's
-        id, and carry nothing back.
+        """The names of other brokers' duplex links to this broker that came up without the other broker's id and carry
+        nothing back.
 
         Such links carry nothing back, while the remote broker counts them as up for good. Measured on 5.5.1: the
         passive end is logged as ``LINK@null``, the first message to the remote broker ends it with a
@@ -81,7 +81,7 @@ class BrokerRun:
         return tuple(self._bridges.values())
 
     def read(self, records: Iterable[Record]) -> BrokerRun:
-        """Apply the next records of the log, in order, and return this object."""
+        """Apply the next log records, in order, and return this broker run."""
         for record in records:
             event = classify(record, REACTIONS)
             if event is not None:
@@ -89,7 +89,7 @@ class BrokerRun:
         return self
 
     def apply(self, event: Event) -> None:
-        """Apply the next log event; kinds of events that do not affect the state are ignored."""
+        """Apply the next log event to the state; kinds of events without effect on it are ignored."""
         react = REACTIONS.get(event.kind)
         if react is not None:
             react(self, event)
@@ -220,7 +220,7 @@ REACTIONS: dict[str, Callable[[BrokerRun, Event], None]] = {
 
 
 def last_error(records: Iterable[Record]) -> str:
-    """Return one line about the last error of a log (without errors, the last warning), with its root cause.
+    """Return in one line the last error of a log with its root cause; without errors, the last warning.
 
     Returns "" where the log holds neither.
     """

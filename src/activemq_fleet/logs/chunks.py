@@ -36,8 +36,7 @@ def unpacked_pieces(chunk: memoryview, *, compressed: bool) -> Iterator[Piece]:
 
 
 def inflated_pieces(chunk: memoryview) -> Iterator[tuple[bytes, bool, str]]:
-    """Yield (bytes, is last, problem) of a gzip file, unpacked piece by piece; ``problem`` says
-    where the data are damaged.
+    """Yield (bytes, is last, problem) while unpacking a gzip file; ``problem`` says where its data are damaged.
 
     Bytes that belong to no member are left out.
     """

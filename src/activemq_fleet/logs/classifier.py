@@ -42,7 +42,7 @@ class _Try:
 
 
 class Classifier:
-    """A classifier of log messages by kind, for the kinds that ``release`` writes; None: the kinds of all releases."""
+    """A classifier of log messages by kind, among the kinds that ``release`` writes; None: all releases."""
 
     def __init__(self, release: str | None = None) -> None:
         fitting = [kind(id_) for id_ in kinds()]
@@ -122,7 +122,7 @@ def _span(found: re.Match[str]) -> str:
 
 
 def literal_texts(pattern: str) -> tuple[str, str]:
-    """Return (literal prefix, longest literal) of the texts that a regular expression matches; either may be empty."""
+    """Return (literal prefix, longest literal) that every text matching a regular expression contains; "" if none."""
     runs, run, depth, prefix = [""], "", 0, None
     signs = _SIGN.findall(pattern)
     if _has_alternatives(signs):

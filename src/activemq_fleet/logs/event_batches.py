@@ -56,7 +56,7 @@ _TIME, _MESSAGE, _LOGGER, _THREAD, _STACK = range(0, _PARTS, 2)
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The origin of a log: its broker's ``release`` (None: any), and ``zone``, the time zone of the host."""
+    """The broker that wrote a log: its ``release`` (None: any), and ``zone``, the time zone of its host."""
 
     release: str | None = None
     zone: str = "UTC"
@@ -75,7 +75,7 @@ class Scanner:
         self._kinds = classifier(source.release)
 
     def scan(self, chunk: bytes | memoryview, after: bytes = b"") -> Iterator[pa.RecordBatch]:
-        """Yield the events of a chunk as record batches of ``SCHEMA``, a batch for each few megabytes.
+        """Yield the events in a chunk of the log as record batches of ``SCHEMA``, of a few megabytes each.
 
         ``after`` is the rest of the last event, from the next file; it is added to the event, and its lines are not
         counted.
@@ -107,8 +107,8 @@ def begin_of(chunk: bytes | memoryview) -> tuple[re.Pattern[bytes], bool]:
 
 
 def bytes_before_first_record(chunk: bytes | memoryview) -> int:
-    """Return the number of bytes before the first record; they continue an earlier file. All bytes
-    where there is no record.
+    """Return the number of bytes before a chunk's first log record (all, without one); they
+    continue an earlier file.
     """
     found = begin_of(chunk)[0].search(chunk)
     return len(chunk) if found is None else found.start()

@@ -33,7 +33,7 @@ _TIME = len("2026-03-01 10:00:00,123")
 
 @dataclass(frozen=True, slots=True)
 class RecordFields:
-    """The fields of one record as text; ``whole`` is False for a record that is cut off or has an unknown layout."""
+    """The fields of one log record as text; ``whole`` is False for a record that is cut off or of unknown layout."""
 
     time: str
     level: str
@@ -45,7 +45,7 @@ class RecordFields:
 
 
 def read(text: str) -> RecordFields:
-    """Return the fields of one record, given its text from its date to the next record.
+    """Return the fields of one log record, given its text from its date to the next record.
 
     The message ends with the first line that ends in logger and thread; what follows is the stack trace.
     """
@@ -79,7 +79,7 @@ class Record:
 
 
 class Parser:
-    """A parser of a log that may still be growing.
+    """A parser of a broker's log that may still be growing, fed piece by piece.
 
     With ``stacks`` (the default) a record is returned when the next record begins, or at ``close``. Without, a record
     is returned as soon as its first part is complete, and its stack trace is dropped, for callers that watch a live
@@ -94,17 +94,17 @@ class Parser:
         self._lines: list[str] = []
 
     def feed(self, text: str) -> list[Record]:
-        """Parse the next piece of text, which may end anywhere, and return the records that it completes."""
+        """Parse the next piece of the log, which may end anywhere; return the records that it completes."""
         lines = (self._rest + text).split("\n")
         self._rest = lines.pop()
         return self.feed_lines(lines)
 
     def feed_lines(self, lines: Iterable[str]) -> list[Record]:
-        """Parse the next lines, with or without line ends, and return the records that they complete."""
+        """Parse the next lines of the log, with or without line ends; return the records that they complete."""
         return [record for line in lines for record in self._take(line.removesuffix("\n").removesuffix("\r"))]
 
     def close(self) -> list[Record]:
-        """Return the records that the end of the log completes."""
+        """End the log, and return the records that its end completes."""
         done = self.feed_lines([self._rest]) if self._rest else []
         self._rest = ""
         return [*done, *self._finish()]

@@ -31,7 +31,7 @@ NEVER_OF_CLIENTS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of log message; ``releases`` says who writes it, as in ``INFO 5.3.0-5.8.0; ERROR 5.9.0+``.
+    """A kind of log message; ``releases`` says at which level which releases write it, as in ``INFO 5.3.0-5.8.0``.
 
     ``classes`` are the simple names of the classes that write it; empty where they are not known.
     """
@@ -66,7 +66,7 @@ def _entries() -> dict[str, dict[str, Any]]:
 
 
 def kinds() -> tuple[str, ...]:
-    """Return the ids of all kinds of log messages, in the order in which they are tried."""
+    """Return the ids of all kinds of log messages, in the order in which a message is compared with them."""
     return tuple(_entries())
 
 
@@ -78,7 +78,7 @@ def kind(id_: str) -> Kind:
 
 
 def classify(record: Record, among: Iterable[str] | None = None) -> Event | None:
-    """Return a log record as an event: of the first kind (in ``among``, or of all) that its message matches.
+    """Return a log record as an event of the first kind (in ``among``, or of all) that its message matches, or None.
 
     Returns None where no kind matches, or where the record's class or thread does not write the first match.
     """

@@ -21,7 +21,7 @@ CUT_OFF = "the file is cut off: its last line has no end"
 
 @dataclass(frozen=True, slots=True)
 class LogFile:
-    """A file of a host's log; ``place`` (its position among the host's files) is None where it is to be computed."""
+    """One file of a host's log; ``place`` is its position among the host's files, None to have it computed."""
 
     host: str
     file: str

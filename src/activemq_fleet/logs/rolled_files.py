@@ -45,7 +45,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class RolledFile:
-    """One file of a host's log; ``first`` is the time of its first record in seconds, None where no record has one."""
+    """One file of a host's log; ``first`` is the time of its first record in seconds, None without a dated record."""
 
     file: str
     first: int | None = None
@@ -72,9 +72,7 @@ def beginning_of(part: memoryview, *, compressed: bool) -> Beginning:
 
 
 def places_of(beginnings: Mapping[str, Beginning], source: Source) -> dict[str, Place]:
-    """Return the position of each log file of a host, by file name; ``source`` has the
-    broker's release and time zone.
-    """
+    """Return the position of each log file of a host by file name; ``source`` is the broker's release and time zone."""
     rolls = [RolledFile(file, _second(beginning.first, source.zone)) for file, beginning in beginnings.items()]
     counts_up = _counts_up(source.release)
     order = rolls_in_order(rolls, counts_up=counts_up)
@@ -110,9 +108,7 @@ def rolls_in_order(rolls: Iterable[RolledFile], *, counts_up: bool = False) -> l
 
 
 def is_direct_successor(rolls: Sequence[RolledFile], at: int, *, counts_up: bool = False) -> bool:
-    """Return whether the file at index ``at`` directly follows the one before it, as far as their
-    names tell; oldest first.
-    """
+    """Return whether, by their names, the file at index ``at`` directly follows the one before it; oldest first."""
     if not at:
         return False
     one, other = rolls[at - 1], rolls[at]
@@ -124,7 +120,7 @@ def is_direct_successor(rolls: Sequence[RolledFile], at: int, *, counts_up: bool
 
 
 def missing_files(files: Iterable[str]) -> list[str]:
-    """Return a text for each log file that is missing among these names; loggers number files from 1 without a gap."""
+    """Return a text for each log file whose number is missing among these file names."""
     rolls = [RolledFile(file) for file in files]
     numbers = {roll.number for roll in rolls if roll.number is not None}
     found = [

@@ -22,7 +22,7 @@ class ReleaseRequirement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """One value of ``activemq_ha``: how two nodes stand in for each other.
+    """A high-availability profile, one value of ``activemq_ha``: how one node of a pair takes over from the other.
 
     At most one of ``shares_store_directory``, ``has_database_lease`` and ``replicates`` is True. With none of them
     each broker stands alone.
@@ -60,5 +60,5 @@ class Profile:
 
     @property
     def has_peer(self) -> bool:
-        """Whether the nodes of a pair stand in for each other; with profile ``none`` each node serves alone."""
+        """Whether a node has a peer that takes over from it; with profile ``none`` each broker serves alone."""
         return self.shares_store or self.replicates

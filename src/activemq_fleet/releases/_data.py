@@ -62,7 +62,7 @@ class ReleaseData:
         return f"{line}.{self.lines[line].last_patch}"
 
     def release_attributes(self, line: str, version: Version, own: Version, text: str) -> dict[str, Any]:
-        """Return, by attribute of :class:`Release`, the values that the data files determine for a version.
+        """Return the attributes of :class:`Release`, by name, that the data files give to a version.
 
         ``version`` is the one whose data is used, ``own`` the release's own: a patch that is newer than
         all known ones has the fixes that are published for it.

@@ -189,7 +189,8 @@ class Release:
         return span.includes(parse_version(self.data_release))
 
     def attribute_for(self, element: str, key: str) -> str | None:
-        """Return the attribute of an element that a key such as ``queue_prefetch`` stands for, here ``queuePrefetch``.
+        """Return the XML attribute of an element for a key in snake case: ``queuePrefetch`` for ``queue_prefetch``;
+        None without one.
 
         None when the release's element has no such attribute, or when its attributes are not in the data.
         """
@@ -198,7 +199,7 @@ class Release:
 
     @property
     def local_schemas(self) -> LocalSchemas:
-        """The XML schemas in the release's own jars, which it finds without the Internet."""
+        """The XML schemas in the release's own jars, which a broker finds without the Internet."""
         return local_schemas(parse_version(self.data_release))
 
     def within(self, span: str) -> bool:
@@ -220,7 +221,7 @@ class Release:
 
 
 def releases_with(element: str, key: str | None = None) -> str:
-    """Return which releases have an element, or an attribute of it by its key, in words: ``5.6.0 and later``.
+    """Return in words which releases have an element or an attribute of it: ``5.6.0 and later``.
 
     Empty when no release has it.
     """

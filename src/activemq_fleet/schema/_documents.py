@@ -27,7 +27,7 @@ _URI_MARKS = ",&?"
 
 @dataclass(frozen=True, slots=True, order=True)
 class SchemaProblem:
-    """A reason why an ActiveMQ release would not start with an XML document.
+    """A mistake in an XML document with which an ActiveMQ release would not start, with its position.
 
     ``line`` and ``column`` are 1-based and point at the start tag of the element, or at the
     attribute that is wrong. ``element`` is its path from the root by local names,
@@ -53,7 +53,7 @@ class UnreadableError(Exception):
 
 
 class TooLargeError(UnreadableError):
-    """An XML document that exceeds a bound, such as the number of elements, beyond which validation may not end."""
+    """An error for an XML document above a limit, such as the number of elements, that bounds validation time."""
 
 
 def parser() -> etree.XMLParser:

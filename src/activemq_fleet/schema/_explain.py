@@ -34,7 +34,7 @@ _TYPES = {
 
 
 class Explainer:
-    """A source of explanations why XML documents are not valid against the schema of one release."""
+    """An explainer that finds the reasons why XML documents are invalid against one release's schema."""
 
     def __init__(self, compiled: etree.XMLSchema, model: Model) -> None:
         self._compiled = compiled
@@ -43,7 +43,7 @@ class Explainer:
     def explain(
         self, document: bytes, root: etree._Element, strangers: Iterable[etree._Element]
     ) -> tuple[SchemaProblem, ...]:
-        """Return the first 50 problems of an XML document that the schema refused, sorted by position."""
+        """Return the first 50 reasons why an XML document is invalid, sorted by position."""
         positions = Positions(document, root)
         if root.tag not in {f"{{{BEANS}}}beans", f"{{{XBEAN}}}beans"}:
             explained = [(root, f'the root must be <beans xmlns="{BEANS}">, not <{local_name(root.tag)}>', "")]

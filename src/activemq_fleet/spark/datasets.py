@@ -115,7 +115,7 @@ class Output:
         ordered: bool = False,
         files: int | None = None,
     ) -> tuple[list[Any], DataFrame]:
-        """Run a task on a frame, write the dataset rows that it yields, and return the other objects that it yields.
+        """Run a task on a frame, write the dataset rows that it yields, and return its other results.
 
         ``run`` is the frame's ``mapInArrow``. Returned are the objects for the driver, and with ``keep`` a frame of
         OBJECTS with those for the next stage, which is kept until the output is closed. Where Spark runs on this
@@ -146,7 +146,7 @@ class Output:
         return others, frame.where("key IS NOT NULL").select(*OBJECTS.names)
 
     def keep(self, frame: DataFrame) -> DataFrame:
-        """Persist a frame until the output is closed, and return the frame."""
+        """Cache a frame with Spark until the output is closed, and return it."""
         self._kept.append(frame.persist())
         return frame
 
@@ -159,9 +159,7 @@ class Output:
             self.write(name, self._spark.createDataFrame([], SCHEMAS[name]))
 
     def add_parts(self, name: str, directory: Path, parts: Sequence[WrittenPart]) -> None:
-        """Add existing Parquet files in ``directory`` to the dataset ``name``, as hard links,
-        beside those that tasks wrote.
-        """
+        """Add existing Parquet files in ``directory`` to the dataset ``name``, by hard links."""
         for part in parts:
             os.link(directory / part.file, self.staged_directory / name / part.file)
         self._record_parts(self.staged_directory, name, [*self.parts[name], *parts])

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ReadJournals:
-    """The journals of a fleet as they were read: ``contents`` has path and content of each file, ``files`` a summary.
+    """The journals of a fleet: ``contents`` is a frame of path and content, ``files`` a summary of each file.
 
     ``connections`` are OBJECTS with lists of ConnectionRecord by pair. Both frames are None without journals.
     """
@@ -62,12 +62,12 @@ class ReadJournals:
 
     @property
     def first(self) -> datetime | None:
-        """The earliest time of a journal record; None without a record."""
+        """The earliest time of any journal record; None without records."""
         return min((one.first for one in self.files if one.first is not None), default=None)
 
     @property
     def last(self) -> datetime | None:
-        """The latest time of a journal record; None without a record."""
+        """The latest time of any journal record; None without records."""
         return max((one.last for one in self.files if one.last is not None), default=None)
 
 

@@ -32,7 +32,7 @@ def earlier_output_of(spark: SparkSession, out: str, since: str | None) -> str |
 
 
 class EarlierPlan:
-    """An earlier output of ``plan``, whose rows are reused for unchanged components."""
+    """The output of an earlier run of ``plan``, from which the rows of unchanged components are reused."""
 
     def __init__(self, spark: SparkSession, since: str) -> None:
         self._spark = spark
@@ -70,7 +70,7 @@ class EarlierPlan:
         )
 
     def blocking_and_withheld(self, out: str) -> tuple[int, int]:
-        """Return the number of blocking findings and that of brokers without files, in the committed output ``out``."""
+        """Return (number of blocking findings, number of brokers without files) in the committed output ``out``."""
         blocking = read(self._spark, out, "findings").where("severity = 'error' and waived is null").count()
         if not blocking:
             return 0, 0

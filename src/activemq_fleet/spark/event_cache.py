@@ -69,7 +69,7 @@ class CachedHost(NamedTuple):
 
 
 class EventCache:
-    """A directory with Parquet files of hosts' events, and ledger.json, which lists the files by host.
+    """A cache of hosts' log events: a directory of Parquet files with ledger.json, which lists the files by host.
 
     Files that the ledger does not list are ignored: a killed run left them.
     """
@@ -88,7 +88,7 @@ class EventCache:
             self._hosts.clear()  # what cannot be read, such as an earlier program's ledger, is made again
 
     def known_hosts(self, fingerprints: Mapping[str, str]) -> dict[str, CachedHost]:
-        """Return the cached hosts that still have the fingerprints given by host name."""
+        """Return the cached hosts whose fingerprint equals the one given for them, by host name."""
         return {host: one for host, one in self._hosts.items() if fingerprints.get(host) == one.fingerprint}
 
     def replace(
@@ -98,9 +98,7 @@ class EventCache:
         written: Path,
         fingerprints: Mapping[str, str],
     ) -> None:
-        """Replace the cache's content by the events of the hosts in ``fingerprints``, as
-        hard links to Parquet files.
-        """
+        """Replace the cache by the events of the hosts in ``fingerprints``, as hard links to Parquet files."""
         self._hosts = {host: CachedHost(fingerprint, [], []) for host, fingerprint in fingerprints.items()}
         for part in parts:
             self._hosts[part.part].parts.append(part)

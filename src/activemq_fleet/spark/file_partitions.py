@@ -28,7 +28,7 @@ class FilePartitions:
 
 
 def partition_files(files: Sequence[InputFile], whole: Callable[[InputFile], bool], at_once: int = 1) -> FilePartitions:
-    """Return the files that ``whole`` accepts in partitions of about equal size; all others are left out.
+    """Return the files for which ``whole`` is true, divided into partitions of about equal size.
 
     ``files`` are sorted by host and name.
 

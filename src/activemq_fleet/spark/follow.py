@@ -50,8 +50,7 @@ def audit_after_changes(
     skew: timedelta = SKEW,
     every: float = 1.0,
 ) -> None:
-    """Run the audit of ``logs`` into ``out`` after every change of its files, until none changes
-    for ``until_idle`` seconds.
+    """Audit ``logs`` into ``out`` again after every change of the files, until none changes for ``until_idle`` seconds.
 
     With ``until_idle`` None it never returns. ``every`` is the seconds between two looks at the files;
     ``inventory_hosts`` and ``skew`` are as for ``audit``. ``out`` always holds the whole result of one audit; events

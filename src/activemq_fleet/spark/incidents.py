@@ -76,7 +76,7 @@ class _PairSummary:
 
 @dataclass(slots=True)
 class FoundIncidents:
-    """The figures of all incidents and bridges that were found, and the states of all hosts over time."""
+    """The figures of all incidents and bridges found in logs, and the states of all hosts over time."""
 
     incidents: IncidentFigures = field(default_factory=IncidentFigures)
     bridges: BridgeFigures = field(default_factory=BridgeFigures)
@@ -91,7 +91,7 @@ def find_incidents(
     skew: timedelta,
     horizons: Horizons | None,
 ) -> FoundIncidents:
-    """Write the datasets ``bridges`` and ``incidents``, and return their figures; ``events`` must be written before.
+    """Write the datasets ``bridges`` and ``incidents`` from the dataset ``events``, and return their figures.
 
     ``logs``: the summaries of all log files; ``connections``: OBJECTS with agents' ConnectionRecords by pair; ``skew``:
     by how much hosts' clocks may differ; ``horizons``: until when the evidence goes, None where all rows are final.

@@ -46,7 +46,7 @@ def scan_logs(
     through: Callable[[Batches], Batches],
     schema: StructType | str,
 ) -> DataFrame:
-    """Return a DataFrame of what the function ``through`` yields for the events of each partition, in ``schema``.
+    """Return a frame of the results of ``through``, called with the events of each partition, in ``schema``.
 
     Events have the columns ``EVENTS_SCHEMA``, in the order of host, file and line. A file is one row for Spark, and a
     task reads several; one above 32 MB is read as lines, by a task of its own: with the settings ``ONE_PARTITION``.

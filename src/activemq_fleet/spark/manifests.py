@@ -51,7 +51,7 @@ def check_manifest(out: str, kind: str, text: str) -> dict[str, Any]:
 
 
 class HadoopTarget:
-    """An output path in an object store or HDFS, where files of earlier runs stay and only the manifest is replaced."""
+    """An output path in an object store or HDFS; earlier files stay there, and only the manifest is replaced."""
 
     def __init__(self, spark: SparkSession, out: str) -> None:
         self.out = out
@@ -72,7 +72,7 @@ class HadoopTarget:
         self._earlier = check_manifest(self.out, kind, text)
 
     def prepare(self) -> None:
-        """Do nothing: an object store has no directory to make."""
+        """Do nothing: an object store needs no directory."""
 
     def dataset_path(self, name: str) -> str:
         """Return the URI of a dataset's directory, which may hold files of earlier runs."""
@@ -91,7 +91,7 @@ class HadoopTarget:
         return sorted(path for path in new if path.endswith(".parquet"))
 
     def write_text(self, name: str, text: str) -> None:
-        """Remember a text, which ``commit`` writes as ``NAME/part-….txt``."""
+        """Remember a text file's content, which ``commit`` writes as ``NAME/part-….txt``."""
         self._texts[name] = text
 
     def commit(self, manifest: Mapping[str, Any]) -> None:
@@ -107,7 +107,7 @@ class HadoopTarget:
         _append(self._spark, f"{self.out}/{MANIFEST}", json_text({**manifest, "run": run, "files": files}))
 
     def discard(self) -> None:
-        """Do nothing: readers ignore files that no manifest lists."""
+        """Do nothing: readers ignore files that are not in the manifest."""
 
 
 def listed_files(spark: SparkSession, out: str, name: str) -> list[str]:

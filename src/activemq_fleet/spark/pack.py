@@ -43,8 +43,7 @@ _COMPRESSION = 1  # of gzip: the time of making and of unpacking counts, not a t
 
 @dataclass(frozen=True, slots=True)
 class PackedEnvironment:
-    """A Python environment that was written as an archive: its distributions, and its size in
-    ``megabytes`` (10**6 bytes).
+    """A Python environment packed into an archive: its distributions, and its size in ``megabytes`` (10**6 bytes).
 
     ``python`` is the path of the interpreter that executors must have.
     """

@@ -31,7 +31,7 @@ def uri_of(path: str | Path) -> str:
 
 
 def escaped_uri_of(path: str | Path) -> str:
-    """Return the URI of a path for Spark's readers, with the characters escaped that they take for wildcards."""
+    """Return the URI of a path for Spark's readers, with wildcard characters escaped."""
     return _GLOB.sub(r"\\\1", uri_of(path))
 
 

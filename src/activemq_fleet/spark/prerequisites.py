@@ -44,7 +44,7 @@ def java_home() -> Path:
 
 
 def check_archives(archives: Iterable[str]) -> None:
-    """Raise SparkProblem for an archive with a local path where there is no file."""
+    """Raise SparkProblem for an archive whose local file does not exist."""
     for archive in archives:
         found = local_path(archive.rpartition("#")[0])
         if found is not None and not found.is_file():

@@ -35,7 +35,7 @@ class TaskCounts:
 
 @dataclass
 class Progress:
-    """A writer of a job's progress to ``stream``, silent unless ``enabled``; on a terminal it overwrites one line.
+    """A writer of a job's progress to ``stream`` if ``enabled``; on a terminal it overwrites one line.
 
     Once no task has started for 30 s it says so, even where it is not enabled. ``clock`` returns seconds.
     """

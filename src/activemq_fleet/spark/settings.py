@@ -75,7 +75,7 @@ def remote_settings(options: SessionOptions) -> dict[str, str]:
 
 
 def archives_of(options: SessionOptions) -> list[str]:
-    """Return the archives of the options as ``PATH#NAME``; NAME is ``environment`` for an archive without a name."""
+    """Return the options' archives as ``PATH#NAME``, with NAME ``environment`` by default."""
     return [one if "#" in one else f"{one}#environment" for one in options.archives]
 
 

@@ -19,7 +19,7 @@ PERSISTENT_ENTRIES = (".follow",)
 
 
 class LocalTarget:
-    """A local output directory, which is written as ``OUT.staged`` first; a lock admits one run at a time."""
+    """A local output directory, written as ``OUT.staged`` first and locked against other runs."""
 
     def __init__(self, out: Path) -> None:
         if out.is_symlink() and not out.exists():

@@ -39,9 +39,7 @@ _WITHOUT_DICTIONARY = frozenset({"line", "end_line", "time", "raw_time", "parsed
 
 @dataclass(frozen=True, slots=True)
 class DatasetRows:
-    """One row (a mapping) or a batch of rows that a task adds to a dataset; each ``part``
-    goes into a file of its own.
-    """
+    """Rows (a mapping for one, or a batch) that a task adds to a dataset; each ``part`` becomes a file of its own."""
 
     dataset: str
     rows: pa.RecordBatch | Mapping[str, Any]
@@ -49,7 +47,7 @@ class DatasetRows:
 
 
 class KeyedObject(NamedTuple):
-    """An object for the next stage, in which one task gets all objects of the same ``key``, sorted by ``place``."""
+    """An object passed to the next stage, where one task gets all objects of its ``key``, sorted by ``place``."""
 
     key: str
     value: Any
@@ -73,7 +71,7 @@ def as_objects(task: Task) -> Callable[[Batches], Batches]:
 
 
 def to_objects(results: Iterable[Any]) -> Batches:
-    """Yield Python objects, pickled, as batches of the schema OBJECTS."""
+    """Yield pickled Python objects as batches of the schema OBJECTS."""
     results = iter(results)
     while some := list(islice(results, _ROWS_AT_ONCE)):
         rows = [(one.key, one.place, one.value) if isinstance(one, KeyedObject) else (None, None, one) for one in some]
