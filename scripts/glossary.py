@@ -33,12 +33,12 @@ CHAPTERS: dict[str, tuple[Word, ...]] = {
     "A fleet": (
         Word("fleet", "all brokers, agents and load balancers of an inventory", "topology.model:Fleet"),
         Word("group", "the pairs that share a name; they form one network of brokers", "topology.model:Group"),
-        Word("pair", "two brokers that stand in for each other", "topology.model:Pair"),
+        Word("pair", "two brokers of which one takes over when the other dies", "topology.model:Pair"),
         Word("broker", "one ActiveMQ Classic process with its own host name", "topology.model:Broker"),
         Word("node", "one of the two brokers of a pair: a or b, by host name", "naming:Identity"),
         Word("peer", "the other node of a pair", "topology.model:Pair"),
         Word("preferred master", "the node that the host names choose; it never changes", "naming:Naming"),
-        Word("profile", "how two nodes stand in for each other: a value of `activemq_ha`", "profiles.profile:Profile"),
+        Word("profile", "how one node takes over from the other: a value of `activemq_ha`", "profiles.profile:Profile"),
         Word("release", "a version of ActiveMQ Classic and what differs in it from others", "releases:Release"),
         Word("protocol", "what clients speak: openwire, stomp, mqtt, amqp, ws", "protocols:Protocol"),
         Word("link", "what `activemq_links` asks for between groups or pairs", "topology.model:Link"),
@@ -68,6 +68,11 @@ CHAPTERS: dict[str, tuple[Word, ...]] = {
         Word("claim", "the record in a shared store that a node took over as its only writer", "fence.decision:Claim"),
         Word("generation", "a copy of a fenced store that one take-over made", "fence.generation:Generation"),
         Word(
+            "uncopied message",
+            "a message that only an old generation of a fenced store holds; `store behind` lists it",
+            "fence.old_generations:UncopiedMessage",
+        ),
+        Word(
             "pending restart", "files that changed under a broker that runs", "install.pending_restart:PendingRestart"
         ),
     ),
@@ -80,6 +85,17 @@ CHAPTERS: dict[str, tuple[Word, ...]] = {
     "Events": (
         Word("event", "a message of an agent, with an identity of its own", "audit.event_records:Event"),
         Word("journal", "an agent's record of what it accepted, published and handled", "audit.journals:*"),
+        Word(
+            "epoch",
+            "the lifetime of one store of an agent, named in event ids: AGENT:EPOCH:SEQ",
+            "audit.journals:Epoch",
+        ),
+        Word("jseq", "the number of a record in the journal of one epoch", "audit.journals:JournalLine"),
+        Word(
+            "barrier",
+            "a message that an agent sends after earlier events, to prove that they arrived",
+            "agent_topics:barrier_topic",
+        ),
         Word("outbox", "the events of an agent that no broker has acknowledged", f"{_AGENT}store.outbox:*"),
         Word(
             "transaction",

@@ -65,7 +65,7 @@ def inspect_command(directory: Path, form: str) -> int:
 @_store
 @_format
 def behind_command(directory: Path, form: str) -> None:
-    """List the messages that only an old generation of a fenced store holds.
+    """List the uncopied messages: those that only an old generation of a fenced store holds.
 
     Of each its destination and message id, and the event id where an agent sent it."""
     rows = [
@@ -103,7 +103,7 @@ def behind_command(directory: Path, form: str) -> None:
 def replay_command(
     directory: Path, urls: tuple[str, ...], username: str, password_file: Path | None, ca_file: Path | None
 ) -> None:
-    """Send the listed messages to the pair once more, as they are; then their generations go.
+    """Send the uncopied messages that ``store behind`` lists to the pair again, then remove their generations.
 
     Messages of XA transactions that nobody has decided are not sent, and their generation stays.
     A replay that broke off is repeated from its beginning: a message that is still in its queue is not taken twice.
