@@ -85,11 +85,11 @@ class _Variables:
         self._of_group: dict[str, tuple[dict[str, object], dict[str, object]]] = {}
 
     def variables_of_groups(self, groups: Sequence[Any]) -> ChainMap[str, object]:
-        """Return the variables of groups, extra variables first."""
+        """Return the variables of inventory groups; extra variables (``-e``) take precedence."""
         return ChainMap(self._extra, *self._layers(groups))
 
     def of_host(self, host: Any) -> ChainMap[str, object]:
-        """Return the variables of a host, extra variables first."""
+        """Return the variables of a host; extra variables (``-e``) take precedence."""
         return ChainMap(self._extra, self._files(host), host.vars, *self._layers(host.get_groups()))
 
     def _layers(self, groups: Sequence[Any]) -> list[dict[str, object]]:

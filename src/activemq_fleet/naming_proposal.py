@@ -62,7 +62,7 @@ class _Label:
 
     @property
     def number(self) -> int | None:
-        """The position of the run that is the pair's number: the last one of digits that is not the mark."""
+        """The position of the pair's number in the label: the last group of digits that is not the node mark."""
         return next((at for at in reversed(range(len(self.runs))) if self.runs[at].isdigit() and at != self.mark), None)
 
 

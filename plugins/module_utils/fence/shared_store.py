@@ -121,7 +121,8 @@ class SharedStore:
             disk.sync_directory(directory)
 
     def bar_unguarded(self) -> bool:
-        """Make a directory in place of the lock file of brokers without a guard; return False while one holds the lock.
+        """Put a directory in the place of the lock file that brokers without a guard use; return False if one of them
+        holds it.
 
         Such brokers wait then for as long as the directory is there.
 

@@ -47,7 +47,7 @@ class _Class:
     parent: _Class | None = None
 
     def hierarchy(self) -> list[_Class]:
-        """Return the class and its ancestors, the topmost first, which is the order of their data."""
+        """Return the Java class and its superclasses, the topmost first, in the order of their serialized data."""
         return [*(self.parent.hierarchy() if self.parent else []), self]
 
 

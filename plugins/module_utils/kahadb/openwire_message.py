@@ -65,7 +65,7 @@ class _Reader:
         return self.at - size, self.at
 
     def nested(self) -> None:
-        """Skip an object: an id, a destination, a transaction's id."""
+        """Skip a nested object: an id, a destination or a transaction id."""
         if not self.number("B"):
             return
         kind = self.number("B")

@@ -98,7 +98,9 @@ class KnownSecrets:
         return start, end
 
     def word_like_secret_end(self, text: str, start: int, end: int) -> int:
-        """Return the end of a known word-like secret that is the whole value at ``start``; -1 if there is none."""
+        """Return the end of the known word-like secret that begins at ``start`` and is a whole
+        value; -1 without one.
+        """
         for value in self._indistinct:
             if text.startswith(value, start, end) and _BEHIND.match(text, start + len(value), end):
                 return start + len(value)

@@ -128,7 +128,7 @@ def why_not_replaceable(node: XmlElement) -> str:
 
 
 def network_connector_attributes(node: XmlElement) -> tuple[tuple[str, str], ...]:
-    """Return the (name, value) attributes of a networkConnector that ``activemq_links`` can set and links may lack."""
+    """Return the optional attributes of a networkConnector that ``activemq_links`` can set, as (name, value)."""
     return tuple(
         (name, value)
         for name, value in sorted(node.attributes.items())

@@ -56,7 +56,7 @@ class _Stream:
     barriers: dict[str, dict[int, EventRange]] = field(default_factory=dict)
 
     def during(self, subscriber: Subscriber, subscription: Subscription) -> EventRange:
-        """Return the extremes of the events that arrived during a subscription."""
+        """Return the smallest and largest SEQ and position of the events that arrived during a subscription."""
         found = EventRange()
         begin = subscriber.era(subscription.begin)
         end = None if subscription.end is None else subscriber.era(subscription.end)

@@ -22,7 +22,9 @@ _NEAR = 30.0
 
 @dataclass(frozen=True, slots=True)
 class ActivePeriod:
-    """A period in which every scrape showed a host active: the times of the first and the last, in epoch seconds."""
+    """A period in which every metrics scrape showed a host active: times of the first and last scrape, in epoch
+    seconds.
+    """
 
     pair: str
     host: str
@@ -46,7 +48,8 @@ class UnservedPeriod:
 
 @dataclass(frozen=True, slots=True)
 class ScrapedAvailability:
-    """What scrapes of a fleet's metrics show: who was active when, and when nobody was; ``interval`` is in seconds.
+    """The times at which hosts were active and pairs had no active node, by scraped metrics; ``interval`` is in
+    seconds.
 
     A pair is unserved only where it was looked at: while Prometheus did not run, nothing is known.
     """
@@ -66,7 +69,7 @@ class ScrapedAvailability:
 
 
 def read_scrapes(answer: str | bytes, source: str) -> ScrapedAvailability:
-    """Return what Prometheus' answer to the range query ``QUERY`` shows, as ``/api/v1/query_range`` sends it (JSON).
+    """Return the availability that the JSON answer of Prometheus' ``/api/v1/query_range`` to the query ``QUERY`` shows.
 
     ``source`` names the answer in messages. Raises InputError for any other text.
     """
@@ -124,7 +127,7 @@ def _unserved_periods(pair: str, looks: list[tuple[float, set[str]]]) -> Iterato
 def unexplained_gaps(
     scraped: ScrapedAvailability, incidents: Iterable[Incident], began: datetime, ended: datetime
 ) -> list[Gap]:
-    """Return a gap for each unserved period of the audited time of which no incident tells.
+    """Return a gap for each unserved period within the audited time that no incident explains.
 
     Something happened then that the collected logs do not show.
     """
@@ -134,7 +137,7 @@ def unexplained_gaps(
 
 
 def incident_within(period: UnservedPeriod, incidents: Iterable[Incident]) -> Incident | None:
-    """Return the first incident of the pair at the time of an unserved period, within 30 s; None without one."""
+    """Return the pair's first incident within 30 s of an unserved period; None without one."""
     for one in incidents:
         first, last = one.began or one.ended, one.ended or one.began
         if one.pair != period.pair or first is None or last is None:

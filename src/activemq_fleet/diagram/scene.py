@@ -141,7 +141,7 @@ class PairView:
 
     @property
     def lacks_a_node(self) -> bool:
-        """Whether the inventory has only one of the two nodes that the profile needs."""
+        """Whether the inventory has only one of the two nodes of the pair."""
         return len(self.nodes) == 1 and self.profile.has_peer
 
 

@@ -29,7 +29,7 @@ def text_from_option(node: Element, attribute: str, uri: Uri, option: str) -> st
 
 @rule("N007", "error")
 def option_that_stops_the_bridge(document: Document) -> Iterator[Problem]:
-    """An option of a dialled URI that the release does not know.
+    """The URI that a link dials has an option that the release does not know, so that the link fails.
 
     Why: each attempt to connect ends with "Invalid connect parameters", and the bridge never comes up. To 5.7 it is
         said once and not tried again, later it is repeated for ever. The broker itself starts.
@@ -62,7 +62,7 @@ def option_that_stops_the_bridge(document: Document) -> Iterator[Problem]:
 
 @rule("N008", "warning")
 def option_that_is_ignored(document: Document) -> Iterator[Problem]:
-    """An option of a listener or of a discovery agent that the release does not know.
+    """A listener's or discovery agent's URI has an option that the release does not know and ignores.
 
     Why: it is ignored without a word, also in the log: the limit or the timeout that it should set is not there.
         Case counts: wireformat.maxFrameSize, which 5.8 itself shipped, limits nothing.

@@ -28,7 +28,7 @@ def listener_uri(connector: Element) -> Uri:
 
 @rule("C001", "warning", each="transportConnector", releases="5.4.0")
 def rebalance_without_update(connector: Element) -> Iterator[Problem]:
-    """rebalanceClusterClients without updateClusterClients.
+    """A connector sets rebalanceClusterClients without updateClusterClients.
 
     Why: the broker then tells its clients to move and sends them an empty list of brokers, so nobody moves anywhere.
     Fix: set updateClusterClients="true" beside it, and updateClusterFilter where not every broker of the network
@@ -88,7 +88,7 @@ def clients_told_unreachable_names(connector: Element) -> Iterator[Problem]:
 
 @rule("C003", "info", each="transportConnector", releases="5.4.0")
 def dead_brokers_stay_with_clients(connector: Element) -> Iterator[Problem]:
-    """updateClusterClients without updateClusterClientsOnRemove.
+    """A connector sets updateClusterClients without updateClusterClientsOnRemove.
 
     Why: clients are told of brokers that join and not of brokers that leave. They go on dialling the dead ones, which
         delays a reconnect; where brokers come and go it never ends. A network of fixed brokers can live with it.
@@ -148,7 +148,7 @@ def too_few_connections(connector: Element) -> Iterator[Problem]:
 
 @rule("C011", "warning")
 def half_open_connections_stay(document: Document) -> Iterator[Problem]:
-    """wireFormat.maxInactivityDuration=0 on a bridge, or on a connector that bridges dial.
+    """A bridge, or a connector that bridges dial, sets wireFormat.maxInactivityDuration=0.
 
     Why: with 0 on either side neither side sends or expects a sign of life. When the peer or a firewall vanishes
         without closing the connection, the bridge stays up in name and carries nothing, for hours.

@@ -43,7 +43,7 @@ def journal_not_on_disk(store: Element) -> Iterator[Problem]:
 
 @rule("C018", "info", each="destinationInterceptors")
 def default_virtual_topics_gone(interceptors: Element) -> Iterator[Problem]:
-    """Virtual destinations without VirtualTopic.>, which a broker has by itself only as long as its file lists none.
+    """The file's virtual destinations lack the default VirtualTopic.>, which they replace.
 
     Why: messages to topics below VirtualTopic reach no queue Consumer.NAME.VirtualTopic.… any more, without a word.
     Fix: list <virtualTopic name="VirtualTopic.>"/> too, or set useVirtualTopics="false" on <broker> where nobody
@@ -74,7 +74,7 @@ def default_virtual_topics_gone(interceptors: Element) -> Iterator[Problem]:
 
 @rule("C019", "error", each="plugins", releases="5.7.0 !5.9.0")
 def redelivery_beside_timestamps(plugins: Element) -> Iterator[Problem]:
-    """redeliveryPlugin beside timeStampingBrokerPlugin, before 5.9.
+    """The broker has both redeliveryPlugin and timeStampingBrokerPlugin, before 5.9.
 
     Why: what is to be sent again has no original destination, which the other plugin asks an individual dead letter
         strategy about: "Failed to schedule redelivery", and the message is not acknowledged.

@@ -124,7 +124,7 @@ def _file_length(store: Element | None) -> int | None:
 
 @rule("C008", "warning", each="broker")
 def refuses_instead_of_waiting(broker: Element) -> Iterator[Problem]:
-    """sendFailIfNoSpace where MQTT clients publish, or where bridges arrive.
+    """A broker sets sendFailIfNoSpace although MQTT clients publish to it or bridges dial it.
 
     Why: when the store is full the broker then refuses messages instead of letting producers wait. An MQTT client gets
         its PUBACK all the same, so what it takes for stored is lost. Bridges are exempt: a full queue
@@ -167,7 +167,7 @@ def refuses_instead_of_waiting(broker: Element) -> Iterator[Problem]:
 
 @rule("C012", "info", each="broker", releases="5.15.0")
 def limit_that_stays_low(broker: Element) -> Iterator[Problem]:
-    """A store limit that is not raised again after a start on a full disk.
+    """A store limit, lowered at a start on a full disk, is not raised again.
 
     Why: a broker lowers its store limit at its start to the room that the disk has. Only a limit in percent is raised
         again, and only where the disk is looked at: with any other a broker that was started on a full disk answers,
@@ -217,7 +217,7 @@ def _promised(broker: Element) -> dict[tuple[str, str], int]:
 
 @rule("C016", "warning", each="broker", releases="5.4.0")
 def inactive_destinations_never_removed(broker: Element) -> Iterator[Problem]:
-    """gcInactiveDestinations without schedulePeriodForDestinationPurge.
+    """A destination policy sets gcInactiveDestinations, but the broker no schedulePeriodForDestinationPurge.
 
     Why: the policy marks empty destinations for removal; the broker removes them every
         schedulePeriodForDestinationPurge milliseconds, and never when that is 0, its default.
@@ -247,7 +247,7 @@ def inactive_destinations_never_removed(broker: Element) -> Iterator[Problem]:
 
 @rule("C013", "info")
 def memory_out_of_proportion(document: Document) -> Iterator[Problem]:
-    """memoryUsage of 64 MB or less, or more than the heap of the release's own start script.
+    """memoryUsage is 64 MB or less, or exceeds the heap of the release's own start script.
 
     Why: producers wait when all destinations together hold that much, which 64 MB, the default of old files, does with
         a few slow consumers. More than the heap is cut to 70 % of it when the broker starts, up to 5.8 it is not and
@@ -295,7 +295,7 @@ def _mb(number: int) -> str:
 
 @rule("C014", "info", each="policyEntry")
 def nothing_slows_producers(entry: Element) -> Iterator[Problem]:
-    """producerFlowControl="false" on destinations without a limit or a cursor of their own.
+    """A destination policy sets producerFlowControl="false" without a limit or a cursor of its own.
 
     Why: nothing then holds a producer back but the disk: messages that find no memory go to the store or the temporary
         store until that is full, and with it every destination stops.
@@ -325,7 +325,7 @@ def _name(entry: Element, default: str) -> str:
 
 @rule("C015", "info", each="individualDeadLetterStrategy sharedDeadLetterStrategy", releases="5.12.0")
 def dead_letters_for_ever(strategy: Element) -> Iterator[Problem]:
-    """A dead letter strategy without expiration.
+    """A dead letter strategy sets no expiration, so that dead letters are kept for ever.
 
     Why: what nobody could consume is kept in the dead letter queue for ever. Few look at it, and each of its messages
         keeps a file of the journal from being removed, until the store is full.

@@ -187,7 +187,7 @@ def applicable_rules(scope: Scope, release: Release, selection: Selection = EVER
 
 
 def findings_of(one: Rule, problems: Iterable[Problem], host: str = "", file: str | None = None) -> Iterator[Finding]:
-    """Yield the problems that one lint rule reports as findings about a host, or about a file of no fleet.
+    """Yield the problems that one lint rule reports as findings about a host, or about a file that belongs to no fleet.
 
     ``file`` is the path of the activemq.xml. A problem at an element of another document is about the document's own
     file beside it, and in a fleet about the document's broker.

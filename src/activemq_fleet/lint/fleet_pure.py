@@ -70,7 +70,7 @@ def more_than_one_slave(view: FleetView) -> Iterator[Problem]:
 
 @rule("P006", "error", scope="fleet", releases=_PURE)
 def link_inside_a_pair(view: FleetView) -> Iterator[Problem]:
-    """A networkConnector between a master and its own slave.
+    """A networkConnector leads from a master to its own slave, or back.
 
     Why: the pair copies already. A bridge beside it forwards the same messages, and under load the two race: messages
         are delivered twice or acknowledged on one side only.
@@ -164,7 +164,7 @@ def planned_stop_promotes(view: FleetView) -> Iterator[Problem]:
 
 @rule("P011", "error", scope="fleet", releases=_PURE)
 def slave_of_a_newer_master(view: FleetView) -> Iterator[Problem]:
-    """A slave whose master runs 5.8 or newer.
+    """A slave has a master that runs 5.8 or newer, which has no pure master/slave.
 
     Why: such a master knows no slaves ("Slave Brokers are no longer supported"): nothing is copied. Inside a pair
         T004 and T005 say so; a fragment can lead anywhere.

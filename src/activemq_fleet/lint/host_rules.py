@@ -21,7 +21,7 @@ _LOCKING_OFF = "-Djava.nio.channels.FileLock.broken=true"
 
 @rule("V012", "error", scope="host")
 def java_too_old(host: HostView) -> Iterator[Problem]:
-    """A Java older than the release needs.
+    """The host's Java is older than the release needs.
 
     Why: the broker ends at once with UnsupportedClassVersionError.
     Fix: install the Java that the message names, or point activemq_java_home at one.
@@ -42,7 +42,7 @@ def java_too_old(host: HostView) -> Iterator[Problem]:
 
 @rule("V025", "error", scope="host")
 def metrics_exporter_ends_the_broker(host: HostView) -> Iterator[Problem]:
-    """A metrics exporter that cannot start: its port is taken, its keystore is missing, or Java is older than 8.
+    """The metrics exporter cannot start: its port is taken, its keystore is missing, or Java is older than 8.
 
     Why: it is an agent in the broker's JVM, which ends with it before the broker starts.
     Fix: set activemq_metrics_port to a free port, put the keystore of activemq_metrics_tls there, or use Java 8 or
@@ -105,7 +105,7 @@ def settings_in_two_places(host: HostView) -> Iterator[Problem]:
 
 @rule("L001", "error", scope="host")
 def store_on_nfs_3(host: HostView) -> Iterator[Problem]:
-    """A shared store on NFS version 3 or older.
+    """A shared store is on NFS version 3 or older.
 
     Why: the server keeps the lock of a master that died, so the standby waits for ever.
     Fix: mount the share with vers=4.1 or later and a short lease, or use a cluster file system or block storage.
@@ -158,7 +158,7 @@ def store_without_cluster_locks(host: HostView) -> Iterator[Problem]:
 
 @rule("L006", "error", scope="host")
 def locking_switched_off(host: HostView) -> Iterator[Problem]:
-    """A Java option that switches file locks off.
+    """A Java option switches file locks off.
 
     Why: the broker then starts without a lock, so both nodes become master on one store.
     Fix: take -Djava.nio.channels.FileLock.broken=true out of activemq_java_options and of the environment.
@@ -182,7 +182,7 @@ def locking_switched_off(host: HostView) -> Iterator[Problem]:
 
 @rule("L011", "warning", scope="host", releases="5.7.0")
 def lease_without_clock(host: HostView) -> Iterator[Problem]:
-    """A lease in a database on a host whose clock is not kept in time.
+    """A host with a lease in a database does not synchronise its clock.
 
     Why: the lease ends by the clock of the host that looks; one that is ahead takes it while the other still serves.
     Fix: let chrony or systemd-timesyncd keep the clock, on both nodes.
@@ -204,7 +204,7 @@ def lease_without_clock(host: HostView) -> Iterator[Problem]:
 
 @rule("L025", "warning", scope="host")
 def store_limit_above_the_disk(host: HostView) -> Iterator[Problem]:
-    """A store limit that the file system cannot hold.
+    """The store limit is larger than the file system can hold.
 
     Why: the broker lowers the limit when it starts, and producers are held back long before the size that was planned.
     Fix: make the file system larger, or set activemq_store_limit to what it holds.
@@ -227,7 +227,7 @@ def store_limit_above_the_disk(host: HostView) -> Iterator[Problem]:
 
 @rule("L026", "warning", scope="host")
 def shared_store_on_a_disk_of_one_host(host: HostView) -> Iterator[Problem]:
-    """A shared store on a file system that only one host has.
+    """A shared store is on a file system that only one host has.
 
     Why: each node finds a directory and a lock of its own there, so both become master, each with its own messages;
       or the share is not mounted yet. The start is refused until the mark of the pair is found there by both nodes.
@@ -307,7 +307,7 @@ def multicast_in_a_cloud(host: HostView) -> Iterator[Problem]:
 
 @rule("M005", "error", scope="host")
 def multicast_without_an_interface(host: HostView) -> Iterator[Problem]:
-    """Multicast discovery where there is no interface but the loopback one.
+    """A host with multicast discovery has no network interface but the loopback one.
 
     Why: Java finds no interface to join the group with, and the broker does not start.
     Fix: set activemq_multicast_interface: lo for a test on one machine, or bring up the interface.
@@ -329,7 +329,7 @@ def multicast_without_an_interface(host: HostView) -> Iterator[Problem]:
 
 @rule("S013", "warning", scope="host")
 def broker_runs_as_root(host: HostView) -> Iterator[Problem]:
-    """A broker that runs as root.
+    """The broker runs as root.
 
     Why: whoever finds a hole in the broker then owns the machine.
     Fix: stop it and let the unit of this collection run it as activemq_user.

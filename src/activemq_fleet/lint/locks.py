@@ -125,7 +125,7 @@ def keep_alive_that_misses_a_new_lock_owner(document: Document) -> Iterator[Prob
 
 @rule("L007", "error")
 def lock_switched_off(document: Document) -> Iterator[Problem]:
-    """A shared store with its lock switched off.
+    """A shared store has its lock switched off.
 
     Why: without useLock (useDatabaseLock on a JDBC store) nothing decides which node is master: both open the store,
         and each destroys what the other writes.
@@ -228,7 +228,7 @@ def store_that_does_not_last(document: Document) -> Iterator[Problem]:
 
 @rule("L033", "warning", each="kahaDB", releases="5.9.0")
 def journal_without_checksums(store: Element) -> Iterator[Problem]:
-    """A kahaDB whose journal has no checksums.
+    """A kahaDB writes its journal without checksums.
 
     Why: with checksumJournalFiles="false" nothing can tell a damaged message from a sound one: it is delivered as it
         is. Neither checkForCorruptJournalFiles nor activemq-fleet store inspect finds it.

@@ -137,7 +137,7 @@ def lock_held_by_a_transaction(document: Document) -> Iterator[Problem]:
 
 @rule("L013", "error", releases="5.7.0", refuses=True)
 def lease_without_a_database(document: Document) -> Iterator[Problem]:
-    """A database locker on kahaDB that has no database.
+    """A kahaDB has a database locker without a database.
 
     Why: a JDBC store hands its data source and statements to its locker, kahaDB has none to hand over: the start ends
         with a NullPointerException. Before 5.9 a locker takes neither, so it cannot be used with kahaDB at all.
@@ -265,7 +265,7 @@ def _handler(broker: Element) -> Element | None:
 
 @rule("L015", "warning", releases="5.15.13")
 def keep_alive_that_only_logs(document: Document) -> Iterator[Problem]:
-    """A database lock whose keep-alive fails without consequence.
+    """A database lock's failed keep-alive is only logged and does not stop the broker.
 
     Why: when the keep-alive throws, because the database does not answer, the broker writes a line and goes on as
         master, unless the store says stopOnError.

@@ -79,7 +79,7 @@ def store_that_is_ignored(document: Document) -> Iterator[Problem]:
 
 @rule("L020", "error")
 def store_emptied_at_start(document: Document) -> Iterator[Problem]:
-    """deleteAllMessagesOnStartup on a broker that keeps its messages.
+    """A broker with a persistent store sets deleteAllMessagesOnStartup.
 
     Why: the broker empties its store whenever it starts. On a shared store the slave does so when it takes over: of
         all that the master had accepted nothing is left.
@@ -210,7 +210,7 @@ def console_closed_on_a_slave(document: Document) -> Iterator[Problem]:
 
 @rule("L024", "warning", each="kahaDB")
 def losses_that_go_unnoticed(store: Element) -> Iterator[Problem]:
-    """A kahaDB that drops messages of missing or damaged journal files.
+    """A kahaDB is set to drop messages of missing or damaged journal files without an error.
 
     Why: with ignoreMissingJournalfiles the broker starts in spite of the damage and forgets every message whose place
         is gone, for one INFO line each; with checkForCorruptJournalFiles also those in damaged places. Nobody notices.
@@ -236,7 +236,7 @@ def losses_that_go_unnoticed(store: Element) -> Iterator[Problem]:
 
 @rule("L027", "warning", each="broker", releases="5.10.0 !5.12.0")
 def durable_subscribers_starve_after_a_kill(broker: Element) -> Iterator[Problem]:
-    """A release whose durable subscribers get nothing after the broker was killed.
+    """The release delivers nothing to durable subscribers after the broker was killed.
 
     Why: after a kill -9, a crash or a power cut the broker that opens the store next delivers nothing to durable
         subscribers until it is started once more in good order. Nothing says so; what they miss stays in the store.

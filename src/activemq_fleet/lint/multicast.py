@@ -102,7 +102,7 @@ def multicast_link_of_a_broker_not_announced(document: Document) -> Iterator[Pro
 
 @rule("M004", "warning", each="transportConnector")
 def multicast_announces_a_loopback_address(connector: Element) -> Iterator[Problem]:
-    """A connector that is announced by multicast and bound to a loopback address.
+    """A connector announced by multicast is bound to a loopback address.
 
     Why: what is announced is the name of the address that the connector is bound to. Of 127.0.0.1 it is localhost,
         and whoever finds it dials itself. With 0.0.0.0 it is the machine's own name, which is right.

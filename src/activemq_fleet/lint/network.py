@@ -24,7 +24,7 @@ def is_networked(broker: Element) -> bool:
 
 @rule("N014", "warning", each="broker")
 def networked_broker_called_localhost(broker: Element) -> Iterator[Problem]:
-    """A networked broker that is called localhost.
+    """A broker in a network is called localhost.
 
     Why: it is the name of every broker that nobody named. Bridges derive client ids and durable subscriptions from
         the names of both ends; with two of one name they throw each other out, and no log line says which is which.
@@ -48,7 +48,7 @@ def networked_broker_called_localhost(broker: Element) -> Iterator[Problem]:
 
 @rule("N015", "error", each="broker")
 def name_that_is_rewritten(broker: Element) -> Iterator[Problem]:
-    """A brokerName with characters that the broker replaces.
+    """A brokerName has characters that the broker replaces by underscores.
 
     Why: anything but letters, digits and . _ - : becomes an underscore, said in one line at the start. JMX, bridges
         and vm:// then know the broker by a name that stands in no file, and two names may become one. With an
@@ -135,7 +135,7 @@ def remote_consumers_as_good_as_local(link: Element) -> Iterator[Problem]:
 
 @rule("N028", "error", each="networkConnector", releases="5.6.0")
 def static_bridge_without_destinations(link: Element) -> Iterator[Problem]:
-    """staticBridge="true" without staticallyIncludedDestinations.
+    """A networkConnector sets staticBridge="true" without staticallyIncludedDestinations.
 
     Why: a static bridge asks for no demand and carries only what is listed. With nothing listed it is established,
         logs no complaint, and forwards nothing.
@@ -159,7 +159,7 @@ def static_bridge_without_destinations(link: Element) -> Iterator[Problem]:
 
 @rule("N030", "error", each="networkConnector", refuses=True)
 def prefetch_size_below_one(link: Element) -> Iterator[Problem]:
-    """prefetchSize of 0 or less on a networkConnector.
+    """A networkConnector sets a prefetchSize of 0 or less.
 
     Why: a bridge does not poll, it lives on what is sent to it ahead. From 5.13.3 on the broker does not start; an
         older one starts with 0 and forwards nothing. A negative number is refused by every release.
@@ -187,7 +187,7 @@ def prefetch_size_below_one(link: Element) -> Iterator[Problem]:
 
 @rule("N032", "warning", each="networkConnector", releases="5.14.0 !5.19.7 6.0.0 !6.2.6")
 def durable_subscriptions_disclosed(link: Element) -> Iterator[Problem]:
-    """syncDurableSubs="true" on a release that discloses durable subscriptions to whoever connects (CVE-2026-49270).
+    """A link sets syncDurableSubs="true" on a release that discloses durable subscriptions (CVE-2026-49270).
 
     Why: such a broker lists its durable subscriptions to whoever connects as a bridge (CVE-2026-49270).
     Fix: upgrade to 5.19.7 or 6.2.6, or take syncDurableSubs out.

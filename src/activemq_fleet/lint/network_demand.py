@@ -62,7 +62,7 @@ def remote_consumers_counted_as_one(link: Element) -> Iterator[Problem]:
 
 @rule("N024", "warning", each="networkConnector")
 def topics_forwarded_twice(link: Element) -> Iterator[Problem]:
-    """conduitSubscriptions="false" on a link that carries topics.
+    """A link that carries topics sets conduitSubscriptions="false".
 
     Why: the bridge then subscribes once for each consumer on the other side. Of a topic every copy goes over, and
         each consumer there receives each message as often as there are consumers.
@@ -175,7 +175,7 @@ def _groups_of(broker: Element, users: set[str]) -> set[str]:
 
 @rule("N029", "warning")
 def exclusion_of_what_is_listed(document: Document) -> Iterator[Problem]:
-    """excludedDestinations that match staticallyIncludedDestinations.
+    """excludedDestinations match destinations that staticallyIncludedDestinations lists.
 
     Why: what is excluded does not narrow what is statically included. Before 5.14 it goes over all the same. From
         5.14 on an excluded static include is dropped with one INFO line; and of a wider one the bridge takes the
@@ -254,7 +254,7 @@ def virtual_demand_on_one_side(broker: Element) -> Iterator[Problem]:
 
 @rule("N036", "error", each="broker")
 def link_without_account(broker: Element) -> Iterator[Problem]:
-    """A link without userName in a file that asks for a login.
+    """A link has no userName, although the file requires a login.
 
     Why: a bridge logs in at its own broker too, with the same userName. Without one it is refused there, whatever
         the peer thinks: "User name [null] or password is invalid", every few seconds for ever.

@@ -99,7 +99,7 @@ def _without(node: Element, document: Document) -> Problem:
 
 @rule("N020", "error", releases="5.6.0 !5.9.0")
 def replay_taken_for_a_duplicate(document: Document) -> Iterator[Problem]:
-    """replayWhenNoConsumers without enableAudit="false", before 5.9.
+    """A destination policy sets replayWhenNoConsumers without enableAudit="false", before 5.9.
 
     Why: the queue's cursor remembers the message that was here before, takes its return for a duplicate and keeps
         it: no broker delivers it any more until this one restarts. That is worse than no replay.
@@ -131,7 +131,7 @@ def replay_taken_for_a_duplicate(document: Document) -> Iterator[Problem]:
 
 @rule("N021", "info", releases="5.6.0")
 def replay_at_once(document: Document) -> Iterator[Problem]:
-    """replayWhenNoConsumers without a replayDelay.
+    """A destination policy sets replayWhenNoConsumers without a replayDelay.
 
     Why: a consumer that only restarts is gone for a moment. Without a delay its messages leave at once and come back
         when it does, to and fro.
@@ -163,7 +163,7 @@ def replay_at_once(document: Document) -> Iterator[Problem]:
 
 @rule("N022", "error", releases="5.6.0", refuses=True)
 def filter_without_its_wrapper(document: Document) -> Iterator[Problem]:
-    """conditionalNetworkBridgeFilterFactory directly in a policyEntry.
+    """conditionalNetworkBridgeFilterFactory stands directly in a policyEntry.
 
     Why: the schema wants it inside the property networkBridgeFilterFactory; the broker does not start. A page of the
         product's own documentation shows it without.
@@ -236,7 +236,7 @@ def selectors_beyond_the_bridge(document: Document) -> Iterator[Problem]:
 
 @rule("N034", "error", releases="5.6.0")
 def audit_of_what_comes_back(document: Document) -> Iterator[Problem]:
-    """auditNetworkProducers beside replayWhenNoConsumers.
+    """auditNetworkProducers is set beside replayWhenNoConsumers.
 
     Why: the audit knows a message by its producer and number, and a message that is sent back was here before: it is
         acknowledged and thrown away ("suppressing duplicate message send"). Seen: 20 of 20 persistent messages lost.

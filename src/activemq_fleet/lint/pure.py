@@ -105,7 +105,7 @@ def shutdown_on_slave_failure_not_set(broker: Element) -> Iterator[Problem]:
 
 @rule("P004", "warning", each="broker", releases="5.3.1 !5.8.0")
 def master_that_gives_up_its_start(broker: Element) -> Iterator[Problem]:
-    """waitForSlave without a timeout of its own.
+    """A master sets waitForSlave without a timeout of its own.
 
     Why: after 600000 ms without a slave the master gives up its start ("Gave up waiting for slave to start") and
         stops. A slave that is repaired for longer takes the master with it.
@@ -153,7 +153,7 @@ def links_that_never_start(broker: Element) -> Iterator[Problem]:
 
 @rule("P010", "warning", releases=_PURE)
 def slave_without_credentials(document: Document) -> Iterator[Problem]:
-    """A slave that logs in to its master without a name and a password.
+    """A slave logs in to its master without a user name and password.
 
     Why: a master that asks for a login refuses the slave, which then does not copy anything.
     Fix: set userName and password on <masterConnector>; masterConnectorURI has no place for them, so write the

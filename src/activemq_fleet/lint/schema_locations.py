@@ -19,7 +19,7 @@ _CAMEL = "http://camel.apache.org/schema/"
 
 @rule("V020", "error", refuses=True)
 def namespace_without_a_local_schema(document: Document) -> Iterator[Problem]:
-    """A namespace without a schema: schemaLocation does not name it, or names an address that no jar answers.
+    """An XML namespace has no schema: schemaLocation names none, or an address that no jar of the release has.
 
     Why: the broker checks its file when it starts. It takes the schema of an element's namespace from the first
         address that xsi:schemaLocation has for it, and knows a few addresses by heart: the release's own

@@ -30,7 +30,7 @@ def is_clear(value: str) -> bool:
 
 @rule("S010", "warning")
 def password_in_the_file(document: Document) -> Iterator[Problem]:
-    """A password stands in activemq.xml in clear text.
+    """activemq.xml contains a password in clear text.
 
     Why: the file is read by everybody who looks after the broker, is copied to every node and kept in a repository;
         what it opens is an account of this broker or the next, a database, a directory or a key store.
@@ -102,7 +102,7 @@ def _owner(node: Element) -> str:
 
 @rule("S014", "warning", scope="fleet")
 def password_on_the_command_line(view: FleetView) -> Iterator[Problem]:
-    """activemq_java_options holds a password.
+    """activemq_java_options contains a password.
 
     Why: options of Java stand on the command line of the broker, which every account of the host can read (ps), and in
         lists of processes that monitoring collects.
@@ -138,7 +138,7 @@ def password_on_the_command_line(view: FleetView) -> Iterator[Problem]:
 
 @rule("S019", "warning")
 def guessed_store_password(document: Document) -> Iterator[Problem]:
-    """A key or trust store with a password that everybody knows.
+    """A key or trust store has a well-known password.
 
     Why: password is that of the broker.ks that every release ships, whose private key is public; changeit is Java's
         own. Whoever gets a copy of the file has the key of the broker.

@@ -89,7 +89,7 @@ _REPLACEMENTS = {
 
 @rule("V021", "error", refuses=True)
 def not_in_springs_schema(document: Document) -> Iterator[Problem]:
-    """An element or attribute of Spring's that the Spring of the release does not have.
+    """The file has a Spring element or attribute that the release's Spring does not have.
 
     Why: the broker checks <bean> and its like against Spring's schema when it starts, and does not start. singleton
         went with the DTD, dependency-check with Spring 3.0, local of <ref> with 4.0. From 5.17 on (Spring 5) the newest

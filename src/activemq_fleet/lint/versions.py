@@ -10,7 +10,7 @@ from activemq_fleet.lint.engine import rule
 
 @rule("V001", "error", each="broker", releases="5.4.0 !5.6.0", refuses=True)
 def children_out_of_order(broker: Element) -> Iterator[Problem]:
-    """Children of <broker> that are not in alphabetical order, or stand there twice.
+    """Children of <broker> are not in alphabetical order, or occur twice.
 
     Why: to 5.5 the schema is a sequence of all children in alphabetical order, each once at most. The broker checks
         that at its start and does not start.
@@ -55,7 +55,7 @@ def children_out_of_order(broker: Element) -> Iterator[Problem]:
 
 @rule("V002", "error", refuses=True)
 def not_in_the_schema(document: Document) -> Iterator[Problem]:
-    """An element or attribute that the release's schema does not have, or a file that is not XML.
+    """The file has an element or attribute that the release's schema does not have, or is no XML.
 
     Why: the broker checks the file when it starts, and does not start.
     Fix: take it out, correct its spelling, or run a release that has it.
@@ -191,7 +191,7 @@ def level_db_store(store: Element) -> Iterator[Problem]:
     refuses=True,
 )
 def removed_store(store: Element) -> Iterator[Problem]:
-    """A store of 5.8 and older: amqPersistenceAdapter or kahaPersistenceAdapter.
+    """The broker uses a store of 5.8 and older: amqPersistenceAdapter or kahaPersistenceAdapter.
 
     Why: both went with 5.9.0, and a broker that names one does not start. No newer release can read their files.
     Fix: let the old release drain its queues, then start the new one on an empty <kahaDB directory="…"/>.
@@ -214,7 +214,7 @@ def removed_store(store: Element) -> Iterator[Problem]:
 
 @rule("V007", "error", releases="5.3.0 !5.7.0", refuses=True)
 def locker_before_its_time(document: Document) -> Iterator[Problem]:
-    """A <locker>, useLock, or a kahaDB's lockKeepAlivePeriod before 5.7.
+    """The file has a <locker>, useLock, or a kahaDB's lockKeepAlivePeriod, before 5.7.
 
     Why: lockers came with 5.7.0; an older broker does not know these names and does not start.
     Fix: set databaseLockedWaitDelay (ms) on kahaDB from 5.4 on; a JDBC store takes <databaseLocker> and

@@ -19,7 +19,7 @@ _NEW_LOGGING = frozenset({"log4j2.properties", "log4j2.xml", "log4j2.yaml", "log
 
 @rule("V011", "warning", releases="5.5.0")
 def validation_switched_off(document: Document) -> Iterator[Problem]:
-    """A start URI with validate=false.
+    """A start URI switches the XML validation off (validate=false).
 
     Why: the broker then reads activemq.xml without its schema. A misspelt element or attribute shows when it is
         needed, which for a slave is the day of the failover.
@@ -115,7 +115,7 @@ def console_file_of_another_release(document: Document) -> Iterator[Problem]:
 
 @rule("V015", "warning")
 def log_settings_of_another_release(document: Document) -> Iterator[Problem]:
-    """Logging settings that this release does not read.
+    """The logging settings are in a file that this release does not read.
 
     Why: to 5.16 the broker logs through Log4j 1 and reads log4j.properties, from 5.17.0 on through Log4j 2 and reads
         log4j2.properties. With the other one alone it writes no log file at all.

@@ -21,7 +21,7 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 @rule("V008", "error", refuses=True)
 def unknown_discovery_scheme(document: Document) -> Iterator[Problem]:
-    """A networkConnector whose scheme is no discovery agent of the release.
+    """A networkConnector's URI scheme is no discovery agent of the release.
 
     Why: the broker looks the agent up while it starts, says "DiscoveryAgent scheme NOT recognized", and does not
         start. masterslave: and zeroconf: came with 5.6.0, rendezvous: ended with 5.5.1, and a transport such as tcp:
@@ -68,7 +68,7 @@ def _unless(scheme: str, kind: str) -> str:
 
 @rule("V009", "error", each="transportConnector", refuses=True)
 def unknown_transport_scheme(connector: Element) -> Iterator[Problem]:
-    """A transportConnector without a scheme, or with one that the release cannot listen on.
+    """A transportConnector has no URI scheme, or one that the release cannot listen on.
 
     Why: the broker finds no code for it while it starts, and does not start. Among others ws came with 5.4, mqtt,
         nio+ssl and stomp+nio+ssl with 5.6, wss with 5.7, amqp with 5.8, auto with 5.13; xmpp ended with 5.8.
@@ -97,7 +97,7 @@ def unknown_transport_scheme(connector: Element) -> Iterator[Problem]:
 
 @rule("V010", "info", each="beans broker")
 def versioned_schema_location(node: Element) -> Iterator[Problem]:
-    """A schemaLocation that names one release's activemq-core-X.Y.Z.xsd.
+    """A schemaLocation names the schema of one release, activemq-core-X.Y.Z.xsd.
 
     Why: a release has a copy of some versions only, often not of its own. This one has it; after the next upgrade the
         broker may not start any more (V020). It is checked against its own schema all the same.

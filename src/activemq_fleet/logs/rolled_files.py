@@ -65,7 +65,9 @@ class RolledFile:
 
 
 def beginning_of(part: memoryview, *, compressed: bool) -> Beginning:
-    """Return the beginning of a log file, given its first BEGINNING bytes (or all) in ``part``."""
+    """Return the beginning of a log file (bytes before its first record, and that record's date),
+    from its first bytes.
+    """
     data = b"".join(bytes(piece) for piece, _, _ in unpacked_pieces(part, compressed=compressed))
     head = bytes_before_first_record(data)
     return Beginning(data[:head], data[head : head + 23].decode(errors="replace") if head < len(data) else None)

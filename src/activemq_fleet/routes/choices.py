@@ -64,14 +64,16 @@ class _Walk:
         self._bridges: dict[int, list[tuple[int, int]]] = {}
 
     def bridges(self, broker: int) -> list[tuple[int, int]]:
-        """Return (peer, messageTTL) of a broker's bridges that have a subscription for the consumer."""
+        """Return (peer, messageTTL) of each of a broker's bridges that subscribes for the consumer."""
         if broker not in self._bridges:
             onward = self.shape.bridges_with_demand[broker]
             self._bridges[broker] = [(peer, ttl) for peer, ttl, mask in onward if mask >> self.target & 1]
         return self._bridges[broker]
 
     def always_near(self, source: int) -> bool:
-        """Every broker that can be passed has a bridge to the consumer's, which no path is too long for."""
+        """Return whether every broker on any way from ``source`` has a direct bridge to the consumer's broker, within
+        all TTLs.
+        """
         visited, waiting = {source, self.target}, [source]
         while waiting:
             bridges = self.bridges(waiting.pop())
@@ -83,7 +85,9 @@ class _Walk:
         return True
 
     def may_stop(self, source: int, *, usual: bool) -> bool | None:
-        """Return whether some choice ends before the consumer; None where there are too many to follow."""
+        """Return whether a message can get stuck by some choice of bridges; None where there are too many choices to
+        test.
+        """
         waiting = [_State(source, 0, 0)]
         visited = set(waiting)
         while waiting:

@@ -25,7 +25,7 @@ def read_destination(text: str) -> str:
 
 
 def matches(pattern: str, destination: str) -> bool:
-    """Return whether a pattern matches a destination: ``queue://orders.>`` has ``queue://orders`` and all below it.
+    """Return whether a destination pattern matches a destination; ``queue://orders.>`` matches ``queue://orders.a.b``.
 
     ``*`` stands for one part of a name.
     """

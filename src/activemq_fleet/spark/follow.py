@@ -93,7 +93,7 @@ class _Watch:
         self.look()
 
     def look(self) -> None:
-        """Take the fingerprints of all files, and note the time if any has changed."""
+        """Read the fingerprints of all files, and note the time if any has changed."""
         fingerprints, now = file_fingerprints(self.root), time.monotonic()
         if fingerprints != self.fingerprints:
             if self.fingerprints == self._published:
@@ -101,18 +101,18 @@ class _Watch:
             self.fingerprints, self._changed = fingerprints, now
 
     def published(self, fingerprints: Mapping[str, FileFingerprint]) -> None:
-        """Record that OUT is the result of files with these fingerprints, and start to measure idleness anew."""
+        """Record that an audit of files with these fingerprints was written, and start the idle time anew."""
         self._published = fingerprints
         self._since = self._changed = time.monotonic()
 
     def is_due(self) -> bool:
-        """Return whether files changed since the last audit, and were quiet, or have waited, for long enough."""
+        """Return whether files changed since the last audit, and are quiet, or have waited, for long enough."""
         now = time.monotonic()
         is_ripe = now - self._changed >= self.quiet or now - self._since >= LONGEST_WAIT_SECONDS
         return self.fingerprints != self._published and is_ripe
 
     def is_idle(self, seconds: float) -> bool:
-        """Return whether the last audit has all changes, and no file has changed for so many seconds."""
+        """Return whether the last audit includes all changes, and no file has changed for ``seconds``."""
         return self.fingerprints == self._published and time.monotonic() - self._changed >= seconds
 
 

@@ -60,7 +60,7 @@ class _Fleet:
     operations: dict[str, list[Operation]] = field(default_factory=dict)
 
     def is_final(self, ended: datetime | None, hosts: Sequence[str]) -> bool:
-        """Return whether a row that concerns hosts, and what it tells ended then, is final."""
+        """Return whether a row about ``hosts`` that ended at ``ended`` can no longer change with later logs."""
         return self.horizons is None or self.horizons.is_past(ended, hosts)
 
 

@@ -167,7 +167,7 @@ class Broker:
 
     @property
     def profile(self) -> Profile:
-        """The profile of ``activemq_ha``: how the nodes of the broker's pair stand in for each other."""
+        """The high-availability profile of the broker, by ``activemq_ha``."""
         return self.settings.profile
 
     @property

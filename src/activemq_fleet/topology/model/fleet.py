@@ -36,9 +36,7 @@ class Pair:
 
     @property
     def profile(self) -> Profile:
-        """The profile (value of ``activemq_ha``) of the preferred master: how the nodes of the pair
-        stand in for each other.
-        """
+        """The high-availability profile of the pair: ``activemq_ha`` of the preferred master."""
         return self.preferred_master.profile
 
     @property
