@@ -17,6 +17,7 @@ from activemq_fleet.lint import BrokerSettings, HostFacts, host_findings
 from tests.hosts.brokers import look, wait_until
 from tests.hosts.debian import SOURCE, repository_of
 from tests.hosts.machines import Machine, MachinesError, Rack, UnsupportedError
+from tests.situations import in_every_situation
 
 HOST, ADDRESS = "shop-mq01-a.example.com", "10.77.0.41"
 RELEASE = "5.17.2"
@@ -141,6 +142,7 @@ def test_an_archive_with_another_checksum_is_refused_and_leaves_nothing(
     assert machine.run("sh", "-c", "ls -d /opt/activemq* | grep -v archive$ || true") == ""
 
 
+@in_every_situation
 def test_a_release_that_the_distribution_does_not_have_is_refused(site: Site, machine: Machine) -> None:
     code, said = site(release="5.17.6")
     assert code == 2

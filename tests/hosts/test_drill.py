@@ -18,6 +18,7 @@ from tests.conventions import WORDS
 from tests.hosts.brokers import UNIT, look, wait_until
 from tests.hosts.machines import Machine, Rack
 from tests.hosts.playbooks import Controller, PlaybookError, ended
+from tests.situations import in_every_situation
 from tests.waiting import LateError
 
 RATE = 40
@@ -122,6 +123,7 @@ def test_a_frozen_broker_goes_on_where_no_watchdog_kills_it(controller: Controll
     wait_until(lambda: active(machines) == before, "the one that was frozen serves", *machines)
 
 
+@in_every_situation
 @pytest.mark.timeout(1800)
 def test_a_group_that_nobody_has_opened_is_refused(controller: Controller) -> None:
     before = [machine.run("systemctl", "show", UNIT, "--property=MainPID") for machine in controller.rack.machines]

@@ -16,6 +16,7 @@ from activemq_fleet.releases import Release
 from tests.hosts.brokers import wait_until
 from tests.hosts.machines import Machine, Rack
 from tests.hosts.playbooks import NODES, RELEASE, Controller, ended
+from tests.situations import in_every_situation
 
 BALANCERS = {"lb01.example.com": "10.77.0.41", "lb02.example.com": "10.77.0.42"}
 VIP = "10.77.0.100"
@@ -113,6 +114,7 @@ def test_nobody_but_root_reads_the_login_and_no_broker_refused_it(site: Site) ->
     assert "is invalid" not in refused.stdout
 
 
+@in_every_situation
 def test_a_second_run_changes_nothing(site: Site) -> None:
     pids = {(name, unit): pid(site.rack[name], unit) for name in BALANCERS for unit in ("haproxy", "keepalived")}
     said = site.balance()

@@ -87,6 +87,7 @@ def test_a_switchover_goes_there_and_back_and_measures_its_gap(
     wait_for_places(active, standby)
 
 
+@in_every_situation
 def test_a_switchover_to_the_node_that_is_active_changes_nothing(
     controller: Controller, pair: tuple[Machine, Machine]
 ) -> None:
@@ -113,6 +114,7 @@ def test_a_limit_that_cuts_the_pair_is_refused(controller: Controller, pair: tup
     assert f"--limit cuts pair orders-mq01 in half: it leaves out {B}; nothing was touched" in said
 
 
+@in_every_situation
 def test_another_release_is_no_restart(controller: Controller, pair: tuple[Machine, Machine]) -> None:
     said = refused(controller, "restart", pair, "-e", "activemq_release=5.18.3")
     for machine in pair:

@@ -22,7 +22,7 @@ from activemq_fleet.releases import Release
 from tests.hosts.brokers import BASE, UNIT, wait_for_pair, wait_until, were_down_together
 from tests.hosts.machines import Machine, Rack
 from tests.hosts.playbooks import NODES, Controller, ended
-from tests.situations import EVERY_SITUATION
+from tests.situations import EVERY_SITUATION, in_every_situation
 from tests.waiting import PATIENCE, LateError
 
 OLD, BETWEEN, NEW = "5.17.6", "5.18.3", "6.3.1"
@@ -120,6 +120,7 @@ def test_a_release_that_cannot_read_the_store_is_refused_and_nothing_changes(con
     assert [traces(machine) for machine in controller.rack.machines] == before
 
 
+@in_every_situation
 def test_site_leaves_another_release_line_to_upgrade(controller: Controller) -> None:
     before = [traces(machine) for machine in controller.rack.machines]
     assert "upgrade" in ended(controller.play("site", *to(BETWEEN)), 2)

@@ -11,6 +11,7 @@ from tests.hosts.brokers import UNIT, is_waiting, journal_of, wait_for_pair, wai
 from tests.hosts.machines import Machine, Rack
 from tests.hosts.playbooks import NODES, Controller, ended
 from tests.hosts.test_broker_unit import shown
+from tests.situations import in_every_situation
 from tests.waiting import LateError
 
 WATCHDOG = "activemq-watchdog.service"
@@ -91,6 +92,7 @@ def machine_status(machine: Machine) -> str:
     return machine.run("systemctl", "show", WATCHDOG, "--property=StatusText", "--value")
 
 
+@in_every_situation
 def test_its_questions_leave_nothing_in_the_brokers_log(pair: tuple[Machine, Machine]) -> None:
     set_to(pair[0], "warn", 0.2)
     told: list[str] = []

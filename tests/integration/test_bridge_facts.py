@@ -45,7 +45,7 @@ def cases() -> list[tuple[str, str, str]]:
     ]
 
 
-@pytest.mark.parametrize("release", ["5.5.1", *further("5.8.0", "5.18.3"), "6.3.1"])
+@pytest.mark.parametrize("release", [*further("5.5.1", "5.8.0", "5.18.3"), "6.3.1"])
 def test_a_bridge_refuses_exactly_the_options_that_the_rule_names(ground: Ground, release: str) -> None:
     tried = cases()
     uris = [

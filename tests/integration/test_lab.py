@@ -31,7 +31,7 @@ def orders(tmp_path: Path, release: str = "6.3.1", **variables: object) -> Path:
     return write_inventory(tmp_path / "inventory", (A, B), release=release, **NETWORK, **variables)
 
 
-@pytest.mark.parametrize("release", ["5.5.1", "5.18.3", "6.3.1"])
+@pytest.mark.parametrize("release", [*further("5.5.1", "5.18.3"), "6.3.1"])
 def test_a_pair_that_shares_a_store_takes_over_and_comes_back(tmp_path: Path, lab_of: LabOf, release: str) -> None:
     lab = lab_of(orders(tmp_path, release))
 

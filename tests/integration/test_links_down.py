@@ -13,6 +13,7 @@ import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, pkcs12
 
 from tests.integration.labs import pair, processes_of
+from tests.situations import in_every_situation
 
 NORTH, SOUTH = pair("north"), pair("south")
 PASSWORD = "only-of-this-test"
@@ -90,6 +91,7 @@ def test_the_same_link_with_a_certificate_comes_up(tmp_path: Path, tls: dict[str
     assert bridges[NORTH[0]] == ["south-mq01"]
 
 
+@in_every_situation
 def test_a_pair_that_asks_for_certificates_is_drilled_with_those_of_an_agent(
     tmp_path: Path, tls: dict[str, Any], directory: Path
 ) -> None:

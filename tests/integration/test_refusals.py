@@ -79,6 +79,7 @@ def test_a_broker_refuses_what_the_rule_says_it_refuses(ground: Ground, one: Rul
     assert re.search(CAUSES[one.id], outcome.said), outcome.said
 
 
+@in_every_situation
 @pytest.mark.parametrize(("one", "example"), examples("silent"))
 def test_a_broker_starts_with_what_the_rule_is_silent_on(ground: Ground, one: Rule, example: Example) -> None:
     outcome = started(ground, example, "started")

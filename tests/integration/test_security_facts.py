@@ -56,7 +56,8 @@ def drain(ground: Ground) -> None:
 
 
 @pytest.mark.parametrize(
-    ("release", "limit", "comes_back"), [*further(("5.6.0", 16, False)), ("5.18.3", 16, False), ("5.18.3", 70, True)]
+    ("release", "limit", "comes_back"),
+    [*further(("5.6.0", 16, False)), ("5.18.3", 16, False), *further(("5.18.3", 70, True))],
 )
 def test_a_store_below_one_journal_file_fills_up_once_and_for_all(
     tmp_path: Path, ground: Ground, release: str, limit: int, comes_back: bool

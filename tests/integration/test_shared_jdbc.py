@@ -237,7 +237,7 @@ def use_relay(lab: Lab, host: str, relay: Relay) -> None:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("release", ["6.3.1", *further("5.7.0", "5.8.0", "5.11.4", "5.18.3")])
+@pytest.mark.parametrize("release", further("6.3.1", "5.7.0", "5.8.0", "5.11.4", "5.18.3"))
 def test_a_database_whose_disk_is_full_loses_nothing(
     lab_on_database: Callable[[str], Lab], tmp_path: Path, release: str
 ) -> None:
