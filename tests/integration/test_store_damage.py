@@ -6,14 +6,20 @@ With ``SITUATIONS=all`` also on older releases, and what a broker loses without 
 from __future__ import annotations
 
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from activemq_fleet.errors import LabError
+from activemq_fleet.fence.store_access import directory_in_force
+from activemq_fleet.kahadb.index import recovery_file_number
 from activemq_fleet.kahadb.inspection import StoreInspection, inspect_store
 from activemq_fleet.lab import Lab
 from activemq_fleet.releases import Release
+from activemq_fleet.render.service import kahadb_directory
 from tests.integration.labs import write_inventory
+from tests.integration.waiting import PATIENCE, until
 from tests.situations import further
 from tests.stomp_clients import stomp_drain, stomp_send
 
@@ -90,3 +96,52 @@ def test_a_repair_loses_the_one_message_that_was_named_as_damaged(tmp_path: Path
 @pytest.mark.parametrize("release", further("6.3.1", "5.18.3"))
 def test_without_the_settings_of_a_repair_more_is_lost_than_what_is_damaged(tmp_path: Path, release: str) -> None:
     assert len(DamagedStore(tmp_path, release).lost_with({})["one"]) > COUNT // 2
+
+
+@pytest.mark.parametrize("release", further("5.11.4", "5.8.0", "5.5.1"))
+@pytest.mark.parametrize("fence", ["none", "guard"])
+def test_an_index_that_goes_on_in_a_file_that_is_gone_keeps_only_brokers_without_a_guard_away(
+    tmp_path: Path, release: str, fence: str
+) -> None:
+    hosts = [HOST, "orders-mq01-b.example.com"]
+    inventory = write_inventory(
+        tmp_path / "inventory",
+        hosts,
+        release=release,
+        fence=fence,
+        network_username="network",
+        network_password="s3cret-network",
+    )
+    sent = [f"one-{number}" for number in range(COUNT)]
+    with Lab.open([inventory.parent], tmp_path / "lab") as lab:
+        lab.up()
+        active = lab.wait_active("orders-mq01")
+        stomp_send(lab.addresses(active, "stomp"), "/queue/one", sent, lab.credentials(active))
+        store = Path(directory_in_force(kahadb_directory(lab.fleet.broker(active))))
+        begins = partial(recovery_file_number, str(store / "db.data"))
+        until(lambda: begins() is not None, PATIENCE, "checkpoints have written where the index is")
+        for host in hosts:
+            lab.kill(host)
+        let_index_go_on_in(store / "db.data", 77)
+        assert inspect_store(str(store)).index_begins_at == "db-77.log"
+        if fence == "none":
+            with pytest.raises(LabError, match="Could not locate data file"):
+                lab.up(timeout=60)
+            for name in ("db.data", "db.redo"):
+                (store / name).unlink(missing_ok=True)
+        lab.up()
+        active = lab.wait_active("orders-mq01")
+        got = stomp_drain(lab.addresses(active, "stomp"), "/queue/one", lab.credentials(active), expected=COUNT)
+        assert got == sent
+
+
+def let_index_go_on_in(path: Path, number: int) -> None:
+    """Change the position of the last update, and of the first transaction in progress if there is one."""
+    data = bytearray(path.read_bytes())
+    at = 4096 + 21 + 12
+    assert data[at] == 1
+    data[at + 1 : at + 5] = number.to_bytes(4, "big")
+    if data[at + 9]:
+        data[at + 10 : at + 14] = number.to_bytes(4, "big")
+    path.write_bytes(data)
+    path.with_name("db.redo").unlink()  # from it a broker would restore the page

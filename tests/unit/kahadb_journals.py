@@ -104,3 +104,11 @@ def write(
     path = store / f"db-{number}.log"
     path.write_bytes(b"".join(batches) + bytes(reserved))
     return path
+
+
+def index(last_update: int | None = None, in_progress: int | None = None) -> bytes:
+    """The beginning of ``db.data``: positions are numbers of journal files, None for one that is not there."""
+    positions = [
+        b"\0" if number is None else struct.pack(">?ii", True, number, 0) for number in (last_update, in_progress)
+    ]
+    return bytes(4096) + struct.pack(">BqqiiQ", 2, 7, 0, 0, 2, 1) + b"".join(positions) + bytes(4000)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import struct
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from activemq_fleet.fence.old_generations import uncopied_messages_after
 from activemq_fleet.fence.shared_store import FenceError
 from activemq_fleet.kahadb.journal import ADD, COMMIT, MOVED_ACKS, TRACE
 from tests.unit import kahadb_journals as journals
+from tests.unit.kahadb_journals import index
 
 _CONTROL = struct.Struct(">iB11siq")
 
@@ -144,6 +146,18 @@ def test_a_store_that_nobody_writes_any_more_is_linked_whole(source: Path) -> No
     names = [path.name for path in source.iterdir() if path.name != "lock"]
     assert all((target / name).samefile(source / name) for name in names)
     assert len(os.listdir(target)) == len(names)
+
+
+@pytest.mark.parametrize("make", [make_generation, link_generation])
+@pytest.mark.parametrize(("number", "is_taken"), [(2, True), (9, False)])
+def test_an_index_is_left_out_if_it_goes_on_in_a_file_that_is_gone(
+    source: Path, make: Callable[[str, str], Generation], number: int, is_taken: bool
+) -> None:
+    (source / "db.data").write_bytes(index(last_update=number))
+    target = source.with_name("2-b")
+    assert make(str(source), str(target)).has_index == is_taken
+    assert [(target / name).exists() for name in ("db.data", "db.redo")] == [is_taken, is_taken]
+    assert (source / "db.data").exists()
 
 
 def test_the_first_generation_is_empty_and_that_of_an_unused_one_too(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from activemq_fleet.errors import InputError
 from activemq_fleet.fence.decision import Claim
 from activemq_fleet.fence.shared_store import SharedStore
 from activemq_fleet.kahadb.inspection import Damage, inspect_store
-from tests.unit.kahadb_journals import add, audit, remove, subscribe, trace, update, write
+from tests.unit.kahadb_journals import add, audit, index, remove, subscribe, trace, update, write
 
 END_OF_FILE = b"-qMa4"
 
@@ -100,6 +100,25 @@ def test_the_end_of_a_whole_file_is_no_damage_and_a_torn_one_says_so(tmp_path: P
     assert code == 0
     assert "not there: db-2.log (a broker removes files that nothing needs any more)" in text
     assert "db-3.log ends amid a batch: a broker died while it wrote" in text
+
+
+@pytest.mark.parametrize(
+    ("content", "missing"),
+    [
+        (index(), ""),
+        (index(last_update=1), ""),
+        (index(last_update=7), "db-7.log"),
+        (index(last_update=7, in_progress=1), ""),
+        (index(last_update=1, in_progress=5), "db-5.log"),
+        (b"torn", ""),
+    ],
+)
+def test_an_index_that_no_broker_starts_with_is_told(tmp_path: Path, content: bytes, missing: str) -> None:
+    write(tmp_path, add("m1"))
+    (tmp_path / "db.data").write_bytes(content)
+    code, text = shown(tmp_path)
+    assert code == bool(missing)
+    assert (f"INDEX: db.data goes on in {missing}, which is not there" in text) == bool(missing)
 
 
 def test_json_says_the_same(tmp_path: Path) -> None:

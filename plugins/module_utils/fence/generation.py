@@ -13,6 +13,7 @@ never moved: from then on that is the file that is being written. All else is co
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import mmap
 import os
@@ -23,7 +24,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..install import disk
-from ..kahadb import journal
+from ..kahadb import index, journal
 from .shared_store import FenceError
 
 _INDEX = ("db.data", "db.redo", "db.free")
@@ -83,8 +84,9 @@ def link_generation(source: str, target: str, *, in_place: bool = False) -> Gene
     names = _looks_of(source, in_place=in_place)
     for name in names:
         os.link(os.path.join(source, name), os.path.join(target, name))
+    has_index = _drop_index_that_cannot_recover(target)
     disk.sync_directory(target)
-    return Generation({}, "", len(names), has_index=True, is_whole=True)
+    return Generation({}, "", len(names), has_index, is_whole=True)
 
 
 def make_generation(source: str, target: str, patience: float = PATIENCE, *, in_place: bool = False) -> Generation:
@@ -152,7 +154,22 @@ def _make(source: str, target: str, names: list[str], *, with_index: bool) -> Ge
     for name in moved_links:
         if journal.data_file_number(name) > journal.data_file_number(open_file):
             ends[name] = os.stat(os.path.join(target, name)).st_size
-    return Generation(ends, open_file, len(links) + len(moved_links), with_index, copies)
+    has_index = with_index and _drop_index_that_cannot_recover(target)
+    return Generation(ends, open_file, len(links) + len(moved_links), has_index, copies)
+
+
+def _drop_index_that_cannot_recover(target: str) -> bool:
+    """Remove the index of a generation if a broker would go on from it in a journal file that is gone; return if not.
+
+    A broker up to 5.13 that is killed after a clean-up leaves such an index, and would not start.
+    """
+    number = index.recovery_file_number(os.path.join(target, "db.data"))
+    if number is None or os.path.exists(os.path.join(target, f"db-{number}.log")):
+        return True
+    for name in _INDEX:
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(os.path.join(target, name))
+    return False
 
 
 def _take_row(source: str, target: str, names: list[str], ends: dict[str, int]) -> list[str]:

@@ -10,7 +10,7 @@ from types import ModuleType
 from ..host import untrusted_paths
 from ..install import configuration_archive, disk
 from ..install.program_archive import pack
-from ..kahadb import journal, openwire_message, protocol_buffers
+from ..kahadb import index, journal, openwire_message, protocol_buffers
 from . import decision, fence_command, generation, guard, in_place, old_generations, shared_store
 
 _PARTS: tuple[ModuleType, ...] = (
@@ -21,6 +21,7 @@ _PARTS: tuple[ModuleType, ...] = (
     generation,
     guard,
     in_place,
+    index,
     journal,
     old_generations,
     openwire_message,
