@@ -82,7 +82,7 @@ STATES: dict[str, tuple[Callable[..., dict[str, Any]], tuple[str, ...]]] = {
 """By state the function that reaches it, and the parameters that the function takes."""
 
 
-def bring_into_state(parameters: dict[str, Any], _check: bool) -> dict[str, Any]:
+def ensure_release_state(parameters: dict[str, Any], _check: bool) -> dict[str, Any]:
     """Change the directory of an ActiveMQ release to the state asked for; return the module's result. Raises
     InstallError.
     """
@@ -102,7 +102,7 @@ def main() -> None:
         "unit": {"type": "str"},
     }
     needs_unit = [("state", state, ["unit"]) for state, (_, names) in STATES.items() if "unit" in names]
-    run_module(spec, bring_into_state, supports_check_mode=False, required_if=needs_unit)
+    run_module(spec, ensure_release_state, supports_check_mode=False, required_if=needs_unit)
 
 
 if __name__ == "__main__":

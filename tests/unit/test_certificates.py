@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.host.certificates import certificates_of_file, end_of
+from activemq_fleet.host.certificates import certificates_of_file, end_of_certificate
 
 
 def make(path: Path, days: int) -> None:
@@ -43,4 +43,4 @@ def test_a_file_without_a_certificate_has_an_error_and_no_end(tmp_path: Path, co
 @pytest.mark.parametrize("der", [b"", b"\x30", b"\x30\x84\xff\xff\xff\xff", b"\x30\x03\x30\x01\x00"])
 def test_what_is_no_certificate_is_refused(der: bytes) -> None:
     with pytest.raises(ValueError, match="no certificate"):
-        end_of(der)
+        end_of_certificate(der)

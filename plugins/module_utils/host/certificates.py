@@ -36,7 +36,9 @@ def certificates_of_connectors(deployed: DeployedConfiguration, timeout: float) 
             try:
                 with connect(listener.scheme, listener.address, timeout) as connection:
                     assert isinstance(connection, ssl.SSLSocket)  # noqa: S101 -- for the type alone
-                    found.append(_row(f"connector {listener.name}", end_of(connection.getpeercert(True) or b"")))
+                    found.append(
+                        _row(f"connector {listener.name}", end_of_certificate(connection.getpeercert(True) or b""))
+                    )
             except (OSError, ValueError) as error:
                 found.append(_row(f"connector {listener.name}", None, str(error)))
     return found
@@ -46,7 +48,7 @@ def certificates_of_file(path: str) -> list[dict[str, object]]:
     """Return ``name``, ``ends`` and ``error`` of the certificate in a PEM file that ends first, as a list of one."""
     try:
         texts = _PEM.findall(read_file(path, _LARGEST))
-        ends = [end_of(ssl.PEM_cert_to_DER_cert(text.decode("ascii"))) for text in texts]
+        ends = [end_of_certificate(ssl.PEM_cert_to_DER_cert(text.decode("ascii"))) for text in texts]
         return [_row(path, min(ends)) if ends else _row(path, None, "holds no certificate")]
     except (OSError, UntrustedPathError, ValueError) as error:
         return [_row(path, None, str(error))]
@@ -56,7 +58,7 @@ def _row(name: str, ends: float | None, error: str = "") -> dict[str, object]:
     return {"name": name, "ends": ends, "error": printable(error)}
 
 
-def end_of(der: bytes) -> float:
+def end_of_certificate(der: bytes) -> float:
     """Return the end of a DER certificate's validity in seconds since the epoch. Raises ValueError for other data."""
     try:
         (_, certificate), *_ = _elements(der)

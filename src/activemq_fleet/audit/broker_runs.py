@@ -197,7 +197,7 @@ class _Reader:
 
 
 def event_of(seen: LogEvidence) -> Event:
-    """Return log evidence as the ``Event`` of the package ``logs`` that ``BrokerRun`` applies."""
+    """Return one item of log evidence as a log event, the form in which a broker run is computed from it."""
     record = Record(seen.sequence, seen.at, "", "", "", seen.thread)
     return Event(seen.kind, record, seen.fields)
 

@@ -170,7 +170,7 @@ class JournalFileSummary:
     last: datetime | None = None
 
     def add(self, line: ParsedLine) -> None:
-        """Add the next line of the file to the summary."""
+        """Count the next line of the journal file."""
         record, number, problem = line.record, line.number, line.problem
         if problem is not None:
             count, first = self.problems.get(problem, (0, number))

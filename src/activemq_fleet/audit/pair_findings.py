@@ -149,7 +149,7 @@ def incidents_of_pair(
 def lost_pair(
     name: str, loss: ConnectionLoss, hosts_by_name: Mapping[str, set[str]], pair_of: Mapping[str, str]
 ) -> tuple[str, ConnectionLoss] | None:
-    """Return the pair of the lost broker ``name``, and the loss with the broker's host filled in where it is known.
+    """Return (pair's name, connection loss) of the broker called ``name``, with the broker's host filled in if known.
 
     None where brokers of several pairs, or none, have had that name. ``pair_of``: the pair, else the host, by host.
     """

@@ -106,7 +106,7 @@ class TimeRange:
         return max((self.ended - self.began) / BUCKETS, timedelta(milliseconds=1))
 
     def slice_of(self, moment: datetime) -> int:
-        """Return the number of the slice, from 0, in which ``moment`` lies."""
+        """Return the number, from 0, of the report's time slice in which ``moment`` lies."""
         return (moment - self.began) // _MICROSECOND // (self.step // _MICROSECOND)
 
 

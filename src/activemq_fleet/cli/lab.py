@@ -91,7 +91,7 @@ def down_command(lab: Lab) -> None:
 @lab_options
 @_format
 def status_command(lab: Lab, form: str) -> None:
-    """Preferred role, state, address, process and bridges of every broker."""
+    """Show preferred role, state, address, process and bridges of every broker."""
     status = lab.status()
     others = ", ".join(lab.other_sources())
     if others:

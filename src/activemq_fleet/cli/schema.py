@@ -11,7 +11,7 @@ from activemq_fleet.cli.printing import echo, echo_to_stderr
 
 @click.group()
 def command() -> None:
-    """The schemas that a release's files are checked against."""
+    """Fetch and keep the XML schemas that a release's files are checked against."""
 
 
 @command.command()

@@ -31,7 +31,7 @@ class ReplayError(FleetError):
 
 @click.group(short_help="What a store holds, what is damaged, and what only an old generation of it holds.")
 def command() -> None:
-    """What a kahaDB store holds and what is damaged, on a machine that has mounted the store.
+    """Inspect a kahaDB store on a machine that has mounted it: messages, damage, uncopied messages.
 
     STORE is the pair's activemq_store_directory. In a fenced store a node that thawed before its guard may have
     acknowledged messages after the other node took over (docs/fencing.md): only an old generation holds them.

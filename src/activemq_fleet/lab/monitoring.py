@@ -26,7 +26,7 @@ from activemq_fleet.lab.readiness import require_free_port
 from activemq_fleet.lab.state import LabState
 from activemq_fleet.render import render
 from activemq_fleet.render.metrics import fingerprint
-from activemq_fleet.render.monitoring.prometheus import Surroundings, prometheus_files
+from activemq_fleet.render.monitoring.prometheus import PrometheusSettings, prometheus_files
 
 PACE = 0.05
 """By which the lab multiplies how long a cause must last until an alert fires: minutes become three seconds."""
@@ -93,7 +93,7 @@ class Monitoring:
         fleet = self._state.fleet()
         fingerprints = {broker.host: fingerprint(render(broker)) for broker in fleet.brokers}
         interval = f"{math.ceil(len(fleet.brokers) / _SCRAPED)}s"
-        surroundings = Surroundings(
+        surroundings = PrometheusSettings(
             interval, join(*self.address("alertmanager")), pace, join(*self.address("node-exporter"))
         )
         for path, content in prometheus_files(fleet, fingerprints, surroundings).items():

@@ -42,7 +42,7 @@ def client_uris(view: FleetView) -> Iterator[ClientUri]:
                 for match in _FAILOVER.finditer(line):
                     position = Problem("", file=extra.path, line=number, column=match.start() + 1)
                     yield ClientUri(broker, Uri.read(match[0].replace("&amp;", "&")), position)
-    for broker, document in view.changed_by_hand_with_text("failover:"):
+    for broker, document in view.user_documents_with_text("failover:"):
         for node in document.nodes:
             for attribute, text in node.values() if node.name not in _LINKS else ():
                 for match in _FAILOVER.finditer(text):
@@ -153,7 +153,7 @@ def audit_forgets_too_early(view: FleetView) -> Iterator[Problem]:
           orders-mq02-a.example.com:
           orders-mq02-b.example.com:
     """
-    for broker, document in view.changed_by_hand_with_text(*_REMEMBERED, "maxAuditDepth"):
+    for broker, document in view.user_documents_with_text(*_REMEMBERED, "maxAuditDepth"):
         for node in document.all("kahaDB", "policyEntry"):
             for attribute in _REMEMBERED:
                 remembered = node.number(attribute)

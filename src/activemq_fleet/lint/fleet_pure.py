@@ -302,7 +302,7 @@ def _attachments(view: FleetView) -> list[_Attachment]:
 
 def _dialled(view: FleetView) -> Iterator[tuple[Broker, Element, Uri]]:
     """Yield (broker, networkConnector, dialled URI) of documents that hold the user's own fragments or attributes."""
-    for broker, document in view.changed_by_hand_with_text("networkConnector"):
+    for broker, document in view.user_documents_with_text("networkConnector"):
         for link in document.links:
             for transport in link.uri().transports:
                 yield broker, link, transport

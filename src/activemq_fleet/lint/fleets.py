@@ -65,8 +65,8 @@ class FleetView:
         """The brokers whose activemq.xml holds XML fragments or broker attributes that the user wrote."""
         return tuple(b for b in self.brokers if b.settings.xml_fragments or b.settings.broker_attributes)
 
-    def changed_by_hand_with_text(self, *texts: str) -> Iterator[tuple[Broker, Document]]:
-        """Yield (broker, activemq.xml) of brokers with user-written XML whose file contains one of the texts."""
+    def user_documents_with_text(self, *texts: str) -> Iterator[tuple[Broker, Document]]:
+        """Yield (broker, activemq.xml) of brokers whose file has user-written XML and contains any of ``texts``."""
         encoded = [text.encode() for text in texts]
         for broker in self.changed_by_hand:
             data = self._documents.get(broker.host, b"")

@@ -98,7 +98,7 @@ class Scanner:
 
 
 def begin_of(chunk: bytes | memoryview) -> tuple[re.Pattern[bytes], bool]:
-    """Return the regular expression that finds the beginning of a record, and whether the log has the console's layout.
+    """Return (regular expression of a record's beginning, whether the log has the layout of console output).
 
     The layout is the console's only where no line has a date: within a log file such lines are text that was logged.
     """

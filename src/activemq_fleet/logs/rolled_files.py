@@ -52,7 +52,7 @@ class RolledFile:
 
     @property
     def number(self) -> int | None:
-        """The number in the file's name; None for the file that is being written and for other names."""
+        """The number in a rolled log file's name (``activemq.log.3``); None for ``activemq.log`` and other names."""
         match = _NAME.fullmatch(self.file)
         suffix = match["suffix"] if match else None
         return int(suffix) if suffix is not None and re.fullmatch(r"[0-9]{1,4}", suffix) else None

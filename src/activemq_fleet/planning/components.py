@@ -63,9 +63,7 @@ class Division:
 
 
 def component_key(facts: HostFacts) -> str | None:
-    """Return the key of a host in ``Division.component_of``: ``group NAME`` or ``host NAME``; None
-    for a host without a role.
-    """
+    """Return the key by which a host's component is looked up: ``group NAME`` or ``host NAME``; None without a role."""
     if facts.group is not None:
         return f"group {facts.group}"
     return f"host {facts.host}" if facts.has_role else None

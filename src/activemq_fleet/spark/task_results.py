@@ -219,7 +219,7 @@ class _Part:
         return WrittenPart(self._dataset, self._path.name, self._rows, self.label)
 
     def abandon(self) -> None:
-        """Close the file with the row groups that it has."""
+        """Close a Parquet file early after an error, keeping the row groups already written."""
         self._writer.add_key_value_metadata(self._schema.metadata or {})
         self._writer.close()
 

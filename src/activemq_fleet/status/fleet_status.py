@@ -20,7 +20,7 @@ from activemq_fleet.status.model import (
     FleetStatus,
     LinkStatus,
     ShownState,
-    moment,
+    rfc3339,
 )
 from activemq_fleet.topology import Agent, Balancer, Broker, Fleet
 
@@ -94,7 +94,7 @@ def _broker(broker: Broker, evidence: Evidence, links: tuple[LinkStatus, ...], n
         state=cast("ShownState", state),
         reason=str(found.get("how") or evidence.get("unreachable") or "nothing came of it"),
         frozen=bool(found.get("frozen")),
-        since=moment(found.get("state_since")),
+        since=rfc3339(found.get("state_since")),
         started=found.get("since"),
         pid=found.get("pid"),
         release=found.get("release"),
@@ -133,7 +133,7 @@ def _not_deployed(deployed: Mapping[str, str], planned: Any) -> Iterable[str]:
 def _certificates(found: Evidence, now: float) -> tuple[Certificate, ...]:
     return tuple(
         Certificate(
-            row["name"], moment(row["ends"]), None if row["ends"] is None else round((row["ends"] - now) / _DAY, 1),
+            row["name"], rfc3339(row["ends"]), None if row["ends"] is None else round((row["ends"] - now) / _DAY, 1),
             row["error"],
         )
         for row in found.get("certificates") or ()

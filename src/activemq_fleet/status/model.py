@@ -194,7 +194,7 @@ class FleetStatus:
         shown = ("rule", "severity", "host", "message", "fix")
         return {
             "format": FORMAT,
-            "time": moment(self.time),
+            "time": rfc3339(self.time),
             "seconds": round(self.seconds, 3),
             "summary": self.summary,
             "brokers": brokers,
@@ -204,7 +204,7 @@ class FleetStatus:
         }
 
 
-def moment(seconds: float | None) -> str | None:
+def rfc3339(seconds: float | None) -> str | None:
     """Return a time in seconds since the epoch as RFC 3339 in UTC; None for None."""
     return None if seconds is None else datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 

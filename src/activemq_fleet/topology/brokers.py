@@ -31,7 +31,7 @@ _ASKS_FOR_CERTIFICATE = "transport.needClientAuth"
 
 @dataclass(frozen=True)
 class Member:
-    """A host whose name matches the naming pattern, with its identity (group, pair, node), settings and release."""
+    """A host that is a broker by its name, with its identity (group, pair, node), settings and release."""
 
     identity: Identity
     settings: Settings

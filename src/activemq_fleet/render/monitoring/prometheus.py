@@ -18,7 +18,7 @@ BROKERS, AGENTS, HOSTS = "activemq-brokers", "activemq-agents", "activemq-hosts"
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class PrometheusSettings:
     """The settings of a Prometheus server: seconds between scrapes, its Alertmanager, and the pace of its alerts (1:
     normal).
 
@@ -31,11 +31,11 @@ class Surroundings:
     node: str | None = None
 
 
-_PRODUCTION = Surroundings()
+_PRODUCTION = PrometheusSettings()
 
 
 def prometheus_files(
-    fleet: Fleet, fingerprints: Mapping[str, str], surroundings: Surroundings = _PRODUCTION
+    fleet: Fleet, fingerprints: Mapping[str, str], surroundings: PrometheusSettings = _PRODUCTION
 ) -> dict[str, bytes]:
     """Return the files of the directory ``prometheus/`` by path; empty where no broker has ``activemq_metrics``.
 
@@ -91,7 +91,7 @@ def rules_file(runbook: str, pace: float = 1) -> bytes:
     return render_template("prometheus/rules.yml.j2", records=records, alerts=alerts)
 
 
-def planned_file(brokers: Iterable[Broker], fingerprints: Mapping[str, str], surroundings: Surroundings) -> bytes:
+def planned_file(brokers: Iterable[Broker], fingerprints: Mapping[str, str], surroundings: PrometheusSettings) -> bytes:
     """Return the file of Prometheus rules that record each broker's planned configuration, for the alert on drift."""
     planned = [{**broker.labels, "fingerprint": fingerprints[broker.host]} for broker in brokers]
     return render_template("prometheus/planned.yml.j2", planned=planned, interval=surroundings.interval)
