@@ -16,11 +16,14 @@ from activemq_fleet.errors import LabError
 from activemq_fleet.lab import Lab
 from activemq_fleet.lab.fleet_status import lab_fleet, lab_status
 from activemq_fleet.lab.layout import Layout
+from activemq_fleet.render.service import paths
 from activemq_fleet.status import FleetStatus
 from activemq_fleet.status.selection import select_hosts
 from tests.integration.conftest import LabOf
 from tests.integration.labs import pair
+from tests.integration.monitored import make_key
 from tests.integration.waiting import PATIENCE, until
+from tests.situations import in_every_situation
 from tests.stomp_clients import stomp_send
 
 A, B = pair("orders")
@@ -125,6 +128,38 @@ def test_each_wrong_state_of_a_fleet_is_named(source: Path, lab_of: LabOf) -> No
     remove_lock(lab, "shop-mq01")
     lost = {("lock-lost", SHOP_A), ("two-active", SHOP_A)}
     until(lambda: lost <= rules(lab), PATIENCE, lambda: f"a lost lock, and two masters: {rules(lab)}")
+
+
+@in_every_situation
+def test_further_wrong_states_are_named(tmp_path: Path, lab_of: LabOf) -> None:
+    """Dead letters, a file changed by hand, a link whose login is refused, and a certificate near its end."""
+    key = tmp_path / "broker.p12"
+    make_key(key, days=5)
+    tls = {name: str(key) for name in ("keystore", "truststore")}
+    tls |= {f"{name}_password": "changeit" for name in ("keystore", "truststore")}
+    variables = {**COMMON, "activemq_ha": "none"}
+    hosts = {
+        A: {"activemq_release": "6.3.1"},
+        SHOP_A: {"activemq_release": "5.18.3"},
+        "safe-mq01-a.example.com": {"activemq_release": "6.3.1", "activemq_tls": tls},
+    }
+    source = tmp_path / "hosts.yml"
+    source.write_text(json.dumps({"all": {"hosts": hosts, "vars": variables}}))
+    lab = lab_of(source)
+    lab.up()
+    assert {rule for rule, _ in rules(lab)} == {"certificate-near-end"}
+
+    stomp_send(lab.addresses(A, "stomp"), "/queue/ActiveMQ.DLQ", ["dead"], lab.credentials(A))
+    assert ("dlq", A) in rules(lab)
+
+    # Somebody changes the password of the network by hand: after a restart its link is refused.
+    credentials = Path(paths(lab.fleet.broker(SHOP_A)).base, "current/conf/credentials.properties")
+    credentials.chmod(0o600)
+    credentials.write_text(credentials.read_text().replace("s3cret-network", "another"))
+    lab.stop(SHOP_A)
+    lab.start(SHOP_A)
+    wanted = {("changed-by-hand", SHOP_A), ("bridge-down", SHOP_A)}
+    until(lambda: wanted <= rules(lab), PATIENCE, lambda: f"a refused link: {rules(lab)}")
 
 
 def _started(lab: Lab) -> float:
