@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
 import re
 from collections.abc import Iterator
 
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.fleets import FleetView
+from activemq_fleet.lint.security_accounts import properties_entries
 from activemq_fleet.settings.default_credentials import is_default_credential
 
 _WORDS = "password|passwd|passphrase|pwd|secret"
@@ -20,6 +23,8 @@ _STANDS = "stands in the file in clear text"
 _NOT_CLEAR = re.compile(r".*[$#]\{.*|ENC\(.*|\*+|#.*|", re.DOTALL)
 _GUESSED = frozenset({"changeit", "changeme", "password", "passw0rd", "secret", "activemq", "admin", "123456", "test"})
 _STORES = re.compile(r"(key|trust)StorePassword|keyStoreKeyPassword|keyPassword", re.IGNORECASE)
+_ENCRYPTED = re.compile(r"ENC\(([A-Za-z0-9+/=]{16,})\)")
+_AES_BLOCK = 16  # bytes; jasypt writes a salt and an initialisation vector of one block each before the text
 _OLD = re.compile(r"\b(SSLv2(?:Hello)?|SSLv3|SSL|TLSv1(?:\.[01])?)(?![\w.])")
 
 
@@ -76,6 +81,52 @@ def password_in_the_file(document: Document) -> Iterator[Problem]:
                 message = f"a password in the {local} of {_owner(node)} stands in the file in clear text"
                 yield node.problem(message, name)
         yield from _of_property(node)
+
+
+@rule("S021", "warning")
+def weakly_encrypted_value(document: Document) -> Iterator[Problem]:
+    """A value ENC(…) that was encrypted with DES.
+
+    Why: jasypt's default, PBEWithMD5AndDES, makes the key with 1,000 rounds of MD5, and DES has keys of 56 bits: who
+        has the file tries words as fast as MD5 runs.
+    Fix: encrypt it again with PBEWITHHMACSHA256ANDAES_256 and a RandomIvGenerator, name both in the
+        EnvironmentStringPBEConfig of activemq.xml, and keep the key in another place than the value.
+    Cannot see: the algorithm, which does not stand in the value. A text whose length is none that AES can have was
+        encrypted with a cipher of blocks of 8 bytes; one of 32 to 39 characters may have been and is not told.
+    Source: jasypt 1.9.3 of ActiveMQ 5.18.3, whose command line was run with both algorithms
+
+    Fires on 5.18.3::
+
+        <networkConnector name="south" uri="static:(tcp://south:61616)" password="ENC(Gv7I4xB0na81GA88XYoq/Q==)"/>
+
+    Fires on 5.18.3, as credentials.properties::
+
+        network.password=ENC(EqOPhz4eXZanJrm5ZoQ1KJKOgfGWopppgeUKXQmX2yEygbyVBdRA+g==)
+
+    Silent on 5.18.3, as credentials.properties::
+
+        network.password=ENC(jCE0B0XoN2B/Fjy64FbZ6GY8xUrhRD6yyKJq2VC+59zrBiGkpXnvCSR9Pc1c6xy7)
+    """
+    for node in document.nodes:
+        for name, value in node.attributes.items():
+            if _is_weak(value):
+                local = name.rpartition("}")[2]
+                yield node.problem(f"the {local} of {_owner(node)} was encrypted with DES, which is guessed fast", name)
+    for file in document.other_files:
+        if file.endswith(".properties"):
+            for entry in properties_entries(document, file):
+                if _is_weak(entry.value):
+                    yield entry.problem(f"{entry.name} was encrypted with DES, which is guessed fast")
+
+
+def _is_weak(value: str) -> bool:
+    """Return whether an ENC() value has a length that AES cannot have: its cipher has blocks of 8 bytes, as DES."""
+    found = _ENCRYPTED.fullmatch(value.strip())
+    try:
+        size = len(base64.b64decode(found[1], validate=True)) if found else 0
+    except binascii.Error:
+        return False
+    return size >= _AES_BLOCK and size % 8 == 0 and (size % _AES_BLOCK != 0 or size < 3 * _AES_BLOCK)
 
 
 def _of_property(node: Element) -> Iterator[Problem]:
