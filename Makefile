@@ -36,6 +36,7 @@ test-full: export FLEET_NETWORK := full
 test-full: export JUMPS := $(or $(JUMPS),all)
 test-full: export AGENT_KILLS := $(or $(AGENT_KILLS),100)
 test-full: export FAILOVER_RELEASES := $(or $(FAILOVER_RELEASES),all)
+test-full: export DOWN_SECONDS := $(or $(DOWN_SECONDS),300)
 test-full: export FOLLOW_KILLS := $(or $(FOLLOW_KILLS),10)
 test-full: export PLAN_EDITINGS := $(or $(PLAN_EDITINGS),20)
 test-full: export CLUSTER := $(or $(CLUSTER),full)

@@ -1,12 +1,13 @@
-"""A relay of TCP connections that can stand still, as a network does that loses every packet."""
+"""A relay of TCP connections that can stand still, lose one direction, or be slow, as networks do."""
 
 from __future__ import annotations
 
 import socket
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Self
+from typing import Any, Self
 
 _CHUNK = 65536
 
@@ -15,13 +16,17 @@ class Relay:
     """Forwards connections to ``target`` from ``address``, a free port beside it, while it is a context.
 
     Between ``cut`` and ``heal`` it forwards nothing, neither bytes nor ends of connections, and closes none: what was
-    sent meanwhile arrives when it heals, as what TCP sends again.
+    sent meanwhile arrives when it heals, as what TCP sends again. ``rate`` is the most bytes a second that each
+    direction of a connection carries; 0 is no limit.
     """
 
-    def __init__(self, target: tuple[str, int]) -> None:
+    def __init__(self, target: tuple[str, int], rate: int = 0) -> None:
         self._target = target
+        self.rate = rate
         self._open = threading.Event()
         self._open.set()
+        self._replies = threading.Event()
+        self._replies.set()
         self._listener = socket.create_server((target[0], 0))
         self._sockets: list[socket.socket] = []
         self.address: tuple[str, int] = self._listener.getsockname()
@@ -31,20 +36,35 @@ class Relay:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for one in (self._listener, *self._sockets):
-            with suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
-            one.close()
+        self._close(self._listener, *self._sockets)
         self.heal()
 
     def cut(self) -> None:
         self._open.clear()
 
+    def hold_replies(self) -> None:
+        """Forward what clients send, and nothing of what the target answers."""
+        self._replies.clear()
+
+    def reset(self) -> None:
+        """Close all connections; what stood still in them is lost. New ones are forwarded."""
+        sockets, self._sockets = self._sockets, []
+        self._close(*sockets)
+        self.heal()
+
     def heal(self) -> None:
         self._open.set()
+        self._replies.set()
 
     @staticmethod
-    def _start(work: Callable[..., None], *arguments: socket.socket) -> None:
+    def _close(*sockets: socket.socket) -> None:
+        for one in sockets:
+            with suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+            one.close()
+
+    @staticmethod
+    def _start(work: Callable[..., None], *arguments: Any) -> None:
         threading.Thread(target=work, args=arguments, daemon=True).start()
 
     def _accept(self) -> None:
@@ -64,17 +84,20 @@ class Relay:
         server.settimeout(None)
         self._sockets.append(server)
         self._start(self._forward, client, server)
-        self._forward(server, client)
+        self._forward(server, client, self._replies)
 
-    def _forward(self, source: socket.socket, target: socket.socket) -> None:
-        """Forward one direction until its end, which is forwarded as well."""
+    def _forward(self, source: socket.socket, target: socket.socket, gate: threading.Event | None = None) -> None:
+        """Forward one direction until its end, which is forwarded as well; a closed ``gate`` holds it."""
         data = b"-"
         while data:
             try:
-                data = source.recv(_CHUNK)
+                data = source.recv(min(_CHUNK, self.rate // 10) if self.rate else _CHUNK)
             except OSError:
                 data = b""
-            self._open.wait()
+            for event in (self._open, *([gate] if gate else [])):
+                event.wait()
+            if self.rate:
+                time.sleep(len(data) / self.rate)
             with suppress(OSError):
                 if data:
                     target.sendall(data)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -23,8 +24,10 @@ from activemq_fleet.lab import Lab
 from activemq_fleet.lab.stomp import StompConnection
 from activemq_fleet.operations.recency import ResyncRefused
 from tests.integration.labs import pair, write_inventory
+from tests.integration.relay import Relay
 from tests.integration.resyncing import Controller, Cut
 from tests.integration.waiting import PATIENCE, until
+from tests.situations import further
 
 MASTER, SLAVE = pair("orders")
 QUEUE = "/queue/work"
@@ -267,3 +270,36 @@ def resync_from(pair: Pair, host: str) -> None:
     pair.controller.run(chosen=host)
     assert pair.controller.backup.startswith(f"{store}.before-")
     assert pair.controller.contents(pair.controller.backup)["state"] == held
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("twins", further("m"), indirect=True)
+def test_a_pair_that_serves_twice_after_its_link_was_cut_is_made_whole_as_the_docs_say(twins: Pair) -> None:
+    """docs/resync.md: let the messages of one node be consumed, then go on from the other one."""
+    lab, broker = twins.lab, twins.lab.client_fleet.broker(MASTER)
+    target = (broker.address, broker.ports["replication"])
+    for host in (SLAVE, MASTER):
+        lab.kill(host)
+    with Relay(target) as relay:
+        file = lab.directory / "hosts" / SLAVE / "activemq/current/conf/activemq.xml"
+        text, named = file.read_text(), f"nio://{MASTER}:{target[1]}"
+        assert text.count(named) == 1
+        file.write_text(text.replace(named, f"nio://{target[0]}:{relay.address[1]}"))
+        twins.controller.run()
+        twins.live("send m")
+        relay.reset()
+        until(lambda: lab.state(SLAVE) == "active", PATIENCE, "the slave serves, too")
+        assert lab.state(MASTER) == "active"
+        twins.live("send m, send s")
+        time.sleep(2)
+        assert {lab.state(host) for host in (MASTER, SLAVE)} == {"active"}  # for good, though the network is well again
+        with pytest.raises(ResyncRefused, match="activemq_resync_from"):
+            twins.controller.run()
+
+        twins._take("s", 20)
+        copies = set(twins.taken)
+        twins.controller.run(chosen=MASTER)
+        held = twins.held()
+    assert twins.sent == held | copies
+    print(f"{len(twins.sent)} sent, {len(held & copies)} twice")
+    assert len(held & copies) == 10  # what both held before the cut

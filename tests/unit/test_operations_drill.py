@@ -69,6 +69,13 @@ def test_a_pure_pair_gets_one_fault_and_one_of_its_group_none() -> None:
         schedule(pure, 3, 1)
 
 
+def test_pure_pairs_that_are_resynced_get_fault_after_fault() -> None:
+    pairs = list(fleet_of("o-mq01", "o-mq02", ha="pure").pairs.values())
+    order = schedule_faults(fleet_of("o-mq01", "o-mq02", ha="pure"), pairs, 6, 1, resync=True)
+
+    assert Counter(order) == {"o-mq01": 3, "o-mq02": 3}
+
+
 def test_a_pure_pair_is_never_frozen_or_stopped() -> None:
     with pytest.raises(InputError, match="is pure"):
         schedule(fleet_of("o-mq01", "o-mq02", ha="pure"), 1, 1, "stop")

@@ -32,7 +32,9 @@ class DrillOptions:
     ``faults`` is the number of faults that must count. ``target`` is a pair, group or host; empty means the whole
     fleet. ``rate`` is events a second for each pair. ``seed`` decides the order of the pairs. ``hung`` is how long a
     node is frozen, ``patience`` how long each awaited change may take. With ``prometheus`` the lab's
-    Prometheus runs beside it and is asked what it saw; one that runs already is asked anyway.
+    Prometheus runs beside it and is asked what it saw; one that runs already is asked anyway. ``resync`` makes the pure
+    pair of the given name whole again after a fault, as the playbook ``resync`` does; without it a pure pair gets one
+    fault at most.
     """
 
     faults: int = 5
@@ -43,6 +45,7 @@ class DrillOptions:
     hung: float = HUNG
     patience: float = SETTLE
     prometheus: bool = False
+    resync: Callable[[str], None] | None = None
 
 
 def drill(lab: Lab, options: DrillOptions, progress: Progress | None = None) -> DrillResult:
@@ -81,7 +84,7 @@ def _plan(lab: Lab, options: DrillOptions, progress: Progress) -> DrillPlan:
         raise InputError(str(error).replace("activemq_target", "--target")) from None
     seed = options.seed if options.seed is not None else random.SystemRandom().randrange(1, 1_000_000)
     chosen = [pair for pair in fleet.pairs.values() if pair.name in target.pairs]
-    order = schedule_faults(fleet, chosen, options.faults, seed, options.what)
+    order = schedule_faults(fleet, chosen, options.faults, seed, options.what, resync=options.resync is not None)
     for pair in chosen:
         if pair.name not in order:
             why = (
@@ -94,7 +97,9 @@ def _plan(lab: Lab, options: DrillOptions, progress: Progress) -> DrillPlan:
         rate=options.rate,
         seed=seed,
         target=options.target,
-        single_fault_pairs=tuple(sorted(pair.name for pair in chosen if pair.profile.needs_resync)),
+        single_fault_pairs=tuple(
+            sorted(pair.name for pair in chosen if pair.profile.needs_resync and options.resync is None)
+        ),
     )
 
 
@@ -191,10 +196,19 @@ class _LabDrill:
         since = self.lab.started_at(successor)
         fault = replace(fault, successor=successor, takeover=since - fault.at if since else None)
         if self.lab.fleet.broker(fault.host).profile.needs_resync:
-            self._faulted.discard(fault.host)
-            return replace(fault, note="a pure pair: only a resync brings the dead node back")
+            return self._resync(fault)
         self._bring_back(fault.host)
         return replace(fault, back=time.time() - fault.at)
+
+    def _resync(self, fault: Fault) -> Fault:
+        """Make a pure pair whole again where the drill can; ``back`` of the returned fault is then known."""
+        self._faulted.discard(fault.host)
+        if self.options.resync is None:
+            return replace(fault, note="a pure pair: only a resync brings the dead node back")
+        began = time.time()
+        self.options.resync(fault.pair)
+        ended = time.time()
+        return replace(fault, back=ended - fault.at, note=f"the resync took {ended - began:.1f} s")
 
     def _bring_back(self, host: str) -> None:
         """Return when a broker stands by again: it is started, unless it begins anew in its own process."""

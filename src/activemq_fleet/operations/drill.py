@@ -47,12 +47,15 @@ def refuse_production(groups: Mapping[str, Any]) -> None:
         )
 
 
-def schedule_faults(fleet: Fleet, pairs: Sequence[Pair], faults: int, seed: int, what: str = "kill") -> tuple[str, ...]:
+def schedule_faults(
+    fleet: Fleet, pairs: Sequence[Pair], faults: int, seed: int, what: str = "kill", *, resync: bool = False
+) -> tuple[str, ...]:
     """Return the names of the pairs to hit, one for each fault: each pair once before any pair twice.
 
     ``seed`` decides the order.
 
-    A pure pair gets one fault, and one pair of its group none, because clients need a master.
+    Unless a ``resync`` follows each fault, a pure pair gets one, and one pair of its group none, because clients need a
+    master.
     Raises InputError where no pair can be drilled, or fewer faults are possible than wanted.
     """
     refused = {pair.name: refusal_reason(fleet, pair, what) for pair in pairs}
@@ -61,9 +64,9 @@ def schedule_faults(fleet: Fleet, pairs: Sequence[Pair], faults: int, seed: int,
         reasons = [f"{name} {reason}" for name, reason in refused.items()]
         raise InputError(f"no pair can be drilled: {'; '.join(reasons) or 'there is none'}")
     chance = random.Random(seed)  # noqa: S311 -- an order that can be had again, no secret
-    if all(pair.profile.needs_resync for pair in fit):
+    if not resync and all(pair.profile.needs_resync for pair in fit):
         return _once_each(fit, faults, chance)
-    names = [pair.name for pair in fit if not pair.profile.needs_resync]
+    names = [pair.name for pair in fit if resync or not pair.profile.needs_resync]
     order: list[str] = []
     while len(order) < faults:
         turn = names.copy()

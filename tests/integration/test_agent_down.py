@@ -1,0 +1,120 @@
+"""An agent whose brokers are away for long, or come and go: its memory and processor time, and what it accepted.
+
+DOWN_SECONDS sets how long each of the two lasts; without it the test is skipped, for it only waits.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.integration.agents import Agent, sockets, write_fleet
+from tests.integration.conftest import LabOf
+from tests.integration.labs import pair
+from tests.integration.waiting import PATIENCE, until
+
+__all__ = ["sockets"]  # the fixture
+
+SECONDS = float(os.environ.get("DOWN_SECONDS", "0"))
+SHOP = "shop01.example.com"
+WARM = 20.0
+"""Seconds after which a process has loaded what it needs."""
+UP, DOWN = 1.0, 2.0
+"""Seconds for which a flapping broker takes connections, and closes each at once, and for which it takes none."""
+MOST_GROWTH = 16 << 20  # bytes
+MOST_PROCESSOR = 0.05  # of one core
+
+
+@contextmanager
+def flapping(addresses: Sequence[tuple[str, int]]) -> Iterator[list[int]]:
+    """Take connections at the addresses, again and again for a moment; yields a list with an entry for each."""
+    over, taken = threading.Event(), list[int]()
+
+    def come_and_go() -> None:
+        while not over.is_set():
+            servers = [socket.create_server(address) for address in addresses]
+            end = time.monotonic() + UP
+            while time.monotonic() < end:
+                for server in servers:
+                    server.settimeout(0.1)
+                    with suppress(TimeoutError):
+                        server.accept()[0].close()
+                        taken.append(1)
+            for server in servers:
+                server.close()
+            over.wait(DOWN)
+
+    thread = threading.Thread(target=come_and_go)
+    thread.start()
+    try:
+        yield taken
+    finally:
+        over.set()
+        thread.join()
+
+
+def family(agent: Agent) -> list[psutil.Process]:
+    process = psutil.Process(agent._running().pid)
+    return [process, *process.children(recursive=True)]
+
+
+def measured(agent: Agent, seconds: float) -> tuple[int, float]:
+    """Return by how many bytes the agent's memory grew, and its part of a core; it accepts one event a second."""
+    processes = family(agent)
+
+    def memory() -> int:
+        return sum(process.memory_info().rss for process in processes)
+
+    def processor() -> float:
+        return sum(sum(process.cpu_times()[:2]) for process in processes)
+
+    before, began, used = memory(), time.monotonic(), processor()
+    with agent.client() as client:
+        while time.monotonic() - began < seconds:
+            client.publish("events/OrderEvent", "{}")
+            time.sleep(1)
+    return memory() - before, (processor() - used) / (time.monotonic() - began)
+
+
+@pytest.mark.skipif(not SECONDS, reason="DOWN_SECONDS is not set: for how long brokers are away")
+@pytest.mark.timeout(600 + 3 * SECONDS)
+def test_an_agent_without_a_broker_takes_no_more_memory_and_hardly_any_processor(
+    lab_of: LabOf, tmp_path: Path, sockets: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fleet = write_fleet(
+        tmp_path / "inventory", sockets, pair("orders"), {SHOP: {"topics": ["events/#"]}}, release="6.3.1"
+    )
+    lab = lab_of([fleet])
+    lab.up()  # writes the agent's files
+    lab.down()
+    with Agent(lab, SHOP) as agent:
+        with agent.client() as client:
+            client.publish("events/OrderEvent", "{}")
+        time.sleep(WARM)
+        away = measured(agent, SECONDS)
+        with flapping(lab.addresses("orders-mq01", "mqtt")) as taken:
+            came_and_went = measured(agent, SECONDS)
+        with capsys.disabled():
+            for what, (growth, part) in (("away", away), ("flapping", came_and_went)):
+                print(f"\n{what} for {SECONDS:g} s: {growth / (1 << 20):.1f} MiB more, {part:.2%} of a core", end="")
+            print(f"; {len(taken)} connections while it flapped")
+        lab.up()
+        accepted = agent.journal.ids("accepted")
+        until(
+            lambda: set(accepted) <= set(agent.journal.ids("handled")),
+            PATIENCE + SECONDS,
+            lambda: f"all {len(accepted)} events are handled: {agent.said}",
+        )
+    assert len(accepted) > SECONDS
+    for growth, part in (away, came_and_went):
+        assert growth < MOST_GROWTH
+        assert part < MOST_PROCESSOR
+    assert taken

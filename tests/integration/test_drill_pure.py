@@ -1,0 +1,48 @@
+"""A drill of pure pairs of 5.5.1: a master dies, its slave hands over what it holds, and a resync makes the pair whole.
+
+KILLS sets how often a master is killed; with less than 5 the test is skipped, because each takes some 20 s.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from activemq_fleet.lab import Lab
+from activemq_fleet.lab.drill import DrillOptions, drill
+from tests.integration.labs import pair, write_inventory
+from tests.integration.resyncing import Controller
+
+KILLS = int(os.environ.get("KILLS", "1"))
+RATE = 40.0
+
+
+@pytest.mark.skipif(KILLS < 5, reason="KILLS=5 or more: each death with its resync takes some 20 s")
+@pytest.mark.timeout(600 + 120 * KILLS)
+def test_masters_of_pure_pairs_die_and_are_resynced_again_and_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hosts = [*pair("orders", 1), *pair("orders", 2)]
+    waivers = [{"rule": rule, "reason": "a lab"} for rule in ("S001", "S002")]
+    network = {"network_username": "network", "network_password": "made-up-network"}
+    inventory = write_inventory(tmp_path / "inventory", hosts, release="5.5.1", ha="pure", waivers=waivers, **network)
+    with Lab.open([inventory], tmp_path / "lab") as lab:
+        lab.up()
+
+        def resync(name: str) -> None:
+            pure = lab.fleet.pairs[name]
+            Controller(lab, pure.preferred_master.host, pure.in_order[1].host).run()
+
+        result = drill(lab, DrillOptions(faults=KILLS, rate=RATE, seed=1, patience=300, resync=resync), print)
+    takeovers = sorted(fault.takeover or 0 for fault in result.counted_faults)
+    backs = sorted(fault.back or 0 for fault in result.counted_faults)
+    silences = sorted(fault.silence or 0 for fault in result.counted_faults)
+    with capsys.disabled():
+        print(f"\n{len(takeovers)} kills of pure masters in {result.ended - result.began:.0f} s; {result.totals}")
+        for what, seconds in (("take-over", takeovers), ("no event handled", silences), ("whole again", backs)):
+            print(f"{what}: {seconds[len(seconds) // 2]:.1f} s at the median, {seconds[-1]:.1f} s at most")
+    assert (result.total("lost"), result.total("stuck"), result.total("indeterminate")) == (0, 0, 0), result.reasons
+    assert not [fault.problem for fault in result.faults if fault.problem]
+    assert len(result.counted_faults) == KILLS

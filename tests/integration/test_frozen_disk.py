@@ -1,0 +1,123 @@
+"""A pair whose file system is frozen for a while (fsfreeze), as by a snapshot: nothing that was accepted is lost.
+
+The store is on an ext4 image of its own, so it needs root and a loop device.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from activemq_fleet.drills.model import DeliveryAccount
+from activemq_fleet.errors import LabError
+from activemq_fleet.lab import Lab
+from activemq_fleet.lab.drill_files import account_for_pair
+from activemq_fleet.lab.load_process import make_load_generator
+from activemq_fleet.lab.load_spec import load_spec, speaks_mqtt
+from tests.integration.conftest import LabOf
+from tests.integration.labs import pair, write_inventory
+from tests.integration.waiting import PATIENCE, until
+from tests.situations import further
+
+A, B = pair("orders")
+PAIR = "orders-mq01"
+RATE = 40.0
+FROZEN = 30.0
+
+pytestmark = pytest.mark.skipif(
+    os.geteuid() != 0 or not os.path.exists("/dev/loop-control"), reason="needs root and loop devices"
+)
+
+
+@contextmanager
+def image_at(directory: Path) -> Iterator[None]:
+    """Mount an ext4 file system of 300 MB at a directory; it is thawed and unmounted at the end."""
+    image = directory.with_suffix(".image")
+    with image.open("wb") as file:
+        file.truncate(300 << 20)
+    subprocess.run(["mkfs.ext4", "-q", image], check=True)
+    directory.mkdir(parents=True, exist_ok=True)
+    subprocess.run(["mount", "-o", "loop", image, directory], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["fsfreeze", "--unfreeze", directory], check=False, capture_output=True)
+        subprocess.run(["umount", "--lazy", directory], check=True)
+        image.unlink()
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    ("release", "fence"), further(("6.3.1", "none"), ("6.3.1", "guard"), ("5.18.3", "none"), ("5.5.1", "none"))
+)
+def test_a_disk_that_stands_still_for_half_a_minute_loses_nothing(
+    tmp_path: Path, lab_of: LabOf, release: str, fence: str
+) -> None:
+    lab = lab_of(
+        write_inventory(
+            tmp_path / "inventory",
+            [A, B],
+            release=release,
+            fence=fence,
+            users=[{"name": "app", "password": "s3cret-app", "groups": ["apps"]}],
+            network_username="network",
+            network_password="s3cret-network",
+        )
+    )
+    stores = lab.directory / "stores"
+    lab.prepare()
+    with image_at(stores):
+        lab.up()
+        account, seen = frozen_under_load(lab, stores, tmp_path)
+        lab.down()
+    print(f"{release}, {fence}: {account}; while it was frozen and after: {seen}")
+    assert (account.lost, account.stuck, account.duplicate) == (0, 0, 0), account
+    assert account.accepted == account.handled > 0
+    assert max(list(states.values()).count("active") for states in seen) <= 1
+
+
+def frozen_under_load(lab: Lab, stores: Path, directory: Path) -> tuple[DeliveryAccount, list[dict[str, str]]]:
+    """Freeze the stores' file system under load; return the account and the states that were seen, without repeats.
+
+    What has ended by itself is started again, as systemd does.
+    """
+    fleet, seen = lab.client_fleet, list[dict[str, str]]()
+    sockets = directory / "s"
+    sockets.mkdir()
+
+    def look() -> dict[str, str]:
+        states = dict[str, str]()
+        with suppress(LabError):
+            states = {status.host.partition(".")[0]: str(status.state) for status in lab.status()}
+            if not seen or seen[-1] != states:
+                seen.append(states)
+            for host in (A, B):
+                if states[host.partition(".")[0]] == "stopped":
+                    lab.start(host, wait=False)
+        return states
+
+    with make_load_generator(load_spec(fleet, fleet.pairs[PAIR], RATE), directory / "load", sockets) as generator:
+        generator.start(PATIENCE)
+        until(generator.has_stable_connections, PATIENCE, "events flow")
+        subprocess.run(["fsfreeze", "--freeze", stores], check=True)
+        thaw = time.monotonic() + FROZEN
+        while time.monotonic() < thaw:
+            look()
+            time.sleep(1)
+        subprocess.run(["fsfreeze", "--unfreeze", stores], check=True)
+        since = time.time()
+
+        def flows() -> bool:
+            return sorted(look().values()) == ["active", "standby"] and generator.last_handled() > since + 1
+
+        until(flows, 2 * PATIENCE, lambda: f"events flow again: {seen[-3:]}", pause=1)
+        print(f"whole again {time.time() - since:.1f} s after the thaw")
+        generator.finish()
+    protocol = "MQTT" if speaks_mqtt(fleet.pairs[PAIR]) else "STOMP"
+    return account_for_pair(directory / "load", PAIR, protocol, [])[0], seen

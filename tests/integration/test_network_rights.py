@@ -1,0 +1,57 @@
+"""What the account of bridges may do at a real broker with ACLs: what its links carry, and nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from activemq_fleet.errors import LabError
+from activemq_fleet.lab import Credentials
+from tests.integration.conftest import LabOf
+from tests.integration.labs import write_inventory
+from tests.integration.waiting import PATIENCE
+from tests.situations import further
+from tests.stomp_clients import stomp_drain, stomp_send
+
+NORTH, SOUTH = "north-mq01-a.example.com", "south-mq01-a.example.com"
+BOSS = Credentials("boss", "s3cret-boss")
+NETWORK = Credentials("network", "s3cret-network")
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("release", ["6.3.1", *further("5.5.1", "5.18.3")])
+def test_the_account_of_a_link_may_send_what_the_link_carries_and_nothing_else(
+    lab_of: LabOf, tmp_path: Path, release: str
+) -> None:
+    lab = lab_of(
+        write_inventory(
+            tmp_path / "inventory",
+            [NORTH, SOUTH],
+            release=release,
+            links=[{"from": "north", "to": "south", "include": ["orders.>"]}],
+            acl=[
+                {"destination": ">", "kind": kind, "read": "boss", "write": "boss", "admin": "boss"}
+                for kind in ("queue", "topic")
+            ],
+            users=[{"name": BOSS.username, "password": BOSS.password, "groups": "boss"}],
+            network_username=NETWORK.username,
+            network_password=NETWORK.password,
+            waivers=[{"rule": rule, "reason": "a lab"} for rule in ("T002", "S001", "S002")],
+        )
+    )
+    lab.up()
+    [south] = lab.addresses(SOUTH, "stomp")
+
+    assert stomp_send([south], "/queue/orders.new", ["1"], NETWORK, timeout=PATIENCE) == ["1"]
+    for destination in ("/queue/salaries", "/topic/salaries"):
+        with pytest.raises(LabError, match=r"(?i)not authorized"):
+            stomp_send([south], destination, ["2"], NETWORK, timeout=20)
+    stomp_send([south], "/queue/salaries", ["kept"], BOSS, timeout=PATIENCE)
+    assert stomp_drain([south], "/queue/salaries", NETWORK, expected=1, timeout=10) == []
+    assert stomp_drain([south], "/queue/salaries", BOSS, expected=1, timeout=PATIENCE) == ["kept"]
+    assert stomp_drain([south], "/queue/orders.new", BOSS, expected=1, timeout=PATIENCE) == ["1"]
+
+    [north] = lab.addresses(NORTH, "stomp")
+    stomp_send([north], "/queue/salaries", ["3"], BOSS, timeout=PATIENCE)
+    assert stomp_drain([south], "/queue/salaries", BOSS, idle=3) == []
