@@ -1,0 +1,144 @@
+"""Pairs with a lease in a real MariaDB: a node dies, and the database restarts or is killed.
+
+The lab's own database is PostgreSQL; here its pair is given a MariaDB of the test's. All with ``SITUATIONS=all``.
+"""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from activemq_fleet.artifacts import _maven
+from activemq_fleet.artifacts._cache import ensure_cached, log_progress
+from activemq_fleet.lab import Lab, loopback_overlay
+from activemq_fleet.lab.drill import DrillOptions, drill
+from tests.integration.conftest import LabOf
+from tests.integration.labs import write_inventory
+from tests.integration.test_shared_jdbc import LEASE, RATE, A, B, assert_nothing_was_lost, under_load
+from tests.integration.waiting import PATIENCE, until
+from tests.situations import further
+
+_VERSION = "2.7.12"
+_USER, _PASSWORD, _DATABASE = "orders", "s3cret-orders", "orders"
+RELEASES = further("6.3.1", "5.18.3")
+
+
+def driver() -> Path:
+    """The jar of MariaDB's driver, from the cache."""
+
+    def make(part: Path) -> None:
+        part.mkdir()
+        _maven.copy(f"org.mariadb.jdbc:mariadb-java-client:{_VERSION}", part)
+
+    cached = ensure_cached(f"drivers/mariadb-{_VERSION}", make, progress=log_progress)
+    return cached / f"mariadb-java-client-{_VERSION}.jar"
+
+
+class MariaDb:
+    """A server on loopback, with one database and one account."""
+
+    def __init__(self, directory: Path) -> None:
+        self._data = directory / "mariadb"
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self._port = free.getsockname()[1]
+        self._process: subprocess.Popen[bytes] | None = None
+        command = ["mariadb-install-db", "--no-defaults", f"--datadir={self._data}", "--user=root", "--skip-test-db"]
+        subprocess.run(command, check=True, capture_output=True)
+        self._init = directory / "init.sql"
+        self._init.write_text(
+            f"CREATE DATABASE IF NOT EXISTS {_DATABASE};\n"
+            f"CREATE USER IF NOT EXISTS {_USER}@'%' IDENTIFIED BY '{_PASSWORD}';\n"
+            f"GRANT ALL ON {_DATABASE}.* TO {_USER}@'%';\n"
+        )
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Return ``activemq_jdbc`` for it."""
+        return {
+            "url": f"jdbc:mariadb://127.0.0.1:{self._port}/{_DATABASE}?socketTimeout=5000&connectTimeout=5000",
+            "driver": "org.mariadb.jdbc.Driver",
+            "jar": str(driver()),
+            "username": _USER,
+            "password": _PASSWORD,
+        }
+
+    def start(self) -> None:
+        """Start it, and wait until it takes connections."""
+        log = self._data / "console.log"
+        options = [f"--datadir={self._data}", f"--socket={self._data.parent}/m.sock", f"--init-file={self._init}"]
+        network = ["--bind-address=127.0.0.1", f"--port={self._port}", "--user=root", "--skip-name-resolve"]
+        with log.open("ab") as output:
+            self._process = subprocess.Popen(
+                ["mariadbd", "--no-defaults", *options, *network], stdout=output, stderr=output
+            )
+        until(lambda: "ready for connections" in log.read_text(errors="replace"), PATIENCE, log.read_text)
+        log.unlink()
+
+    def end(self, how: signal.Signals) -> None:
+        """End it by a signal: SIGTERM in order, SIGKILL at once."""
+        assert self._process is not None
+        self._process.send_signal(how)
+        self._process.wait(60)
+
+
+@pytest.fixture
+def mariadb(tmp_path: Path) -> Iterator[MariaDb]:
+    if not shutil.which("mariadbd"):
+        pytest.skip("no mariadbd: Debian's package mariadb-server has it")
+    server = MariaDb(tmp_path)
+    server.start()
+    yield server
+    server.end(signal.SIGKILL)
+
+
+@pytest.fixture
+def lab(
+    request: pytest.FixtureRequest, tmp_path: Path, lab_of: LabOf, mariadb: MariaDb, monkeypatch: pytest.MonkeyPatch
+) -> Lab:
+    """A pair on the MariaDB, up, with a lease of four seconds."""
+    monkeypatch.setattr(loopback_overlay, "_jdbc", lambda _broker, _jdbc, _state: mariadb.settings)
+    lab = lab_of(
+        write_inventory(
+            tmp_path / "inventory",
+            [A, B],
+            release=request.param,
+            ha="shared-jdbc",
+            jdbc=mariadb.settings,
+            users=[{"name": "app", "password": "s3cret-app", "groups": ["apps"]}],
+            lock_acquire_interval=int(LEASE * 1000),
+            lock_keepalive_interval=1000,
+        )
+    )
+    lab.up()
+    return lab
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("lab", RELEASES, indirect=True)
+def test_nothing_is_lost_when_the_active_node_dies(lab: Lab) -> None:
+    result = drill(lab, DrillOptions(faults=2, rate=RATE, seed=1, patience=300))
+
+    print(result.totals, [fault.takeover for fault in result.faults])
+    assert result.verdict == "clean", (result.reasons, result.faults, result.accounts)
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("lab", RELEASES, indirect=True)
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+def test_nothing_is_lost_when_the_database_ends_and_comes_back(
+    lab: Lab, mariadb: MariaDb, tmp_path: Path, how: signal.Signals
+) -> None:
+    with under_load(lab, tmp_path) as load:
+        mariadb.end(how)
+        mariadb.start()
+
+    print(load.account)
+    assert_nothing_was_lost(load)
+    assert load.most_active == 1
