@@ -62,7 +62,10 @@ class _Label:
 
     @property
     def number(self) -> int | None:
-        """The position of the pair's number in the label: the last group of digits that is not the node mark."""
+        """The index, among the parts of a host name's first label, of the pair's number.
+
+        That is the last group of digits that does not tell the two nodes of a pair apart.
+        """
         return next((at for at in reversed(range(len(self.runs))) if self.runs[at].isdigit() and at != self.mark), None)
 
 

@@ -20,7 +20,7 @@ NETWORK = Credentials("network", "s3cret-network")
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("release", ["6.3.1", *further("5.5.1", "5.18.3")])
+@pytest.mark.parametrize("release", further("6.3.1", "5.5.1", "5.18.3"))
 def test_the_account_of_a_link_may_send_what_the_link_carries_and_nothing_else(
     lab_of: LabOf, tmp_path: Path, release: str
 ) -> None:

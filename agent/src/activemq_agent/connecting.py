@@ -207,8 +207,9 @@ class Machine:
 
     @property
     def due(self) -> float | None:
-        """The latest time (seconds) of the next call of ``step`` with ``Tick``; None before the start and after the
-        end.
+        """The latest time (seconds) at which the owner must call ``step(Tick)`` so that connecting goes on.
+
+        None before the start and after the end.
         """
         if self._phase != "running":
             return None

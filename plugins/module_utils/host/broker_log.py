@@ -120,7 +120,7 @@ def read_phase(data: str, since: float) -> Phase:
 
 
 def phase_since(found: Sequence[Record], since: float) -> Phase:
-    """Return the phase of the process that began at ``since`` (epoch seconds) by the records that ``read_records`` has.
+    """Return how far the broker process that began at ``since`` (epoch seconds) has come, by its log records ``found``.
 
     Pure.
     """

@@ -102,7 +102,7 @@ class TimeRange:
 
     @property
     def step(self) -> timedelta:
-        """The length of one slice."""
+        """The length of time that one bar of the report's charts stands for, at least 1 ms."""
         return max((self.ended - self.began) / BUCKETS, timedelta(milliseconds=1))
 
     def slice_of(self, moment: datetime) -> int:

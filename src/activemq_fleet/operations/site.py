@@ -167,7 +167,7 @@ def decide_roll(request: Request) -> Decision:
 
 @operation("site", has_table=False)
 def decide_site(request: Request) -> Decision:
-    """Return the next step of the playbook site for the hosts of ``evidence``.
+    """Return the next step of the playbook site (refuse, wait, restart a broker or finish) for the hosts of a request.
 
     ``options``: ``peers``, by host the result of ``broker_info`` on a peer that the run is not for, ``acted``,
     ``waited`` and ``settle``.

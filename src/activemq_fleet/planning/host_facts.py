@@ -91,7 +91,7 @@ class _Variables:
 
 
 def host_facts(record: Record, position: int, pattern: str | None) -> tuple[HostFacts, str | None]:
-    """Return the facts about a host and, where it has a role, its variables as JSON.
+    """Return what planning needs of one inventory host, and the variables of a broker, agent or balancer as JSON.
 
     ``pattern`` is the naming pattern of the inventory, None while that is unknown. Raises InputError for a pattern
     that is no regular expression.

@@ -48,7 +48,10 @@ class Span(NamedTuple):
         return f"{first} to before {'.'.join(map(str, end))}" if end else f"{first} and later"
 
     def texts(self) -> tuple[str, ...]:
-        """Return the first versions of the span's periods as texts, such as ``("5.18.4", "6.1.0")``."""
+        """Return the versions in which the span's feature appeared, one for each release line, as texts.
+
+        For instance ``("5.18.4", "6.1.0")``: 5.18.4 and later of the 5.18 line have it, and so have 6.1.0 and later.
+        """
         return tuple(".".join(map(str, floor)) for floors, _ in self.periods for floor in floors)
 
 

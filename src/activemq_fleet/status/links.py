@@ -56,7 +56,10 @@ def expected_peers(
 
 
 def carries_both_ways(connector: NetworkConnector) -> bool:
-    """Return whether a bridge that the peer opened also serves a networkConnector: duplex, or found by multicast."""
+    """Return whether a networkConnector needs no bridge of its own once the other broker has bridged to this one.
+
+    True for a duplex connector and for one that finds brokers by multicast.
+    """
     return connector.duplex or connector.way == "multicast"
 
 
