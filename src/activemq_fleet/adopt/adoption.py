@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from activemq_fleet.adopt.inventory_writer import secret_labels_in, write_invent
 from activemq_fleet.adopt.leftovers import propose_fragments
 from activemq_fleet.adopt.network import propose_network
 from activemq_fleet.adopt.profiles import propose_own_directories, propose_profiles
+from activemq_fleet.adopt.properties import PLACEHOLDER
 from activemq_fleet.adopt.proposal import Proposal, is_default
 from activemq_fleet.adopt.secrets import value_for_model, with_masked_passwords
 from activemq_fleet.adopt.sources import Document
@@ -33,7 +33,6 @@ from activemq_fleet.render.secrets import Secrets as Shown
 from activemq_fleet.schema._documents import parser
 from activemq_fleet.topology import Broker, Fleet
 
-_PLACEHOLDER = re.compile(r"\$\{([A-Za-z][A-Za-z0-9._-]*)\}")
 _OF_THE_JVM = frozenset(
     {"activemq.base", "activemq.home", "activemq.conf", "activemq.data", "java.io.tmpdir", "user.home"}
 )
@@ -189,13 +188,13 @@ def _note_placeholders(proposal: Proposal, fleet: Fleet) -> None:
     unknown: dict[str, list[str]] = defaultdict(list)
     for broker in fleet.brokers:
         held = credentials(broker, Shown(broker.host)).decode()
-        for name in sorted(set(_PLACEHOLDER.findall(activemq_xml(broker).decode()))):
+        for name in sorted(set(PLACEHOLDER.findall(activemq_xml(broker).decode()))):
             if name not in _OF_THE_JVM and f"\n{name}=" not in held:
                 unknown[name].append(broker.host)
     for name, hosts in unknown.items():
         proposal.note(
             hosts,
-            f"${{{name}}} is in no file that is rendered: write what it stands for, "
+            f"${{{name}}} is in no file that is rendered: say what it stands for in a file of --properties, "
             f"or set it with activemq_java_options: [-D{name}=…]",
         )
 

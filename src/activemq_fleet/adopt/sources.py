@@ -11,6 +11,7 @@ from lxml import etree
 
 from activemq_fleet.addresses import check_host
 from activemq_fleet.adopt.equal_meaning import with_names
+from activemq_fleet.adopt.properties import read_properties, resolve_placeholders
 from activemq_fleet.adopt.xml_diff import XmlElement, xml_element_of
 from activemq_fleet.errors import InputError, ReleaseError
 from activemq_fleet.grouping import inventory_groups
@@ -48,11 +49,14 @@ class Document:
     """The host's other configuration files, content by path in its tree."""
 
 
-def read_sources(arguments: Sequence[str], releases: Sequence[str], naming: Naming) -> list[Document]:
+def read_sources(
+    arguments: Sequence[str], releases: Sequence[str], naming: Naming, properties: Sequence[str] = ()
+) -> list[Document]:
     """Return the activemq.xml files that ``HOST=FILE``, file and directory arguments name, sorted by host.
 
     ``releases`` are ``X`` (for all hosts) or ``HOST=X``; a host without one has the release that the comment of a file
-    rendered by activemq.fleet names. Raises InputError or ReleaseError, naming file or host.
+    rendered by activemq.fleet names. ``properties`` are ``FILE`` or ``HOST=FILE``, with what placeholders stand for.
+    Raises InputError or ReleaseError, naming file or host.
     """
     found: dict[str, Path] = {}
     for host, path in _files(arguments, naming):
@@ -60,7 +64,8 @@ def read_sources(arguments: Sequence[str], releases: Sequence[str], naming: Nami
             raise InputError(f"{path}: is the second file for {host}, after {found[host]}: name one of them")
         found[host] = path
     chosen = _releases(releases, found)
-    documents = [_document(host, path, chosen.get(host), naming) for host, path in sorted(found.items())]
+    values = read_properties(properties, found)
+    documents = [_document(host, path, chosen.get(host), naming, values[host]) for host, path in sorted(found.items())]
     _refuse_doubles(documents)
     inventory_groups(document.identity for document in documents)
     return documents
@@ -143,14 +148,14 @@ def read_addresses(arguments: Sequence[str], documents: Sequence[Document]) -> d
     return found
 
 
-def _document(host: str, path: Path, release: str | None, naming: Naming) -> Document:
+def _document(host: str, path: Path, release: str | None, naming: Naming, properties: Mapping[str, str]) -> Document:
     identity = naming.identify(host)
     if identity is None or not _HOST.fullmatch(host):
         raise InputError(
             f"{path}: its host {host} does not match {naming.pattern}: say how yours are called with --naming-pattern, "
             "which activemq-fleet names HOST... proposes"
         )
-    content, original = _read(path)
+    content, original = _read(path, properties)
     tree = with_names(original)
     ours = _OURS.search(content)
     if release is None and ours is None:
@@ -168,7 +173,7 @@ def _document(host: str, path: Path, release: str | None, naming: Naming) -> Doc
     )
 
 
-def _read(path: Path) -> tuple[bytes, XmlElement]:
+def _read(path: Path, properties: Mapping[str, str]) -> tuple[bytes, XmlElement]:
     if path.stat().st_size > _LARGEST:
         raise InputError(f"{path}: has more than {_LARGEST >> 20} MiB: no activemq.xml is so long")
     content = path.read_bytes()
@@ -179,6 +184,7 @@ def _read(path: Path) -> tuple[bytes, XmlElement]:
     brokers = root.findall(f"{{{CORE}}}broker") if root.tag == f"{{{BEANS}}}beans" else []
     if len(brokers) != 1:
         raise InputError(f"{path}: {_no_broker(str(root.tag), len(brokers))}")
+    resolve_placeholders(root, properties, str(path))
     if _PRIVATE.search(etree.tostring(root, encoding="unicode")):
         raise InputError(f"{path}: holds the character U+E000 or U+E001, which stands for nothing: remove it")
     return content, xml_element_of(root)

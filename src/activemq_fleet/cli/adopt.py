@@ -46,6 +46,12 @@ _LONGEST = 400
     multiple=True,
     help="By which peers dial a host, where that is not its name. May be repeated.",
 )
+@click.option(
+    "--properties",
+    metavar="[HOST=]FILE",
+    multiple=True,
+    help="Lines NAME=VALUE: what ${NAME} stands for in the files, for all or for one host. May be repeated.",
+)
 @click.option("--naming-pattern", metavar="REGEX", default=DEFAULT_PATTERN, help="As activemq_naming_pattern.")
 @click.option("--naming-parity", type=click.Choice(["odd-even", "even-odd"]), help="As activemq_naming_parity.")
 @format_option(help="Of the list.")
@@ -54,6 +60,7 @@ def command(
     output: Path,
     releases: tuple[str, ...],
     addresses: tuple[str, ...],
+    properties: tuple[str, ...],
     naming_pattern: str,
     naming_parity: str | None,
     form: str,
@@ -71,7 +78,7 @@ def command(
 
     check_inventory(output)
     naming = Naming(naming_pattern, parity=naming_parity)
-    documents = read_sources(files, releases, naming)
+    documents = read_sources(files, releases, naming, properties)
     for warning in dict.fromkeys(text for document in documents for text in document.release.warnings):
         warn(warning)
     adopted = adopt(documents, naming, _findings, read_agents(files), read_addresses(addresses, documents))

@@ -1,0 +1,74 @@
+"""Read what ``${name}`` placeholders stand for, and write it into a document in their place."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+
+from lxml import etree
+
+from activemq_fleet.errors import InputError
+
+PLACEHOLDER = re.compile(r"\$\{([A-Za-z][A-Za-z0-9._-]*)\}")
+"""A reference to a property: ``${name}``; one with a default, ``${name:default}``, is none."""
+_LINE = re.compile(r"(?:export\s+)?([A-Za-z][A-Za-z0-9._-]*)\s*[=:]\s*(.*)")
+_LARGEST = 1 << 20  # bytes
+
+
+def read_properties(arguments: Sequence[str], hosts: Collection[str]) -> dict[str, dict[str, str]]:
+    """Return the properties of each host, by host and name, from ``FILE`` (for all hosts) and ``HOST=FILE`` arguments.
+
+    A file has a line ``NAME=VALUE`` for each, as Java's properties and environment files have. What is said for one
+    host wins. Raises InputError that names the argument, or the file and its line.
+    """
+    common: dict[str, str] = {}
+    own: dict[str, dict[str, str]] = {host: {} for host in hosts}
+    for text in arguments:
+        name, separator, file = text.partition("=")
+        if not separator or Path(text).is_file():
+            common |= _read(Path(text))
+            continue
+        named = [host for host in hosts if name in (host, host.partition(".")[0])]
+        if not named:
+            raise InputError(f"--properties {text}: there is no activemq.xml of {name}: say FILE or HOST=FILE")
+        for host in named:
+            own[host] |= _read(Path(file))
+    return {host: common | values for host, values in own.items()}
+
+
+def resolve_placeholders(root: etree._Element, properties: Mapping[str, str], file: str) -> None:
+    """Replace each placeholder whose property is known in the attributes and texts of an element and all below it.
+
+    Raises InputError for a value that XML cannot hold; ``file`` is the document's name for it.
+    """
+
+    def resolved(text: str) -> str:
+        return PLACEHOLDER.sub(lambda found: properties.get(found[1], found[0]), text)
+
+    try:
+        for element in root.iter(etree.Element):
+            for name, value in element.attrib.items():
+                element.set(name, resolved(str(value)))
+            element.text = element.text and resolved(element.text)
+            element.tail = element.tail and resolved(element.tail)
+    except ValueError:
+        raise InputError(f"{file}: a value of --properties has a character that XML cannot hold: remove it") from None
+
+
+def _read(path: Path) -> dict[str, str]:
+    try:
+        if path.stat().st_size > _LARGEST:
+            raise InputError(f"{path}: has more than {_LARGEST >> 20} MiB: no properties file is so long")
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError as error:
+        raise InputError(f"--properties {path}: {error.strerror or error}") from None
+    found = {}
+    for number, line in enumerate(map(str.strip, lines), start=1):
+        if not line or line[0] in "#!":
+            continue
+        match = _LINE.fullmatch(line)
+        if match is None:
+            raise InputError(f"{path}:{number}: is no line NAME=VALUE")
+        found[match[1]] = match[2].strip()
+    return found

@@ -1,0 +1,77 @@
+"""``adopt --properties``: what placeholders stand for comes from files, for all hosts or for one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from activemq_fleet.adopt import adopt, read_sources
+from activemq_fleet.cli.adopt import command
+from activemq_fleet.errors import InputError
+from activemq_fleet.naming import Naming
+from tests.unit.adopt_files import document, write_files
+
+HUB, EDGE = "hub-mq1-a", "edge-mq1-a"
+LISTENS = '<transportConnectors><transportConnector name="openwire" uri="tcp://0.0.0.0:61616"/></transportConnectors>'
+BRIDGE = document(
+    LISTENS
+    + '<networkConnectors><networkConnector name="up" uri="static:(tcp://${PEER}:${PORT})"/></networkConnectors>'
+)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    return write_files(tmp_path / "files", {HUB: document(LISTENS), EDGE: BRIDGE})
+
+
+def links(files: Path, *properties: str) -> object:
+    naming = Naming()
+    adopted = adopt(read_sources([str(files)], ["5.18.3"], naming, properties), naming)
+    content = yaml.safe_load(adopted.files["group_vars/all.yml"])
+    return content.get("activemq_links")
+
+
+def test_a_bridge_to_a_placeholder_becomes_a_link_once_it_is_said_what_it_stands_for(
+    files: Path, tmp_path: Path
+) -> None:
+    common, own = tmp_path / "env", tmp_path / "own"
+    common.write_text("# where the hub is\nexport PORT=61616\nPEER: elsewhere\n\nUNUSED = x=y\n")
+    own.write_text(f"PEER={HUB}\n")
+    assert not links(files)
+    assert not links(files, str(own))
+    assert links(files, str(common), f"{EDGE}={own}") == [{"from": "edge", "to": "hub", "name": "up"}]
+
+
+@pytest.mark.parametrize(
+    ("content", "argument", "said"),
+    [
+        ("PEER=x\nno line\n", "{file}", "{file}:2: is no line NAME=VALUE"),
+        ("", "{file}.away", "--properties {file}.away: No such file or directory"),
+        ("", "nobody={file}", "there is no activemq.xml of nobody: say FILE or HOST=FILE"),
+        ("PEER=a\x01b", "{file}", "has a character that XML cannot hold"),
+    ],
+)
+def test_bad_properties_are_one_clear_error(
+    files: Path, tmp_path: Path, content: str, argument: str, said: str
+) -> None:
+    file = tmp_path / "env"
+    file.write_text(content)
+    with pytest.raises(InputError) as error:
+        links(files, argument.format(file=file))
+    assert said.format(file=file) in str(error.value)
+
+
+def test_the_option_reaches_the_files_and_no_password_is_copied(tmp_path: Path) -> None:
+    account = '<authenticationUser username="app" password="${APP_PASSWORD}" groups="users"/>'
+    plugin = f"<plugins><simpleAuthenticationPlugin><users>{account}</users></simpleAuthenticationPlugin></plugins>"
+    files = write_files(tmp_path / "files", {HUB: document(plugin)})
+    (tmp_path / "env").write_text("APP_PASSWORD=hunter2-hunter2\n")
+    output = tmp_path / "inventory"
+    asked = [str(files), "--release", "5.18.3", "-o", str(output), "--properties", str(tmp_path / "env")]
+    result = CliRunner().invoke(command, asked)
+    assert result.exit_code == 0, result.output
+    assert "hunter2" not in result.output
+    assert not [path for path in output.rglob("*") if path.is_file() and b"hunter2" in path.read_bytes()]
