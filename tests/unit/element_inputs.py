@@ -57,11 +57,11 @@ def value_of(annotation: Any, name: str = "") -> st.SearchStrategy[Any]:
 def bean_of(model: type[XmlBean]) -> st.SearchStrategy[Any]:
     """A value for a bean: a mapping of some of its keys, or what is short for one."""
     members = {name: value_of(field.annotation, name) for name, field in model.model_fields.items()}
-    if "redelivery_policy_map" in members:
-        inner = model.model_fields["redelivery_policy_map"].annotation
+    for key in model.IMPLIED:
+        inner = model.model_fields[key].annotation
         assert inner is not None
         members |= {name: value_of(field.annotation, name) for name, field in inner.model_fields.items()}
-        del members["redelivery_policy_map"]
+        del members[key]
     needed = {
         name for name in members if name in ("type", "kind", "name", "destination", "forward_to", "limit", "policies")
     }

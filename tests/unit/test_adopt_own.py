@@ -39,6 +39,20 @@ def variables(adoption: Adopted, path: str = "group_vars/all.yml") -> dict[str, 
     return {name.removeprefix("activemq_"): value for name, value in read.items()}
 
 
+def test_several_stores_of_a_pair_come_back_as_the_variable(tmp_path: Path) -> None:
+    kahadb = {
+        "by_destination": [
+            {"destination": "orders.>", "kind": "queue", "journal_max_file_length": "64 mb", "usage": "1 gb"},
+            {"cleanup_interval": 100},
+        ],
+        "transaction_journal": {"journal_max_file_length": "1 mb"},
+    }
+    adoption = again(fleet("orders-mq01", ha="shared-file", kahadb=kahadb), tmp_path)
+    assert adoption.differences == ()
+    assert variables(adoption)["kahadb"] == kahadb
+    assert "xml_fragments" not in variables(adoption)
+
+
 @pytest.mark.parametrize("name", ["ha-network-5.5", "bridged-pairs", "single-machine"])
 def test_an_example_gives_back_the_same_tree(name: str, tmp_path: Path) -> None:
     original = example(name, tmp_path)

@@ -76,7 +76,25 @@ def policy(root: etree._Element, **named: str) -> etree._Element:
         ),
         ({"destinations": ["topic://a.*"]}, "activemq_destinations[0] is a pattern: name one destination"),
         ({"kahadb": {"directory": "/x"}}, "activemq_kahadb has 'directory': use activemq_store_directory"),
-        ({"kahadb": {"by_destination": []}}, "(mKahaDB) are not made"),
+        (
+            {"kahadb": {"by_destination": [{"destination": "a", "kind": "queue"}]}},
+            "activemq_kahadb by_destination has no entry without a destination",
+        ),
+        (
+            {"kahadb": {"by_destination": [{"destination": "a", "kind": "queue", "per_destination": True}, {}]}},
+            "activemq_kahadb.by_destination[0] has per_destination, which only the entry without a destination takes",
+        ),
+        (
+            {"kahadb": {"by_destination": [{}, {"directory": "/x"}]}},
+            "activemq_kahadb.by_destination[1] has 'directory': use activemq_store_directory",
+        ),
+        ({"kahadb": {"by_destination": [{}, {}]}}, "activemq_kahadb by_destination has two entries for the same"),
+        ({"kahadb": {"transaction_journal": {}}}, "activemq_kahadb has transaction_journal without by_destination"),
+        ({"kahadb": {"by_destination": [{}]}, "fence": "guard"}, "activemq_fence: guard knows one store a pair"),
+        (
+            {"kahadb": {"by_destination": [{}]}, "ha": "pure", "release": "5.7.0"},
+            "a resync of activemq_ha: pure copies one store",
+        ),
         ({"kahadb": {}, "ha": "shared-jdbc"}, "activemq_kahadb is set, and activemq_ha: shared-jdbc has no kahaDB"),
         ({"plugins": {"authorization": True}}, "activemq_plugins has 'authorization': use activemq_acl"),
         ({"plugins": {"redelivery": True}}, "activemq_plugins.redelivery must be a mapping"),
@@ -170,6 +188,34 @@ def test_other_virtual_destinations_do_not_take_the_brokers_own_away() -> None:
     assert topics(virtual_destinations=[composite]) == ["no"]
     assert topics(virtual_destinations=[composite, own]) == ["true"]
     assert topics(virtual_destinations=[composite], broker_attributes={"useVirtualTopics": False}) == []
+
+
+def test_stores_by_destination_have_the_attributes_of_all_where_they_do_not_say_otherwise() -> None:
+    kahadb = {
+        "index_cache_size": 7,
+        "transaction_journal": {"journal_max_file_length": "1 mb"},
+        "by_destination": [
+            {"destination": "a.>", "kind": "queue", "index_cache_size": 8, "usage": "1 gb"},
+            {"per_destination": True, "cleanup_interval": 9},
+        ],
+    }
+    [several] = rendered("6.3.1", ha="none", kahadb=kahadb).iter(f"{CORE}mKahaDB")
+    assert several.get("journalMaxFileLength") == "1 mb"
+    assert [dict(store.items()) for store in several.iter(f"{CORE}filteredKahaDB")] == [
+        {"queue": "a.>"},
+        {"perDestination": "true"},
+    ]
+    assert [dict(store.items()) for store in several.iter(f"{CORE}kahaDB")] == [
+        {"indexCacheSize": "8"},
+        {"indexCacheSize": "7", "cleanupInterval": "9"},
+    ]
+    assert several.find(f"{CORE}locker") is None
+
+
+def test_a_pair_shares_several_stores_by_one_lock() -> None:
+    [several] = rendered("6.3.1", kahadb={"by_destination": [{}]}).iter(f"{CORE}mKahaDB")
+    assert (several.get("directory"), several.get("lockKeepAlivePeriod")) == ("/srv/activemq/a-mq1", "2000")
+    assert [child.tag.rpartition("}")[2] for child in several] == ["filteredPersistenceAdapters", "locker"]
 
 
 def test_plugins_stand_before_logins_and_redelivery_after_what_discards() -> None:

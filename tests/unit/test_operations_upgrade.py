@@ -127,6 +127,15 @@ def test_another_kind_of_store_would_leave_the_messages_behind() -> None:
     assert "keeps its messages in levelDB, and would look for them in kahaDB" in refusal
 
 
+def test_several_stores_look_for_what_no_store_is_for_in_another_directory_from_5_11_on() -> None:
+    several = Persistence("mKahaDB", SHARE)
+    assert (
+        "keeps messages in 0 below its store, and 5.18.3 looks for them in #210"
+        in jump_of("5.8.0", "5.18.3", several, several).refusal
+    )
+    assert jump_of("5.13.5", "6.3.1", several, several).refusal == ""
+
+
 def test_another_directory_is_no_upgrade() -> None:
     refusal = jump_of("5.17.6", "5.18.3", kaha(), kaha("/elsewhere")).refusal
     assert refusal.endswith(f"set activemq_store_directory to {SHARE}, an upgrade moves no store")

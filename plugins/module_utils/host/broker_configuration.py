@@ -23,7 +23,9 @@ _TITLE = 4096
 """Bytes of an activemq.xml within which its comment stands."""
 _WILDCARDS = ("0.0.0.0", "::", "")  # noqa: S104 -- nothing is bound here, it is asked
 _HOLDERS = ("persistenceAdapter", "persistenceFactory")
-_STORED = re.compile(r"db(?:-\d+\.log|\.data|\.redo)")
+_KAHADB = ("mKahaDB", "kahaDB")
+"""Elements whose ``directory`` is that of a broker's store; an mKahaDB holds kahaDB elements without one."""
+_STORED = re.compile(r"db(?:-\d+\.log|\.data|\.redo)|txStore")
 FENCED = "generations"
 """The name in a shared store that guards made, below which the messages are."""
 
@@ -45,7 +47,8 @@ class Listener:
 class DeployedConfiguration:
     """The parts of a deployed activemq.xml that host modules need: connectors, an account to log in with, the store.
 
-    ``store`` is kahaDB's directory, empty for another store; ``pure``: the broker copies to a slave, or is one.
+    ``store`` is the directory of a kahaDB or mKahaDB, empty for another store; ``pure``: the broker copies to a slave,
+    or is one.
     """
 
     listeners: tuple[Listener, ...] = ()
@@ -72,7 +75,7 @@ def read_deployed(layout: Layout, name: str | None) -> DeployedConfiguration:
     base, conf = layout.base, os.path.join(layout.directory(name), "conf")
     root = ElementTree.parse(os.path.join(conf, "activemq.xml")).getroot()  # noqa: S314 -- root's own file
     paths = {"activemq.base": base, "activemq.data": os.path.join(base, "data"), "activemq.conf": conf}
-    stores = [element.get("directory", "") for element in elements_named(root, "kahaDB")]
+    stores = [element.get("directory", "") for name in _KAHADB for element in elements_named(root, name)]
     return DeployedConfiguration(
         listeners=tuple(_listeners(root)),
         login=_login(root, conf),

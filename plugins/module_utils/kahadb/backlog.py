@@ -50,9 +50,10 @@ def count_backlog(base: str, user: str | None = None) -> dict[str, Any]:
     cannot be counted.
     """
     layout = Layout(os.path.abspath(base))
-    store = read_deployed(layout, layout.current_name()).store
-    if not store:
-        raise InstallError(f"{layout.current} names no kahaDB store: only that can be counted")
+    deployed = read_deployed(layout, layout.current_name())
+    store = deployed.store
+    if not store or deployed.persistence["kind"] != "kahaDB":
+        raise InstallError(f"{layout.current} names no single kahaDB store: only that can be counted")
     try:
         store = directory_in_force(store)
     except (OSError, FenceError) as error:

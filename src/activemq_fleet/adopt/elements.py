@@ -20,7 +20,7 @@ from activemq_fleet.adopt.xml_diff import XmlElement
 from activemq_fleet.releases import Release
 from activemq_fleet.render.elements import destination_policies
 from activemq_fleet.settings.destination_policies import DestinationPolicy
-from activemq_fleet.settings.kahadb import KahadbSettings
+from activemq_fleet.settings.kahadb import DestinationStore, StoreTuning, TransactionJournal
 from activemq_fleet.settings.plugins import PluginSettings, RedeliveryPolicy
 from activemq_fleet.settings.usage import UsageSettings
 from activemq_fleet.settings.virtual_destinations import DEFAULT_VIRTUAL_TOPICS, VirtualDestination
@@ -50,7 +50,8 @@ def propose_elements(proposal: Proposal) -> None:
         _set_list(proposal, document, "destinations", made)
         _propose_usage(proposal, document)
         store = broker.find("persistenceAdapter/kahaDB")
-        if store is not None and (value := _value(store, KahadbSettings, release)):
+        value = _value(store, StoreTuning, release) if store else _stores_by_destination(document)
+        if value:
             proposal.set(document.host, "kahadb", value)
         _propose_plugins(proposal, document)
 
@@ -62,6 +63,20 @@ def _set_list(proposal: Proposal, document: Document, name: str, values: list[An
         if is_valid_value(name, [*kept, value]):
             kept.append(value)
     return bool(kept) and proposal.set(document.host, name, kept)
+
+
+def _stores_by_destination(document: Document) -> dict[str, Any]:
+    """Return the value of ``activemq_kahadb`` for an mKahaDB; {} without one, or where the variable takes not all."""
+    node = document.broker.find("persistenceAdapter/mKahaDB")
+    filtered = node.find_all("filteredPersistenceAdapters/filteredKahaDB") if node else []
+    stores = [child.name for entry in filtered for child in entry.find_all("persistenceAdapter/kahaDB")]
+    found = _values(filtered, DestinationStore, document.release)
+    if node is None or not len(found) == len(filtered) == len(stores):
+        return {}
+    inner = [entry.pop("persistence_adapter", {}) for entry in found]
+    entries = [{**entry, **tuning} for entry, tuning in zip(found, inner, strict=True)]
+    journal = _value(node, TransactionJournal, document.release)
+    return {"by_destination": entries, **({"transaction_journal": journal} if journal else {})}
 
 
 def _propose_usage(proposal: Proposal, document: Document) -> None:
@@ -201,8 +216,10 @@ def _first_keys(node: XmlElement, model: type[XmlBean]) -> dict[str, Any] | None
     if issubclass(model, TypedBean):
         kinds = {element: kind for kind, element in model.ELEMENTS.items()}
         return {"type": kinds[node.name]} if node.name in kinds else None
-    if issubclass(model, Matched):
+    if issubclass(model, Matched | DestinationStore):
         named = [name for name in _KINDS if name in node.attributes]
+        if issubclass(model, DestinationStore) and not named:
+            return {}
         if len(named) != 1:
             return None
         kind = _KINDS[named[0]]

@@ -74,7 +74,7 @@ def means_the_same(node: XmlElement, name: str, original: str, rendered: str, di
     """Return whether two values of an XML attribute have the same effect on a broker."""
     if original == rendered:
         return True
-    if name == "directory" and node.name == "kahaDB":
+    if name == "directory" and node.name in ("kahaDB", "mKahaDB"):
         return expanded(original, directories).rstrip("/") == rendered
     if node.name == "networkConnector" and name == "uri":
         found = multicast_parts(original)

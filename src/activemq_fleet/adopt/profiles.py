@@ -19,6 +19,7 @@ _SHARED_PATH = re.compile(r"^/(?:srv|mnt|nfs|net|shared|media|cluster)/|nfs|shar
 REPLICATION = "replication"
 _FENCED_PATH = "/data/fence/store"
 """The end of a KahaDB directory that is the link of a guard (``render.service.kahadb_directory``)."""
+_KAHADB = ("kahaDB", "mKahaDB")
 _LOCKED = ("lockKeepAlivePeriod", "databaseLockedWaitDelay")
 
 
@@ -97,7 +98,7 @@ def _store(document: Document) -> XmlElement | None:
 def store_path(document: Document) -> str:
     """Return the directory of a KahaDB store as the file has it, "" for any other store."""
     store = _store(document)
-    return store.get("directory") if store is not None and store.name == "kahaDB" else ""
+    return store.get("directory") if store is not None and store.name in _KAHADB else ""
 
 
 def _same_directory(documents: Sequence[Document]) -> bool:
@@ -106,7 +107,7 @@ def _same_directory(documents: Sequence[Document]) -> bool:
     Evidence is an equal broker name, a configured lock on both nodes, or a path where shared storage is usually
     mounted. Behind guards each node has a path of its own.
     """
-    stores = [store for document in documents if (store := _store(document)) and store.name == "kahaDB"]
+    stores = [store for document in documents if (store := _store(document)) and store.name in _KAHADB]
     directories = {store.get("directory") for store in stores}
     if len(stores) == 2 and all(directory.endswith(_FENCED_PATH) for directory in directories):
         return True
@@ -138,7 +139,7 @@ def _propose_interval(proposal: Proposal, document: Document, name: str, text: s
 
 def _propose_store(proposal: Proposal, document: Document) -> None:
     store = _store(document)
-    if store is None or store.name != "kahaDB":
+    if store is None or store.name not in _KAHADB:
         return
     if store.get("directory").endswith(_FENCED_PATH):
         proposal.set(document.host, "fence", "guard")

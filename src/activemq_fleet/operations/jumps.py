@@ -115,6 +115,12 @@ def _refusals(found: Release, wanted: Release, now: Persistence, then: Persisten
             f"keeps its messages in {now.kind}, and would look for them in {then.kind}: they would stay behind; "
             f"{_MIGRATE}"
         )
+    if now.kind == then.kind == "mKahaDB" and found.mkahadb_rest != wanted.mkahadb_rest:
+        yield (
+            f"keeps messages in {found.mkahadb_rest} below its store, and {wanted} looks for them in "
+            f"{wanted.mkahadb_rest} (AMQ-5450): stop both nodes, rename that directory and run the playbook site as "
+            f"{wanted}; with per_destination there is none, and nothing to rename"
+        )
     if now.directory and then.directory and now.directory != then.directory:
         yield (
             f"keeps its messages in {now.directory}, and would look for them in {then.directory}: set "

@@ -40,6 +40,8 @@ class Release:
     """Feature release of Java that the bytecode needs: 5, 6, 7, 8, 11 or 17."""
     spring: str
     jetty: str
+    mkahadb_rest: Literal["0", "#210"]
+    """The directory of an mKahaDB's store for the destinations that no other store is for."""
     schema_jar: Literal["activemq-core", "activemq-spring"]
     """Artifact whose jar holds ``activemq.xsd``."""
     start_jar: Literal["bin/run.jar", "bin/activemq.jar"]

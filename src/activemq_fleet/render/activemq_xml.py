@@ -34,6 +34,7 @@ class _Store(NamedTuple):
     attributes: Attributes
     locker: XmlElement | None = None
     adapter: str | None = None
+    parts: tuple[XmlElement, ...] = ()
 
 
 # A release finds the dialect of a database by the name that the driver gives itself, and knows few: 5.7 to 5.11 take
@@ -236,17 +237,22 @@ def _store(broker: Broker) -> _Store:
             XmlElement("lease-database-locker", lease),
             _ADAPTERS.get(url.split(":")[1]) if url else None,
         )
-    directory: Attributes = (("directory", service.kahadb_directory(broker)), *elements.kahadb_attributes(broker))
+    stores = elements.stores_by_destination(broker)
+    name, parts = (stores.name, stores.children) if stores else ("kahaDB", ())
+    own = stores.attributes if stores else elements.kahadb_attributes(broker)
+    directory: Attributes = (("directory", service.kahadb_directory(broker)), *own)
     if not broker.profile.shares_store_directory:
-        return _Store("kahaDB", directory)
+        return _Store(name, directory, parts=parts)
     wait = acquire or 1000
-    if not release.has_lockers:
-        delay: Attributes = (("databaseLockedWaitDelay", wait),) if release.has_lock_wait_delay else ()
-        return _Store("kahaDB", directory + delay)
+    if not release.supports(name, "locker"):
+        has_delay = release.has_lock_wait_delay and not stores
+        delay: Attributes = (("databaseLockedWaitDelay", wait),) if has_delay else ()
+        return _Store(name, directory + delay, parts=parts)
     return _Store(
-        "kahaDB",
+        name,
         (*directory, ("lockKeepAlivePeriod", keep_alive or 2000), *stop),
         XmlElement("shared-file-locker", (("lockAcquireSleepInterval", str(wait)),)),
+        parts=parts,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from activemq_fleet.settings.destination_policies import DestinationPolicy
@@ -137,6 +137,25 @@ def kahadb_attributes(broker: Broker) -> tuple[tuple[str, str], ...]:
     """Return the attributes of a broker's kahaDB element that ``activemq_kahadb`` sets."""
     element = broker.settings.kahadb and _written(broker, broker.settings.kahadb)
     return element.attributes if element else ()
+
+
+def stores_by_destination(broker: Broker) -> XmlElement | None:
+    """Return the mKahaDB element of a broker without its directory and lock; None for a single store."""
+    settings = broker.settings.kahadb
+    stores = settings and settings.stores()
+    element = _written(broker, stores) if stores else None
+    if element is None or settings is None:
+        return None
+    journal = settings.transaction_journal and _written(broker, settings.transaction_journal)
+    found = _with_defaults(element, dict(kahadb_attributes(broker)))
+    return replace(found, attributes=journal.attributes) if journal else found
+
+
+def _with_defaults(element: XmlElement, defaults: Mapping[str, str]) -> XmlElement:
+    """Return an element whose kahaDB elements have the attributes ``defaults`` where they do not set them."""
+    attributes = {**defaults, **dict(element.attributes)} if element.name == "kahaDB" else dict(element.attributes)
+    children = tuple(_with_defaults(child, defaults) for child in element.children)
+    return replace(element, attributes=tuple(attributes.items()), children=children)
 
 
 def plugins(broker: Broker) -> tuple[XmlElement, ...]:

@@ -284,6 +284,8 @@ class Settings(_Broker, ElementSettings, _Host, MetricsSettings, BalancerSetting
                 f"activemq_fence is {self.fence}, and activemq_ha: {self.ha} shares no directory: "
                 "set activemq_fence to none"
             )
+        if self.kahadb is not None and self.kahadb.by_destination:
+            self._refuse_several_stores()
         if self.kahadb is not None and self.profile.has_database_lease:
             raise ValueError(f"activemq_kahadb is set, and activemq_ha: {self.ha} has no kahaDB: leave it out")
         if self.jmx and self.jmx.tls and self.tls is None:
@@ -324,6 +326,19 @@ class Settings(_Broker, ElementSettings, _Host, MetricsSettings, BalancerSetting
         if doubled:
             raise ValueError(f"activemq_users has {doubled[0]!r} twice")
         return self
+
+    def _refuse_several_stores(self) -> None:
+        """Raise ValueError where something would have to know the journals of several stores."""
+        if self.fence != "none":
+            raise ValueError(
+                f"activemq_kahadb has by_destination, and activemq_fence: {self.fence} knows one store a pair: set "
+                "activemq_fence to none, or take by_destination out"
+            )
+        if self.profile.replicates:
+            raise ValueError(
+                f"activemq_kahadb has by_destination, and a resync of activemq_ha: {self.ha} copies one store: "
+                "take by_destination out"
+            )
 
     def _refuse_release_without_archive(self) -> None:
         if self.release is None or self.install not in ("archive", "jars"):

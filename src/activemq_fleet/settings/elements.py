@@ -55,6 +55,10 @@ class ElementSettings(BaseModel):
             yield "activemq_usage", self.usage
         if self.kahadb:
             yield "activemq_kahadb", self.kahadb
+            if stores := self.kahadb.stores():
+                yield "activemq_kahadb", stores
+            if self.kahadb.transaction_journal:
+                yield "activemq_kahadb.transaction_journal", self.kahadb.transaction_journal
         for key, plugin in self.plugins.beans().items() if self.plugins else ():
             yield f"activemq_plugins.{key}", plugin
 

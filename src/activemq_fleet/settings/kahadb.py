@@ -1,14 +1,15 @@
-"""``activemq_kahadb``: how a kahaDB store is tuned; where it lies and how it is locked other variables decide."""
+"""``activemq_kahadb``: how kahaDB stores are tuned, one for all destinations or several by destination (mKahaDB)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
 from activemq_fleet.settings import fields
-from activemq_fleet.settings.xml_beans import Count, Milliseconds, RefusingBean, Size
+from activemq_fleet.settings.usage import StoreUsage
+from activemq_fleet.settings.xml_beans import Count, Milliseconds, RefusingBean, Size, XmlBean
 
 _LOCK = "the lock of a shared store follows from activemq_ha, activemq_fence and activemq_lock_keepalive_interval"
 _REFUSED = {
@@ -19,15 +20,11 @@ _REFUSED = {
     "lock_keep_alive_period": "use activemq_lock_keepalive_interval",
     "database_locked_wait_delay": "use activemq_lock_acquire_interval",
     "stop_on_error": "a shared store always has it, from the release on that knows it",
-    "by_destination": (
-        "several stores by destination (mKahaDB) are not made: fencing, resync and upgrades know one journal a broker; "
-        "put it into activemq_xml_fragments, with activemq_fence: none"
-    ),
 }
 
 
-class KahadbSettings(RefusingBean):
-    """The value of ``activemq_kahadb``: sizes such as ``32 mb``, times in milliseconds; omitted keys keep ActiveMQ's
+class StoreTuning(RefusingBean):
+    """Attributes of one kahaDB store: sizes such as ``32 mb``, times in milliseconds; omitted keys keep ActiveMQ's
     defaults.
     """
 
@@ -79,3 +76,92 @@ class KahadbSettings(RefusingBean):
         if self.archive_data_logs and self.directory_archive is None:
             raise ValueError("archives the journal's files and does not say where: set directory_archive")
         return self
+
+
+class DestinationStore(XmlBean):
+    """A store of its own for the destinations that ``destination`` and ``kind`` match; without them, for all others.
+
+    ``per_destination``: each of all others has one of its own, made when it is first used. Other keys are those of
+    :class:`StoreTuning`.
+    """
+
+    ELEMENT: ClassVar[str] = "filteredKahaDB"
+    NOT_WRITTEN: ClassVar[frozenset[str]] = frozenset({"destination", "kind"})
+    IMPLIED: ClassVar[frozenset[str]] = frozenset({"persistence_adapter"})
+
+    destination: fields.Destination | None = None
+    kind: Literal["queue", "topic"] | None = None
+    per_destination: bool | None = None
+    persistence_adapter: StoreTuning = StoreTuning()  # its keys are written as the entry's own
+    usage: StoreUsage | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _keys_of_the_store(cls, value: Any) -> Any:
+        if not isinstance(value, Mapping) or "persistence_adapter" in value:
+            return value
+        own = {key: value[key] for key in cls.model_fields if key in value}
+        return {**own, "persistence_adapter": {key: value[key] for key in value if key not in own}}
+
+    @model_validator(mode="after")
+    def _is_about_something(self) -> Self:
+        if (self.destination is None) != (self.kind is None):
+            raise ValueError("has one of destination and kind: set both, or none for all other destinations")
+        if self.per_destination and self.destination is not None:
+            # MultiKahaDBPersistenceAdapter.getMatchingPersistenceAdapter makes stores for that entry alone.
+            raise ValueError("has per_destination, which only the entry without a destination takes")
+        if self.persistence_adapter.directory_archive:
+            raise ValueError("has 'directory_archive': files of several stores have the same names; leave it out")
+        return self
+
+    def first_attributes(self) -> tuple[tuple[str, str], ...]:
+        """Return the attribute that says which destinations are meant; () for all others."""
+        return ((self.kind, self.destination),) if self.kind and self.destination else ()
+
+
+class TransactionJournal(XmlBean):
+    """The journal in which several stores keep how transactions that touch more than one of them ended."""
+
+    ELEMENT: ClassVar[str] = "mKahaDB"
+    journal_max_file_length: Size | None = None
+    journal_write_batch_size: Size | None = None
+    journal_cleanup_interval: Milliseconds | None = None
+    check_for_corruption: bool | None = None
+
+
+class StoresByDestination(XmlBean):
+    """Several stores, by destination: the element mKahaDB."""
+
+    ELEMENT: ClassVar[str] = "mKahaDB"
+    PROPERTIES: ClassVar[Mapping[str, str]] = {"by_destination": "filteredPersistenceAdapters"}
+    by_destination: tuple[DestinationStore, ...] = ()
+
+
+class KahadbSettings(StoreTuning):
+    """The value of ``activemq_kahadb``: keys of :class:`StoreTuning`, which hold for each store of ``by_destination``
+    that does not say otherwise. ``transaction_journal`` is of those stores together.
+    """
+
+    NOT_WRITTEN: ClassVar[frozenset[str]] = frozenset({"by_destination", "transaction_journal"})
+    by_destination: tuple[DestinationStore, ...] = ()
+    transaction_journal: TransactionJournal | None = None
+
+    @model_validator(mode="after")
+    def _stores_take_every_destination(self) -> Self:
+        if not self.by_destination:
+            if self.transaction_journal:
+                raise ValueError("has transaction_journal without by_destination: one store has none")
+            return self
+        named = [(store.kind, store.destination) for store in self.by_destination]
+        if len(set(named)) < len(named):
+            raise ValueError("by_destination has two entries for the same destinations: make one of both")
+        if (None, None) not in named and not {("queue", ">"), ("topic", ">")} <= set(named):
+            # MultiKahaDBPersistenceAdapter: "No matching persistence adapter configured for destination".
+            raise ValueError("by_destination has no entry without a destination: no other destination could be made")
+        if self.directory_archive:
+            raise ValueError("has 'directory_archive' with by_destination: files of several stores have the same names")
+        return self
+
+    def stores(self) -> StoresByDestination | None:
+        """Return the stores by destination as one bean; None for a single store."""
+        return StoresByDestination(by_destination=self.by_destination) if self.by_destination else None

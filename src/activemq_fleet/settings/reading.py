@@ -105,7 +105,7 @@ _PLAIN = {
 
 
 # Parts of pydantic's locations that no inventory holds.
-_UNWRITTEN = frozenset({"[key]", "redelivery_policy_map"})
+_UNWRITTEN = frozenset({"[key]", "redelivery_policy_map", "persistence_adapter"})
 
 
 def _place(location: tuple[int | str, ...]) -> str:

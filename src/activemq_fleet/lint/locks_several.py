@@ -1,0 +1,67 @@
+"""Rules L about several stores by destination (mKahaDB)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from activemq_fleet.lint.document import Element, Problem
+from activemq_fleet.lint.engine import rule
+from activemq_fleet.lint.locks_signs import sharing_of
+
+
+@rule("L035", "error", each="mKahaDB", releases="5.13.0 !5.18.5 6.0.0 !6.1.3")
+def store_that_is_opened_twice(several: Element) -> Iterator[Problem]:
+    """An mKahaDB has stores by pattern beside perDestination: the broker starts once, and never again.
+
+    Why: at its start the broker takes each directory queue#… and topic#… for that of one destination, those of patterns
+        too, and opens their stores twice: InstanceAlreadyExistsException. A standby ends when it takes over.
+    Fix: take perDestination out, so that one store holds all other destinations, or use 5.18.5, 6.1.3 or later.
+    Source: measured on 5.13.5 and 5.18.3; AMQ-9504
+
+    Fires on 5.18.3::
+
+        <mKahaDB directory="${activemq.data}/kahadb">
+          <filteredPersistenceAdapters>
+            <filteredKahaDB queue="orders.>"><persistenceAdapter><kahaDB/></persistenceAdapter></filteredKahaDB>
+            <filteredKahaDB perDestination="true"><persistenceAdapter><kahaDB/></persistenceAdapter></filteredKahaDB>
+          </filteredPersistenceAdapters>
+        </mKahaDB>
+
+    Silent on 5.18.3::
+
+        <mKahaDB directory="${activemq.data}/kahadb">
+          <filteredPersistenceAdapters>
+            <filteredKahaDB perDestination="true"><persistenceAdapter><kahaDB/></persistenceAdapter></filteredKahaDB>
+          </filteredPersistenceAdapters>
+        </mKahaDB>
+    """
+    stores = several.all("filteredKahaDB")
+    if any(store.has("queue") or store.has("topic") for store in stores):
+        for store in stores:
+            if store.flag("perDestination", False):
+                yield store.problem("perDestination stands beside a store by pattern", "perDestination")
+
+
+@rule("L036", "error", each="mKahaDB", releases="5.6.0 !5.13.0")
+def shared_stores_without_one_lock(several: Element) -> Iterator[Problem]:
+    """An mKahaDB of 5.12 or older is shared by the nodes of a pair.
+
+    Why: before 5.9 it has no lock of its own: each store inside has one, and with perDestination a new broker none at
+        all, so that both nodes become active. From 5.9 to 5.12 a node that loses the lock does not stop:
+        keepLockAlive ends in a NullPointerException.
+    Fix: use 5.13 or later, or one kahaDB: take by_destination out of activemq_kahadb.
+    Cannot see: whether another broker uses the directory, see L003.
+    Source: MultiKahaDBPersistenceAdapter and LockableServiceSupport of the release tags; AMQ-6033
+
+    Fires on 5.11.4::
+
+        <mKahaDB directory="/srv/shared/activemq" lockKeepAlivePeriod="5000"/>
+
+    Silent on 5.11.4::
+
+        <mKahaDB directory="${activemq.data}/kahadb"/>
+    """
+    why = sharing_of(several)
+    if why is not None:
+        text = f"the nodes of a pair share it, {why.reason}, and cannot rely on its lock"
+        yield several.problem(text, severity=None if why.certain else "warning")

@@ -1,0 +1,73 @@
+"""``activemq_kahadb.by_destination`` on real brokers: where messages lie, and that a take-over finds all of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from activemq_fleet.install.configuration_archive import InstallError
+from activemq_fleet.kahadb.inspection import inspect_directory
+from tests.integration.conftest import LabOf
+from tests.integration.labs import pair, write_inventory
+from tests.situations import further
+from tests.stomp_clients import stomp_drain, stomp_send
+
+A, B = pair("orders")
+NETWORK = {"network_username": "network", "network_password": "s3cret-network"}
+QUEUES = ("orders.eu", "orders.us", "news", "trades")
+
+
+def stores(*, per_destination: bool) -> dict[str, Any]:
+    """The queues of orders in one store, and all else in another, or each in its own."""
+    return {
+        "journal_max_file_length": "1 mb",
+        "transaction_journal": {"journal_max_file_length": "1 mb"},
+        "by_destination": [
+            {"destination": "orders.>", "kind": "queue", "cleanup_interval": 1000},
+            {"per_destination": per_destination},
+        ],
+    }
+
+
+@pytest.mark.parametrize(
+    ("release", "ha", "per_destination"),
+    [
+        *further(("5.8.0", "none", False), ("5.13.5", "shared-file", False), ("5.18.3", "shared-file", False)),
+        ("6.3.1", "shared-file", True),
+    ],
+)
+def test_messages_lie_in_the_stores_of_their_destinations_and_outlive_their_broker(
+    tmp_path: Path, lab_of: LabOf, release: str, ha: str, per_destination: bool
+) -> None:
+    hosts = (A, B) if ha == "shared-file" else (A,)
+    kahadb = stores(per_destination=per_destination)
+    lab = lab_of(write_inventory(tmp_path / "inventory", hosts, release=release, ha=ha, kahadb=kahadb, **NETWORK))
+    states = [host.state for host in lab.up()]
+    assert states == ["active", "standby"][: len(hosts)]
+
+    login = lab.credentials(A)
+    for queue in QUEUES:
+        stomp_send(lab.addresses(A, "stomp"), f"/queue/{queue}", [f"to {queue}"], login)
+    lab.kill(A)
+    if ha == "shared-file":
+        assert lab.wait_active("orders-mq01") == B
+        lab.kill(B)
+
+    store = Path(lab.fleet.broker(A).store_directory)
+    found = []
+    for journal in store.glob("*/db-1.log"):
+        if journal.parent.name != "txStore":
+            rows = inspect_directory(str(journal.parent))["queues"]
+            found += [sorted((row["name"], row["messages"]) for row in rows)] if rows else []
+    others = [("news", 1), ("trades", 1)]
+    orders = [("orders.eu", 1), ("orders.us", 1)]
+    assert sorted(found) == sorted([orders, *([[one] for one in others] if per_destination else [others])])
+    with pytest.raises(InstallError, match="name one of its directories"):
+        inspect_directory(str(store))
+
+    lab.start(A)
+    for queue in QUEUES:
+        got = stomp_drain(lab.addresses(A, "stomp"), f"/queue/{queue}", login, expected=1, timeout=180)
+        assert got == [f"to {queue}"]
