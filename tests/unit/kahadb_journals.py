@@ -106,9 +106,17 @@ def write(
     return path
 
 
-def index(last_update: int | None = None, in_progress: int | None = None) -> bytes:
+def index(
+    last_update: int | None = None,
+    in_progress: int | None = None,
+    audit: int | None = None,
+    acks: int | None = None,
+) -> bytes:
     """The beginning of ``db.data``: positions are numbers of journal files, None for one that is not there."""
-    positions = [
-        b"\0" if number is None else struct.pack(">?ii", True, number, 0) for number in (last_update, in_progress)
-    ]
-    return bytes(4096) + struct.pack(">BqqiiQ", 2, 7, 0, 0, 2, 1) + b"".join(positions) + bytes(4000)
+
+    def position(number: int | None) -> bytes:
+        return b"\0" if number is None else struct.pack(">?ii", True, number, 0)
+
+    head = struct.pack(">BqqiiQ", 2, 7, 0, 0, 2, 1)
+    positions = b"".join(map(position, (last_update, in_progress, audit)))
+    return bytes(4096) + head + positions + struct.pack(">i", 5) + position(acks) + bytes(4000)

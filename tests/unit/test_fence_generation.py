@@ -150,10 +150,10 @@ def test_a_store_that_nobody_writes_any_more_is_linked_whole(source: Path) -> No
 
 @pytest.mark.parametrize("make", [make_generation, link_generation])
 @pytest.mark.parametrize(("number", "is_taken"), [(2, True), (9, False)])
-def test_an_index_is_left_out_if_it_goes_on_in_a_file_that_is_gone(
+def test_an_index_is_left_out_if_it_needs_a_file_that_is_gone(
     source: Path, make: Callable[[str, str], Generation], number: int, is_taken: bool
 ) -> None:
-    (source / "db.data").write_bytes(index(last_update=number))
+    (source / "db.data").write_bytes(index(last_update=1, audit=number))
     target = source.with_name("2-b")
     assert make(str(source), str(target)).has_index == is_taken
     assert [(target / name).exists() for name in ("db.data", "db.redo")] == [is_taken, is_taken]

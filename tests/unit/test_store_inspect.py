@@ -110,6 +110,8 @@ def test_the_end_of_a_whole_file_is_no_damage_and_a_torn_one_says_so(tmp_path: P
         (index(last_update=7), "db-7.log"),
         (index(last_update=7, in_progress=1), ""),
         (index(last_update=1, in_progress=5), "db-5.log"),
+        (index(last_update=1, audit=6), "db-6.log"),
+        (index(last_update=9, audit=1, acks=8), "db-8.log, db-9.log"),
         (b"torn", ""),
     ],
 )
@@ -118,7 +120,7 @@ def test_an_index_that_no_broker_starts_with_is_told(tmp_path: Path, content: by
     (tmp_path / "db.data").write_bytes(content)
     code, text = shown(tmp_path)
     assert code == bool(missing)
-    assert (f"INDEX: db.data goes on in {missing}, which is not there" in text) == bool(missing)
+    assert (f"INDEX: db.data needs {missing}, which is not there" in text) == bool(missing)
 
 
 def test_json_says_the_same(tmp_path: Path) -> None:

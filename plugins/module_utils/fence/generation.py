@@ -159,12 +159,12 @@ def _make(source: str, target: str, names: list[str], *, with_index: bool) -> Ge
 
 
 def _drop_index_that_cannot_recover(target: str) -> bool:
-    """Remove the index of a generation if a broker would go on from it in a journal file that is gone; return if not.
+    """Remove the index of a generation if it needs a journal file that is gone; return whether it stays.
 
     A broker up to 5.13 that is killed after a clean-up leaves such an index, and would not start.
     """
-    number = index.recovery_file_number(os.path.join(target, "db.data"))
-    if number is None or os.path.exists(os.path.join(target, f"db-{number}.log")):
+    numbers = index.recovery_file_numbers(os.path.join(target, "db.data"))
+    if all(os.path.exists(os.path.join(target, f"db-{number}.log")) for number in numbers):
         return True
     for name in _INDEX:
         with contextlib.suppress(FileNotFoundError):

@@ -1,12 +1,12 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""Reads from the index of a kahaDB store where in the journal its broker goes on at its start.
+"""Reads from the index of a kahaDB store which files of the journal its broker reads at its start.
 
 Up to 5.13 a clean-up removes journal files before the index of that moment is on the disk: ``checkpointUpdate``
-flushes within the transaction that stores the new position, so what reaches the disk is the position of the checkpoint
+flushes within the transaction that stores the new positions, so what reaches the disk are those of the checkpoint
 before (MessageDatabase of 5.5.1 to 5.13.5; 5.14 flushes first and removes then). A broker that is killed before its
-next checkpoint may leave an index that goes on in a file that is gone, and does not start with it again: "Could not
-locate data file". Without ``db.data`` and ``db.redo`` a broker builds its index from the journal.
+next checkpoint may leave an index that needs a file which is gone, and does not start with it again: "Could not locate
+data file". Without ``db.data`` and ``db.redo`` a broker builds its index from the journal.
 """
 
 from __future__ import annotations
@@ -17,32 +17,48 @@ _HEADER = 4096
 """Bytes before page 0 of an index (PageFile.PAGE_FILE_HEADER_SIZE)."""
 _PAGE = struct.Struct(">B8x8x4x4x8x")
 """The head of page 0: type, transaction, next page, checksum; then the index's state and its page of destinations."""
-_POSITION = struct.Struct(">ii")
+_POSITION = struct.Struct(">?ii")
+_VERSION = struct.Struct(">i")
 _WHOLE_PAGE = 2
+_WITH_ACKS = 5
+"""The version of an index from which it also says where the journal holds the map of acknowledgements (5.10)."""
 
 
-def recovery_file_number(path: str) -> int | None:
-    """Return the number of the journal file in which a broker with the index at ``path`` begins to recover.
+def recovery_file_numbers(path: str) -> tuple[int, ...]:
+    """Return the numbers of the journal files that a broker with the index at ``path`` reads before it serves.
 
-    That of the first transaction in progress, else that of the last update. None where it begins with the first file
-    of all, where page 0 is not whole, or where there is no index. Raises OSError.
+    They hold the first transaction in progress, or else the last update, the audit of producers and the map of
+    acknowledgements, each of which may be absent. () where page 0 is not whole, or where there is no index. Raises
+    OSError.
     """
     try:
         with open(path, "rb") as index:
             index.seek(_HEADER)
-            page = index.read(_PAGE.size + 2 * (1 + _POSITION.size))
+            page = index.read(_PAGE.size + 4 * _POSITION.size + _VERSION.size)
     except FileNotFoundError:
-        return None
-    if len(page) < _PAGE.size + 2 or page[0] != _WHOLE_PAGE:
-        return None
-    last_update, rest = _position(page[_PAGE.size :])
-    in_progress, _ = _position(rest)
-    return last_update if in_progress is None else in_progress
+        return ()
+    if page[:1] != bytes([_WHOLE_PAGE]):
+        return ()
+    found: list[int | None] = []
+    at = _PAGE.size
+    try:
+        for _ in range(3):
+            at = _read_position(page, at, found)
+        (version,) = _VERSION.unpack_from(page, at)
+        if version >= _WITH_ACKS:
+            _read_position(page, at + _VERSION.size, found)
+    except struct.error:
+        return ()
+    last_update, in_progress, *others = found
+    begins = last_update if in_progress is None else in_progress
+    return tuple(number for number in (begins, *others) if number is not None)
 
 
-def _position(content: bytes) -> tuple[int | None, bytes]:
-    """Split off a position that may be absent: return its file's number, and what follows it."""
-    if len(content) < 1 + _POSITION.size or not content[0]:
-        return None, content[1:]
-    number, _offset = _POSITION.unpack_from(content, 1)
-    return number, content[1 + _POSITION.size :]
+def _read_position(page: bytes, at: int, found: list[int | None]) -> int:
+    """Note the number of a position's file, None for one that is absent; return where the next one begins."""
+    if page[at : at + 1] in (b"", b"\0"):
+        found.append(None)
+        return at + 1
+    _, number, _offset = _POSITION.unpack_from(page, at)
+    found.append(number)
+    return at + _POSITION.size

@@ -2,9 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tells what a kahaDB store holds and what in it is damaged, from its journal alone, before a broker touches it.
 
-Of the index only that is read where a broker begins to recover: a broker builds the rest from the journal. So a journal
-file that is missing shows only as a gap in the numbers, which a broker leaves, too, when it removes files that nothing
-needs any more.
+Of the index only that is read which journal files a broker with it needs at its start. A journal file that is missing
+else shows only as a gap in the numbers, which a broker leaves, too, when it removes files that nothing needs any more.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from ..fence.shared_store import SharedStore
 from ..host.untrusted_paths import open_directory
 from ..install.configuration_archive import InstallError
 from . import journal
-from .index import recovery_file_number
+from .index import recovery_file_numbers
 from .journal import Command, DamagedPlace, JournalEnd
 from .remaining_messages import Counts, RecoverySimulation
 
@@ -59,15 +58,15 @@ class Damage:
 class StoreInspection:
     """The contents of a kahaDB store: data files, message counts, damage, the end of its journal (file, offset).
 
-    ``index_begins_at`` is the data file in which a broker with this index begins to recover, if that is not there; else
-    empty. ``missing`` are the numbers of data files between the first and the last that are not there. ``unfinished``
+    ``index_lacks`` are the data files that a broker with this index needs at its start and that are not there.
+    ``missing`` are the numbers of data files between the first and the last that are not there. ``unfinished``
     is how many bytes of a batch that a killed broker had not finished stand behind the end, 4096 at most. ``damages``
     lists 1,000 at most, of ``damaged`` places. ``checked_batches`` of all ``batches`` have a checksum.
     """
 
     files: tuple[JournalFile, ...]
     index: dict[str, int]
-    index_begins_at: str
+    index_lacks: tuple[str, ...]
     end: tuple[str, int]
     counts: Counts
     damages: tuple[Damage, ...]
@@ -83,7 +82,7 @@ class StoreInspection:
         return {
             "files": [asdict(file) for file in self.files],
             "index": self.index,
-            "index_begins_at_missing_file": self.index_begins_at,
+            "index_lacks_files": list(self.index_lacks),
             "end": {"file": self.end[0], "offset": self.end[1], "unfinished": self.unfinished},
             "batches": self.batches,
             "checked_batches": self.checked_batches,
@@ -174,14 +173,14 @@ def inspect_store(directory: str) -> StoreInspection:
         sizes = {name: opened.status(name).st_size for _, name in numbered}
         index = {name: opened.status(name).st_size for name in _INDEX if opened.exists(name)}
     numbers = [number for number, _ in numbered]
-    begins = recovery_file_number(os.path.join(directory, "db.data"))
+    needed = sorted(set(recovery_file_numbers(os.path.join(directory, "db.data"))).difference(numbers))
     files = tuple(
         JournalFile(name, sizes[name], scan.records[number], tail.ends.get(number, 0)) for number, name in numbered
     )
     return StoreInspection(
         files=files,
         index=index,
-        index_begins_at="" if begins is None or begins in numbers else f"db-{begins}.log",
+        index_lacks=tuple(f"db-{number}.log" for number in needed),
         end=(f"db-{tail.file}.log" if files else "", tail.offset),
         counts=scan.recovery.counts(None),
         damages=tuple(_damage(place, scan) for place in tail.places),

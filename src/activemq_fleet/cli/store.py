@@ -58,7 +58,7 @@ def inspect_command(directory: Path, form: str) -> int:
     except OSError as error:
         raise InputError(f"{error.filename or directory}: {error.strerror or error}") from None
     echo(json.dumps(report, indent=2) if form == "json" else "\n".join(report_lines(report)))
-    return 1 if report["damaged_places"] or report["index_begins_at_missing_file"] else 0
+    return 1 if report["damaged_places"] or report["index_lacks_files"] else 0
 
 
 @command.command("behind", short_help="List the messages.")

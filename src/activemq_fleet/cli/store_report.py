@@ -24,8 +24,8 @@ def report_lines(report: dict[str, Any]) -> Iterator[str]:
     if report["missing_files"]:
         names = ", ".join(f"db-{number}.log" for number in report["missing_files"][:_SHOWN])
         yield f"  not there: {names} (a broker removes files that nothing needs any more)"
-    if report["index_begins_at_missing_file"]:
-        yield f"INDEX: db.data goes on in {report['index_begins_at_missing_file']}, which is not there"
+    if report["index_lacks_files"]:
+        yield f"INDEX: db.data needs {', '.join(report['index_lacks_files'])}, which is not there"
         yield "  up to 5.13 no broker starts with it: stop both nodes, and move db.data and db.redo away"
     if end["unfinished"]:
         yield f"  {end['file']} ends amid a batch: a broker died while it wrote, and had acknowledged nothing of it"
