@@ -146,7 +146,7 @@ def test_a_killed_owners_rack_is_swept_by_the_next_up(machines_supported: None, 
     ("machines", "message"),
     [
         ({}, "no machine given"),
-        ({"A": "10.77.0.11"}, "'A': a machine's name is a lower-case host name"),
+        ({"a_b": "10.77.0.11"}, "'a_b': a machine's name is a host name"),
         ({"a": "10.77.0.1"}, "a: address 10.77.0.1 is none of 10.77.0.0/24"),
         ({"a": "192.0.2.1"}, "a: address 192.0.2.1 is none of 10.77.0.0/24"),
         ({"a": "10.77.0.2", "b": "10.77.0.2"}, "two machines with one address"),

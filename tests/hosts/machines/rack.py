@@ -27,7 +27,7 @@ from .errors import MachinesError
 from .machine import Machine, unmount
 from .network import GATEWAY, Lan
 
-_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?")
+_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,61}[A-Za-z0-9])?")
 _OWNERS = Path("/run/activemq-fleet-machines")
 _RECORD = "rack.json"
 _PROGRAMS = ("ssh", "scp", "sftp")
@@ -259,7 +259,7 @@ def _check(machines: Mapping[str, str]) -> None:
         raise MachinesError("no machine given: NAME=ADDRESS")
     for name, address in machines.items():
         if not _NAME.fullmatch(name):
-            raise MachinesError(f"{name!r}: a machine's name is a lower-case host name")
+            raise MachinesError(f"{name!r}: a machine's name is a host name")
         try:
             usable = any(address == str(host) for host in GATEWAY.network.hosts())
         except ValueError:
