@@ -58,6 +58,7 @@ VARIABLES: dict[str, Any] = {
             "always_retroactive": True,
         },
     ],
+    "scheduler": {"directory": "/srv/scheduler"},
     "broker_attributes": {"schedulePeriodForDestinationPurge": 1000},
     "usage": {"memory": "25 %", "store": "6 mb", "job_scheduler": "1 gb", "send_fail_if_no_space": True},
     "virtual_destinations": [
@@ -256,6 +257,16 @@ def test_a_refused_message_comes_again_later_and_then_is_a_dead_letter(client: C
     assert 0.9 < times[1] - times[0] < 8
     client.follow("/queue/DLQ.again")
     assert client.bodies(1) == ["take me"]
+
+
+def test_a_delayed_message_comes_late_and_lies_where_the_variable_says(lab: Lab, client: Client) -> None:
+    client.send("/queue/later", "x", {"AMQ_SCHEDULED_DELAY": "3000"})
+    sent = time.monotonic()
+    client.follow("/queue/later")
+    assert client.bodies(1, timeout=20) == ["x"]
+    # The scheduler of 5.8.0 rounds to whole seconds.
+    assert time.monotonic() - sent > 1.9
+    assert (lab.log(HOST).parent / "scheduler/scheduleDB.data").exists()
 
 
 def test_messages_are_stamped_made_persistent_and_traced(lab: Lab, client: Client) -> None:

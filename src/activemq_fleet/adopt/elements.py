@@ -54,6 +54,9 @@ def propose_elements(proposal: Proposal) -> None:
         if value:
             proposal.set(document.host, "kahadb", value)
         _propose_plugins(proposal, document)
+        directory = broker.get("schedulerDirectory")
+        if broker.get("schedulerSupport") == "true" and (directory or "redelivery" not in variables.get("plugins", {})):
+            proposal.set(document.host, "scheduler", {"directory": directory} if directory else True)
 
 
 def _set_list(proposal: Proposal, document: Document, name: str, values: list[Any]) -> bool:

@@ -258,6 +258,10 @@ def _broker(
             **variables["activemq_kahadb"],
             "directory_archive": str(instance / "data" / "archive"),
         }
+    if settings.scheduler and settings.scheduler.directory:
+        shared = layout.stores / f"{broker.pair}-scheduler"
+        directory = shared if settings.profile.shares_store else instance / "data" / "scheduler"
+        own["activemq_scheduler"] = {"directory": str(directory)}
     if settings.java_home:
         own["activemq_java_home"] = str(Path(state.java).resolve().parents[1])
     # An account's ids belong to the hosts; here everything is the user's own.

@@ -19,7 +19,7 @@ def schedule_on_one_node(document: Document) -> Iterator[Problem]:
 
     Why: with schedulerSupport the broker keeps delayed messages below schedulerDirectory, or else below dataDirectory,
         not in its store. Those of a dead master stay on its disk until it comes back.
-    Fix: put schedulerDirectory on the share, with the same brokerName on both nodes.
+    Fix: put schedulerDirectory on the share, with the same brokerName on both nodes: activemq_scheduler.directory.
     Cannot see: what ${activemq.data} stands for; it counts as the node's own unless the store lies there too.
     Source: BrokerService of the release tags; shared-file-system-master-slave page
 

@@ -143,6 +143,7 @@ def _attributes(broker: Broker, plugins: tuple[XmlElement, ...]) -> Attributes:
         found |= {"waitForSlave": "true", "waitForSlaveTimeout": _KEEP_WAITING, "shutdownOnSlaveFailure": "false"}
     if elements.removes_destinations(broker):
         found["schedulePeriodForDestinationPurge"] = elements.PURGE_PERIOD
+    found |= elements.scheduler_attributes(broker)
     if any(plugin.name == "redeliveryPlugin" for plugin in plugins):
         found["schedulerSupport"] = "true"  # without it the plugin refuses to start
     found |= broker.settings.broker_attributes

@@ -158,6 +158,12 @@ def _with_defaults(element: XmlElement, defaults: Mapping[str, str]) -> XmlEleme
     return replace(element, attributes=tuple(attributes.items()), children=children)
 
 
+def scheduler_attributes(broker: Broker) -> tuple[tuple[str, str], ...]:
+    """Return the attributes of a broker element that ``activemq_scheduler`` sets."""
+    element = broker.settings.scheduler and _written(broker, broker.settings.scheduler)
+    return element.attributes if element else ()
+
+
 def plugins(broker: Broker) -> tuple[XmlElement, ...]:
     """Return the plugin elements of ``activemq_plugins``; the last element is the first plugin that sees a message."""
     settings = broker.settings.plugins

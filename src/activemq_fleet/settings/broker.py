@@ -295,6 +295,9 @@ class Settings(_Broker, ElementSettings, _Host, MetricsSettings, BalancerSetting
                 "activemq_plugins.redelivery needs the scheduler, and activemq_broker_attributes has schedulerSupport: "
                 "false: take that out"
             )
+        doubled = sorted({"schedulerSupport", "schedulerDirectory"} & self.broker_attributes.keys())
+        if self.scheduler and doubled:
+            raise ValueError(f"activemq_broker_attributes has {doubled[0]!r}, and activemq_scheduler is set: keep that")
         if self.fence == "command" and self.fence_command is None:
             raise ValueError("activemq_fence is command, so activemq_fence_command must be set")
         self._refuse_release_without_archive()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import Self
+from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
@@ -12,9 +12,10 @@ from activemq_fleet.releases import Release
 from activemq_fleet.settings.destination_policies import DestinationPolicy
 from activemq_fleet.settings.kahadb import KahadbSettings
 from activemq_fleet.settings.plugins import PluginSettings
+from activemq_fleet.settings.scheduler import SchedulerSettings
 from activemq_fleet.settings.usage import UsageSettings
 from activemq_fleet.settings.virtual_destinations import VirtualDestination
-from activemq_fleet.settings.xml_beans import MissingFeature, OneDestination, XmlBean, to_xml
+from activemq_fleet.settings.xml_beans import MissingFeature, OffIsNone, OneDestination, XmlBean, to_xml
 
 _LIMITS = ("memory_limit", "store_limit", "temp_limit")
 
@@ -30,6 +31,7 @@ class ElementSettings(BaseModel):
     destinations: tuple[OneDestination, ...] = ()
     kahadb: KahadbSettings | None = None
     plugins: PluginSettings | None = None
+    scheduler: Annotated[SchedulerSettings | None, OffIsNone] = None
 
     @model_validator(mode="after")
     def _said_once(self) -> Self:

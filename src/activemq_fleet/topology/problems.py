@@ -57,6 +57,7 @@ _SHARED_EQUAL: tuple[tuple[str, _Question, str], ...] = (
     ),
     ("activemq_broker_name", lambda b: b.broker_name, "durable subscriptions of bridges carry it"),
     ("activemq_kahadb", lambda b: b.settings.kahadb, "both nodes write into one store"),
+    ("activemq_scheduler", lambda b: b.settings.scheduler, "after a take-over delayed messages would not be found"),
     (
         "activemq_usage",
         lambda b: b.settings.usage and (b.settings.usage.store, b.settings.usage.job_scheduler),

@@ -1,0 +1,21 @@
+"""``activemq_scheduler``: whether a broker keeps messages that are to be delivered later, and where."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from activemq_fleet.settings import fields
+from activemq_fleet.settings.xml_beans import Switched
+
+
+class SchedulerSettings(Switched):
+    """The value of ``activemq_scheduler``; without ``directory`` the broker keeps them below its own data."""
+
+    ELEMENT: ClassVar[str] = "broker"
+    PROPERTIES: ClassVar[Mapping[str, str]] = {"directory": "schedulerDirectory"}
+    directory: fields.AbsolutePath | None = None
+
+    def first_attributes(self) -> tuple[tuple[str, str], ...]:
+        """Return the attribute that switches the scheduler on."""
+        return (("schedulerSupport", "true"),)
