@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.activemq.fleet.plugins.module_utils.host.process import find_broker
+from ansible_collections.activemq.fleet.plugins.module_utils.host.state import gather_broker_state
 from ansible_collections.activemq.fleet.plugins.module_utils.watchdog import watchdog
 
 from activemq_fleet.lab.stomp import StompConnection, StompTimeout
@@ -45,7 +46,7 @@ def fill(producer: StompConnection) -> None:
 
 
 @pytest.mark.parametrize(
-    ("release", "what"), [("5.18.3", "store"), ("5.18.3", "memory"), *further(("5.5.1", "memory"))]
+    ("release", "what"), [("5.18.3", "store"), ("6.3.1", "memory"), *further(("5.5.1", "memory"), ("5.18.3", "memory"))]
 )
 def test_a_full_broker_is_left_alone_and_a_frozen_one_is_killed(
     tmp_path: Path, ground: Ground, monkeypatch: pytest.MonkeyPatch, release: str, what: str
@@ -62,9 +63,11 @@ def test_a_full_broker_is_left_alone_and_a_frozen_one_is_killed(
             fill(producer)
         for _ in range(3):
             dog.check_broker()
+        state = gather_broker_state(str(broker.data.parent), None)["state"]
     process = find_broker(str(broker.data.parent))
     assert process is not None
     assert dog._count.kind in ("fine", "odd")
+    assert state == "active"
     os.kill(process.pid, signal.SIGSTOP)
     monkeypatch.setattr(watchdog, "PROBE", 2.0)  # it cannot answer, however long it is given
     for _ in range(3):

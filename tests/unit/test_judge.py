@@ -30,6 +30,7 @@ FROZEN = replace(ALIVE, state="T")
 SERVES = Answer(True, True, "CONNECTED, and gave a message back over STOMP", greeted=True)
 REFUSES = Answer(False, None, "refuses connections")
 SILENT = Answer(False, False, "accepts connections and says nothing for 5 s")
+HOLDS_BACK = Answer(False, False, "CONNECTED over STOMP, and then says nothing for 5 s", greeted=True)
 PHASES = ("begin", "waiting", "starting", "attached", "started", "stopping", "stopped", "failed", "unknown")
 
 
@@ -71,6 +72,10 @@ CASES: list[tuple[Evidence, BrokerState]] = [
     *((evidence(ALIVE, phase, SERVES, listens=True), "active") for phase in PHASES),
     *((evidence(ALIVE, phase, SERVES, listens=True, pure=True, has_started=True), "active") for phase in PHASES),
     *((evidence(ALIVE, phase, SILENT, listens=True), "hung") for phase in PHASES),
+    # Its memory is full: no log says so, and it greets.
+    *((evidence(ALIVE, phase, HOLDS_BACK, listens=True), "active") for phase in PHASES),
+    (evidence(ALIVE, "started", SILENT, HOLDS_BACK, listens=True), "active"),
+    (evidence(ALIVE, "starting", HOLDS_BACK, pure=True, listens=True), "starting"),
     *((evidence(ALIVE, phase, REFUSES, listens=True), "starting") for phase in PHASES),
     *((evidence(ALIVE, phase, REFUSES, holds_lock=True), "starting") for phase in PHASES),
 ]  # fmt: skip

@@ -193,6 +193,15 @@ RESULT = {
     "pid": 7,
     "release": "5.18.3",
     "unit": {"Id": "activemq.service"},
+    "message_returned": None,
+}
+HOLDS_BACK = {
+    "state": "active",
+    "message_returned": False,
+    "error": "",
+    "how": "it greets",
+    "pid": 8,
+    "release": "6.3.1",
 }
 
 
@@ -205,12 +214,17 @@ RESULT = {
         ({"state": "standby", "pid": 8}, "it runs 5.18.3 and not 6.3.1"),
         ({"state": "standby", "pid": 8, "release": None}, "it runs a release that cannot be seen and not 6.3.1"),
         ({"state": "standby", "pid": 8, "release": "6.3.1"}, ""),
+        (HOLDS_BACK, "it is active: it greets (see /b/data"),
     ],
 )
 def test_what_was_waited_for_in_vain_is_one_line(more: dict[str, object], told: str) -> None:
     said = state.unmet_expectation({**RESULT, **more}, ["active", "standby"], 7, "6.3.1")
     assert said.startswith(told)
     assert bool(said) == bool(told)
+
+
+def test_a_broker_that_holds_messages_back_may_stay_where_a_hung_one_may() -> None:
+    assert state.unmet_expectation({**RESULT, **HOLDS_BACK}, ["active", "hung"], None, None) == ""
 
 
 @pytest.mark.parametrize(

@@ -108,6 +108,12 @@ WRONG: list[tuple[str, dict[str, Any], list[tuple[str, str]]]] = [
     ("changed by hand", {"a": {"drift": ["conf/activemq.xml was changed by hand"]}}, [("changed-by-hand", A)]),
     ("a restart is due", {"b": {"restart_reasons": ["conf/activemq.xml changed"]}}, [("restart-required", B)]),
     ("full", {"a": {"usage": usage(store={"percent": 100, "limit": 1})}}, [("store-full", A)]),
+    (
+        "full memory",
+        {"a": {"message_returned": False, "usage": usage(memory={"percent": 100, "limit": 1})}},
+        [("memory-full", A)],
+    ),
+    ("no message comes back, and no limit says why", {"a": {"message_returned": False}}, [("messages-held-back", A)]),
     ("filling", {"a": {"usage": usage(memory={"percent": 80, "limit": 1})}}, [("memory-filling", A)]),
     ("no room", {"a": {"free": {"/srv": 1 << 20}}}, [("disk-full", A)]),
     ("dead letters", {"a": {"usage": usage(dlq=4)}}, [("dlq", A)]),

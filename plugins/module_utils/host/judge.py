@@ -73,7 +73,9 @@ def judge(evidence: Evidence) -> Conclusion:
     if evidence.is_frozen:
         return Conclusion("hung", f"process {process.pid} was stopped by a signal")
     logged = f"its log says: {phase.message}" if phase.message else "its log says nothing of this start"
-    answered = [f"{name} {answer.detail}" for name, answer in evidence.answers.items() if answer.answered]
+    # One that greets and holds messages back lives: its memory is full, or a deadlock is behind it.
+    served = sorted(evidence.answers.items(), key=lambda one: not one[1].answered)
+    answered = [f"{name} {answer.detail}" for name, answer in served if answer.answered or answer.greeted]
     silent = evidence.silent_connectors
     if answered:
         if evidence.pure and not phase.has_started and phase.name != "unknown":

@@ -69,7 +69,7 @@ def gather_state_and_sources(
         result, more, sources = _gather_now(Layout(os.path.abspath(base)), unit, recent)
         first = first or result
         silent = (silent or time.monotonic()) if result["state"] == "hung" and not result["frozen"] else None
-        is_wanted = result["state"] in wanted and (silent is None or time.monotonic() >= silent + HUNG)
+        is_wanted = _is_in(wanted, result) and (silent is None or time.monotonic() >= silent + HUNG)
         if not wanted or is_wanted or time.monotonic() >= end or _is_hopeless(first, result):
             return {**result, **more()}, sources
         time.sleep(_POLL)
@@ -84,7 +84,7 @@ def unmet_expectation(
     """
     unit, log = (result["unit"] or {}).get("Id") or "its unit", f"{result['data']}/activemq.log"
     where = f"see {log} and journalctl -u {unit}" if result["unit"] else f"see {log}"
-    if result["state"] not in states:
+    if not _is_in(states, result):
         reason = result["error"] or result["how"]
         return f"it is {result['state']}: {reason} ({where})"
     if old_pid is not None and result["pid"] == old_pid:
@@ -92,6 +92,14 @@ def unmet_expectation(
     if release and result["release"] != release:
         return f"it runs {result['release'] or 'a release that cannot be seen'} and not {release} ({where})"
     return ""
+
+
+def _is_in(states: Collection[str], result: Mapping[str, Any]) -> bool:
+    """Return whether a broker is in one of the states; an active one that holds messages back only where a hung one
+    would be, too: it does not serve.
+    """
+    holds_back = result["state"] == "active" and result.get("message_returned") is False
+    return result["state"] in states and (not holds_back or "hung" in states)
 
 
 def _is_hopeless(first: Mapping[str, Any], now: Mapping[str, Any]) -> bool:

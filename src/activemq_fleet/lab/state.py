@@ -22,7 +22,6 @@ from activemq_fleet.releases import Release
 from activemq_fleet.render.activemq_xml import activemq_xml
 from activemq_fleet.render.service import STORE_MARKER
 from activemq_fleet.topology import Broker, Fleet, build_fleet
-from activemq_fleet.validation import check_fleet
 
 _FORMAT = 1
 _JAVA = 17  # the oldest on which every release was run; 9 brought -Djdk.net.hosts.file
@@ -137,6 +136,9 @@ def _refuse_findings(fleet: Fleet) -> None:
 
 def _tell_findings(fleet: Fleet, progress: Progress) -> None:
     """Report findings that stop ``render`` and ``site``; in a lab they may be the very thing to be tried."""
+    # Imported here: commands that only look at a lab need no rules, which take a while to load.
+    from activemq_fleet.validation import check_fleet
+
     documents = {broker.host: activemq_xml(broker) for broker in fleet.brokers}
     for finding in check_fleet(fleet, documents, None).blocking:
         progress(f"warning: {finding.to_line()}")

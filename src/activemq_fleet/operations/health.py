@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from activemq_fleet.fence.store_access import StoreAccess, two_masters, writers_in_force
+from activemq_fleet.host.health import ROOM
 from activemq_fleet.host.judge import BrokerState
 from activemq_fleet.host.timeouts import HUNG, SETTLE
 from activemq_fleet.operations.requests import from_mappings
@@ -19,7 +20,6 @@ from activemq_fleet.profiles import PROFILES, Profile
 _OF_INVENTORY = ("pair", "role", "ha", "service", "base", "store")
 _BLINK = 4.0  # two looks at one moment are made one after the other
 _RETURN = 30.0  # longer than an interrupted switchover leaves a broker stopped
-ROOM = 256 << 20  # log files and a journal file or two; less, and the next start may be the last
 _SKEW = 2.0  # seconds; the shortest lease that is not refused elsewhere is several times that
 
 

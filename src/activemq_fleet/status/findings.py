@@ -8,7 +8,7 @@ from typing import Any
 
 from activemq_fleet.fence.store_access import StoreAccess, two_masters, writers_in_force
 from activemq_fleet.findings import Finding, Severity
-from activemq_fleet.operations.health import ROOM
+from activemq_fleet.host.health import ROOM
 from activemq_fleet.status.model import AgentStatus, BalancerStatus, BrokerStatus, Certificate
 from activemq_fleet.topology import Broker, Fleet
 
@@ -138,13 +138,17 @@ def _some(texts: Sequence[str]) -> str:
 
 
 def _room(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Finding]:
-    for name, hint in _HINTS.items():
-        percent = (row.usage.get(name) or {}).get("percent") or 0
+    percents = {name: (row.usage.get(name) or {}).get("percent") or 0 for name in _HINTS}
+    for name, percent in percents.items():
         if percent >= FULL:
             text = f"its {name} limit is reached ({percent} %): producers are held back"
-            yield _finding(f"{name}-full", "error", row.host, text, hint)
+            yield _finding(f"{name}-full", "error", row.host, text, _HINTS[name])
         elif percent >= FILLING:
-            yield _finding(f"{name}-filling", "warning", row.host, f"its {name} is {percent} % full", hint)
+            yield _finding(f"{name}-filling", "warning", row.host, f"its {name} is {percent} % full", _HINTS[name])
+    if row.state == "active" and evidence.get("message_returned") is False and max(percents.values()) < FULL:
+        text = f"it greets clients and holds their messages back: {row.reason}"
+        see = "take a thread dump (kill -QUIT) and see its log: a deadlock, or connections that are used up"
+        yield _finding("messages-held-back", "error", row.host, text, see)
     for directory, free in sorted((evidence.get("free") or {}).items()):
         if free < ROOM:
             text = f"{directory} has {free >> 20} MiB left, less than {ROOM >> 20}"
