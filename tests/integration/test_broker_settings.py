@@ -6,29 +6,25 @@ Each release has what its schema has of one inventory; the findings that say wha
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from activemq_fleet.host.broker_usage import read_usage
-from activemq_fleet.host.management import query_mbeans
-from activemq_fleet.host.process import Process, find_broker
-from activemq_fleet.host.versions import Layout
 from activemq_fleet.lab import Lab
-from activemq_fleet.lab.stomp import Credentials, Frame, StompConnection, StompError
 from tests.integration.labs import processes_of, write_inventory
+from tests.integration.setting_clients import ANN, USERS, Client, fill, queues, running, soon
 from tests.situations import further
 from tests.waiting import wait_until
 
 HOST = "orders-mq01-a.example.com"
-ANN = Credentials("ann", "anns-secret")
 INDIVIDUAL = {"type": "individual", "queue_prefix": "DLQ."}
 VARIABLES: dict[str, Any] = {
     "ha": "none",
     "console": False,
-    "users": [{"name": "ann", "password": "anns-secret", "groups": "staff"}],
+    "users": USERS,
     "destination_policies": [
         {"destination": ">", "kind": "queue", "expire_messages_period": 300, "dead_letter_strategy": INDIVIDUAL},
         {
@@ -96,31 +92,6 @@ VARIABLES: dict[str, Any] = {
 }
 
 
-class Client(StompConnection):
-    """A client of STOMP 1.1, which can refuse a message."""
-
-    def _write(self, command: str, headers: Mapping[str, str], body: str = "") -> None:
-        more = {"accept-version": "1.1", "host": "broker"} if command == "CONNECT" else {}
-        super()._write(command, {**headers, **more}, body)
-
-    def follow(self, destination: str, **headers: str) -> None:
-        """Subscribe, and acknowledge each message by hand."""
-        self.subscribe(destination, ack="client-individual", headers={"id": destination, **headers})
-
-    def answer(self, message: Frame, command: str = "ACK") -> None:
-        """Accept a message, or with NACK refuse it."""
-        headers = {name: message.headers[name] for name in ("subscription", "message-id")}
-        self._write(command, headers)
-
-    def bodies(self, number: int, *, timeout: float = 5.0) -> list[str]:
-        """The bodies of so many messages, fewer when no more come in time; each is acknowledged."""
-        found: list[str] = []
-        while len(found) < number and (message := self.receive(timeout)):
-            self.answer(message)
-            found.append(message.body)
-        return found
-
-
 @pytest.fixture(scope="module", params=["6.3.1", *further("5.8.0", "5.18.3")])
 def lab(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     directory: Path = tmp_path_factory.mktemp("settings")
@@ -141,48 +112,20 @@ def client(lab: Lab) -> Iterator[Client]:
         yield client
 
 
-def running(lab: Lab) -> Process:
-    """The broker's process."""
-    process = find_broker(Layout(str(lab.directory / "hosts" / HOST / "activemq")).base)
-    assert process is not None
-    return process
-
-
-def queues(lab: Lab) -> dict[str, int]:
-    """The broker's queues by name, with the number of messages in each."""
-    found = query_mbeans(running(lab), "type=Broker,destinationType=Queue,*", lambda known: ("QueueSize",))
-    return {mbean["destinationName"]: mbean["QueueSize"] for mbean in found if "QueueSize" in mbean}
-
-
-def fill(client: Client, destination: str, body: str) -> tuple[int, str]:
-    """Send until the broker refuses a message; how many it took, and what it says."""
-    for taken in range(100):
-        try:
-            client.send(destination, body)
-        except StompError as error:
-            return taken, str(error)
-    return 100, ""
-
-
-def soon() -> dict[str, str]:
-    """The header of a message that expires at once."""
-    return {"expires": str(int((time.time() + 0.2) * 1000))}
-
-
 def test_destinations_are_there_before_anybody_came(lab: Lab) -> None:
-    assert {"made.a", "made.b"} <= queues(lab).keys()
+    assert {"made.a", "made.b"} <= queues(lab, HOST).keys()
 
 
 def test_a_destination_that_nobody_uses_is_removed_and_others_stay(lab: Lab) -> None:
-    wait_until(lambda: "idle.one" not in queues(lab), "idle.one is removed")
-    assert {"made.a", "made.b"} <= queues(lab).keys()
+    wait_until(lambda: "idle.one" not in queues(lab, HOST), "idle.one is removed")
+    assert {"made.a", "made.b"} <= queues(lab, HOST).keys()
     assert "idle.one" in lab.log(HOST).read_text()
 
 
 def test_the_broker_answers_with_statistics_of_each_destination_that_is_asked_for(lab: Lab, client: Client) -> None:
     # Sets of jars lack what STOMP needs to read the answers: they are counted.
     client.send("/queue/ActiveMQ.Statistics.Destinationmade.>", "", {"reply-to": "/queue/answers"})
-    wait_until(lambda: queues(lab).get("answers") == 2, "there are two answers", seen=lambda: queues(lab))
+    wait_until(lambda: queues(lab, HOST).get("answers") == 2, "there are two answers", seen=lambda: queues(lab, HOST))
 
 
 def test_dead_letters_go_where_the_policy_of_all_queues_says_but_those_that_a_plugin_drops(client: Client) -> None:
@@ -195,7 +138,7 @@ def test_dead_letters_go_where_the_policy_of_all_queues_says_but_those_that_a_pl
 
 
 def test_the_broker_has_the_limits_in_bytes_and_in_percent_of_its_heap(lab: Lab) -> None:
-    usage = read_usage(running(lab), 30)
+    usage = read_usage(running(lab, HOST), 30)
     assert usage["store"]["limit"] == 6 << 20
     said = lab.fleet.broker(HOST).settings.usage
     assert said is not None

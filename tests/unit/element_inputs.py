@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import types
 import typing
+from functools import cache
 from typing import Annotated, Any, Literal, get_args, get_origin
 
 from hypothesis import strategies as st
@@ -46,7 +47,7 @@ def value_of(annotation: Any, name: str = "") -> st.SearchStrategy[Any]:
     if get_origin(annotation) is tuple:
         return st.lists(value_of(get_args(annotation)[0], name), max_size=2)
     if isinstance(annotation, type) and issubclass(annotation, XmlBean):
-        return bean_of(annotation)
+        return st.deferred(lambda: bean_of(annotation))  # a bean may hold another of its kind
     if annotation is str and name in ("destination", "name"):
         return NAMES
     if annotation is str and ("limit" in name or "length" in name or "size" in name or name == "total"):
@@ -54,6 +55,7 @@ def value_of(annotation: Any, name: str = "") -> st.SearchStrategy[Any]:
     return BY_TYPE[annotation]
 
 
+@cache
 def bean_of(model: type[XmlBean]) -> st.SearchStrategy[Any]:
     """A value for a bean: a mapping of some of its keys, or what is short for one."""
     members = {name: value_of(field.annotation, name) for name, field in model.model_fields.items()}

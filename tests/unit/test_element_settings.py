@@ -162,6 +162,17 @@ def test_a_topics_policy_keeps_the_cursor_without_a_cache_unless_it_has_another(
     assert cursors == ["storeDurableSubscriberCursor", "storeDurableSubscriberCursor", "vmDurableCursor"]
 
 
+@pytest.mark.parametrize(
+    ("wrapped", "element"), [({}, "no"), ({"wrapped": {"type": "fixed_count", "maximum_size": 3}}, "fixedCount")]
+)
+def test_retained_messages_are_kept_beside_another_policy_since_a_broker_refuses_them_alone(
+    wrapped: dict[str, Any], element: str
+) -> None:
+    said = {"destination": "a", "kind": "topic", "subscription_recovery_policy": {"type": "retained", **wrapped}}
+    [recovery] = policy(rendered(destination_policies=[said]), topic="a").iter(f"{CORE}wrapped")
+    assert [child.tag for child in recovery] == [f"{CORE}{element}SubscriptionRecoveryPolicy"]
+
+
 def test_removing_destinations_brings_the_period_in_which_the_broker_looks_for_them() -> None:
     asked = [{"destination": "a", "kind": "queue", "gc_inactive_destinations": True}]
     period = "schedulePeriodForDestinationPurge"

@@ -6,7 +6,9 @@ Times are in milliseconds, sizes such as ``64 mb``. A key that is left out leave
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
+
+from pydantic import model_validator
 
 from activemq_fleet.settings.xml_beans import (
     Count,
@@ -122,7 +124,7 @@ class DispatchPolicy(TypedBean):
 
 class SubscriptionRecovery(TypedBean):
     """The earlier messages of a topic that a retroactive consumer gets; ``maximum_size`` is a number of messages, or
-    bytes.
+    bytes. A ``retained`` one gives the last message that was sent to be retained, and what ``wrapped`` gives.
     """
 
     ELEMENTS: ClassVar[Mapping[str, str]] = {
@@ -137,6 +139,15 @@ class SubscriptionRecovery(TypedBean):
     maximum_size: Count | None = None
     use_shared_buffer: bool | None = None
     recover_duration: Milliseconds | None = None
+    wrapped: SubscriptionRecovery | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _retained_wraps_one(cls, value: Any) -> Any:
+        """Return the settings with the ``wrapped`` that a broker does not start without."""
+        given = {"type": value} if isinstance(value, str) else value
+        retains = isinstance(given, Mapping) and given.get("type") == "retained"
+        return {"wrapped": "none", **given} if retains else value
 
 
 class SlowConsumerStrategy(TypedBean):

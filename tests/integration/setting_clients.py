@@ -1,0 +1,91 @@
+"""Clients of a broker whose settings are tried, and what the broker tells of itself."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from activemq_fleet.host.management import query_mbeans
+from activemq_fleet.host.process import Process, find_broker
+from activemq_fleet.host.versions import Layout
+from activemq_fleet.lab import Lab
+from activemq_fleet.lab.stomp import Credentials, Frame, StompConnection, StompError
+
+ANN = Credentials("ann", "anns-secret")
+USERS = [{"name": ANN.username, "password": ANN.password, "groups": "staff"}]
+
+
+class Client(StompConnection):
+    """A client of STOMP 1.1, which can refuse a message."""
+
+    def _write(self, command: str, headers: Mapping[str, str], body: str = "") -> None:
+        more = {"accept-version": "1.1", "host": "broker"} if command == "CONNECT" else {}
+        super()._write(command, {**headers, **more}, body)
+
+    def follow(self, destination: str, **headers: str) -> None:
+        """Subscribe, and acknowledge each message by hand."""
+        self.subscribe(destination, ack="client-individual", headers={"id": destination, **headers})
+
+    def listen(self, destination: str, **headers: str) -> None:
+        """The same without waiting for the broker's receipt."""
+        named = {"id": destination, "destination": destination, "ack": "client-individual"}
+        self._write("SUBSCRIBE", named | headers)
+
+    def answer(self, message: Frame, command: str = "ACK") -> None:
+        """Accept a message, or with NACK refuse it."""
+        headers = {name: message.headers[name] for name in ("subscription", "message-id")}
+        self._write(command, headers)
+
+    def bodies(self, number: int, *, timeout: float = 5.0, acknowledge: bool = True) -> list[str]:
+        """The bodies of so many messages, fewer when no more come in time; each is acknowledged."""
+        found: list[str] = []
+        while len(found) < number and (message := self.receive(timeout)):
+            if acknowledge:
+                self.answer(message)
+            found.append(message.body)
+        return found
+
+
+def running(lab: Lab, host: str) -> Process:
+    """The broker's process."""
+    process = find_broker(Layout(str(lab.directory / "hosts" / host / "activemq")).base)
+    assert process is not None
+    return process
+
+
+def destinations(lab: Lab, host: str, kind: str = "Queue") -> dict[str, dict[str, Any]]:
+    """The broker's queues or topics by name, with what it tells of each."""
+    found = query_mbeans(running(lab, host), f"type=Broker,destinationType={kind},*", _wanted)
+    return {mbean["destinationName"]: mbean for mbean in found if "EnqueueCount" in mbean}
+
+
+def _wanted(known: Mapping[str, str]) -> tuple[str, ...]:
+    return () if {"endpoint", "view"} & known.keys() else ATTRIBUTES
+
+
+ATTRIBUTES = (
+    *("QueueSize", "EnqueueCount", "MaxPageSize", "MaxAuditDepth"),
+    *("MaxProducersToAudit", "UseCache", "BlockedProducerWarningInterval", "ConsumerCount"),
+    *("ProducerFlowControl", "AlwaysRetroactive", "MessageGroupType"),
+)
+
+
+def queues(lab: Lab, host: str) -> dict[str, int]:
+    """The broker's queues by name, with the number of messages in each."""
+    return {name: mbean["QueueSize"] for name, mbean in destinations(lab, host).items()}
+
+
+def fill(client: Client, destination: str, body: str, **headers: str) -> tuple[int, str]:
+    """Send until the broker refuses a message; how many it took, and what it says."""
+    for taken in range(200):
+        try:
+            client.send(destination, body, headers)
+        except StompError as error:
+            return taken, str(error)
+    return 200, ""
+
+
+def soon() -> dict[str, str]:
+    """The header of a message that expires at once."""
+    return {"expires": str(int((time.time() + 0.2) * 1000))}
