@@ -69,5 +69,6 @@ def _outcome(status: Any, to: str | None) -> dict[str, Any]:
 def _evidence(result: Mapping[str, Any]) -> dict[str, Any]:
     """Return the evidence of a host, or why there is none: it was not reached, or the module failed."""
     if result.get("unreachable") or result.get("failed"):
-        return {"unreachable": " ".join(str(result.get("msg", "nothing came of it")).split())[:300]}
+        why = str(result.get("msg", "nothing came of it")).removeprefix("Task failed: ")
+        return {"unreachable": " ".join(why.split())[:300]}
     return {part: result[part] for part in ("broker", "agent", "balancer") if part in result}

@@ -69,7 +69,8 @@ def _named_in_errors(target: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.filename is None or error.errno in (errno.ENOSPC, errno.EDQUOT):
+        is_staged = os.path.basename(error.filename or "").startswith(f".{target.name}.")
+        if error.filename is None or is_staged or error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise OSError(error.errno, error.strerror, str(target)) from error
         raise
 

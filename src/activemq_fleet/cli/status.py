@@ -16,7 +16,7 @@ import click
 
 from activemq_fleet.cli.options import InventoryOptions, format_option, inventory_options
 from activemq_fleet.cli.printing import echo
-from activemq_fleet.errors import InputError
+from activemq_fleet.errors import FleetError, InputError
 from activemq_fleet.printable import printable_json
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ _STYLES = {
     **dict.fromkeys(("starting", "outdated", "required", "by hand"), "yellow"),
     **dict.fromkeys(("hung", "frozen", "stopped", "unreachable", "unknown", "down"), "red"),
 }
+_REFUSED = "ansible-playbook: error: "
 _SEVERITIES = {"error": "red", "warning": "yellow", "info": "dim"}
 
 
@@ -84,8 +85,20 @@ def command(
     Exit codes: 0 all is well; 1 findings, unreachable hosts among them; 2 wrong usage.
     """
     question = _Question(inventory, name, timeout, lab or directory is not None, directory, forks, ansible)
-    if form == "nagios" and not name:
-        raise click.UsageError("--format nagios is about one HOST: name it")
+    try:
+        return _ask_and_show(question, form, html, watch)
+    except FleetError as error:
+        if form != "nagios":
+            raise
+        # Exit code 2 would be CRITICAL there.
+        echo(f"ACTIVEMQ UNKNOWN - {error}".replace("|", "/"))
+        return 3
+
+
+def _ask_and_show(question: _Question, form: str, html: Path | None, watch: float | None) -> int:
+    """Show the status, with ``watch`` again and again, every so many seconds; return the exit code."""
+    if form == "nagios" and not question.name:
+        raise InputError("--format nagios is about one HOST: name it")
     gather = _gatherer(question)
     while True:
         status = gather()
@@ -137,6 +150,9 @@ def _ask_hosts(fleet: Fleet, chosen: tuple[str, ...], question: _Question) -> Fl
         except ValueError as error:
             raise InputError(f"--ansible-options: {error}") from None
         done = run_playbook("status", question.inventory, variables, more)
+        refused = next((line for line in done.stderr.splitlines() if line.startswith(_REFUSED)), "")
+        if refused:
+            raise InputError(f"--ansible-options: {refused.removeprefix(_REFUSED)}")
         try:
             evidence = json.loads(file.read_text(encoding="utf-8"))
         except FileNotFoundError:

@@ -80,7 +80,9 @@ def load(layout: Layout) -> LabState | None:
         return LabState(**known)
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+    except OSError as error:
+        raise LabError(f"{layout.state} cannot be read: {error.strerror}") from None
+    except (ValueError, TypeError, KeyError, AttributeError):
         raise LabError(f"{layout.state} cannot be read: take the lab down and remove its directory") from None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from activemq_fleet.errors import InputError
 from activemq_fleet.status.findings import FILLING, FULL
 from activemq_fleet.status.model import FleetStatus
 
@@ -14,9 +15,12 @@ def nagios_line(status: FleetStatus) -> tuple[str, int]:
     """Return (line, exit code) of a Nagios check about one host's status; performance data follow ``|`` in the line.
 
     0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN: the host did not answer, or its state is not known.
+    Raises InputError for the status of several hosts.
     Source: Monitoring Plugins Development Guidelines.
     """
     rows = status.states
+    if len(rows) > 1:
+        raise InputError(f"--format nagios is about one host, and here are {len(rows)}: {', '.join(rows)}")
     findings = [one for one in status.findings if one.severity != "info"]
     if not {"unreachable", "unknown"}.isdisjoint(rows.values()):
         code = 3

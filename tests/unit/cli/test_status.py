@@ -21,7 +21,6 @@ def inventory(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (["--format", "nagios"], 2, "--format nagios is about one HOST: name it"),
         (["nobody"], 2, "nobody is no host, pair or group"),
         (["--dir", "none"], 1, "there is no lab in"),
         (["--ansible-options", "'"], 2, "--ansible-options: No closing quotation"),
@@ -35,6 +34,26 @@ def test_wrong_usage_is_one_line(
     err = capsys.readouterr().err
     assert said in err
     assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("", "--format nagios is about one HOST: name it"), ("nobody", "nobody is no host, pair or group")],
+)
+def test_for_nagios_wrong_usage_is_unknown_and_not_critical(
+    inventory: Path, capsys: pytest.CaptureFixture[str], name: str, said: str
+) -> None:
+    assert main(["status", "-i", str(inventory), name, "--format", "nagios"]) == 3
+    assert capsys.readouterr().out == f"ACTIVEMQ UNKNOWN - {said}\n"
+
+
+def test_options_that_ansible_does_not_know_are_wrong_usage(
+    inventory: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = subprocess.CompletedProcess([], 2, "", "usage: …\nansible-playbook: error: unrecognized arguments: --x\n")
+    monkeypatch.setattr(playbook, "run_playbook", lambda *_, **__: done)
+    assert main(["status", "-i", str(inventory)]) == 2
+    assert capsys.readouterr().err.endswith("error: --ansible-options: unrecognized arguments: --x\n")
 
 
 def test_what_ansible_says_when_the_playbook_fails_is_told(
