@@ -61,9 +61,9 @@ class LinksDownError(LabError):
 
 
 def shorten_list(names: Sequence[str], number: int | None = None, *, most: int = 3) -> str:
-    """Return names as text, such as ``a, b, c and 4 more`` where there are more than ``most``.
+    """Return names as text: all of them, or the first ``most`` and the number of others, as in ``a, b, c and 4 more``.
 
-    ``number`` is how many names there are where ``names`` holds only the first of them.
+    ``number`` is the number of all names, where ``names`` holds only the first of them.
     """
     shown, more = ", ".join(names[:most]), (number or len(names)) - most
     return f"{shown} and {more} more" if more > 0 else shown

@@ -93,7 +93,9 @@ class Agent:
 
     def journal(self) -> list[dict[str, Any]]:
         """Every record so far."""
-        return [json.loads(line) for record in self.store.journal(10**9) for line in record.line.splitlines()]
+        return [
+            json.loads(line) for record in self.store.oldest_journal_records(10**9) for line in record.line.splitlines()
+        ]
 
     def ids(self, kind: str) -> list[str]:
         """Event ids of the records of a kind, barriers left out."""

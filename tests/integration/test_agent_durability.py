@@ -156,7 +156,7 @@ def test_nothing_that_was_accepted_is_lost_by_kill_9(tmp_path: Path, capsys: pyt
             assert store.damage is None
             assert store.epoch == epoch
             outgoing = store.outgoing(10**6)
-            records = [json.loads(record.line) for record in store.journal(10**6)]
+            records = [json.loads(record.line) for record in store.oldest_journal_records(10**6)]
             # Every record of the journal there is, one after the other.
             assert [record["jseq"] for record in records] == list(range(jseq + 1, jseq + len(records) + 1))
             accepted = [record["event_id"] for record in records if record["kind"] == "accepted"]
@@ -169,7 +169,7 @@ def test_nothing_that_was_accepted_is_lost_by_kill_9(tmp_path: Path, capsys: pyt
             jseq, seq, promised = jseq + len(records), seq + len(accepted), promised + len(returned)
             kinds += [record["kind"] for record in records]
             store.queue_acknowledged([Sent(event.seq, 1, 1, "b") for event in outgoing], proved=True).result()
-            last = store.journal(10**6)[-1]
+            last = store.oldest_journal_records(10**6)[-1]
             jseq = json.loads(last.line)["jseq"]
             store.delete_exported_journal(last.position)
     if missing := {"accepted", "sent", "acknowledged", "received", "handling", "handled"} - set(kinds):

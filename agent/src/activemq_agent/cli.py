@@ -98,7 +98,7 @@ def publish(path: Path, topic: str, payload: str, event_id: str | None, timeout:
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text")
 @click.pass_obj
 def status(path: Path, form: str) -> None:
-    """Say how the running agent is."""
+    """Print the status of the running agent: its connections, its store and its handlers."""
     with _client(path) as client:
         found = client.status()
     if form == "json":

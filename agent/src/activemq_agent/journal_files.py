@@ -48,7 +48,7 @@ class JournalFiles:
         """
         written = 0
         try:
-            while records := self._store.journal(AT_ONCE):
+            while records := self._store.oldest_journal_records(AT_ONCE):
                 self._append("\n".join([*(record.line for record in records), ""]).encode())
                 self._store.delete_exported_journal(records[-1].position)
                 written += len(records)

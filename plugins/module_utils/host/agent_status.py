@@ -22,8 +22,8 @@ _COUNTS = ("outbox_rows", "outbox_bytes", "oldest_age", "inbox_rows", "quarantin
 
 
 def gather_agent_status(agent: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the evidence of an agent: its unit's ``state`` (running or stopped), ``how``, and the status that it
-    reports.
+    """Return the evidence of an agent: its ``state`` (running or stopped), the reason for it as ``how``, and the status
+    that the agent reports.
 
     ``agent``: ``config`` and ``state``, its directories, ``unit`` or None, and ``certificates``, paths of PEM files.
     ``store``: rows and bytes of the outbox, the age of its oldest event in seconds, and what waits in the inbox.

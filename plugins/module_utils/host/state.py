@@ -34,8 +34,8 @@ _PROPERTIES = "Id,ActiveState,SubState,Result,UnitFileState,NRestarts,LoadState,
 
 
 @dataclass(frozen=True)
-class Sources:
-    """What a broker's state was concluded from, for who wants to know more: its process, log and configuration.
+class EvidenceSources:
+    """The process, log records and configuration from which a broker's state was concluded.
 
     ``deployed`` is the configuration that the process was started with, ``records`` are those of that process,
     ``holds_lock``: whether it holds the lock of its kahaDB store.
@@ -60,7 +60,7 @@ def gather_broker_state(base: str, unit: str | None, wait: float = 0, wanted: tu
 
 def gather_state_and_sources(
     base: str, unit: str | None, wait: float = 0, wanted: tuple[str, ...] = ()
-) -> tuple[dict[str, Any], Sources]:
+) -> tuple[dict[str, Any], EvidenceSources]:
     """Return what ``gather_broker_state`` does, and what it was concluded from."""
     end, first, silent = time.monotonic() + wait, None, None
     # Who waits has just started the broker: what its log said before is not about this start.
@@ -112,7 +112,7 @@ def _is_hopeless(first: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
 
 def _gather_now(
     layout: Layout, unit: str | None, recent: float
-) -> tuple[dict[str, Any], Callable[[], dict[str, Any]], Sources]:
+) -> tuple[dict[str, Any], Callable[[], dict[str, Any]], EvidenceSources]:
     """Return the broker's state now, a function that gathers the rest of the result, which takes longer, and the
     sources of both.
     """
@@ -156,7 +156,7 @@ def _gather_now(
         "persistence": deployed.persistence,
     }
     more = partial(health.gather_health, layout, process, owed, deployed.store)
-    return result, more, Sources(process, deployed, records, locks)
+    return result, more, EvidenceSources(process, deployed, records, locks)
 
 
 def _deployed(layout: Layout, name: str | None) -> DeployedConfiguration:

@@ -65,14 +65,14 @@ class TopItems(Generic[_T]):
     def merge(self, other: TopItems[_T]) -> None:
         """Add the kept items and the count of another collector."""
         self.add(*other.in_order())
-        self._all += other.left
+        self._all += other.number_left_out
 
     def in_order(self) -> list[_T]:
         """Return the kept items, sorted."""
         return nsmallest(self._most, self._found, key=self._key)
 
     @property
-    def left(self) -> int:
+    def number_left_out(self) -> int:
         """The number of added items that are not among the kept ones."""
         return max(0, self._all - self._most)
 
@@ -105,7 +105,7 @@ class Durations:
         self._parts[part] = known + count, max(longest, known_longest)
 
     @property
-    def counts(self) -> Counter[int]:
+    def counts_by_power_of_two(self) -> Counter[int]:
         """The number of durations by power of two of milliseconds: at key 10 those from 1,024 to 2,048 ms."""
         found: Counter[int] = Counter()
         for part, (count, _) in self._parts.items():

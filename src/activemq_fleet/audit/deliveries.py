@@ -58,8 +58,8 @@ class _Stream:
     def during(self, subscriber: Subscriber, subscription: Subscription) -> EventRange:
         """Return the smallest and largest SEQ and position of the events that arrived during a subscription."""
         found = EventRange()
-        begin = subscriber.era(subscription.begin)
-        end = None if subscription.end is None else subscriber.era(subscription.end)
+        begin = subscriber.changes_before(subscription.begin)
+        end = None if subscription.end is None else subscriber.changes_before(subscription.end)
         for era, extremes in self.eras.items():
             if era > begin and (end is None or era <= end):
                 found.merge(extremes)

@@ -94,7 +94,7 @@ class Subscriber:
     subscriptions: list[Subscription]
     changes: list[int]
 
-    def era(self, place: int) -> int:
+    def changes_before(self, place: int) -> int:
         """Return how many changes of the subscriptions come before a journal position."""
         return bisect_left(self.changes, place)
 
@@ -148,7 +148,7 @@ def _reached(
     missing: Mapping[str, int],
 ) -> Iterator[RangeKey]:
     if subscriber := subscribers.get(receipt.subscriber):
-        yield RangeKey("era", stream, "", subscriber.era(receipt.place))
+        yield RangeKey("era", stream, "", subscriber.changes_before(receipt.place))
     hole = receipt.received_hole
     if receipt.is_barrier:
         # One that came on another topic than it was accepted for is forged, and none.

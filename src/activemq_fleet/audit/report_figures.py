@@ -142,7 +142,7 @@ class IncidentFigures:
         self.gravest.merge(other.gravest)
 
     @property
-    def shown(self) -> list[Incident]:
+    def shown_incidents(self) -> list[Incident]:
         """The gravest incidents, sorted by their ends."""
         found = self.gravest.in_order()
         return sorted(found, key=lambda one: (one.ended or one.began or _BEGINNING_OF_TIME, one.id))
@@ -304,7 +304,7 @@ class EventSlice:
 
     began: datetime
     handled: int = 0
-    took: Durations = field(default_factory=Durations)
+    handling_times: Durations = field(default_factory=Durations)
 
 
 class EventFigures:
@@ -334,7 +334,7 @@ class EventFigures:
             of_slice = self._slice(self._range.slice_of(outcome.handled))
             of_slice.handled += 1
             if outcome.accepted is not None:
-                of_slice.took.add((outcome.handled - outcome.accepted) / timedelta(seconds=1))
+                of_slice.handling_times.add((outcome.handled - outcome.accepted) / timedelta(seconds=1))
 
     def merge(self, other: EventFigures) -> None:
         """Add the figures of other events."""
@@ -345,17 +345,17 @@ class EventFigures:
         for number, one in other._slices.items():
             mine = self._slice(number)
             mine.handled += one.handled
-            mine.took.merge(one.took)
+            mine.handling_times.merge(one.handling_times)
 
     def _slice(self, number: int) -> EventSlice:
         return self._slices.setdefault(number, EventSlice(self._range.began + number * self._range.step))
 
     @property
-    def took(self) -> Durations:
+    def handling_times(self) -> Durations:
         """The durations from acceptance to handling of all handled events."""
         found = Durations()
         for one in self._slices.values():
-            found.merge(one.took)
+            found.merge(one.handling_times)
         return found
 
     @property

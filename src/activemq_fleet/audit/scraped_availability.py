@@ -42,7 +42,7 @@ class UnservedPeriod:
 
     @property
     def seconds(self) -> float:
-        """The length of the period."""
+        """The length of the unserved period in seconds."""
         return self.ended - self.began
 
 

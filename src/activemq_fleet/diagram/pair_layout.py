@@ -147,7 +147,7 @@ def _winding(view: GroupView, cards: Sequence[Box], small: bool) -> Placement:
         (card, area._replace(x=left + right - area.right) if rows.index(area.y) % 2 else area)
         for card, area in placement.boxes
     ]
-    areas = placement.areas
+    areas = placement.box_areas
     drawn: dict[tuple[str, str], int] = {}
     for connection in view.connections:
         again = drawn[connection.a, connection.b] = drawn.get((connection.a, connection.b), -1) + 1

@@ -79,8 +79,8 @@ class Placement:
     notes: list[str] = field(default_factory=list)
 
     @property
-    def areas(self) -> dict[str, Area]:
-        """The area of each box, by the box's name."""
+    def box_areas(self) -> dict[str, Area]:
+        """The rectangle that each box covers, by the name of the box."""
         return {box.name: area for box, area in self.boxes}
 
     def draw(self, canvas: Canvas) -> None:

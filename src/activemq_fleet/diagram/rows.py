@@ -58,7 +58,7 @@ class _Rows:
         self._ends = self._ends_of_lines()
         self._lane_height = _LANE if any(map(captions, self._routed)) else _LANE_WITHOUT_CAPTION
         self.placement = self._grid(boxes, columns)
-        self._areas = self.placement.areas
+        self._areas = self.placement.box_areas
         self._ports = self._ports_of_lines()
         self._lanes = self._lanes_of_lines()
         self._draw_straight()

@@ -70,7 +70,7 @@ def place_star(
         return placement
 
     placement = most_readable(map(in_columns, column_counts(len(spokes))), sheet)
-    areas = placement.areas
+    areas = placement.box_areas
     placement.boxes.insert(0, (middle, Area(0.0, channel, middle.width, middle.height)))
     start = middle.width, channel + middle.height / 2
     drawn: dict[str, int] = {}

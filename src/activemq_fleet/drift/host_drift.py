@@ -32,7 +32,7 @@ class HostDrift:
     unknown: int
 
     @property
-    def different(self) -> int:
+    def differing_files(self) -> int:
         """The number of the host's files that are not as planned: changed, added or removed."""
         return self.changed + self.added + self.removed
 
@@ -100,9 +100,9 @@ def drift_result(hosts: Iterable[ComparedHost]) -> DriftResult:
     in_order = sorted(hosts, key=attrgetter("host"))
     both = [one.drift for one in in_order if one.drift is not None]
     planned, found = ([one.host for one in in_order if one.side == side] for side in ("planned", "found"))
-    different = [one for one in both if one.different]
+    different = [one for one in both if one.differing_files]
     return DriftResult(
-        hosts=tuple(sorted(different, key=lambda one: -one.different)),
+        hosts=tuple(sorted(different, key=lambda one: -one.differing_files)),
         same_hosts=len(both) - len(different),
         not_collected=tuple(planned[:_MOST_HOSTS]),
         not_planned=tuple(found[:_MOST_HOSTS]),

@@ -48,7 +48,7 @@ class LintedLink:
         return self.broker.unit
 
     def problem(self, message: str, attribute: str = "", severity: Severity | None = None) -> Problem:
-        """Return a lint problem about a network link, at its XML element where a fragment added or changed it."""
+        """Return a lint problem about a network link; it names a line only where an XML fragment wrote the link."""
         return Problem(message, node=self.node, attribute=attribute, severity=severity, host=self.broker.host)
 
     def may_share_destination(self, other: LintedLink) -> bool:

@@ -27,7 +27,7 @@ class _Attachment(NamedTuple):
     attribute: str = ""
 
     def problem(self, message: str) -> Problem:
-        """Return a lint problem about a pure slave, at its XML element where a fragment was merged."""
+        """Return a lint problem about a pure slave; it names a line only where an XML fragment was merged."""
         return Problem(message, node=self.node, attribute=self.attribute, host=self.slave.host)
 
 

@@ -77,7 +77,7 @@ def judge_release_change(
     one's (a standby has opened nothing); without it, ``found``.
     """
     holder = holder or found
-    back = judge_way_back(found, wanted, now, then)
+    back = judge_downgrade(found, wanted, now, then)
     return ReleaseChange(
         found.text,
         wanted.text,
@@ -88,8 +88,9 @@ def judge_release_change(
     )
 
 
-def judge_way_back(found: Release, wanted: Release, now: Persistence, then: Persistence) -> Back:
-    """Return whether release ``found`` can still use a store that ``wanted`` has opened: open, rebuilds or closed.
+def judge_downgrade(found: Release, wanted: Release, now: Persistence, then: Persistence) -> Back:
+    """Return whether a pair can go back from release ``wanted`` to ``found`` with its store: ``open`` (as it is),
+    ``rebuilds`` (with a new index) or ``closed`` (not with this store).
 
     A store of JDBC has no index: its rows are read as long as both use one OpenWire version.
     """

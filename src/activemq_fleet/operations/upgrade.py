@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from activemq_fleet.errors import ReleaseError
 from activemq_fleet.operations.health import Node
-from activemq_fleet.operations.jumps import Persistence, ReleaseChange, judge_release_change, judge_way_back
+from activemq_fleet.operations.jumps import Persistence, ReleaseChange, judge_downgrade, judge_release_change
 from activemq_fleet.operations.requests import Decision, Request, operation
 from activemq_fleet.operations.rolling import (
     NextStep,
@@ -117,7 +117,7 @@ def may_roll_back(host: str, nodes: Sequence[Node], stores: Mapping[str, StoreCh
     peer = next((other for other in nodes if other.pair == node.pair and other.host != host), None)
     opener = node.wanted if peer is None else peer.release
     known = stores[host]
-    return judge_way_back(Release.of(node.release or ""), Release.of(opener or ""), known.now, known.then) != "closed"
+    return judge_downgrade(Release.of(node.release or ""), Release.of(opener or ""), known.now, known.then) != "closed"
 
 
 def _step(

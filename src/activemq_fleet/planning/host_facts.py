@@ -12,7 +12,7 @@ from typing import Any
 from activemq_fleet.errors import InputError, ReleaseError, SettingsError
 from activemq_fleet.lint.fleet_stores import store_key
 from activemq_fleet.naming import PATTERN_VARIABLE, Identity, Naming, UnclearNameError
-from activemq_fleet.planning.records import Record, variables_from_json, variables_to_json
+from activemq_fleet.planning.records import HostRecord, variables_from_json, variables_to_json
 from activemq_fleet.releases import Release
 from activemq_fleet.settings.broker import Settings
 from activemq_fleet.settings.reading import read_settings
@@ -90,7 +90,7 @@ class _Variables:
     dialled: tuple[str, ...] = ()
 
 
-def host_facts(record: Record, position: int, pattern: str | None) -> tuple[HostFacts, str | None]:
+def host_facts(record: HostRecord, position: int, pattern: str | None) -> tuple[HostFacts, str | None]:
     """Return what planning needs of one inventory host, and the variables of a broker, agent or balancer as JSON.
 
     ``pattern`` is the naming pattern of the inventory, None while that is unknown. Raises InputError for a pattern

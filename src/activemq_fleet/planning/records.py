@@ -32,7 +32,7 @@ _MOST_SHOWN = 80
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class HostRecord:
     """One host of the input of ``plan``: its ``activemq_*`` variables and its inventory groups."""
 
     host: str
@@ -40,7 +40,7 @@ class Record:
     groups: tuple[str, ...] = ()
 
 
-def read_record(text: str, *, cells: bool = False) -> Record:
+def read_record(text: str, *, cells: bool = False) -> HostRecord:
     """Return the host in one line of JSON lines, or (with ``cells``) in one row of a table given as JSON.
 
     A list or mapping in a cell is JSON itself. Raises InputError that names the host, if it has one.
@@ -65,10 +65,10 @@ def read_record(text: str, *, cells: bool = False) -> Record:
     variables = {**variables, **{name: value for name, value in found.items() if name.startswith(PREFIX)}}
     if cells:
         variables = {name: _cell(host, name, value) for name, value in variables.items()}
-    return Record(host, activemq_variables(variables), _groups(host, found.get("groups")))
+    return HostRecord(host, activemq_variables(variables), _groups(host, found.get("groups")))
 
 
-def read_listed_host(host: str, text: str, groups: Iterable[str]) -> Record:
+def read_listed_host(host: str, text: str, groups: Iterable[str]) -> HostRecord:
     """Return a host of ``ansible-inventory --list``, given its name, its variables as JSON in ``text`` and its groups.
 
     Raises InputError for a value that is still a template.
@@ -80,7 +80,7 @@ def read_listed_host(host: str, text: str, groups: Iterable[str]) -> Record:
                 f"{host}: {name} is a template, which ansible-inventory --list does not fill in: "
                 "give the inventory itself with -i"
             )
-    return Record(host, variables, tuple(groups))
+    return HostRecord(host, variables, tuple(groups))
 
 
 def listed_hosts(text: str) -> list[tuple[str, str, list[str], int]]:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from activemq_fleet.errors import SettingsError
 from activemq_fleet.render import console, fence, management, metrics, service
 from activemq_fleet.render.activemq_xml import activemq_xml
-from activemq_fleet.render.agent import CONFIGURATION, PASSWORD, agent_files, clients_of
+from activemq_fleet.render.agent import CONFIGURATION, PASSWORD, agent_files, client_files
 from activemq_fleet.render.balancer import HAPROXY, balancer_files
 from activemq_fleet.render.credentials import PATH as CREDENTIALS
 from activemq_fleet.render.credentials import credentials
@@ -88,7 +88,11 @@ def render_balancer(balancer: Balancer, *, reveal: bool = False) -> dict[str, by
 
 def render_clients(fleet: Fleet) -> dict[str, bytes]:
     """Return the file ``clients/GROUP/jndi.properties`` (addresses for Java clients) of every group, by path."""
-    return clients_of(fleet)
+    return {
+        f"clients/{group.name}/{path}": content
+        for group in fleet.groups
+        for path, content in client_files(group).items()
+    }
 
 
 def render_hosts(fleet: Fleet, *, reveal: bool = False) -> dict[str, dict[str, bytes]]:

@@ -7,7 +7,7 @@ from activemq_fleet.addresses import format_list
 from activemq_fleet.render.engine import render_template
 from activemq_fleet.render.secrets import Secrets
 from activemq_fleet.settings.agent import VARIABLES
-from activemq_fleet.topology import Agent, Fleet, Group
+from activemq_fleet.topology import Agent, Group
 
 CONFIGURATION, PASSWORD, UNIT = "agent.conf", "mb.password", "systemd/activemq-agent.service"
 STOP_SECONDS = 25
@@ -104,12 +104,3 @@ def client_files(group: Group) -> dict[str, bytes]:
 
 def _jndi(group: str, uri: str) -> bytes:
     return render_template("agent/jndi.properties.j2", group=group, uri=uri)
-
-
-def clients_of(fleet: Fleet) -> dict[str, bytes]:
-    """Return ``clients/GROUP/jndi.properties`` of every group, by path."""
-    return {
-        f"clients/{group.name}/{path}": content
-        for group in fleet.groups
-        for path, content in client_files(group).items()
-    }

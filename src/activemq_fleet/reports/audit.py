@@ -64,7 +64,7 @@ def _unserved(picture: Picture) -> list[tuple[UnservedPeriod, str]]:
     """Return the longest times without an active node by scrapes, each with what the logs say of it."""
     if picture.scraped is None:
         return []
-    shown = picture.incidents.shown
+    shown = picture.incidents.shown_incidents
     numbers = {one.id: f"{number}: {incident_names(one.kind)[0]}" for number, one in enumerate(shown, 1)}
     longest = sorted(picture.scraped.unserved, key=lambda one: -one.seconds)[:_UNSERVED]
     incidents = [(one, incident_within(one, shown)) for one in longest]
@@ -72,7 +72,7 @@ def _unserved(picture: Picture) -> list[tuple[UnservedPeriod, str]]:
 
 
 def _takeovers(picture: Picture) -> list[Incident]:
-    return [one for one in picture.incidents.shown if one.kind == "takeover"]
+    return [one for one in picture.incidents.shown_incidents if one.kind == "takeover"]
 
 
 def _chart_over_time(title: str, picture: Picture) -> Chart:
@@ -84,7 +84,7 @@ def timeline_chart(picture: Picture) -> Chart | None:
     if not picture.hosts:
         return None
     chart = _chart_over_time("Time line of the fleet", picture)
-    numbered = enumerate(picture.incidents.shown, 1)
+    numbered = enumerate(picture.incidents.shown_incidents, 1)
     timed = [(at, number, one) for number, one in numbered if (at := one.began or one.ended) is not None]
     timed.sort(key=lambda entry: entry[:2])
     for pair, members in groupby(picture.hosts, key=lambda host: host.pair or host.host):
@@ -158,7 +158,7 @@ def flow_chart(picture: Picture) -> Chart | None:
         _add_column(chart, "flow", one.began, max(1.0, 70 * one.handled / most), tooltip)
     chart.add_name(116, "from accepted", "to handled")
     chart.height = 200
-    _add_latencies(chart, [one for one in slices if one.took.counts])
+    _add_latencies(chart, [one for one in slices if one.handling_times.counts_by_power_of_two])
     return _with_axis(chart)
 
 
@@ -168,7 +168,7 @@ def _add_latencies(chart: Chart, slices: Sequence[EventSlice]) -> None:
         none = "no event whose acceptance and handling are both known"
         chart.add_text(chart.left + 10, chart.height - 48, none, anchor="start")
         return
-    highest = max(3, *(math.ceil(_power_of_ten(one.took.quantile(1))) for one in slices))
+    highest = max(3, *(math.ceil(_power_of_ten(one.handling_times.quantile(1))) for one in slices))
 
     def y_of(seconds: float | None) -> float:
         return chart.height - 96 * min(1.0, _power_of_ten(seconds) / highest)
@@ -177,7 +177,11 @@ def _add_latencies(chart: Chart, slices: Sequence[EventSlice]) -> None:
         chart.add_line("grid", chart.left, y_of(seconds), chart.right, y_of(seconds))
         chart.add_text(chart.left + 3, y_of(seconds) - 2, duration_text(seconds), anchor="start")
     for one in slices:
-        x, median, longest = chart.position_of(one.began.timestamp()), one.took.quantile(0.5), one.took.quantile(1)
+        x, median, longest = (
+            chart.position_of(one.began.timestamp()),
+            one.handling_times.quantile(0.5),
+            one.handling_times.quantile(1),
+        )
         tooltip = f"{time_text(one.began)}: median {duration_text(median)}, longest {duration_text(longest)}"
         chart.add_line("stem", x, y_of(median), x, y_of(longest), tooltip)
         chart.add_shape("circle", "dot", cx=x, cy=y_of(median), r=1.9)
@@ -192,7 +196,7 @@ def latency_chart(picture: Picture) -> Chart | None:
     """Return a chart of how many events took how long, by powers of two of milliseconds."""
     if not picture.events.slices:
         return None
-    chart, counts = Chart("How long events took", 0, 1), picture.events.took.counts
+    chart, counts = Chart("How long events took", 0, 1), picture.events.handling_times.counts_by_power_of_two
     chart.add_name(32, "how many events", "took how long")
     low, high, most = min(counts, default=0), max(counts, default=0), max(counts.values(), default=1)
     width = min(62.0, (chart.right - chart.left) / max(6, high - low + 1))
@@ -251,8 +255,8 @@ def _timeline_note(picture: Picture) -> str:
 
 
 def _latency_note(picture: Picture) -> str:
-    took = picture.events.took
-    if not took.counts:
+    took = picture.events.handling_times
+    if not took.counts_by_power_of_two:
         return ""
     half, most, longest = (duration_text(took.quantile(share)) for share in (0.5, 0.99, 1))
     differ = f" {counted(took.backwards, 'event')} seem handled before they were accepted: the clocks differ."

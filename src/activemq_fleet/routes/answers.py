@@ -72,7 +72,7 @@ class NetworkState:
     shape: BridgeGraph
 
     @cached_property
-    def places(self) -> dict[str, int]:
+    def pair_numbers(self) -> dict[str, int]:
         """The number of each pair (or single broker) of the network in ``shape``, by name."""
         return {name: number for number, name in enumerate(self.names)}
 
@@ -118,12 +118,12 @@ class Routes:
     def _over_bridges(self, here: Unit, there: Unit, dead: str | None, wanted: str | None) -> Answer:
         """Return the answer for two units of one network, both of which have an active broker."""
         names = self._component[here.name]
-        state = self.state(names, None, wanted)
-        a, b = state.places[here.name], state.places[there.name]
+        state = self.state_while_down(names, None, wanted)
+        a, b = state.pair_numbers[here.name], state.pair_numbers[there.name]
         if dead and not self._leaves_the_only_route(dead, state, a, b):
-            state = self.state(names, dead, wanted)
+            state = self.state_while_down(names, dead, wanted)
         if not state.shape.message_reach[a].arrives >> b & 1:
-            whole = self.state(names, dead) if wanted else state
+            whole = self.state_while_down(names, dead) if wanted else state
             missed = reasons.no_arrival_sentence(state, whole, a, b, wanted)
             return Answer("does not reach", missed or self._apart(here.name, there.name))
         way = [state.bridges[number] for number in state.shape.shortest_route(a, b)]
@@ -136,7 +136,7 @@ class Routes:
         """Return whether messages go by one route only, on which the broker ``dead`` has no part."""
         unit = self.network.units[self.fleet.broker(dead).unit]
         reach = well.shape.message_reach[source]
-        place = well.places.get(unit.name, source)
+        place = well.pair_numbers.get(unit.name, source)
         passed = reach.forked | reach.through.get(place, 0)
         return not _stands_in(unit) and place != source and bool(reach.arrives & ~passed & 1 << target)
 
@@ -171,15 +171,15 @@ class Routes:
         broker = self.fleet.broker(host)
         own = self.network.units[broker.unit]
         names = self._component[own.name]
-        well = self.state(names)
-        number = well.places[own.name]
+        well = self.state_while_down(names)
+        number = well.pair_numbers[own.name]
         for source, before in enumerate(well.shape.message_reach if self.changes_bridges(broker.host, names) else ()):
             through = before.through.get(number, 0)
             # Where no broker had a choice, the route over the dead broker was the only one.
             doubtful = through if _stands_in(own) else through & before.forked
             lost = through & ~doubtful
             if doubtful:
-                lost |= doubtful & ~self.state(names, broker.host).shape.message_reach[source].arrives
+                lost |= doubtful & ~self.state_while_down(names, broker.host).shape.message_reach[source].arrives
             for target in broker_numbers(lost):
                 yield bool(doubtful >> target & 1), source, target
 
@@ -214,7 +214,9 @@ class Routes:
             raise InputError(f"{name} is a pair: say which one broker of it is down, {nodes}")
         return self.fleet.broker(name).host
 
-    def state(self, names: tuple[str, ...], down: str | None = None, destination: str | None = None) -> NetworkState:
+    def state_while_down(
+        self, names: tuple[str, ...], down: str | None = None, destination: str | None = None
+    ) -> NetworkState:
         """Return the bridges of the network of pairs ``names`` while the broker ``down`` is
         dead; the result is cached.
         """
@@ -264,7 +266,7 @@ class Routes:
         for names in self.network.components:
             if len(names) < 2:
                 continue
-            state = self.state(names)
+            state = self.state_while_down(names)
             used: dict[tuple[str, str], bool] = {}
             for bridge, edge, mask in zip(state.bridges, state.shape.edges, state.shape.demand, strict=True):
                 key = bridge.host, bridge.connector.name

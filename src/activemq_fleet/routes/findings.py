@@ -41,7 +41,7 @@ def findings_of(routes: Routes) -> Iterator[Finding]:
     yield from _within_pairs(routes)
     for names in routes.network.components:
         if len(names) > 1:
-            state = routes.state(names)
+            state = routes.state_while_down(names)
             yield from _unreached(routes, state)
             yield from _stranded(routes, state)
             yield from _dead_ends(routes, state)
@@ -67,7 +67,7 @@ def _unreached(routes: Routes, state: NetworkState) -> Iterator[Finding]:
     if all(spread.arrives | 1 << number == everyone for number, spread in enumerate(state.shape.message_reach)):
         return
     for group, units in _groups(routes, [routes.network.units[name] for name in state.names]).items():
-        numbers = [state.places[unit.name] for unit in units]
+        numbers = [state.pair_numbers[unit.name] for unit in units]
         missed = [
             (a, b) for a in numbers for b in numbers if a != b and not state.shape.message_reach[a].arrives >> b & 1
         ]

@@ -316,7 +316,7 @@ class Settings(_Broker, ElementSettings, _Host, MetricsSettings, BalancerSetting
             raise ValueError(
                 f"activemq_unit_memory_max is {self.unit_memory_max}, not more than activemq_heap: {self.heap}"
             )
-        doubled = fields.doubled(names)
+        doubled = fields.repeated_names(names)
         if doubled:
             raise ValueError(f"activemq_connectors has {doubled[0]!r} twice: give each connector its own name")
         kept = sorted(_PORTS_OF_OURS & set(names))
@@ -325,7 +325,7 @@ class Settings(_Broker, ElementSettings, _Host, MetricsSettings, BalancerSetting
         decided = sorted(_DECIDED.keys() & self.broker_attributes.keys())
         if decided:
             raise ValueError(f"activemq_broker_attributes has {decided[0]!r}: {_DECIDED[decided[0]]}")
-        doubled = fields.doubled([user.name for user in self.users])
+        doubled = fields.repeated_names([user.name for user in self.users])
         if doubled:
             raise ValueError(f"activemq_users has {doubled[0]!r} twice")
         return self

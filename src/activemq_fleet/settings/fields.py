@@ -223,7 +223,7 @@ Principals = Annotated[tuple[Principal, ...], BeforeValidator(split_words)]
 Destinations = Annotated[tuple[Destination, ...], BeforeValidator(split_words)]
 
 
-def doubled(names: Sequence[str]) -> list[str]:
+def repeated_names(names: Sequence[str]) -> list[str]:
     """Return the names that occur more than once, sorted."""
     return sorted({name for name in names if names.count(name) > 1})
 

@@ -33,7 +33,7 @@ class JmxSettings(NetworkModel):
 
     @model_validator(mode="after")
     def _names_differ(self) -> Self:
-        doubled = fields.doubled([user.name for user in self.users])
+        doubled = fields.repeated_names([user.name for user in self.users])
         if doubled:
             raise ValueError(f"users has {doubled[0]!r} twice")
         return self

@@ -128,7 +128,7 @@ def write_audit(
         journals = read_journals(spark, output, inputs)
         horizons = _horizons(inputs, logs, journals.last) if is_growing else None
         found = find_incidents(output, inputs, logs, journals.connections, skew, horizons)
-    moments = [at for one in found.incidents.shown for at in (one.began, one.ended)]
+    moments = [at for one in found.incidents.shown_incidents for at in (one.began, one.ended)]
     times = time_range([one for log in logs for one in log.times], [*moments, journals.first, journals.last])
     with phase("settling events"):
         events, missing = judge_deliveries(output, journals, times, horizons)
@@ -138,11 +138,11 @@ def write_audit(
             names.setdefault(file.host, []).append(file.file)
         gaps = [*absent, *log_gaps(logs, names), *journal_gaps(missing, journals.files)]
         if scraped:
-            gaps += unexplained_gaps(scraped, found.incidents.shown, times.began, times.ended)
+            gaps += unexplained_gaps(scraped, found.incidents.shown_incidents, times.began, times.ended)
         counts = _counts(output, logs, gaps, found, events)
         result = Result(audit_outcome(gaps, counts), input_summary(inputs), tuple(gaps), counts, output.path)
         pair_of, group_of = ({name: getattr(inputs.hosts[name], key) for name in names} for key in ("pair", "group"))
-        hosts, hosts_left = shown_hosts(pair_of, group_of, found.spans, found.incidents.shown)
+        hosts, hosts_left = shown_hosts(pair_of, group_of, found.spans, found.incidents.shown_incidents)
         lines = _lines(output, times)
         picture = Picture(times, found.incidents, hosts, hosts_left, found.bridges, lines, events, scraped)
         output.write_text("audit.json", json.dumps(result.to_dict(), indent=2, ensure_ascii=False) + "\n")

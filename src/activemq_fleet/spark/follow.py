@@ -67,14 +67,14 @@ def audit_after_changes(
                 fingerprints = watch.fingerprints
                 if any(file_kind(path.partition("/")[2]) in ("log", "journal") for path in fingerprints):
                     if not _audit_once(spark, logs, out, root, fingerprints, inventory_hosts, skew):
-                        watch.look()
+                        watch.read_fingerprints()
                         continue
                 elif until_idle is not None:
                     list_inputs(spark, logs, inventory_hosts)  # raises InputError, which says what is not there
-                watch.published(fingerprints)
+                watch.record_audit(fingerprints)
             elif until_idle != 0:
                 time.sleep(every)
-            watch.look()
+            watch.read_fingerprints()
 
 
 @dataclass(slots=True)
@@ -90,9 +90,9 @@ class _Watch:
 
     def __post_init__(self) -> None:
         self._since = time.monotonic()
-        self.look()
+        self.read_fingerprints()
 
-    def look(self) -> None:
+    def read_fingerprints(self) -> None:
         """Read the fingerprints of all files, and note the time if any has changed."""
         fingerprints, now = file_fingerprints(self.root), time.monotonic()
         if fingerprints != self.fingerprints:
@@ -100,7 +100,7 @@ class _Watch:
                 self._since = now
             self.fingerprints, self._changed = fingerprints, now
 
-    def published(self, fingerprints: Mapping[str, FileFingerprint]) -> None:
+    def record_audit(self, fingerprints: Mapping[str, FileFingerprint]) -> None:
         """Record that an audit of files with these fingerprints was written, and start the idle time anew."""
         self._published = fingerprints
         self._since = self._changed = time.monotonic()

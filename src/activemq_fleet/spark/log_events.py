@@ -46,10 +46,11 @@ def scan_logs(
     through: Callable[[Batches], Batches],
     schema: StructType | str,
 ) -> DataFrame:
-    """Return a frame of the results of ``through``, called with the events of each partition, in ``schema``.
+    """Return a DataFrame with columns ``schema``: the batches that ``through`` yields from the events of log files.
 
-    Events have the columns ``EVENTS_SCHEMA``, in the order of host, file and line. A file is one row for Spark, and a
-    task reads several; one above 32 MB is read as lines, by a task of its own: with the settings ``ONE_PARTITION``.
+    ``through`` is called once for each partition. Events have the columns ``EVENTS_SCHEMA``, in the order of host, file
+    and line. A file is one row for Spark, and a task reads several; one above 32 MB is read as lines, by a task of its
+    own: with the settings ``ONE_PARTITION``.
     """
     # One core for a Spark elsewhere: how many tasks run there at a time is not known.
     partitions = partition_files(files, is_read_as_one_row, cores_of(spark.conf.get("spark.master", None) or ""))

@@ -19,7 +19,7 @@ from activemq_fleet.planning.compute import DATASETS, ComponentHost, ComponentRo
 from activemq_fleet.planning.host_facts import HostFacts, ProblemKind, host_facts
 from activemq_fleet.planning.line_numbers import with_line_number
 from activemq_fleet.planning.records import (
-    Record,
+    HostRecord,
     activemq_variables,
     printable_text,
     read_listed_host,
@@ -149,11 +149,11 @@ def _facts_and_hosts(batches: Batches, *, form: str, pattern: str | None) -> Ite
             yield KeyedObject(key, ComponentHost(facts.host, variables, facts.position, *roles))
 
 
-def _record(form: str, text: str, host: str, groups: Iterable[str]) -> Record:
+def _record(form: str, text: str, host: str, groups: Iterable[str]) -> HostRecord:
     if form == "listed":
         return read_listed_host(host, text, groups)
     if form == "given":
-        return Record(host, activemq_variables(variables_from_json(text)), tuple(groups))
+        return HostRecord(host, activemq_variables(variables_from_json(text)), tuple(groups))
     return read_record(text, cells=form == "table")
 
 

@@ -72,7 +72,7 @@ class Rig:
         self.store.expire()  # the writer's next turn: what it counted is committed now
 
     def journal(self, kind: str) -> list[dict[str, Any]]:
-        records = [json.loads(record.line) for record in self.store.journal(1000)]
+        records = [json.loads(record.line) for record in self.store.oldest_journal_records(1000)]
         return [record for record in records if record["kind"] == kind]
 
 

@@ -55,7 +55,7 @@ class Bench:
 
     def journal(self, kind: str) -> list[dict[str, Any]]:
         self.store.expire()  # whatever was written without waiting is committed before this
-        lines = [line for record in self.store.journal(10**6) for line in record.line.splitlines()]
+        lines = [line for record in self.store.oldest_journal_records(10**6) for line in record.line.splitlines()]
         return [record for record in map(json.loads, lines) if record["kind"] == kind]
 
     @property

@@ -147,7 +147,7 @@ def test_the_store_works_on_and_gives_no_id_twice(written: Written, tmp_path: Pa
         new = accept_all(store, [("t", b"new")] * 50)
         assert not before & set(new)
         assert [event.event_id for event in store.outgoing(100_000)][-50:] == new
-        numbers = [json.loads(r.line)["jseq"] for r in store.journal(10**6) if store.epoch in r.line]
+        numbers = [json.loads(r.line)["jseq"] for r in store.oldest_journal_records(10**6) if store.epoch in r.line]
         assert len(numbers) == len(set(numbers))
     with open_store(tmp_path / "state") as store:
         assert store.damage is None
@@ -251,7 +251,7 @@ def test_a_journal_that_cannot_go_on_ends_with_a_gap(tmp_path: Path) -> None:
         db.execute("UPDATE counters SET seq = 7")
     db.close()
     with open_store(tmp_path) as store:
-        records = [json.loads(record.line) for record in store.journal(99)]
+        records = [json.loads(record.line) for record in store.oldest_journal_records(99)]
         assert store.epoch != epoch
         assert [record["jseq"] for record in records if record["epoch"] == epoch] == [1, 1 + salvage.JSEQ_GAP]
 

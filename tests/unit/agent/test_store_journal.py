@@ -12,7 +12,7 @@ from tests.unit.agent.store_clock import SimulatedClock, accept_all, acknowledge
 
 
 def journal(store: Store) -> list[dict[str, Any]]:
-    return [json.loads(record.line) for record in store.journal(100_000)]
+    return [json.loads(record.line) for record in store.oldest_journal_records(100_000)]
 
 
 def test_the_way_of_an_event_is_told(tmp_path: Path) -> None:
@@ -80,10 +80,10 @@ def test_records_are_numbered_without_gaps_across_restarts_and_exports(tmp_path:
         with open_store(tmp_path) as store:
             accept_all(store, [("t", b"x")] * 150)
             store.note("stopped")
-            records = store.journal(1000)
+            records = store.oldest_journal_records(1000)
             numbers += [json.loads(record.line)["jseq"] for record in records]
             store.delete_exported_journal(records[-1].position)
-            assert store.journal(1000) == []
+            assert store.oldest_journal_records(1000) == []
     assert numbers == list(range(1, 454))
 
 
@@ -103,5 +103,5 @@ def test_a_row_that_was_altered_is_left_out_and_those_behind_it_are_not(tmp_path
             store.note("started")
         alter = "UPDATE journal SET lines = replace(lines, 'started', 'stopped') WHERE position < 3"
         store._writer.submit(lambda turn: turn.db.execute(alter)).result()
-        assert [json.loads(record.line)["jseq"] for record in store.journal(1)] == [3]
+        assert [json.loads(record.line)["jseq"] for record in store.oldest_journal_records(1)] == [3]
         assert store.counts().damaged == 2

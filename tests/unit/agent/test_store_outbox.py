@@ -188,7 +188,7 @@ def test_drop_expired_drops_and_says_so(tmp_path: Path) -> None:
         store.accept("t", b"x", timeout=1)
         clock.pass_time(2)
         assert (store.expire(), store.counts().expired, store.counts().outbox_rows) == (1, 0, 0)
-        assert '"reason":"dropped"' in store.journal(99)[-1].line
+        assert '"reason":"dropped"' in store.oldest_journal_records(99)[-1].line
 
 
 def test_an_expired_event_that_is_acknowledged_after_all_is_forgotten(tmp_path: Path) -> None:
@@ -207,8 +207,8 @@ def test_expiry_is_noticed_soon_without_being_asked(tmp_path: Path) -> None:
         began = time.monotonic()
         while not store.counts().expired and time.monotonic() - began < 30:
             time.sleep(0.01)
-        [due] = [json.loads(record.line) for record in store.journal(9) if '"expired"' in record.line]
-        accepted = json.loads(store.journal(1)[0].line)
+        [due] = [json.loads(record.line) for record in store.oldest_journal_records(9) if '"expired"' in record.line]
+        accepted = json.loads(store.oldest_journal_records(1)[0].line)
         late = datetime.fromisoformat(due["ts"]) - datetime.fromisoformat(accepted["ts"])
         assert late < timedelta(seconds=15)
 

@@ -182,7 +182,7 @@ def test_the_time_that_events_took_comes_from_counts() -> None:
             found.add(seconds)
 
     assert ([found.quantile(share) for share in (0.5, 0.99, 1)], found.backwards) == ([0.008, 0.016, 4.1], 2)
-    assert found.counts == {3: 50, 4: 49, 12: 1}
+    assert found.counts_by_power_of_two == {3: 50, 4: 49, 12: 1}
 
 
 def test_figures_of_parts_of_the_events_add_up_to_those_of_all() -> None:
@@ -194,8 +194,12 @@ def test_figures_of_parts_of_the_events_add_up_to_those_of_all() -> None:
             figures.add(outcome, [])
     one.merge(other)
 
-    assert (one.messages, one.worst.in_order(), one.worst.left) == (both.messages, both.worst.in_order(), 100)
-    assert [(n.began, n.handled, n.took.counts) for n in one.slices] == [
-        (n.began, n.handled, n.took.counts) for n in both.slices
+    assert (one.messages, one.worst.in_order(), one.worst.number_left_out) == (
+        both.messages,
+        both.worst.in_order(),
+        100,
+    )
+    assert [(n.began, n.handled, n.handling_times.counts_by_power_of_two) for n in one.slices] == [
+        (n.began, n.handled, n.handling_times.counts_by_power_of_two) for n in both.slices
     ]
-    assert one.took.quantile(0.5) == both.took.quantile(0.5)
+    assert one.handling_times.quantile(0.5) == both.handling_times.quantile(0.5)

@@ -12,7 +12,7 @@ from activemq_fleet.artifacts import schema_for
 from activemq_fleet.planning.components import Division, common_pattern, component_key, divide_into_components
 from activemq_fleet.planning.compute import ComponentHost, ComponentRows, PlanContext, compute_component
 from activemq_fleet.planning.host_facts import HostFacts, host_facts
-from activemq_fleet.planning.records import Record
+from activemq_fleet.planning.records import HostRecord
 from activemq_fleet.releases import Release
 from tests.unit.planning.planned import Groups, Hosts
 
@@ -27,7 +27,7 @@ def facts_of(hosts: Hosts, groups: Groups = NO_GROUPS) -> Facts:
 
     def read(pattern: str | None) -> Facts:
         return [
-            host_facts(Record(host, variables, tuple(name for name in groups if host in groups[name])), 0, pattern)
+            host_facts(HostRecord(host, variables, tuple(name for name in groups if host in groups[name])), 0, pattern)
             for host, variables in hosts.items()
         ]
 

@@ -10,14 +10,14 @@ import pytest
 from activemq_fleet.errors import InputError
 from activemq_fleet.naming import DEFAULT_PATTERN
 from activemq_fleet.planning.host_facts import HostFacts, ProblemKind, host_facts
-from activemq_fleet.planning.records import Record
+from activemq_fleet.planning.records import HostRecord
 from tests.unit.planning.planned import BASE, pairs
 
 HOST = "orders-mq01-a.example.com"
 
 
 def facts(variables: dict[str, Any], host: str = HOST, groups: tuple[str, ...] = ()) -> HostFacts:
-    return host_facts(Record(host, variables, groups), 0, None)[0]
+    return host_facts(HostRecord(host, variables, groups), 0, None)[0]
 
 
 def test_a_host_is_known_by_its_name_and_by_what_its_variables_reach() -> None:
@@ -57,7 +57,7 @@ def test_a_problem_does_not_name_the_host_so_that_many_hosts_share_its_line(
 
 
 def test_hosts_of_no_role_may_have_any_variables() -> None:
-    found, text = host_facts(Record("db.example.com", {"activemq_heap": 3}), 0, None)
+    found, text = host_facts(HostRecord("db.example.com", {"activemq_heap": 3}), 0, None)
 
     assert (found.has_role, found.problems, text) == (False, (), None)
 
@@ -72,7 +72,7 @@ def test_a_pattern_of_the_inventory_wins_over_that_of_a_host() -> None:
     own = {**BASE, "activemq_naming_pattern": r"^(?P<group>x)(?P<number>\d)(?P<node>[ab])"}
 
     assert facts(own, host="x1a").group == "x"
-    found, text = host_facts(Record("x1a", own), 0, DEFAULT_PATTERN)
+    found, text = host_facts(HostRecord("x1a", own), 0, DEFAULT_PATTERN)
     assert (found.group, found.pattern, text) == (None, own["activemq_naming_pattern"], None)
     with pytest.raises(InputError, match="lacks the named group"):
         facts({"activemq_naming_pattern": "x"})

@@ -9,7 +9,7 @@ import pytest
 
 from activemq_fleet.errors import InputError
 from activemq_fleet.planning.records import (
-    Record,
+    HostRecord,
     listed_hosts,
     read_listed_host,
     read_record,
@@ -31,7 +31,7 @@ VAULT = "$ANSIBLE_VAULT;1.1;AES256\n6162"
     ],
 )
 def test_variables_stand_in_an_object_in_its_text_or_beside_the_host(record: dict[str, Any]) -> None:
-    assert read_record(json.dumps(record)) == Record(HOST, {"activemq_heap": "1g"})
+    assert read_record(json.dumps(record)) == HostRecord(HOST, {"activemq_heap": "1g"})
 
 
 @pytest.mark.parametrize("groups", [["activemq_agents", "x"], "activemq_agents, x", '["activemq_agents", "x"]'])

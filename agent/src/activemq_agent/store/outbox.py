@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from activemq_agent.errors import Full, Refused
-from activemq_agent.identity import check_id, event_id_in
+from activemq_agent.identity import check_event_id, event_id_in
 from activemq_agent.printable import counted
 from activemq_agent.store.rows import Sent, size_of
 from activemq_agent.store.transaction import Transaction
@@ -32,7 +32,7 @@ def check_event(topic: str, payload: bytes, event_id: str | None) -> str | None:
         return inside
     if inside not in (None, event_id):
         raise Refused(f"the payload's eventId is {inside!r}, but id {event_id!r} was asked for: give one of them")
-    return check_id(event_id)
+    return check_event_id(event_id)
 
 
 def accept(transaction: Transaction, topic: str, payload: bytes, event_id: str | None, timeout: float | None) -> str:

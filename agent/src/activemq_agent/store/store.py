@@ -232,7 +232,7 @@ class Store:
         """Queue a journal record such as connected or barrier; return a future that is done after the commit."""
         return self._writer.submit(lambda transaction: transaction.record(kind, **fields))
 
-    def journal(self, limit: int) -> list[JournalRecord]:
+    def oldest_journal_records(self, limit: int) -> list[JournalRecord]:
         """Return the oldest journal records not yet exported to files: those of at most ``limit`` rows of the store.
 
         Records of a damaged row are left out, which shows as a gap in jseq.
