@@ -40,9 +40,33 @@ def test_a_bridge_to_a_placeholder_becomes_a_link_once_it_is_said_what_it_stands
     common, own = tmp_path / "env", tmp_path / "own"
     common.write_text("# where the hub is\nexport PORT=61616\nPEER: elsewhere\n\nUNUSED = x=y\n")
     own.write_text(f"PEER={HUB}\n")
-    assert not links(files)
+    assert links(files) == [{"from": "edge-mq1", "to": "peer", "name": "up", "addresses": ["peer.invalid:61616"]}]
     assert not links(files, str(own))
     assert links(files, str(common), f"{EDGE}={own}") == [{"from": "edge", "to": "hub", "name": "up"}]
+
+
+@pytest.mark.parametrize(
+    ("uri", "dialled"),
+    [
+        ("${UP_URI}", ["up-uri.invalid:61616"]),
+        ("static:(${UP_URI})", ["up-uri.invalid:61616"]),
+        ("static:(ssl://${UP}?a=b)", ["ssl://up.invalid:61616"]),
+        ("static:(tcp://${UP}:61617,tcp://${other.host}:7)", ["up.invalid:61617", "other-host.invalid:7"]),
+        ("static:(tcp://${UP:up.example.com}:${PORT:7})", ["up.example.com:7"]),
+        ("static:(tcp://up:${PORT})", None),
+    ],
+)
+def test_a_bridge_to_a_placeholder_that_nobody_explains_is_a_link_whose_address_is_to_be_written(
+    tmp_path: Path, uri: str, dialled: list[str] | None
+) -> None:
+    bridge = f'<networkConnectors><networkConnector name="up" uri="{uri}"/></networkConnectors>'
+    files = write_files(tmp_path / "files", {EDGE: document(LISTENS + bridge)})
+    adopted = adopt(read_sources([str(files)], ["5.18.3"], Naming()), Naming())
+    found = yaml.safe_load(adopted.files["group_vars/all.yml"]).get("activemq_links", [{"addresses": None}])
+    assert [link["addresses"] for link in found] == [dialled]
+    assert [one.original for one in adopted.differences if one.path.endswith("@uri")] == [uri] * bool(dialled)
+    wanted = [note for note in adopted.notes if "for a placeholder that no file explains" in note]
+    assert len(wanted) == (".invalid" in str(dialled))
 
 
 @pytest.mark.parametrize(

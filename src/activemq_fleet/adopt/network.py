@@ -24,6 +24,7 @@ from activemq_fleet.adopt.brokers import accounts_of, groups_of
 from activemq_fleet.adopt.link_entries import AdoptedLink, LinkEntry, link_entries_for
 from activemq_fleet.adopt.multicast import propose_multicast
 from activemq_fleet.adopt.profiles import master_connector, store_path
+from activemq_fleet.adopt.properties import whose_address
 from activemq_fleet.adopt.proposal import Proposal, is_default, is_valid_value, yaml_value_of
 from activemq_fleet.adopt.sources import Document
 from activemq_fleet.settings.fields import option_text
@@ -164,7 +165,7 @@ class _Network:
         elif None in owners:
             host, port = bridge.addresses[owners.index(None)]
             named = f"dials {host.rpartition('@')[2]}:{port}, which is no broker of these files"
-            return self._outside(document, bridge, f"{named} (--address HOST=ADDRESS says whose it is)")
+            return self._outside(document, bridge, f"{named} ({whose_address(host)})")
         elif units == {me.unit}:
             if _is_pair_link(bridge, me, brokers):
                 self.pair_links[document.host] = bridge

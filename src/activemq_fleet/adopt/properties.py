@@ -4,14 +4,29 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from lxml import etree
 
+from activemq_fleet.adopt.xml_diff import XmlElement
 from activemq_fleet.errors import InputError
 
 PLACEHOLDER = re.compile(r"\$\{([A-Za-z][A-Za-z0-9._-]*)\}")
 """A reference to a property: ``${name}``; one with a default, ``${name:default}``, is none."""
+UNKNOWN_HOST = ".invalid"
+"""The end of host names that stand for what no file tells; nobody ever resolves them (RFC 2606)."""
+_DEFAULT = re.compile(r"\$\{[A-Za-z][A-Za-z0-9._-]*:([^${}]*)\}")
+_STANDS_FOR = tuple(
+    (re.compile(before + PLACEHOLDER.pattern + after), form)
+    for before, after, form in (
+        (r"^\s*", r"\s*$", f"static:(tcp://{{}}{UNKNOWN_HOST}:61616)"),
+        (r"(?<=[(,])\s*", r"\s*(?=[,)])", f"tcp://{{}}{UNKNOWN_HOST}:61616"),
+        ("(?<=://)", rf"(?::{PLACEHOLDER.pattern})?(?=[/?,)]|$)", f"{{}}{UNKNOWN_HOST}:61616"),
+        ("(?<=://)", r"(?=:\d)", f"{{}}{UNKNOWN_HOST}"),
+    )
+)
+"""Where a placeholder stands in a bridge's URI, and what is put there."""
 _LINE = re.compile(r"(?:export\s+)?([A-Za-z][A-Za-z0-9._-]*)\s*[=:]\s*(.*)")
 _LARGEST = 1 << 20  # bytes
 
@@ -54,6 +69,32 @@ def resolve_placeholders(root: etree._Element, properties: Mapping[str, str], fi
             element.tail = element.tail and resolved(element.tail)
     except ValueError:
         raise InputError(f"{file}: a value of --properties has a character that XML cannot hold: remove it") from None
+
+
+def with_dialled_hosts(node: XmlElement) -> XmlElement:
+    """Return an element whose networkConnectors, at any depth, dial hosts in place of placeholders.
+
+    A placeholder's own default counts; without one a host name made of the placeholder's stands there, below
+    ``UNKNOWN_HOST``, for the operator to replace.
+    """
+    attributes = node.attributes
+    if node.name == "networkConnector" and "${" in node.get("uri"):
+        uri = _DEFAULT.sub(r"\1", node.get("uri"))
+        for pattern, form in _STANDS_FOR:
+            uri = pattern.sub(lambda found, form=form: form.format(_label(found[1])), uri)  # type: ignore[misc]
+        attributes = {**attributes, "uri": uri}
+    return replace(node, attributes=attributes, children=tuple(map(with_dialled_hosts, node.children)))
+
+
+def whose_address(host: str) -> str:
+    """Return what tells ``adopt`` whose address a dialled host is, for a note."""
+    if host.endswith(UNKNOWN_HOST):
+        return "for a placeholder that no file explains: adopt again with --properties FILE, or write the address"
+    return "--address HOST=ADDRESS says whose it is"
+
+
+def _label(name: str) -> str:
+    return re.sub("[^a-z0-9]+", "-", name.lower()).strip("-")
 
 
 def _read(path: Path) -> dict[str, str]:

@@ -11,7 +11,7 @@ from lxml import etree
 
 from activemq_fleet.addresses import check_host
 from activemq_fleet.adopt.equal_meaning import with_names
-from activemq_fleet.adopt.properties import read_properties, resolve_placeholders
+from activemq_fleet.adopt.properties import read_properties, resolve_placeholders, with_dialled_hosts
 from activemq_fleet.adopt.xml_diff import XmlElement, xml_element_of
 from activemq_fleet.errors import InputError, ReleaseError
 from activemq_fleet.grouping import inventory_groups
@@ -42,7 +42,7 @@ class Document:
     root: XmlElement
     broker: XmlElement
     original: XmlElement
-    """The document as it is, where ``root`` has names for connectors that have none."""
+    """The document as it is, where ``root`` has names for connectors that have none, and hosts for placeholders."""
     preferred: bool | None = None
     """True for the preferred master where the file says so; None where it says nothing."""
     other_files: Mapping[str, str] = field(default_factory=dict)
@@ -156,7 +156,7 @@ def _document(host: str, path: Path, release: str | None, naming: Naming, proper
             "which activemq-fleet names HOST... proposes"
         )
     content, original = _read(path, properties)
-    tree = with_names(original)
+    tree = with_dialled_hosts(with_names(original))
     ours = _OURS.search(content)
     if release is None and ours is None:
         raise InputError(f"{path}: does not say which release reads it: add --release {host}=5.18.3, or which it is")

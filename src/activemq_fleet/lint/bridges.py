@@ -291,6 +291,28 @@ def connectors_without_names(broker: Element) -> Iterator[Problem]:
             yield link.problem(message, severity="warning")
 
 
+@rule("N047", "warning", each="networkConnector")
+def host_that_nobody_resolves(link: Element) -> Iterator[Problem]:
+    """A bridge dials a host below .invalid, which stands for an address that nobody gave.
+
+    Why: no such name ever resolves: the bridge never comes up, and messages wait where they were sent. ``adopt``
+        writes it where a placeholder such as ${HUB} is explained by no file.
+    Fix: write the address in activemq_links, or adopt again with --properties.
+    Source: RFC 2606, section 2
+
+    Fires on 5.18.3::
+
+        <networkConnector name="hub" uri="static:(tcp://hub-url.invalid:61616)"/>
+
+    Silent on 5.18.3::
+
+        <networkConnector name="hub" uri="static:(tcp://hub.example.com:61616)"/>
+    """
+    for peer in link.uri().transports:
+        if peer.host.lower().endswith(".invalid"):
+            yield link.problem(f"dials {peer.host}, which never resolves: give the address", "uri", peer.host)
+
+
 def _evicted(links: list[Element]) -> Iterator[tuple[Element, Element]]:
     """Yield (link, earlier link) of each link that dials a peer an earlier link dials already."""
     first_to: dict[tuple[str, int], int] = {}
