@@ -27,6 +27,10 @@ options:
     description: For V(conclude), by host the result of M(activemq.fleet.host_status), failed ones included.
     type: dict
     default: {}
+  timeout:
+    description: For V(begin), the seconds that each host has, so that a wrong number is refused before any is asked.
+    type: int
+    default: 20
   seconds:
     description: For V(conclude), how long it took to gather the evidence.
     type: float
