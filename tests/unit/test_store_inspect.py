@@ -95,11 +95,18 @@ def test_the_end_of_a_whole_file_is_no_damage_and_a_torn_one_says_so(tmp_path: P
         path.write_bytes(path.read_bytes() + END_OF_FILE + bytes(40) + END_OF_FILE)
     inspection = inspect_store(str(tmp_path))
     assert (inspection.damages, inspection.unfinished, inspection.missing) == ((), 0, (2,))
-    (tmp_path / "db-3.log").write_bytes((tmp_path / "db-3.log").read_bytes() + b"torn")
+    (tmp_path / "db-3.log").write_bytes((tmp_path / "db-3.log").read_bytes() + b"\0\0\0\x21\x02WRITE BA")
     code, text = shown(tmp_path)
     assert code == 0
     assert "not there: db-2.log (a broker removes files that nothing needs any more)" in text
     assert "db-3.log ends amid a batch: a broker died while it wrote" in text
+
+
+def test_a_journal_that_no_broker_wrote_is_damaged(tmp_path: Path) -> None:
+    (tmp_path / "db-1.log").write_bytes(b"-" * 5000)
+    code, text = shown(tmp_path)
+    assert code == 1
+    assert "db-1.log, byte 0 to 5000: these bytes are no records\n" in text
 
 
 @pytest.mark.parametrize(
@@ -121,6 +128,7 @@ def test_an_index_that_no_broker_starts_with_is_told(tmp_path: Path, content: by
     code, text = shown(tmp_path)
     assert code == bool(missing)
     assert (f"INDEX: db.data needs {missing}, which is not there" in text) == bool(missing)
+    assert ("no damage was found" in text) == (not missing)
 
 
 def test_json_says_the_same(tmp_path: Path) -> None:

@@ -185,8 +185,8 @@ def commands(store: str, tail: JournalEnd, *, verify: bool = False) -> Iterator[
 
     Yields nothing where there is no store. ``verify``: also compare the checksums of batches, where they have one.
 
-    A broken end of the last file is no damage: a killed broker was writing it. A file that a running
-    broker removes meanwhile held nothing. Time and memory grow with what the journal takes of its disk.
+    A batch that was begun at the end of the last file is no damage: a killed broker was writing it. A file that a
+    running broker removes meanwhile held nothing. Time and memory grow with what the journal takes of its disk.
     Raises InstallError for what no broker writes, OSError.
     """
     try:
@@ -213,9 +213,11 @@ def commands(store: str, tail: JournalEnd, *, verify: bool = False) -> Iterator[
                             for command in _records(data, start, stop, tail):
                                 yield dataclasses.replace(command, is_suspect=True) if is_suspect else command
                         rest = data[tail.offset : tail.offset + 4096].replace(_END_OF_FILE, b"").rstrip(b"\0")
-                        if position < len(files) - 1 and rest:
+                        # A batch is written from its head on; where that page was never written, it is zeros.
+                        is_begun = _HEADER.startswith(rest[: len(_HEADER)].rstrip(b"\0"))
+                        if rest and (position < len(files) - 1 or not is_begun):
                             tail.note_damage(tail.offset, size, "these bytes are no records")
-                        tail.unfinished = len(rest)
+                        tail.unfinished = len(rest) if is_begun else 0
             tail.ends[number] = tail.offset
 
 

@@ -36,7 +36,7 @@ def report_lines(report: dict[str, Any]) -> Iterator[str]:
     yield "messages:"
     yield from _holdings(report) or ("  none",)
     if not report["damaged_places"]:
-        yield "no damage was found"
+        yield "the journal itself is whole" if report["index_lacks_files"] else "no damage was found"
         return
     yield f"DAMAGED: {counted(report['damaged_places'], 'place')}"
     for damage in report["damages"]:
