@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.activemq.fleet.plugins.module_utils.host import broker_log, held_by_process, pure_log
+from ansible_collections.activemq.fleet.plugins.module_utils.host.process import proc_text
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -145,3 +147,15 @@ def test_the_lock_of_a_store_is_seen_at_its_holder(tmp_path: Path) -> None:
             found = [held_by_process.holds_lock(pid, str(store)) for pid in (process.pid, os.getpid())]
         process.kill()
     assert found == [True, False]
+
+
+def test_nobody_knows_who_holds_a_lock_on_fuse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def on_fuse(pid: int, name: str) -> str:
+        return re.sub(r" - \S+ ", " - fuse.glusterfs ", proc_text(pid, name))
+
+    (tmp_path / "kahadb").mkdir()
+    with (tmp_path / "kahadb/lock").open("w"):
+        assert held_by_process.holds_lock(os.getpid(), str(tmp_path / "kahadb")) is False
+        monkeypatch.setattr(held_by_process, "proc_text", on_fuse)
+        assert held_by_process.holds_lock(os.getpid(), str(tmp_path / "kahadb")) is None
+    assert held_by_process.holds_lock(os.getpid(), str(tmp_path / "kahadb")) is False

@@ -35,7 +35,8 @@ def gather_broker_status(base: str, unit: str | None) -> dict[str, Any]:
     """Return the evidence of the broker in directory ``base``: the result of ``broker_info``, usage, files and
     certificates.
 
-    ``holds_lock``: whether its process holds the lock of its store, None without a kahaDB store or a process.
+    ``holds_lock``: whether its process holds the lock of its store, None without a kahaDB store or a process, and on
+    FUSE.
     ``state_since``: since when it is in its state, in seconds since the epoch, None where that is not known.
     ``usage``: as ``broker_usage`` describes it, empty for a broker that is not active; ``usage_error`` says why there
     is none. ``records``: the newest ``message`` s of its log about links and its newest warnings, each with ``level``,

@@ -34,8 +34,11 @@ def is_listening(pid: int, addresses: Collection[tuple[str, int]]) -> bool:
     )
 
 
-def holds_lock(pid: int, store: str) -> bool:
-    """Return whether the process holds the lock of a kahaDB store; False also where its descriptors cannot be read."""
+def holds_lock(pid: int, store: str) -> bool | None:
+    """Return whether the process holds the lock of a kahaDB store; False also where its descriptors cannot be read.
+
+    None where it has the lock's file open on FUSE, as on GlusterFS: the kernel lists no locks of servers there.
+    """
     with contextlib.suppress(OSError):
         store = os.readlink(store)  # behind a guard a link to the generation in force
     wanted = [os.path.basename(os.path.normpath(store)), "lock"]
@@ -45,7 +48,19 @@ def holds_lock(pid: int, store: str) -> bool:
     except OSError:
         return False
     lines = [line for number in numbers for line in proc_text(pid, f"fdinfo/{number}").splitlines()]
-    return any(line.startswith("lock:") and " WRITE " in line for line in lines)
+    if any(line.startswith("lock:") and " WRITE " in line for line in lines):
+        return True
+    mounts = {line.split()[1] for line in lines if line.startswith("mnt_id:")}
+    return None if any(_is_fuse(line) for line in _mounts(pid, mounts)) else False
+
+
+def _mounts(pid: int, numbers: Collection[str]) -> list[str]:
+    """Return the lines of the process's mountinfo for mounts with these ids."""
+    return [line for line in proc_text(pid, "mountinfo").splitlines() if line.partition(" ")[0] in numbers]
+
+
+def _is_fuse(mount: str) -> bool:
+    return mount.partition(" - ")[2].startswith("fuse")
 
 
 def _listeners(pid: int) -> Iterator[tuple[int, str, int]]:

@@ -38,13 +38,13 @@ class EvidenceSources:
     """The process, log records and configuration from which a broker's state was concluded.
 
     ``deployed`` is the configuration that the process was started with, ``records`` are those of that process,
-    ``holds_lock``: whether it holds the lock of its kahaDB store.
+    ``holds_lock``: whether it holds the lock of its kahaDB store, None where the kernel does not know.
     """
 
     process: Process | None
     deployed: DeployedConfiguration
     records: list[broker_log.Record]
-    holds_lock: bool
+    holds_lock: bool | None
 
 
 def gather_broker_state(base: str, unit: str | None, wait: float = 0, wanted: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -131,7 +131,7 @@ def _gather_now(
     addresses = [listener.address for listener in deployed.listeners]
     listens = process is not None and held_by_process.is_listening(process.pid, addresses)
     locks = process is not None and bool(deployed.store) and held_by_process.holds_lock(process.pid, deployed.store)
-    evidence = Evidence(process, phase, answers, deployed.pure, listens, locks, ending=ending)
+    evidence = Evidence(process, phase, answers, deployed.pure, listens, bool(locks), ending=ending)
     conclusion = judge(evidence)
     returned = [answer.returned for answer in answers.values() if answer.returned is not None]
     result = {

@@ -100,7 +100,7 @@ class Hosts:
             if listens or phase.name == "started"
             else {}
         )
-        locks = holds_lock(found.pid, service.kahadb_directory(broker))
+        locks = bool(holds_lock(found.pid, service.kahadb_directory(broker)))
         return Evidence(found, phase, answers, pure=pure, listens=listens, holds_lock=locks)
 
     def store_access(self, broker: Broker) -> StoreAccess:
