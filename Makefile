@@ -22,7 +22,7 @@ demo: ## a fleet of real brokers on this machine, and the death of a master
 	@$(PY) -m activemq_fleet.lab.demo --output build/demo
 
 test: ## everything, in tiers, the quickest first
-	@scripts/setup.sh --java --browser --tracer --balancer --database --prometheus --gluster
+	@scripts/setup.sh --java --browser --tracer --balancer --database --prometheus --gluster --packets
 	@$(PY) -m scripts.run_tests
 
 test-full: export KILLS := $(or $(KILLS),20)
@@ -47,7 +47,7 @@ test-full: export FUZZ_EXAMPLES := $(or $(FUZZ_EXAMPLES),2000)
 test-full: export ACTIVEMQ_FLEET_HOSTS := required
 test-full: export ACTIVEMQ_FLEET_BROWSER := required
 test-full: ## the same with many more kills and examples, and no tier may be skipped; TIERS=hosts: that tier
-	@scripts/setup.sh --java --browser --tracer --balancer --database --prometheus --gluster
+	@scripts/setup.sh --java --browser --tracer --balancer --database --prometheus --gluster --packets
 	@$(PY) -m scripts.run_tests $(TIERS)
 	@$(if $(TIERS),,$(PY) -m scripts.fuzz --minutes $(or $(MINUTES),1))
 
@@ -56,7 +56,7 @@ lint unit: ## one tier that needs no Java
 	@$(PY) -m scripts.run_tests $@
 
 pipeline molecule integration hosts: ## one tier that does
-	@scripts/setup.sh --java $(if $(filter integration,$@),--browser --tracer --balancer --database --prometheus --gluster)
+	@scripts/setup.sh --java $(if $(filter integration,$@),--browser --tracer --balancer --database --prometheus --gluster --packets)
 	@$(PY) -m scripts.run_tests $@
 
 golden: ## write the golden files anew: look at `git diff` before committing them

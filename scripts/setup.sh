@@ -5,9 +5,11 @@
 #     scripts/setup.sh --browser   and a Chromium that looks at pictures; without one they are not looked at
 #     scripts/setup.sh --tracer    and strace, which shows when an event is on the disk
 #     scripts/setup.sh --balancer  and HAProxy, to balance real brokers; without it that is not tested
-#     scripts/setup.sh --database  and PostgreSQL, for pairs that share a database; without it they are not tested
+#     scripts/setup.sh --database  and PostgreSQL, for pairs that share a database, with SITUATIONS=all MariaDB as well;
+#                                  without it they are not tested
 #     scripts/setup.sh --prometheus  and Prometheus with Alertmanager, for alerts; without them they are not tested
 #     scripts/setup.sh --gluster   and GlusterFS, for stores on a network file system; without it that is not tested
+#     scripts/setup.sh --packets   and nftables, for networks that lose packets; without it that is not tested
 # What is missing is installed where that is possible (root on Debian or Ubuntu); otherwise one
 # line says what to install.
 set -eu
@@ -141,6 +143,22 @@ ensure_balancer() {
 
 # Only the tests of shared-jdbc pairs need its programs, and say so when they are not there. Debian would start a server.
 ensure_database() {
+    ensure_postgresql
+    [ "${SITUATIONS:-}" != all ] || ensure_mariadb
+}
+
+ensure_mariadb() {
+    command -v mariadbd >/dev/null && return
+    if ! can_install; then
+        note "no MariaDB: pairs that share one are not tested; for that install: mariadb-server"
+        return
+    fi
+    mask_unit mariadb
+    tried "mariadb-server, from the distribution" apt_install mariadb-server ||
+        note "no MariaDB: pairs that share one are not tested (why: build/setup.log)"
+}
+
+ensure_postgresql() {
     [ -n "$(find /usr/lib/postgresql -name initdb 2>/dev/null)" ] && return
     command -v initdb >/dev/null && return
     if ! can_install; then
@@ -154,6 +172,12 @@ ensure_database() {
         note "no PostgreSQL: shared-jdbc pairs are not tested (why: build/setup.log)"
 }
 
+# Debian starts a service when it is installed; of the tests' servers none is the machine's.
+mask_unit() {
+    mkdir -p /etc/systemd/system
+    [ -e "/etc/systemd/system/$1.service" ] || ln -sf /dev/null "/etc/systemd/system/$1.service"
+}
+
 # Only the tests of alerts need them, and say so when they are not there. Debian would start servers.
 ensure_prometheus() {
     missing=
@@ -165,9 +189,8 @@ ensure_prometheus() {
         note "no Prometheus: alerts are not tested; for that install: $missing"
         return
     fi
-    mkdir -p /etc/systemd/system
     for unit in $missing; do
-        [ -e "/etc/systemd/system/$unit.service" ] || ln -sf /dev/null "/etc/systemd/system/$unit.service"
+        mask_unit "$unit"
     done
     # shellcheck disable=SC2086 # a list of packages
     tried "$missing, from the distribution" apt_install $missing ||
@@ -183,6 +206,16 @@ ensure_gluster() {
     fi
     tried "glusterfs, from the distribution" apt_install glusterfs-server glusterfs-client ||
         note "no GlusterFS: stores on it are not tested (why: build/setup.log)"
+}
+
+# Only the tests of bad networks need it, and say so when it is not there.
+ensure_packets() {
+    command -v nft >/dev/null && return
+    if ! can_install; then
+        note "no nft: networks that lose packets are not tested; for that install: nftables"
+    elif ! tried "nftables, from the distribution" apt_install nftables; then
+        note "no nft: networks that lose packets are not tested (why: build/setup.log)"
+    fi
 }
 
 # Two runs in one checkout take turns here.
@@ -204,6 +237,7 @@ for wanted; do
         --database) ensure_database ;;
         --prometheus) ensure_prometheus ;;
         --gluster) ensure_gluster ;;
-        *) fail "$wanted is not known: --java, --browser, --tracer, --balancer, --database, --prometheus, --gluster" ;;
+        --packets) ensure_packets ;;
+        *) fail "$wanted is not known: --java, --browser, --tracer, --balancer, --database, --prometheus, --gluster, --packets" ;;
     esac
 done

@@ -1,28 +1,27 @@
 """A GlusterFS of two bricks, in namespaces that nobody else sees, for brokers that share a store on it.
 
-``in_namespaces`` runs a module in a mount, network and process namespace of its own: with its last process all daemons
-and mounts of it are gone. GlusterFS refuses loopback addresses, so its server has one of a bridge, and each
-client is in a network namespace of its own, whose cable can be pulled.
+It is for a program that runs ``in_namespaces``: with its last process all daemons and mounts are gone. GlusterFS
+refuses loopback addresses, so its server has one of a bridge, and each client is in a network namespace of its own,
+whose cable can be pulled.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
-import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import psutil
 
 from tests.integration.waiting import PATIENCE, until
 
 _SERVER = "10.77.0.1"
-_PROGRAMS = ("glusterd", "gluster", "glusterfs", "ip", "nsenter", "unshare")
+_PROGRAMS = ("glusterd", "gluster", "glusterfs", "ip", "nft", "nsenter", "unshare")
 _OWN = ("/run", "/var/lib/glusterd", "/var/log/glusterfs")
+SIZE = "600m"
+"""Of the file system of both bricks."""
 PING_TIMEOUT = 5
 """Seconds after which a client that does not answer counts as away (network.ping-timeout)."""
 
@@ -34,18 +33,7 @@ def missing() -> str:
     if not os.path.exists("/dev/fuse"):
         return "this kernel has no FUSE (/dev/fuse)"
     absent = [name for name in _PROGRAMS if not shutil.which(name)]
-    return f"no {', '.join(absent)}: scripts/setup.sh --gluster installs GlusterFS" if absent else ""
-
-
-def in_namespaces(module: str, *arguments: str, timeout: float) -> dict[str, Any]:
-    """Run ``python -m module`` in namespaces of its own; return the JSON object on the last line of what it prints."""
-    own = ["unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"]
-    command = [*own, sys.executable, "-m", module, *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
-    if done.returncode != 0:
-        raise AssertionError(f"{module} {arguments}: {done.stdout[-3000:]}{done.stderr[-6000:]}")
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    return f"no {', '.join(absent)}: scripts/setup.sh --gluster --packets installs them" if absent else ""
 
 
 def _run(*command: str) -> str:
@@ -70,6 +58,9 @@ class GlusterFS:
     def __init__(self, directory: Path) -> None:
         """Start it in this process' namespaces; bricks are below ``directory``."""
         self.directory = directory
+        self._bricks = directory / "bricks"
+        self._bricks.mkdir()
+        _run("mount", "-t", "tmpfs", "-o", f"size={SIZE}", "none", str(self._bricks))
         for path in _OWN:
             os.makedirs(path, exist_ok=True)
             _run("mount", "-t", "tmpfs", "none", path)
@@ -80,7 +71,7 @@ class GlusterFS:
         _run("ip", "link", "set", "gluster", "up")
         _run("glusterd")
         until(self._answers, PATIENCE, "glusterd answers")
-        bricks = [f"{_SERVER}:{directory}/brick{number}" for number in (1, 2)]
+        bricks = [f"{_SERVER}:{self._bricks}/{number}" for number in (1, 2)]
         self.gluster("volume", "create", "store", "replica", "2", *bricks, "force")
         self.gluster("volume", "set", "store", "network.ping-timeout", str(PING_TIMEOUT))
         self.gluster("volume", "start", "store")
@@ -130,8 +121,37 @@ class GlusterFS:
 
     def brick(self, number: int) -> psutil.Process:
         """Return the process of a brick."""
-        return _process("glusterfsd", f"{self.directory}/brick{number}")
+        return _process("glusterfsd", str(self._bricks / str(number)))
+
+    def cut_from_brick(self, directory: Path, number: int) -> None:
+        """Let the client of a mount reach the other brick alone."""
+        words = self.brick(number).cmdline()
+        port = words[words.index("--brick-port") + 1]
+        inside = ("nsenter", f"--net=/run/netns/{self._cable(directory)}", "nft")
+        _run(*inside, "add table inet cut")
+        _run(*inside, "add chain inet cut input { type filter hook input priority 0; }")
+        _run(*inside, f"add rule inet cut input tcp sport {port} drop")
+
+    def join_bricks(self, directory: Path) -> None:
+        """Let the client of a mount reach both bricks again."""
+        _run("nsenter", f"--net=/run/netns/{self._cable(directory)}", "nft", "delete table inet cut")
+
+    def fill(self) -> Path:
+        """Leave no room on the bricks; return the file that takes it."""
+        filler = self._bricks / "filler"
+        with suppress(OSError), filler.open("wb", buffering=0) as file:
+            while file.write(bytes(1 << 16)):
+                pass
+        return filler
+
+    def split_brain(self) -> list[str]:
+        """Return the files whose bricks differ and which nothing heals by itself."""
+        said = self.gluster("volume", "heal", "store", "info", "split-brain")
+        return sorted({line for line in said.splitlines() if line.startswith(("/", "<gfid"))})
 
     def clear_locks(self, path: str) -> None:
-        """Take all POSIX locks of a file of the volume away, unseen by those who hold them."""
-        self.gluster("volume", "clear-locks", "store", path, "kind", "all", "posix", "0,0-0")
+        """Take all POSIX locks of a file of the volume away, unseen by those who hold them.
+
+        A range, as ``0,0-0``, takes away the locks of exactly that range: a guard's is one, a broker's own is not.
+        """
+        self.gluster("volume", "clear-locks", "store", path, "kind", "all", "posix")

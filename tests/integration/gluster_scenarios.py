@@ -17,14 +17,17 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+from ansible_collections.activemq.fleet.plugins.module_utils.watchdog.watchdog import Watchdog, _options
 
 from activemq_fleet.fence.old_generations import uncopied_messages
 from activemq_fleet.fence.replay import Replay
 from activemq_fleet.fence.shared_store import SharedStore
 from activemq_fleet.host.probe import Login
 from activemq_fleet.lab import Lab
+from activemq_fleet.lab.fleet_status import lab_status
 from activemq_fleet.lab.polling import poll
 from activemq_fleet.lab.readiness import is_port_taken
+from activemq_fleet.render.service import paths
 from scripts.attacks.clients import consume, sending
 from tests.integration.gluster import GlusterFS
 from tests.integration.labs import pair, processes_of, write_inventory
@@ -33,6 +36,9 @@ from tests.integration.waiting import PATIENCE, until
 A, B = pair("orders")
 PAIR = "orders-mq01"
 _TAKEOVER = 120.0
+_FAULTY = 20.0
+"""Seconds for which a fault lasts in which no other node takes over."""
+_HEALED = 60.0
 _SERVED = 3.0
 """Seconds that the successor serves before the fault is over."""
 _ANSWERED, _GIVEN_UP = 30.0, 10.0
@@ -128,15 +134,69 @@ def _kill_brick(scenario: Scenario) -> Callable[[], None]:
     return lambda: print(scenario.volume.gluster("volume", "start", "store", "force"))
 
 
-_THAWS = ("freeze", "cut", "brick")
+def _split(scenario: Scenario) -> Callable[[], None]:
+    """Node a reaches brick 1 alone and node b brick 2, and no daemon heals the bricks meanwhile."""
+    volume = scenario.volume
+    volume.gluster("volume", "set", "store", "cluster.self-heal-daemon", "off")
+    volume.cut_from_brick(scenario.mount_of(A), 2)
+    volume.cut_from_brick(scenario.mount_of(B), 1)
+
+    def heal() -> None:
+        for host in (A, B):
+            volume.join_bricks(scenario.mount_of(host))
+        volume.gluster("volume", "set", "store", "cluster.self-heal-daemon", "on")
+        poll(lambda: _healed(volume), _HEALED, 2)
+
+    return heal
+
+
+def _healed(volume: GlusterFS) -> bool:
+    """Whether the bricks are joined and a heal of all files could be begun."""
+    with suppress(AssertionError):
+        volume.gluster("volume", "heal", "store")
+        return True
+    return False
+
+
+def _split_with_quorum(scenario: Scenario) -> Callable[[], None]:
+    """The same, where a client writes only while it reaches the first brick (cluster.quorum-type auto)."""
+    scenario.volume.gluster("volume", "set", "store", "cluster.quorum-type", "auto")
+    return _split(scenario)
+
+
+def _fill(scenario: Scenario) -> Callable[[], None]:
+    """No room is left on the volume."""
+    filler = scenario.volume.fill()
+
+    def make_room() -> None:
+        filler.unlink()
+        for host in (A, B):
+            if scenario.state(host) == "stopped":  # systemd starts it again
+                scenario.labs[host].start(host, wait=False)
+
+    return make_room
+
+
+_THAWS = ("freeze", "cut", "brick", "full", "split", "quorum")
 """Faults after which node a may still answer what was sent to it before."""
-_FAULTS = {"kill": _kill_host, "cut": _cut, "freeze": _freeze, "clear": _clear, "brick": _kill_brick}
+_FAULTS = {
+    "kill": _kill_host,
+    "cut": _cut,
+    "freeze": _freeze,
+    "clear": _clear,
+    "brick": _kill_brick,
+    "full": _fill,
+    "split": _split,
+    "quorum": _split_with_quorum,
+}
+_STAYS = ("brick", "full", "quorum")
+"""Faults that no other node takes over in."""
 
 
 def run(fault: str, release: str, fence: str, directory: Path) -> dict[str, Any]:
     """Inject a fault under load, end it, kill both nodes, and count what is left."""
     scenario = Scenario(directory, release, fence)
-    is_taken_over = fault != "brick"
+    is_taken_over = fault not in _STAYS
     try:
         addresses = {host: lab.addresses(host, "stomp") for host, lab in scenario.labs.items()}
         credentials = scenario.labs[A].credentials(PAIR)
@@ -147,19 +207,37 @@ def run(fault: str, release: str, fence: str, directory: Path) -> dict[str, Any]
             served = None
             if is_taken_over and poll(lambda: scenario.state(B) == "active", _TAKEOVER, 0.1):
                 served = time.monotonic() - began
-            time.sleep(_SERVED)
+            time.sleep(_SERVED if is_taken_over else _FAULTY)
+            said = {host.partition(".")[0]: _said(scenario, host) for host in (A, B)}
             heal()
             healed = time.monotonic()
             ended = None
             if is_taken_over and poll(lambda: scenario.state(A) != "active", _SETTLED, 0.1):
                 ended = time.monotonic() - healed
+            poll(lambda: "active" in (scenario.state(A), scenario.state(B)), _TAKEOVER, 0.2)
             time.sleep(3)
             silence = senders[0].silence
         states = {host.partition(".")[0]: scenario.state(host) for host in (A, B)}
         found = _count(scenario, senders, is_taken_over)
-        return {"fault": fault, "served": served, "ended": ended, "silence": silence, "states": states, **found}
+        times = {"served": served, "ended": ended, "silence": silence}
+        return {"fault": fault, **times, "states": states, "said": said, **found}
     finally:
         scenario.close()
+
+
+def _said(scenario: Scenario, host: str) -> dict[str, Any]:
+    """Return what ``status`` and the watchdog say of a node while the fault lasts."""
+    lab = scenario.labs[host]
+    hosts = (host,)
+    status = lab_status(lab.fleet, hosts, hosts, 10)
+    base = paths(lab.fleet.broker(host)).base
+    dog = Watchdog(_options(["--base", base, "--unit", "x.service", "--ha", "shared-file", "warn"]), None)
+    dog.check_broker()
+    return {
+        "state": scenario.state(host),
+        "status": sorted({f"{one.rule} {one.message}" for one in status.findings}),
+        "watchdog": f"{dog._count.kind}",
+    }
 
 
 def _count(scenario: Scenario, senders: Any, is_taken_over: bool) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from tests.integration import gluster
+from tests.integration.namespaces import in_namespaces
 from tests.situations import further
 
 _TIMEOUT = 400.0
@@ -26,7 +27,7 @@ def fault(name: str, directory: Path, release: str) -> dict[str, Any]:
     """Inject a fault into a fenced pair; return what was counted."""
     if reason := gluster.missing():
         pytest.skip(reason)
-    found = gluster.in_namespaces(
+    found = in_namespaces(
         "tests.integration.gluster_scenarios", name, release, GUARDED, str(directory), timeout=_TIMEOUT
     )
     print(found)

@@ -1,0 +1,88 @@
+"""One fault of the network between the clients of a pair and its nodes, by nftables in a network namespace of its own.
+
+python -m tests.integration.client_network FAULT SECONDS RELEASE DIRECTORY
+
+Prints as JSON what became of the events of two agents, and how many packets were dropped.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from activemq_fleet.lab import Lab
+from tests.integration.labs import pair, write_inventory
+from tests.integration.test_shared_jdbc import PAIR, under_load
+
+_TABLE = "inet faults"
+_FLAP = 3.0
+"""Seconds for which a network that flaps is cut, and then well."""
+_LOSSY = "numgen random mod 100 < 20"
+
+
+def _nft(*words: str) -> str:
+    done = subprocess.run(["nft", *words], check=False, capture_output=True, text=True)
+    if done.returncode:
+        raise AssertionError(f"nft {' '.join(words)}: {done.stderr}")
+    return done.stdout
+
+
+def _rules(lab: Lab, fault: str) -> list[str]:
+    """What is dropped: packets to and from one node or both, the answers alone, or a fifth of all."""
+    addresses = lab.addresses(PAIR, "mqtt")
+    if fault in ("active", "answers", "flapping"):
+        addresses = lab.addresses(lab.wait_active(PAIR), "mqtt")
+    chance = _LOSSY if fault == "loss" else ""
+    ways = ["s"] if fault == "answers" else ["s", "d"]
+    return [
+        f"ip {way}addr {host} tcp {way}port {port} {chance} counter drop" for host, port in addresses for way in ways
+    ]
+
+
+def _drop(rules: list[str], seconds: float) -> int:
+    """Drop packets for a time; return how many."""
+    _nft("add", "table", *_TABLE.split())
+    _nft("add", "chain", *_TABLE.split(), "input", "{ type filter hook input priority 0; }")
+    for rule in rules:
+        _nft("add", "rule", *_TABLE.split(), "input", *rule.split())
+    time.sleep(seconds)
+    dropped = sum(map(int, re.findall(r"packets (\d+)", _nft("list", "table", *_TABLE.split()))))
+    _nft("delete", "table", *_TABLE.split())
+    return dropped
+
+
+def run(fault: str, seconds: float, release: str, directory: Path) -> dict[str, Any]:
+    """Inject a fault under load, end it, and account for the load."""
+    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+    inventory = write_inventory(
+        directory / "inventory",
+        pair("orders"),
+        release=release,
+        users=[{"name": "app", "password": "s3cret-app", "groups": ["apps"]}],
+        network_username="network",
+        network_password="s3cret-network",
+    )
+    with Lab.open([inventory.parent], directory / "lab") as lab:
+        lab.up()
+        try:
+            with under_load(lab, directory) as load:
+                rules, end, dropped = _rules(lab, fault), time.monotonic() + seconds, 0
+                while time.monotonic() < end:
+                    dropped += _drop(rules, _FLAP if fault == "flapping" else seconds)
+                    time.sleep(_FLAP if fault == "flapping" else 0)
+                healed = time.monotonic()
+            whole = time.monotonic() - healed
+        finally:
+            lab.down()
+    account = asdict(load.account)
+    return {"fault": fault, "dropped": dropped, "whole": whole, "most_active": load.most_active, "account": account}
+
+
+if __name__ == "__main__":
+    print(json.dumps(run(sys.argv[1], float(sys.argv[2]), sys.argv[3], Path(sys.argv[4])), default=str))
