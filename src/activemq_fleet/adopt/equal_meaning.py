@@ -97,6 +97,8 @@ def has_no_meaning(node: XmlElement, name: str, release: Release, rendered: XmlE
     """Return whether an XML attribute may be missing in the rendered file because it has no effect of its own."""
     if node.name.endswith("Usage") and name == "name":
         return True  # a label: the broker gives each usage one
+    if name == "inactiveTimoutBeforeGC" and rendered is not None:
+        return rendered.get("inactiveTimeoutBeforeGC") == node.get(name)  # its spelling from 5.11 on
     if node.name == "storeUsage" and name == "limit" and rendered is not None:
         return rendered.get("percentLimit") == "100" and rendered.get("total") == node.get("limit")
     if node.name == "managementContext" and name in (
