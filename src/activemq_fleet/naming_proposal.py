@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from activemq_fleet.errors import InputError
 from activemq_fleet.naming import (
@@ -24,6 +24,11 @@ from activemq_fleet.naming import (
 _RUNS = re.compile(r"[A-Za-z]+|[0-9]+|[^A-Za-z0-9]+")
 _SOFTWARE = re.compile(r"(?:activemq|amq|mq|broker|jms|esb)$", re.IGNORECASE)
 _MASTERS = ("primary", "master", "active", "main", "live", "prod", "left")
+_WORDS = frozenset(
+    "primary secondary master slave active passive main standby backup spare live dr prod left right blue green "
+    "first second odd even hot cold one two east west north south".split()
+)
+"""Words that mark the nodes of a pair; other words are rather a place or what a broker is for."""
 _SEPARATORS = "-_"
 _MOST_MARKS = 8
 _END = r"(?:\.|$)"
@@ -31,10 +36,22 @@ _END = r"(?:\.|$)"
 
 @dataclass(frozen=True)
 class Proposal:
-    """A proposed naming convention, and the identities of the host names that it makes nodes of complete pairs."""
+    """A proposed naming convention, and the identities of the host names that it makes nodes of complete pairs.
+
+    ``rival`` is a convention that reads as many names, with other pairs; None where there is none.
+    """
 
     naming: Naming
     identities: tuple[Identity, ...]
+    rival: Naming | None = None
+
+    @property
+    def pairs(self) -> frozenset[frozenset[str]]:
+        """The host names of each pair."""
+        members: dict[str, set[str]] = defaultdict(set)
+        for identity in self.identities:
+            members[identity.pair].add(identity.name)
+        return frozenset(map(frozenset, members.values()))
 
     def variables(self) -> dict[str, str]:
         """Return the variables for all hosts that set the proposed convention, without those that
@@ -79,6 +96,8 @@ def propose_naming(names: Iterable[str]) -> Proposal | None:
         proposal = Proposal(naming, _in_pairs(naming, known))
         if len(proposal.identities) > (len(best.identities) if best else 0):
             best = proposal
+        elif best and best.rival is None and len(proposal.identities) == len(best.identities):
+            best = best if proposal.pairs == best.pairs else replace(best, rival=naming)
     return best
 
 
@@ -100,14 +119,28 @@ def _candidates(names: Sequence[str]) -> Iterator[Naming]:
     """Yield conventions, those first that are to be preferred where several read as many names."""
     yield Naming()
     labels = [_Label(tuple(_RUNS.findall(name.partition(".")[0]))) for name in names]
-    for at, marks in _marks(labels):
-        marked = [own for label in labels if (own := _with_mark(label, at, marks))]
-        for pattern in _patterns(marked, marks):
-            yield Naming(pattern, marks[0])
+    found = _marks(labels)
+    usual = [(at, marks) for at, marks in found if _is_usual(at, marks)]
+    yield from _marked_candidates(labels, usual)
     numbered = [label for label in labels if label.number is not None]
     for pattern in _patterns(numbered, ()):
         yield Naming(pattern, parity="odd-even")
         yield Naming(pattern, parity="even-odd")
+    yield from _marked_candidates(labels, [mark for mark in found if mark not in usual])
+
+
+def _marked_candidates(labels: Sequence[_Label], found: Iterable[tuple[int, tuple[str, str]]]) -> Iterator[Naming]:
+    for at, marks in found:
+        marked = [own for label in labels if (own := _with_mark(label, at, marks))]
+        for pattern in _patterns(marked, marks):
+            yield Naming(pattern, marks[0])
+
+
+def _is_usual(at: int, marks: tuple[str, str]) -> bool:
+    """Return whether two marks rather tell nodes apart than places: letters, known words, or digits at the end."""
+    if marks[0].isdigit():
+        return at == -1
+    return all(len(mark) == 1 or mark.lower() in _WORDS for mark in marks)
 
 
 def _marks(labels: Iterable[_Label]) -> list[tuple[int, tuple[str, str]]]:
@@ -184,7 +217,8 @@ def _shape(label: _Label, marks: tuple[str, ...]) -> str | None:
     if marks and places[-1] == label.mark and not rest and not (between or before).endswith("-"):
         # What the pair is called must not depend on the default's GROUP-mqNUMBER.
         inside = start + (parts[0] + middle if len(parts) > 1 else "")
-        return rf"^(?P<pair>{inside}){parts[-1]}{_END}"
+        pair = inside.rstrip("_")
+        return rf"^(?P<pair>{pair}){inside[len(pair) :]}{parts[-1]}{_END}"
     return f"^{start}{middle.join(parts)}{_literal(rest)}{_END}"
 
 

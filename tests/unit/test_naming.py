@@ -214,6 +214,46 @@ def test_a_mark_amid_the_name_is_proposed_and_hosts_of_other_kinds_do_not_matter
     assert {one.pair for one in found.identities} == set(PUBLIC.pairs)
 
 
+@pytest.mark.parametrize(
+    ("names", "pairs"),
+    [
+        ("s001amq-p01 s001amq-p02 s002amq-p01 s002amq-p02", ["s001amq-p01-02", "s002amq-p01-02"]),
+        ("p-mq-eu1-n1 p-mq-eu1-n2 p-mq-us1-n1 p-mq-us1-n2", ["p-mq-eu1-n1-2", "p-mq-us1-n1-2"]),
+        (
+            "mq-orders-prd-1 mq-orders-prd-2 mq-billing-prd-1 mq-billing-prd-2",
+            ["mq-billing-prd-1-2", "mq-orders-prd-1-2"],
+        ),
+        ("nl-ams-amq-001 nl-ams-amq-002 nl-rtm-amq-001 nl-rtm-amq-002", ["nl-ams-amq-001-002", "nl-rtm-amq-001-002"]),
+    ],
+)
+def test_places_and_purposes_are_no_nodes_where_numbers_can_be(names: str, pairs: list[str]) -> None:
+    found = propose_naming(names.split())
+    assert found is not None
+    assert sorted({identity.pair for identity in found.identities}) == pairs
+    assert found.rival is not None
+
+
+@pytest.mark.parametrize(
+    ("names", "pair"),
+    [
+        ("prod_mq_01_a prod_mq_01_b", "prod_mq_01"),
+        ("fra1-amq-east01 fra1-amq-west01", "fra1-mq01"),
+        ("payments-activemq-blue payments-activemq-green", "payments-activemq"),
+        ("DEFRAMQ01A DEFRAMQ01B", "DEFRAMQ01"),
+        ("mqprd01p.corp.local mqprd01s.corp.local", "mqprd01"),
+        ("broker-0.mq.svc.cluster.local broker-1.mq.svc.cluster.local", "broker-0-1"),
+        ("amqbrk10 amqbrk11", "amqbrk10-11"),
+        ("store0042-mq-a store0042-mq-b", "store0042-mq"),
+        ("amq-live amq-dr", "amq"),
+    ],
+)
+def test_two_names_are_the_pair_that_a_reader_sees_in_them(names: str, pair: str) -> None:
+    found = propose_naming(names.split())
+    assert found is not None
+    assert {identity.pair for identity in found.identities} == {pair}
+    assert found.rival is None
+
+
 def test_nothing_is_proposed_for_names_without_pairs() -> None:
     assert propose_naming(["web1", "db", "cache.example.com"]) is None
 

@@ -18,6 +18,9 @@ Rows = list[dict[str, Any]]
 
 _COLUMNS = ("host", "group", "number", "node", "pair", "role", "because")
 
+_BY_VARIABLES = "Where a name does not say it, set activemq_group, activemq_pair and activemq_node for the host."
+_NO_CONVENTION = f"No convention that is known here reads these names as pairs: try --naming-pattern. {_BY_VARIABLES}"
+
 
 @click.command("names")
 @click.argument("hosts", metavar="[HOST]...", nargs=-1)
@@ -107,15 +110,26 @@ def _proposal_object(proposal: Proposal) -> dict[str, Any]:
 
 def _text(rows: Rows, proposal: Proposal | None) -> list[str]:
     lines = _table(rows)
+    unread = [row["host"] for row in rows if not (row["broker"] or row["problem"])]
     if proposal is None:
-        return lines
+        return [*lines, "", _NO_CONVENTION] if unread else lines
     import yaml
 
     lines += ["", f"These variables of all hosts read {counted(len(proposal.identities), 'name')} as pairs:", ""]
     # A text of its own, so that a pattern stays on one line whatever its length.
     lines += yaml.safe_dump(proposal.variables(), sort_keys=False, width=10_000).splitlines() or ["(the defaults)"]
     read = [{"host": one.name, "broker": True, **one.to_dict(), "because": ""} for one in proposal.identities]
-    return [*lines, "", *_table(read)]
+    lines += ["", *_table(read)]
+    if proposal.rival:
+        rival = proposal.rival
+        told = (
+            f"activemq_naming_parity: {rival.parity}" if rival.parity else f"nodes {rival.preferred_node} and another"
+        )
+        lines += ["", f"As many names would be other pairs by {rival.pattern} ({told}): look which are yours."]
+    left = [host for host in unread if host not in {one.name for one in proposal.identities}]
+    if left:
+        lines += ["", f"Of {counted(len(left), 'name')} no pair is read. {_BY_VARIABLES}"]
+    return lines
 
 
 def _table(rows: Rows) -> list[str]:

@@ -68,3 +68,24 @@ def test_nothing_to_read_and_a_pattern_that_is_none_are_wrong_usage(capsys: pyte
     assert main(["names"]) == 2
     assert main(["names", "x", "--naming-pattern", "("]) == 2
     assert "activemq_naming_pattern is not a regular expression" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        (
+            "ip-10-0-1-15 ip-10-0-2-16",
+            "reads these names as pairs: try --naming-pattern. Where a name does not say it, set",
+        ),
+        (
+            "amq-p-001 amq-p-002 amq-t-001",
+            "Of 1 name no pair is read. Where a name does not say it, set activemq_group",
+        ),
+        ("mq-eu-1 mq-eu-2 mq-us-1 mq-us-2", "As many names would be other pairs by "),
+    ],
+)
+def test_what_no_convention_decides_is_one_sentence_with_what_to_do(
+    names: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["names", *names.split()]) == 1
+    assert said in capsys.readouterr().out
