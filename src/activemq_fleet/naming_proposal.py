@@ -24,9 +24,9 @@ from activemq_fleet.naming import (
 _RUNS = re.compile(r"[A-Za-z]+|[0-9]+|[^A-Za-z0-9]+")
 _SOFTWARE = re.compile(r"(?:activemq|amq|mq|broker|jms|esb)$", re.IGNORECASE)
 _MASTERS = ("primary", "master", "active", "main", "live", "prod", "left")
-_WORDS = frozenset(
-    "primary secondary master slave active passive main standby backup spare live dr prod left right blue green "
-    "first second odd even hot cold one two east west north south".split()
+_WORDS = re.compile(
+    "primary|secondary|master|slave|active|passive|main|standby|backup|spare|live|dr|prod|left|right|blue|green|"
+    "first|second|odd|even|hot|cold|one|two|east|west|north|south"
 )
 """Words that mark the nodes of a pair; other words are rather a place or what a broker is for."""
 _SEPARATORS = "-_"
@@ -140,7 +140,7 @@ def _is_usual(at: int, marks: tuple[str, str]) -> bool:
     """Return whether two marks rather tell nodes apart than places: letters, known words, or digits at the end."""
     if marks[0].isdigit():
         return at == -1
-    return all(len(mark) == 1 or mark.lower() in _WORDS for mark in marks)
+    return all(len(mark) == 1 or _WORDS.fullmatch(mark.lower()) for mark in marks)
 
 
 def _marks(labels: Iterable[_Label]) -> list[tuple[int, tuple[str, str]]]:
