@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+from collections.abc import Collection
 from typing import Any
 
 from ..install.configuration_archive import InstallError
@@ -31,9 +32,11 @@ _OF_LINKS = re.compile(
 )
 
 
-def gather_broker_status(base: str, unit: str | None) -> dict[str, Any]:
+def gather_broker_status(base: str, unit: str | None, pids: Collection[int] | None = None) -> dict[str, Any]:
     """Return the evidence of the broker in directory ``base``: the result of ``broker_info``, usage, files and
     certificates.
+
+    ``pids``: the processes among which the broker's is, by default all.
 
     ``holds_lock``: whether its process holds the lock of its store, None without a kahaDB store or a process, and on
     FUSE.
@@ -47,7 +50,7 @@ def gather_broker_status(base: str, unit: str | None) -> dict[str, Any]:
     """
     layout = Layout(os.path.abspath(base))
     try:
-        found, sources = gather_state_and_sources(layout.base, unit)
+        found, sources = gather_state_and_sources(layout.base, unit, pids=pids)
     except (InstallError, OSError) as error:
         return {"state": None, "how": printable(str(error))}
     process, deployed = sources.process, sources.deployed

@@ -64,11 +64,11 @@ def _is_fuse(mount: str) -> bool:
 
 
 def _listeners(pid: int) -> Iterator[tuple[int, str, int]]:
-    """Yield uid, address and port of every listening socket in the network that the process sees."""
+    """Yield uid, address as the kernel writes it, and port of every listening socket in the network of the process."""
     for words in _sockets(pid):
         if words[3] == _LISTENING:
             host, _, port = words[1].partition(":")
-            yield int(words[7]), _address(host), int(port, 16)
+            yield int(words[7]), host, int(port, 16)
 
 
 def is_port_listened_on(port: int) -> bool:
@@ -95,10 +95,14 @@ def _address(text: str) -> str:
     return str(mapped or address)
 
 
-def _is_address(host: str, port: int, wanted: tuple[str, int]) -> bool:
-    """Return whether a socket listens on the wanted address: same port, and same or any IP address, if both are IPs."""
+def _is_address(text: str, port: int, wanted: tuple[str, int]) -> bool:
+    """Return whether a socket listens on the wanted address: same port, and same or any IP address, if both are IPs.
+
+    ``text`` is the socket's IP address as /proc/net/tcp has it.
+    """
     if port != wanted[1]:
         return False
+    host = _address(text)
     try:
         same = ipaddress.ip_address(wanted[0]) == ipaddress.ip_address(host)
     except ValueError:

@@ -15,10 +15,12 @@ import re
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 _JAR = re.compile(r"/(?:activemq|run|activemq-[^/]+)\.jar(?: \(deleted\))?$")
+BASE = "-Dactivemq.base="
+"""The option of a broker's JVM that names its directory."""
 _HIERARCHIES = ("", "name=systemd")
 _SLOWEST_SYSTEMCTL = 10
 
@@ -77,26 +79,26 @@ def open_files(pid: int) -> Iterator[tuple[str, str]]:
             yield number, os.readlink(f"/proc/{pid}/fd/{number}")
 
 
-def find_broker(base: str, unit: str | None = None) -> Process | None:
+def find_broker(base: str, unit: str | None = None, pids: Iterable[int] | None = None) -> Process | None:
     """Return the process that runs the broker of the directory ``base`` (-Dactivemq.base), or None.
 
-    ``unit`` is the broker's unit of systemd; without it, the unit that is named after the directory.
+    ``unit`` is the broker's unit of systemd; without it, the unit that is named after the directory. ``pids`` are
+    the processes that are looked at, by default all.
     """
-    wanted = f"-Dactivemq.base={base}"
+    wanted = f"{BASE}{base}"
     unit = unit or f"{os.path.basename(base)}.service"
     accounts = {0, account_of_broker(base)} - {None}
     patterns = _unit_patterns(unit)
     inside, outside = [], []
-    for pid in process_ids():
+    for pid in process_ids() if pids is None else pids:
         # Who runs it comes first: to read a command line is to read the memory of that process.
-        is_inside = _is_below(pid, patterns)
-        if not is_inside and account_of(pid) not in accounts:
+        if account_of(pid) not in accounts and not _is_below(pid, patterns):
             continue
-        process = read_process(pid)
+        process = read_process(pid) if wanted in proc_text(pid, "cmdline") else None
         # A control command (stop, query) carries the same property; only start runs a broker. A guard's carries all.
         if process is None or wanted not in process.command or "start" not in process.command or _is_guard(process):
             continue
-        if is_inside:
+        if _is_below(pid, patterns):
             inside.append(process)
         else:
             outside.append((_holds_files(pid, base), process))

@@ -59,14 +59,16 @@ def gather_broker_state(base: str, unit: str | None, wait: float = 0, wanted: tu
 
 
 def gather_state_and_sources(
-    base: str, unit: str | None, wait: float = 0, wanted: tuple[str, ...] = ()
+    base: str, unit: str | None, wait: float = 0, wanted: tuple[str, ...] = (), pids: Collection[int] | None = None
 ) -> tuple[dict[str, Any], EvidenceSources]:
-    """Return what ``gather_broker_state`` does, and what it was concluded from."""
+    """Return what ``gather_broker_state`` does, and what it was concluded from. ``pids`` are the processes among which
+    the broker's is, by default all.
+    """
     end, first, silent = time.monotonic() + wait, None, None
     # Who waits has just started the broker: what its log said before is not about this start.
     recent = time.time() - _JUST if wait else 0
     while True:
-        result, more, sources = _gather_now(Layout(os.path.abspath(base)), unit, recent)
+        result, more, sources = _gather_now(Layout(os.path.abspath(base)), unit, recent, pids)
         first = first or result
         silent = (silent or time.monotonic()) if result["state"] == "hung" and not result["frozen"] else None
         is_wanted = _is_in(wanted, result) and (silent is None or time.monotonic() >= silent + HUNG)
@@ -111,12 +113,12 @@ def _is_hopeless(first: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
 
 
 def _gather_now(
-    layout: Layout, unit: str | None, recent: float
+    layout: Layout, unit: str | None, recent: float, pids: Collection[int] | None
 ) -> tuple[dict[str, Any], Callable[[], dict[str, Any]], EvidenceSources]:
     """Return the broker's state now, a function that gathers the rest of the result, which takes longer, and the
     sources of both.
     """
-    process = find_broker(layout.base, unit)
+    process = find_broker(layout.base, unit, pids)
     owed = pending_restart.pending_restart_of(layout, process)
     name = layout.current_name()
     # A broker that has yet to be restarted listens where its old configuration says.

@@ -9,6 +9,7 @@ from collections.abc import Collection
 from typing import Any
 
 from activemq_fleet.host.broker_status import gather_broker_status
+from activemq_fleet.host.process import BASE, proc_text, process_ids
 from activemq_fleet.lab.layout import Layout
 from activemq_fleet.lab.state import load_existing
 from activemq_fleet.render import service
@@ -39,7 +40,11 @@ def lab_status(fleet: Fleet, hosts: Collection[str], chosen: Collection[str], ti
     # Each in a process: reading a store may hang in the kernel, and what is read of one is not of the next.
     pool = multiprocessing.get_context("fork").Pool(min(_PROCESSES, max(1, len(bases))), _be_quiet)
     try:
-        asked = {host: pool.apply_async(gather_broker_status, (base, None)) for host, base in bases.items()}
+        pids = _pids_by_base()
+        asked = {
+            host: pool.apply_async(gather_broker_status, (base, None, pids.get(base, ())))
+            for host, base in bases.items()
+        }
         for host, answer in asked.items():
             try:
                 evidence[host] = {"broker": answer.get(max(0.0, deadline - time.monotonic()))}
@@ -48,6 +53,18 @@ def lab_status(fleet: Fleet, hosts: Collection[str], chosen: Collection[str], ti
     finally:
         pool.terminate()
     return conclude(fleet, evidence, chosen=chosen, seconds=time.monotonic() - began)
+
+
+def _pids_by_base() -> dict[str, list[int]]:
+    """Return the pids of all processes that name a broker's directory, by that directory: a machine with forty brokers
+    has hundreds of processes, and each look for one broker would go through all of them.
+    """
+    found: dict[str, list[int]] = {}
+    for pid in process_ids():
+        for word in proc_text(pid, "cmdline").split("\0"):
+            if word.startswith(BASE):
+                found.setdefault(word.removeprefix(BASE), []).append(pid)
+    return found
 
 
 def _be_quiet() -> None:
