@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -33,3 +34,14 @@ def test_no_schema_is_fetched_for_a_picture(inventory: Path, tmp_path: Path, mon
 
     monkeypatch.setattr(shared, "load_schema", load)
     assert main(["graph", "-i", str(inventory), "-o", str(tmp_path / "fleet.svg")]) == 0
+
+
+def test_the_status_of_another_fleet_is_refused(
+    inventory: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status = tmp_path / "status.json"
+    row = {"host": "b-mq01-a", "state": "active"}
+    found = {"format": 1, "brokers": [row], "agents": [], "balancers": [], "findings": []}
+    status.write_text(json.dumps(found))
+    assert main(["graph", "-i", str(inventory), "-o", str(tmp_path / "fleet.svg"), "--status", str(status)]) == 2
+    assert f"{status} is about none of the brokers in this inventory" in capsys.readouterr().err
