@@ -205,13 +205,18 @@ def test_a_node_that_is_cut_off_from_the_database_gives_way_to_the_other_one(
 ) -> None:
     """Its sessions stay open at the database, and what it wrote last arrives there when the network heals."""
     lab = lab_on_database(release)
+    assert_a_node_that_is_cut_off_gives_way(lab, database_of(lab).address, tmp_path)
+
+
+def assert_a_node_that_is_cut_off_gives_way(lab: Lab, database: tuple[str, int], directory: Path) -> None:
+    """Cut node A off from the database, and join it again, under load."""
     lab.stop(A)
     lab.stop(B)
-    with Relay(database_of(lab).address) as relay:
-        use_relay(lab, A, relay)
+    with Relay(database) as relay:
+        use_relay(lab, A, database, relay)
         lab.start(A)
         lab.start(B)
-        with under_load(lab, tmp_path) as load:
+        with under_load(lab, directory) as load:
             relay.cut()
             began = time.monotonic()
             lab.wait_state(B, "active", PATIENCE)
@@ -227,10 +232,10 @@ def test_a_node_that_is_cut_off_from_the_database_gives_way_to_the_other_one(
     assert served < 2 * LEASE + 7
 
 
-def use_relay(lab: Lab, host: str, relay: Relay) -> None:
+def use_relay(lab: Lab, host: str, database: tuple[str, int], relay: Relay) -> None:
     """Let a node that does not run reach its database through a relay."""
     file = lab.directory / "hosts" / host / "activemq/current/conf/activemq.xml"
-    address, port = database_of(lab).address
+    address, port = database
     text = file.read_text()
     assert f"{address}:{port}" in text
     file.write_text(text.replace(f"{address}:{port}", f"{address}:{relay.address[1]}"))
@@ -346,10 +351,19 @@ def test_clocks_that_are_apart_give_the_lease_to_nobody_else(
     lab_on_database: Callable[[str], Lab], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, release: str, shift: str
 ) -> None:
     """The standby's clock is 40 s off; it goes by the database's, and the lease of the active node holds."""
-    home = tmp_path / "java"
+    shift_clock_of_standby(tmp_path, monkeypatch, shift)
+    assert_the_lease_holds(lab_on_database(release))
+
+
+def shift_clock_of_standby(directory: Path, monkeypatch: pytest.MonkeyPatch, shift: str) -> None:
+    """Let node B of a lab that starts from now on see another time."""
+    home = directory / "java"
     write_shifted_java(home, artifacts.java(17), shift, B)
     monkeypatch.setenv("JAVA_HOME", str(home))
-    lab = lab_on_database(release)
+
+
+def assert_the_lease_holds(lab: Lab) -> None:
+    """Node A stays active while it lives, and node B takes over when it is dead."""
     assert lab.wait_active(PAIR) == A
     who = lab.credentials(PAIR)
     sent = stomp_send(lab.addresses(A, "stomp"), "/queue/T", ["before"], who)

@@ -1,4 +1,4 @@
-"""Pairs with a lease in a real MariaDB: a node dies, and the database restarts or is killed.
+"""Pairs with a lease in a real MariaDB: deaths of a node and of the database, a node cut off, clocks apart.
 
 The lab's own database is PostgreSQL; here its pair is given a MariaDB of the test's. All with ``SITUATIONS=all``.
 """
@@ -21,7 +21,18 @@ from activemq_fleet.lab import Lab, loopback_overlay
 from activemq_fleet.lab.drill import DrillOptions, drill
 from tests.integration.conftest import LabOf
 from tests.integration.labs import write_inventory
-from tests.integration.test_shared_jdbc import LEASE, RATE, A, B, assert_nothing_was_lost, under_load
+from tests.integration.test_shared_jdbc import (
+    FAKETIME,
+    LEASE,
+    RATE,
+    A,
+    B,
+    assert_a_node_that_is_cut_off_gives_way,
+    assert_nothing_was_lost,
+    assert_the_lease_holds,
+    shift_clock_of_standby,
+    under_load,
+)
 from tests.integration.waiting import PATIENCE, until
 from tests.situations import further
 
@@ -59,6 +70,10 @@ class MariaDb:
         )
 
     @property
+    def address(self) -> tuple[str, int]:
+        return ("127.0.0.1", self._port)
+
+    @property
     def settings(self) -> dict[str, Any]:
         """Return ``activemq_jdbc`` for it."""
         return {
@@ -91,11 +106,17 @@ class MariaDb:
 @pytest.fixture
 def mariadb(tmp_path: Path) -> Iterator[MariaDb]:
     if not shutil.which("mariadbd"):
-        pytest.skip("no mariadbd: Debian's package mariadb-server has it")
+        pytest.skip("no mariadbd: SITUATIONS=all scripts/setup.sh --database installs Debian's package mariadb-server")
     server = MariaDb(tmp_path)
     server.start()
     yield server
     server.end(signal.SIGKILL)
+
+
+@pytest.fixture
+def clock_apart(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Node B of a lab that starts after this sees another time."""
+    shift_clock_of_standby(tmp_path, monkeypatch, request.param)
 
 
 @pytest.fixture
@@ -142,3 +163,20 @@ def test_nothing_is_lost_when_the_database_ends_and_comes_back(
     print(load.account)
     assert_nothing_was_lost(load)
     assert load.most_active == 1
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("lab", RELEASES, indirect=True)
+def test_a_node_that_is_cut_off_from_the_database_gives_way_to_the_other_one(
+    lab: Lab, mariadb: MariaDb, tmp_path: Path
+) -> None:
+    assert_a_node_that_is_cut_off_gives_way(lab, mariadb.address, tmp_path)
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.skipif(FAKETIME is None, reason="no libfaketime: Debian's package of this name shifts a clock")
+@pytest.mark.usefixtures("clock_apart")
+@pytest.mark.parametrize("clock_apart", ["+40s", "-40s"], indirect=True)
+@pytest.mark.parametrize("lab", RELEASES, indirect=True)
+def test_clocks_that_are_apart_give_the_lease_to_nobody_else(lab: Lab) -> None:
+    assert_the_lease_holds(lab)
