@@ -101,6 +101,7 @@ def policy(root: etree._Element, **named: str) -> etree._Element:
             "activemq_broker_attributes has 'schedulerSupport', and activemq_scheduler is set",
         ),
         ({"scheduler": {"directory": "x"}}, "activemq_scheduler.directory"),
+        ({"jmx": {}, "broker_attributes": {"useJmx": False}}, "activemq_jmx needs JMX"),
         ({"plugins": {"authorization": True}}, "activemq_plugins has 'authorization': use activemq_acl"),
         ({"plugins": {"redelivery": True}}, "activemq_plugins.redelivery must be a mapping"),
         ({"plugins": {"redelivery": {}}}, "activemq_plugins.redelivery needs policies or default"),

@@ -290,6 +290,8 @@ class Settings(_Broker, ElementSettings, _Host, MetricsSettings, BalancerSetting
             raise ValueError(f"activemq_kahadb is set, and activemq_ha: {self.ha} has no kahaDB: leave it out")
         if self.jmx and self.jmx.tls and self.tls is None:
             raise ValueError("activemq_jmx.tls is true, so activemq_tls must be set: its stores are used")
+        if self.jmx and self.broker_attributes.get("useJmx") == "false":
+            raise ValueError("activemq_jmx needs JMX, and activemq_broker_attributes has useJmx: false: take that out")
         if self.plugins and self.plugins.redelivery and self.broker_attributes.get("schedulerSupport") == "false":
             raise ValueError(
                 "activemq_plugins.redelivery needs the scheduler, and activemq_broker_attributes has schedulerSupport: "
