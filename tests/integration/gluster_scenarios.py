@@ -44,7 +44,9 @@ _SERVED = 3.0
 _ANSWERED, _GIVEN_UP = 30.0, 10.0
 """Seconds that clients of node a alone wait for an answer, where one may still come and where none does."""
 _SETTLED = 20.0
-"""Seconds for the node that had the fault to end, and for a guard to name what only an old generation holds."""
+"""Seconds for the node that had the fault to end."""
+_NAMED = 90.0
+"""Seconds for a guard to name what only an old generation holds, and for the bricks to give it that."""
 
 
 class Scenario:
@@ -256,7 +258,7 @@ def _count(scenario: Scenario, senders: Any, is_taken_over: bool) -> dict[str, A
     named = 0
     if scenario.is_fenced:
         store = SharedStore(lab.fleet.broker(sound).store_directory)
-        poll(lambda: _old_generations(store) <= set(store.kept_generations()), _SETTLED, 0.5)
+        poll(lambda: _old_generations(store) <= set(store.kept_generations()), _NAMED, 0.5)
         for number in store.kept_generations():
             login = Login(*astuple(credentials) if credentials else ("", ""))
             with Replay(lab.addresses(sound, "openwire")[0], login) as connection:
