@@ -17,6 +17,7 @@ from activemq_fleet.kahadb.index import recovery_file_numbers
 from activemq_fleet.kahadb.inspection import StoreInspection, inspect_store
 from activemq_fleet.lab import Lab
 from activemq_fleet.releases import Release
+from activemq_fleet.render import service
 from activemq_fleet.render.service import kahadb_directory
 from tests.integration.labs import write_inventory
 from tests.integration.waiting import PATIENCE, until
@@ -100,8 +101,8 @@ def test_without_the_settings_of_a_repair_more_is_lost_than_what_is_damaged(tmp_
 
 @pytest.mark.parametrize("release", further("5.11.4", "5.8.0", "5.5.1"))
 @pytest.mark.parametrize("fence", ["none", "guard"])
-def test_an_index_that_needs_a_file_that_is_gone_keeps_only_brokers_without_a_guard_away(
-    tmp_path: Path, release: str, fence: str
+def test_an_index_that_needs_a_file_that_is_gone_is_left_out_or_moved_aside_before_a_start(
+    tmp_path: Path, release: str, fence: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hosts = [HOST, "orders-mq01-b.example.com"]
     inventory = write_inventory(
@@ -125,14 +126,16 @@ def test_an_index_that_needs_a_file_that_is_gone_keeps_only_brokers_without_a_gu
         let_index_go_on_in(store / "db.data", 77)
         assert inspect_store(str(store)).index_lacks == ("db-77.log",)
         if fence == "none":
-            with pytest.raises(LabError, match="Could not locate data file"):
-                lab.up(timeout=60)
-            for name in ("db.data", "db.redo"):
-                (store / name).unlink(missing_ok=True)
+            with monkeypatch.context() as unmended:
+                unmended.setattr(service, "index_command", lambda _broker: ())
+                with pytest.raises(LabError, match="Could not locate data file"):
+                    lab.up(timeout=60)
+            lab.down()
         lab.up()
         active = lab.wait_active("orders-mq01")
         got = stomp_drain(lab.addresses(active, "stomp"), "/queue/one", lab.credentials(active), expected=COUNT)
         assert got == sent
+        assert (store / "db.data.unusable").exists() == (fence == "none")
 
 
 def let_index_go_on_in(path: Path, number: int) -> None:

@@ -225,8 +225,8 @@ def test_the_database_driver_is_on_the_class_path() -> None:
 
 
 def before(of: Broker) -> list[str]:
-    """The unit's ExecStartPre as an argument list that can be run."""
-    return words(value(unit(of), "ExecStartPre"))
+    """The unit's first ExecStartPre as an argument list that can be run."""
+    return words(values(unit(of), "ExecStartPre")[0])
 
 
 @pytest.mark.parametrize(
@@ -268,8 +268,32 @@ def pure(node: str) -> Broker:
 
 def test_a_pure_slave_waits_for_its_masters_replication_port() -> None:
     assert before(pure("b"))[-2:] == ["127.0.0.1", "61718"]
-    assert values(unit(pure("a")), "ExecStartPre") == []
+    assert not any("/dev/tcp" in line for line in values(unit(pure("a")), "ExecStartPre"))
     assert int(value(unit(pure("b")), "TimeoutStartSec")) > int(value(unit(pure("a")), "TimeoutStartSec"))
+
+
+@pytest.mark.parametrize(
+    ("release", "more", "mends"),
+    [
+        ("5.13.5", {}, True),
+        ("5.13.5", {"ha": "none"}, True),
+        ("5.13.5", {"ha": "shared-jdbc", "jdbc": JDBC}, False),
+        ("5.13.5", {"fence": "guard"}, False),
+        ("5.13.5", {"fence": "command", "fence_command": {"argv": ["/bin/fence"]}}, True),
+        ("5.14.0", {}, False),
+        ("5.5.1", {"ha": "pure"}, True),
+    ],
+)
+def test_an_index_with_which_no_broker_starts_is_mended_where_no_guard_leaves_it_out(
+    release: str, more: dict[str, Any], *, mends: bool
+) -> None:
+    lines = values(unit(broker(release, **more)), "ExecStartPre")
+
+    assert [words(line) for line in lines if "--mend-index" in line] == (
+        [["-/usr/local/sbin/activemq-guard", "--store", broker(release, **more).store_directory, "--mend-index"]]
+        if mends
+        else []
+    )
 
 
 def listening() -> socket.socket:

@@ -27,7 +27,6 @@ from ..install import disk
 from ..kahadb import index, journal
 from .shared_store import FenceError
 
-_INDEX = ("db.data", "db.redo", "db.free")
 _SKIPPED = ("lock",)
 _CANNOT_COPY = (errno.ENOSYS, errno.EOPNOTSUPP, errno.EXDEV, errno.EINVAL)
 SETTLING = 0.1
@@ -40,7 +39,7 @@ PATIENCE = 2.0
 
 def is_of_store(name: str) -> bool:
     """Return whether a file of this name belongs to a kahaDB store: its journal or its index."""
-    return name in _INDEX or journal.FILE.fullmatch(name) is not None
+    return name in index.INDEX or journal.FILE.fullmatch(name) is not None
 
 
 @dataclass(frozen=True)
@@ -142,7 +141,7 @@ def _make(source: str, target: str, names: list[str], *, with_index: bool) -> Ge
     # The index first: what it says must be in the journal, and the broker reads on from there.
     if with_index:
         for name in names:
-            if name in _INDEX:
+            if name in index.INDEX:
                 _copy(source, target, name)
     taken = sorted(journals, key=journal.data_file_number)
     moved = [name for name in taken if _holds_moved_acks_alone(os.path.join(source, name))]
@@ -163,10 +162,9 @@ def _drop_index_that_cannot_recover(target: str) -> bool:
 
     A broker up to 5.13 that is killed after a clean-up leaves such an index, and would not start.
     """
-    numbers = index.recovery_file_numbers(os.path.join(target, "db.data"))
-    if all(os.path.exists(os.path.join(target, f"db-{number}.log")) for number in numbers):
+    if not index.files_lacked(target):
         return True
-    for name in _INDEX:
+    for name in index.INDEX:
         with contextlib.suppress(FileNotFoundError):
             os.remove(os.path.join(target, name))
     return False

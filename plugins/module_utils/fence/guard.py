@@ -14,6 +14,7 @@ node is known to be dead, because its guard wrote that down, the command of FILE
 
     guard --store STORE --confirm NUMBER     the broker that claimed NUMBER is dead
     guard --store STORE --unfence            both brokers are stopped: make the store one of brokers without a guard
+    guard --store STORE --mend-index         before a start without a fence: an index that no broker can start with goes
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from concurrent.futures import TimeoutError as LateError
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..install import disk
+from ..kahadb.index import INDEX, UNUSABLE, move_unusable_index
 from .decision import Action, Claim, CommandFence, Fence, FenceEvidence, Step, claim_in_place
 from .fence_command import FenceCommand, read_fence_command
 from .generation import Generation, link_generation, make_first_generation, make_generation
@@ -73,6 +75,7 @@ def main() -> NoReturn:
     parser.add_argument("--fence-command")
     parser.add_argument("--tidy", action="store_true")
     parser.add_argument("--unfence", action="store_true")
+    parser.add_argument("--mend-index", action="store_true")
     parser.add_argument("--confirm", type=int)
     parser.add_argument("command", nargs="*")
     options = parser.parse_args()
@@ -81,6 +84,8 @@ def main() -> NoReturn:
             status = _say_all(remove_old_generations(SharedStore(options.store)))
         elif options.unfence:
             status = _say_all(unfence(options.store))
+        elif options.mend_index:
+            status = _say_all(mend_index(options.store))
         elif options.confirm:
             status = _say_all(confirm_broker_dead(options.store, options.confirm))
         else:
@@ -96,7 +101,11 @@ def main() -> NoReturn:
 def _not_done(options: argparse.Namespace) -> str:
     if options.tidy:
         return "old generations are kept for now"
-    return "nothing was changed" if options.unfence or options.confirm else "the broker is not started"
+    return (
+        "nothing was changed"
+        if options.unfence or options.confirm or options.mend_index
+        else "the broker is not started"
+    )
 
 
 def _say_all(sentences: Iterable[str]) -> int:
@@ -117,6 +126,16 @@ def confirm_broker_dead(directory: str, number: int) -> Iterator[str]:
         raise FenceError(f"{number} is not the highest claim of {directory}, which is {highest}")
     store.note_end(number)
     yield f"the broker of claim {number} counts as dead: the other node may serve"
+
+
+def mend_index(store: str) -> Iterator[str]:
+    """Move an index that needs a removed journal file aside; yield a sentence if that was done. Raises OSError."""
+    lacked = move_unusable_index(store)
+    if lacked:
+        yield (
+            f"the index of {store} needs {', '.join(lacked)}, which its last clean-up removed: it is kept as "
+            f"{INDEX[0]}{UNUSABLE}, and the broker builds a new one from the journal"
+        )
 
 
 def _exit_status(code: int) -> int:

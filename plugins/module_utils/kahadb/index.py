@@ -11,7 +11,15 @@ data file". Without ``db.data`` and ``db.redo`` a broker builds its index from t
 
 from __future__ import annotations
 
+import fcntl
+import os
 import struct
+from contextlib import suppress
+
+INDEX = ("db.data", "db.redo", "db.free")
+"""The files of an index: its pages, those being written, which a broker restores, and the list of free ones."""
+UNUSABLE = ".unusable"
+"""Suffix of an index's files that :func:`move_unusable_index` moved away."""
 
 _HEADER = 4096
 """Bytes before page 0 of an index (PageFile.PAGE_FILE_HEADER_SIZE)."""
@@ -52,6 +60,42 @@ def recovery_file_numbers(path: str) -> tuple[int, ...]:
     last_update, in_progress, *others = found
     begins = last_update if in_progress is None else in_progress
     return tuple(number for number in (begins, *others) if number is not None)
+
+
+def files_lacked(store: str) -> tuple[str, ...]:
+    """Return the names of the journal files that the index of a kahaDB store needs and that are not in the store.
+
+    Raises OSError.
+    """
+    names = (f"db-{number}.log" for number in sorted(set(recovery_file_numbers(os.path.join(store, INDEX[0])))))
+    return tuple(name for name in names if not os.path.exists(os.path.join(store, name)))
+
+
+def move_unusable_index(store: str) -> tuple[str, ...]:
+    """Move an index that no broker can start with aside, if no broker runs; return the journal files that it lacks.
+
+    The broker that starts next builds an index from the journal. The files keep their names with ``.unusable`` behind;
+    those of an earlier time are replaced. () where nothing was moved. Raises OSError.
+    """
+    if not files_lacked(store):
+        return ()
+    descriptor = os.open(os.path.join(store, "lock"), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o640)
+    try:
+        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        return ()
+    try:
+        lacked = files_lacked(store)  # The broker that had the lock until now may have written since.
+        if lacked:
+            # The pages last: without them, or with them alone, the next call finds the same.
+            for name in reversed(INDEX):
+                path = os.path.join(store, name)
+                with suppress(FileNotFoundError):
+                    os.replace(path, path + UNUSABLE)
+        return lacked
+    finally:
+        os.close(descriptor)
 
 
 def _read_position(page: bytes, at: int, found: list[int | None]) -> int:

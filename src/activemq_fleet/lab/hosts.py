@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import sys
 import threading
 from collections.abc import Iterable, Iterator, Mapping
@@ -31,6 +32,7 @@ from activemq_fleet.logs import BrokerRun
 from activemq_fleet.render import service
 from activemq_fleet.topology import Broker, Fleet
 
+_GUARD = (sys.executable, "-m", "activemq_fleet.fence")
 _LONGEST_REASON = 400  # characters; Spring's go on for pages
 _PORT_FREED = 5.0  # seconds in which a killed process is gone with all its threads
 
@@ -178,9 +180,12 @@ class Hosts:
         if not broker.profile.replicates:
             for before in service.commands_before_start(broker):
                 processes.run_command_before_start(broker.host, before)
+        _, *mend_index = service.index_command(broker) or ("",)
+        if mend_index:
+            subprocess.run([*_GUARD, *mend_index], stdin=subprocess.DEVNULL, capture_output=True, check=False)
         java = [self.lab.java, *service.java_options(broker), *_arguments(broker, self.lab.software)]
         _, *guard = service.guard_command(broker) or ("",)
-        command = [sys.executable, "-m", "activemq_fleet.fence", *guard, *java] if guard else java
+        command = [*_GUARD, *guard, *java] if guard else java
         processes.launch(
             self.layout,
             broker.host,
