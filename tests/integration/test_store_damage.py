@@ -6,8 +6,10 @@ With ``SITUATIONS=all`` also on older releases, and what a broker loses without 
 from __future__ import annotations
 
 import time
-from functools import partial
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -99,43 +101,70 @@ def test_without_the_settings_of_a_repair_more_is_lost_than_what_is_damaged(tmp_
     assert len(DamagedStore(tmp_path, release).lost_with({})["one"]) > COUNT // 2
 
 
-@pytest.mark.parametrize("release", further("5.11.4", "5.8.0", "5.5.1"))
-@pytest.mark.parametrize("fence", ["none", "guard"])
-def test_an_index_that_needs_a_file_that_is_gone_is_left_out_or_moved_aside_before_a_start(
-    tmp_path: Path, release: str, fence: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    hosts = [HOST, "orders-mq01-b.example.com"]
-    inventory = write_inventory(
-        tmp_path / "inventory",
-        hosts,
-        release=release,
-        fence=fence,
-        network_username="network",
-        network_password="s3cret-network",
-    )
-    sent = [f"one-{number}" for number in range(COUNT)]
-    with Lab.open([inventory.parent], tmp_path / "lab") as lab:
-        lab.up()
-        active = lab.wait_active("orders-mq01")
-        stomp_send(lab.addresses(active, "stomp"), "/queue/one", sent, lab.credentials(active))
-        store = Path(directory_in_force(kahadb_directory(lab.fleet.broker(active))))
-        needed = partial(recovery_file_numbers, str(store / "db.data"))
-        until(lambda: bool(needed()), PATIENCE, "checkpoints have written where the index is")
-        for host in hosts:
+class LackingStore:
+    """A broker that was killed, whose index needs a journal file that is gone; half of its messages came after the
+    index's last checkpoint."""
+
+    def __init__(self, lab: Lab) -> None:
+        self.lab = lab
+        hosts = [broker.host for broker in lab.fleet.brokers]
+        self.active = lab.wait_active("orders-mq01") if len(hosts) > 1 else HOST
+        self.store = Path(directory_in_force(kahadb_directory(lab.fleet.broker(self.active))))
+        self.sent = [f"one-{number}" for number in range(2 * COUNT)]
+        self._send(self.sent[:COUNT])
+        path = self.store / "db.data"
+        until(lambda: bool(recovery_file_numbers(str(path))), PATIENCE, "a checkpoint has written where the index is")
+        self._send(self.sent[COUNT:])
+        for host in sorted(hosts, key=lambda host: host == self.active):
             lab.kill(host)
-        let_index_go_on_in(store / "db.data", 77)
-        assert inspect_store(str(store)).index_lacks == ("db-77.log",)
-        if fence == "none":
-            with monkeypatch.context() as unmended:
-                unmended.setattr(service, "index_command", lambda _broker: ())
-                with pytest.raises(LabError, match="Could not locate data file"):
-                    lab.up(timeout=60)
-            lab.down()
+        let_index_go_on_in(path, 77)
+        assert inspect_store(str(self.store)).index_lacks == ("db-77.log",)
+
+    def _send(self, bodies: list[str]) -> None:
+        stomp_send(self.lab.addresses(self.active, "stomp"), "/queue/one", bodies, self.lab.credentials(self.active))
+
+    def start_and_drain(self) -> list[str]:
+        self.lab.up()
+        active = self.lab.wait_active("orders-mq01") if len(self.lab.fleet.brokers) > 1 else HOST
+        addresses, credentials = self.lab.addresses(active, "stomp"), self.lab.credentials(active)
+        return stomp_drain(addresses, "/queue/one", credentials, expected=len(self.sent))
+
+
+@contextmanager
+def lacking_store(directory: Path, release: str, **more: Any) -> Iterator[LackingStore]:
+    account = {"network_username": "network", "network_password": "s3cret-network"}
+    hosts = [HOST] if more.get("ha") == "none" else [HOST, "orders-mq01-b.example.com"]
+    inventory = write_inventory(directory / "inventory", hosts, release=release, **account, **more)
+    with Lab.open([inventory.parent], directory / "lab") as lab:
         lab.up()
-        active = lab.wait_active("orders-mq01")
-        got = stomp_drain(lab.addresses(active, "stomp"), "/queue/one", lab.credentials(active), expected=COUNT)
-        assert got == sent
-        assert (store / "db.data.unusable").exists() == (fence == "none")
+        yield LackingStore(lab)
+
+
+@pytest.mark.parametrize("release", ["5.5.1", *further("5.11.4", "5.8.0")])
+def test_an_index_that_needs_a_file_that_is_gone_is_moved_aside_before_a_start(tmp_path: Path, release: str) -> None:
+    with lacking_store(tmp_path, release, ha="none") as killed:
+        assert killed.start_and_drain() == killed.sent
+        assert (killed.store / "db.data.unusable").exists()
+
+
+@pytest.mark.parametrize("release", further("5.11.4", "5.8.0", "5.5.1"))
+def test_a_guard_leaves_an_index_out_that_needs_a_file_that_is_gone(tmp_path: Path, release: str) -> None:
+    with lacking_store(tmp_path, release, fence="guard") as killed:
+        assert killed.start_and_drain() == killed.sent
+
+
+@pytest.mark.parametrize(("release", "comes_back"), further(("5.11.4", True), ("5.8.0", False), ("5.5.1", True)))
+def test_without_both_a_broker_fails_and_serves_at_its_second_start_without_what_came_after_the_checkpoint(
+    tmp_path: Path, release: str, comes_back: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "index_command", lambda _broker: ())
+    with lacking_store(tmp_path, release, ha="none") as killed:
+        for _ in range(1 if comes_back else 2):
+            with pytest.raises(LabError, match="ended while it was starting"):
+                killed.lab.up(timeout=60)
+            killed.lab.down()
+        if comes_back:
+            assert killed.start_and_drain() == killed.sent[:COUNT]
 
 
 def let_index_go_on_in(path: Path, number: int) -> None:
