@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -85,6 +86,12 @@ class Hosts:
             evidence = self._evidence(broker, process, story, timeout)
         conclusion = judge(evidence)
         return BrokerSnapshot(conclusion.state, story, process, run, conclusion.reason)
+
+    def observe_all(self) -> dict[str, BrokerSnapshot]:
+        """Return the current state of every broker, by inventory name, in the order of the inventory."""
+        brokers = self.fleet.brokers
+        with ThreadPoolExecutor(max_workers=max(1, len(brokers))) as pool:
+            return dict(zip([broker.host for broker in brokers], pool.map(self.observe, brokers), strict=True))
 
     def _evidence(self, broker: Broker, process: psutil.Process | None, story: BrokerRun, timeout: float) -> Evidence:
         """Return what the process, its sockets, its log and its connectors show."""

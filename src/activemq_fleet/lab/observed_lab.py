@@ -1,0 +1,175 @@
+"""What can be seen of a running lab: states, bridges, logs, and what clients need to connect."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+
+import psutil
+
+from activemq_fleet.addresses import Address
+from activemq_fleet.errors import LabError
+from activemq_fleet.fence.store_access import two_masters
+from activemq_fleet.host.judge import BrokerState
+from activemq_fleet.host.timeouts import LAB_READY
+from activemq_fleet.lab import loopback_overlay
+from activemq_fleet.lab.hosts import Hosts
+from activemq_fleet.lab.layout import Layout
+from activemq_fleet.lab.polling import poll
+from activemq_fleet.lab.readiness import credentials_of
+from activemq_fleet.lab.state import load_existing
+from activemq_fleet.lab.status import Bridge, HostStatus, bridges_of, status_of
+from activemq_fleet.lab.stomp import Credentials
+from activemq_fleet.topology import Broker, Fleet, Pair
+
+
+class ObservedLab:
+    """The observation of a lab, which changes nothing in it. Hosts are named by inventory name or its first label.
+
+    Times are in seconds. Every method raises LabError, in one line, for what cannot be done.
+    """
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+
+    @property
+    def directory(self) -> Path:
+        """The directory that holds all files of the lab."""
+        return self._layout.directory
+
+    @property
+    def inventory(self) -> Path:
+        """The path of the inventory file that the lab adds after the user's inventory."""
+        return self._layout.inventory
+
+    @property
+    def fleet(self) -> Fleet:
+        """The fleet with the brokers' own host names. Raises LabError if no lab was prepared."""
+        return self._hosts.fleet
+
+    @cached_property
+    def client_fleet(self) -> Fleet:
+        """The fleet with loopback addresses, as clients on this machine dial it."""
+        return loopback_overlay.fleet_for_clients(self.fleet, self._hosts.lab.addresses)
+
+    @cached_property
+    def _hosts(self) -> Hosts:
+        return Hosts(self._layout, load_existing(self._layout))
+
+    def status(self) -> tuple[HostStatus, ...]:
+        """Return the current status of every broker, in the order of the inventory."""
+        hosts, snapshots = self._hosts, self._hosts.observe_all()
+        return tuple(status_of(hosts, broker, snapshots[broker.host]) for broker in hosts.fleet.brokers)
+
+    def state(self, host: str) -> BrokerState:
+        """Return the current state of a broker."""
+        return self._hosts.observe(self.fleet.broker(host)).state
+
+    def describe_two_masters(self, pair: str) -> str:
+        """Return a sentence that names both nodes of a pair if both can write to the store's newest copy; else empty.
+
+        Always empty for a pair that shares no directory. A node that ends while the other one is looked at is no second
+        master: both are looked at twice.
+        """
+        brokers = self._pair(pair).brokers
+        if brokers[0].shared_directory is None:
+            return ""
+        looks = [two_masters({one.host: self._hosts.store_access(one) for one in brokers}) for _ in range(2)]
+        return looks[0] and looks[1]
+
+    def is_alive(self, host: str) -> bool:
+        """Return whether the process of a broker runs, or that of its guard."""
+        return self._hosts.is_alive(self.fleet.broker(host))
+
+    def bridges(self, host: str) -> tuple[Bridge, ...]:
+        """Return the bridges that the log of a broker's current run shows as established; () for a stopped broker."""
+        broker = self.fleet.broker(host)
+        snapshot = self._hosts.observe(broker)
+        return bridges_of(self._hosts, broker, snapshot.broker_run) if snapshot.process else ()
+
+    def half_links(self, host: str) -> tuple[str, ...]:
+        """Return the names of duplex links to a host that carry messages one way until the dialling broker restarts.
+
+        Seen on 5.5.1 only; ``logs.BrokerRun.half_links`` describes the cause.
+        """
+        return self._hosts.broker_run(self.fleet.broker(host)).half_links
+
+    def started_at(self, host: str) -> float | None:
+        """Return when the broker's log says that it started, in epoch seconds; None if it is not started."""
+        story = self._hosts.broker_run(self.fleet.broker(host))
+        return story.since.timestamp() if story.phase == "started" and story.since else None
+
+    def log(self, host: str) -> Path:
+        """Return the path of a broker's log."""
+        return self._hosts.log_path(self.fleet.broker(host))
+
+    def active(self, pair: str) -> str | None:
+        """Return the inventory name of the pair's active node; None while there is none."""
+        return next((b.host for b in self._pair(pair).in_order if self._hosts.observe(b).state == "active"), None)
+
+    def wait_active(self, pair: str, timeout: float = LAB_READY) -> str:
+        """Wait until a node of the pair is active; return its inventory name. Raises LabError after ``timeout`` s."""
+        found = poll(lambda: self.active(pair), timeout)
+        if found is None:
+            states = ", ".join(f"{b.host} is {self._hosts.observe(b).state}" for b in self._pair(pair).in_order)
+            raise LabError(f"no node of {pair} is active after {timeout:g} s: {states}")
+        return found
+
+    def wait_state(self, host: str, state: BrokerState, timeout: float = LAB_READY) -> None:
+        """Wait until a broker is in a state. Raises LabError after ``timeout`` seconds."""
+        if not poll(lambda: self.state(host) == state, timeout):
+            broker = self.fleet.broker(host)
+            raise LabError(
+                f"{broker.host} is {self.state(host)}, not {state}, after {timeout:g} s: {self._hosts.failure(broker)}"
+            )
+
+    def wait_bridge(self, host: str, to: str, timeout: float = LAB_READY) -> Bridge:
+        """Wait until broker ``host`` has a bridge that it dialled to host ``to``; return the bridge.
+
+        Raises LabError after ``timeout`` seconds.
+        """
+        target = self.fleet.broker(to).host
+
+        def found() -> Bridge | None:
+            return next((b for b in self.bridges(host) if b.remote_host == target and not b.responder), None)
+
+        bridge = poll(found, timeout)
+        if bridge is None:
+            peers = ", ".join(str(bridge.remote_host) for bridge in self.bridges(host)) or "nobody"
+            raise LabError(
+                f"{self.fleet.broker(host).host} has no bridge to {target} after {timeout:g} s, but to {peers}; "
+                f"it is {self.state(host)}, and {target} is {self.state(to)}"
+            )
+        return bridge
+
+    def addresses(self, name: str, protocol: str) -> tuple[Address, ...]:
+        """Return (address, port) of each broker that offers a protocol: stomp, mqtt, openwire, amqp or ws.
+
+        ``name`` is a host, a pair (whose preferred master comes first) or a group.
+        """
+        found = []
+        for broker in self._members(name):
+            connector = broker.openwire if protocol == "openwire" else broker.connector(protocol)
+            if connector:
+                found.append((self._hosts.address(broker.host), connector.port))
+        return tuple(found)
+
+    def credentials(self, name: str) -> Credentials | None:
+        """Return credentials for the brokers of a host, pair or group; None if no account has a readable password."""
+        return credentials_of(self._members(name)[0])
+
+    def _members(self, name: str) -> tuple[Broker, ...]:
+        groups = {group.name: group for group in self.fleet.groups}
+        if name in self.fleet.pairs:
+            return self.fleet.pairs[name].in_order
+        if name in groups:
+            return tuple(broker for pair in groups[name].pairs for broker in pair.in_order)
+        return (self.fleet.broker(name),)
+
+    def _living_process(self, host: str) -> psutil.Process:
+        return self._hosts.living_process(self.fleet.broker(host))
+
+    def _pair(self, name: str) -> Pair:
+        if name not in self.fleet.pairs:
+            raise LabError(f"{name} is no pair of this lab: {', '.join(self.fleet.pairs)}")
+        return self.fleet.pairs[name]

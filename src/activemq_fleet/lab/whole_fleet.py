@@ -1,0 +1,92 @@
+"""Start and end all brokers of a lab together, and write the files of its clients."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from activemq_fleet.errors import LinksDownError
+from activemq_fleet.fence.in_place import unfence
+from activemq_fleet.lab import processes
+from activemq_fleet.lab.database import Database
+from activemq_fleet.lab.hosts import Hosts
+from activemq_fleet.lab.layout import Layout, write_file
+from activemq_fleet.lab.links import Links
+from activemq_fleet.lab.startup import Progress, Startup, check_pair
+from activemq_fleet.render import render_agent, render_clients
+from activemq_fleet.topology import Broker, Fleet, Pair
+
+_DOWN_GRACE = 10.0  # shorter than a unit's: whoever takes a lab down waits for it at a terminal
+
+
+def start_fleet(hosts: Hosts, database: Database | None, timeout: float, progress: Progress) -> None:
+    """Start the database and all brokers that do not run; return once all brokers are ready and all links are up.
+
+    ``timeout`` in seconds is for each broker, and for all links together. Raises LabError, LinksDownError.
+    """
+    pairs = list(hosts.fleet.pairs.values())
+    for pair in pairs:
+        check_pair(hosts, pair)
+        _remove_fence(hosts, pair)
+    for broker in hosts.fleet.brokers:
+        if not hosts.is_alive(broker):
+            hosts.check_ports(broker)
+    if database:
+        database.start(pair.name for pair in pairs if pair.profile.has_database_lease)
+    Startup(hosts, timeout, progress).run(pairs)
+    links = Links(hosts)
+    if missing := links.wait_until_up(hosts.observe_all, timeout):
+        raise LinksDownError(*map(links.describe, missing))
+
+
+def _remove_fence(hosts: Hosts, pair: Pair) -> None:
+    """Make generations the store itself again, for a pair that has no guards any more and does not run."""
+    broker = pair.brokers[0]
+    is_fenced = broker.shared_directory and broker.settings.fence != "guard"
+    if is_fenced and not any(hosts.is_alive(node) for node in pair.brokers):
+        unfence(broker.store_directory)
+
+
+def end_outdated(
+    hosts: Hosts, versions: Mapping[str, str], database: Database | None, kept: Iterable[int], progress: Progress
+) -> None:
+    """End brokers whose configuration is not the installed one, with a pure one its peer, and processes of nobody.
+
+    ``versions`` are the installed configurations by host, ``kept`` the pids of other processes that stay.
+    """
+    outdated = {
+        broker.host
+        for broker in hosts.fleet.brokers
+        if hosts.is_alive(broker) and (run := hosts.last_run(broker)) and run.version != versions[broker.host]
+    }
+    for broker in hosts.fleet.brokers:
+        if broker.host in outdated and broker.profile.replicates and broker.peer:
+            outdated.add(broker.peer)
+    for host in sorted(outdated):
+        progress(f"{host} is restarted: its configuration has changed")
+    end_brokers(hosts, (broker for broker in hosts.fleet.brokers if broker.host in outdated))
+    living = [process for broker in hosts.fleet.brokers if (process := hosts.process(broker))]
+    mine = {process.pid for leader in living for process in (leader, processes.guarded_broker(leader)) if process}
+    mine.update(kept)
+    if database and (server := database.process()):
+        mine.add(server.pid)
+    processes.end([p for p in processes.lab_processes(hosts.layout) if p.pid not in mine], grace=_DOWN_GRACE)
+
+
+def end_brokers(hosts: Hosts, brokers: Iterable[Broker]) -> int:
+    """End the brokers that run, nodes of a pure pair together and at once; return their number."""
+    living = [(b.profile.needs_resync, process) for b in brokers if (process := hosts.process(b)) is not None]
+    processes.kill_together(process for at_once, process in living if at_once)
+    processes.end((process for at_once, process in living if not at_once), grace=_DOWN_GRACE)
+    return len(living)
+
+
+def write_clients(layout: Layout, client_fleet: Fleet) -> None:
+    """Write clients' files with loopback addresses: ``clients/GROUP/…``, and ``clients/HOST/…`` of agents."""
+    for path, content in render_clients(client_fleet).items():
+        write_file(layout.directory / path, content, 0o644)
+    for agent in client_fleet.agents:
+        directory = layout.clients / agent.host
+        settings = agent.settings.model_copy(update={"agent_config": str(directory)})
+        for path, content in render_agent(replace(agent, settings=settings), reveal=True).items():
+            write_file(directory / path, content)
