@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from activemq_fleet.fence.broker_process import ENDED
 from activemq_fleet.fence.generation import is_of_store
-from activemq_fleet.fence.guard import ENDED
 from activemq_fleet.fence.in_place import unfence
 from activemq_fleet.fence.shared_store import FenceError
 from tests.unit.guards import GUARD, Node, said_by, until

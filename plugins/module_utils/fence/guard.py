@@ -21,14 +21,12 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import ctypes
 import fcntl
 import os
 import secrets
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -37,6 +35,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..install import disk
 from ..kahadb.index import INDEX, UNUSABLE, move_unusable_index
+from .broker_process import ENDED, exit_status, notify_systemd, own_program, say, start_broker
 from .decision import Action, Claim, CommandFence, Fence, FenceEvidence, Step, claim_in_place
 from .fence_command import FenceCommand, read_fence_command
 from .generation import Generation, link_generation, make_first_generation, make_generation
@@ -62,9 +61,6 @@ TIDY_INTERVAL = 60.0
 """Seconds until the first look for generations that can go, and between two of them."""
 _BUILD_TIMEOUT = 600
 """Seconds that making a generation may take: the index of the store is copied, and systemd hears nothing meanwhile."""
-_PR_SET_PDEATHSIG = 1
-ENDED = 75
-"""Exit status of a guard that killed its broker (EX_TEMPFAIL: the unit starts it again, and it waits)."""
 
 
 def main() -> NoReturn:
@@ -92,7 +88,7 @@ def main() -> NoReturn:
             command = read_fence_command(options.fence_command) if options.fence_command else None
             status = Guard(options.store, options.local, command).run(options.command)
     except (FenceError, OSError, ValueError) as error:
-        _say(f"{_not_done(options)}: {error}")
+        say(f"{_not_done(options)}: {error}")
         status = 1
     # Not by way of sys.exit, which waits for a look at a store that does not answer.
     os._exit(status)
@@ -110,7 +106,7 @@ def _not_done(options: argparse.Namespace) -> str:
 
 def _say_all(sentences: Iterable[str]) -> int:
     for sentence in sentences:
-        _say(sentence)
+        say(sentence)
     return 0
 
 
@@ -136,45 +132,6 @@ def mend_index(store: str) -> Iterator[str]:
             f"the index of {store} needs {', '.join(lacked)}, which its last clean-up removed: it is kept as "
             f"{INDEX[0]}{UNUSABLE}, and the broker builds a new one from the journal"
         )
-
-
-def _exit_status(code: int) -> int:
-    """Return the exit status for a broker's return code: of one that a signal ended what a shell says of it."""
-    return code if code >= 0 else 128 - code
-
-
-def _start(command: list[str], inherited: tuple[int, ...]) -> subprocess.Popen[bytes]:
-    """Start the broker. The kernel kills it when this thread, which is the process's first, ends."""
-    prctl = ctypes.CDLL(None).prctl
-    guard = os.getpid()
-
-    def die_with_guard() -> None:
-        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != guard:
-            os._exit(ENDED)
-
-    return subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=inherited, preexec_fn=die_with_guard)
-
-
-def _tell_systemd(text: str) -> None:
-    """Send a word to the unit's manager (sd_notify); it kills a guard that says nothing, and so its broker."""
-    path = os.environ.get("NOTIFY_SOCKET")
-    if path:
-        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notify:
-            notify.connect("\0" + path[1:] if path.startswith("@") else path)
-            notify.send(text.encode())
-
-
-def _say(text: str) -> None:
-    # Where it goes to may be a full disk.
-    with contextlib.suppress(OSError):
-        print(f"guard: {text}", flush=True)
-
-
-def _own_program() -> list[str]:
-    """Return the words that start this very program once more: the library's module, or the packed file."""
-    spec = sys.modules["__main__"].__spec__
-    return [sys.executable, "-m", spec.parent] if spec and spec.parent else [sys.executable, "-I", sys.argv[0]]
 
 
 class Guard:
@@ -214,11 +171,11 @@ class Guard:
         self._prepare()
         disk.point_link(os.path.join(self._local, SHARED_LINK), self._store.directory)
         self._close_gate()
-        self._broker = _start(command, (alive,))
+        self._broker = start_broker(command, (alive,))
         signal.signal(signal.SIGTERM, lambda *_: self._send(signal.SIGTERM))
         try:
             fence = CommandFence(self._node) if self._command else Fence(self._node)
-            return _exit_status(self._watch(fence, self._broker))
+            return exit_status(self._watch(fence, self._broker))
         finally:
             self._kill()
             # Before the lock is free: so the other node makes its generation without copies.
@@ -236,23 +193,23 @@ class Guard:
         if (highest and not highest.is_in_place) or os.path.isdir(os.path.join(self._store.directory, BARRIER)):
             raise FenceError(
                 f"guards made generations in {self._store.directory}, and activemq_fence is command: "
-                f"stop both brokers, and run {' '.join(_own_program())} --store {self._store.directory} --unfence"
+                f"stop both brokers, and run {' '.join(own_program())} --store {self._store.directory} --unfence"
             )
 
     def _watch(self, fence: AnyFence, broker: subprocess.Popen[bytes]) -> int:
         while True:
             step = fence.next_step(self._look(at_end=fence.serves is None))
-            _tell_systemd("WATCHDOG=1")
+            notify_systemd("WATCHDOG=1")
             if step.action is Action.END:
                 self._kill()
-                _say(f"the broker was killed: {step.reason}")
+                say(f"the broker was killed: {step.reason}")
                 return ENDED
             try:
                 fence, pause = self._carry_out(fence, step)
             except (OSError, FenceError) as error:
                 if fence.serves is not None:
                     raise
-                _say(f"it cannot {step.action.value}: {error}")
+                say(f"it cannot {step.action.value}: {error}")
                 self._store.unlock()
                 fence = fence.after_claim()
                 pause = FENCE_INTERVAL if step.action is Action.FENCE else RETRY_INTERVAL
@@ -269,7 +226,7 @@ class Guard:
         try:
             return look.result(LOOK_TIMEOUT)
         except (LateError, OSError, FenceError) as error:
-            _say(f"the store cannot be seen: {error or 'it does not answer'}")
+            say(f"the store cannot be seen: {error or 'it does not answer'}")
             return FenceEvidence(holds_lock=False, highest=None)
 
     def _carry_out(self, fence: AnyFence, step: Step) -> tuple[AnyFence, float]:
@@ -305,14 +262,14 @@ class Guard:
             return
         target = self._store.building_path(self._node)
         began = time.monotonic()
-        _tell_systemd(f"WATCHDOG_USEC={_BUILD_TIMEOUT * 1_000_000}")
+        notify_systemd(f"WATCHDOG_USEC={_BUILD_TIMEOUT * 1_000_000}")
         try:
             made = self._make(number, target)
         finally:
-            _tell_systemd(f"WATCHDOG_USEC={os.environ.get('WATCHDOG_USEC', '')}")
+            notify_systemd(f"WATCHDOG_USEC={os.environ.get('WATCHDOG_USEC', '')}")
         claim = Claim(number + 1, self._node, f"{number + 1}-{secrets.token_hex(16)}")
         self._built = claim, {**made.to_dict(), "host": socket.gethostname(), "made": time.time()}
-        _say(
+        say(
             f"generation {claim.number} was made in {time.monotonic() - began:.3f} s: {made.links} files linked, "
             f"{made.copies} copied, {'with' if made.has_index else 'without'} its index"
         )
@@ -330,15 +287,15 @@ class Guard:
         if self._command is None:
             raise FenceError("no fence command was given")
         began = time.monotonic()
-        _say(f"{self._command.host} may still write: {self._command.argv[0]} is to end it")
-        if why := self._command.run(lambda: _tell_systemd("WATCHDOG=1")):
+        say(f"{self._command.host} may still write: {self._command.argv[0]} is to end it")
+        if why := self._command.run(lambda: notify_systemd("WATCHDOG=1")):
             raise FenceError(
                 f"{why}, so {self._command.host} may still write into {self._store.directory}. It is tried again. "
-                f"Once you are sure that its broker is dead, say so: {' '.join(_own_program())} --store "
+                f"Once you are sure that its broker is dead, say so: {' '.join(own_program())} --store "
                 f"{self._store.directory} --confirm {number}"
             )
         self._store.note_end(number)
-        _say(f"{self._command.host} was fenced in {time.monotonic() - began:.1f} s")
+        say(f"{self._command.host} was fenced in {time.monotonic() - began:.1f} s")
 
     def _drop_building(self) -> None:
         """Remove what was made and has no number: its room may be what is missing."""
@@ -359,7 +316,7 @@ class Guard:
         if not self._store.claim(claim, told):
             disk.remove_tree(self._store.generation_path(claim.directory))
             raise FenceError(f"another guard has claimed generation {number}")
-        _say(f"generation {number} is claimed")
+        say(f"generation {number} is claimed")
         if number > 1:
             # A broker that still runs there ends by itself when it sees this, on 5.9 and later.
             with contextlib.suppress(OSError, FenceError):
@@ -374,7 +331,7 @@ class Guard:
         self._store.sync_claims()
         disk.point_link(self._link, path)
         self._tidy_at = time.monotonic() + FIRST_TIDY
-        _say(f"the broker is let into {'the store, by claim' if self._command else 'generation'} {number}")
+        say(f"the broker is let into {'the store, by claim' if self._command else 'generation'} {number}")
 
     # -- old generations ----------------------------------------------------------------------
 
@@ -401,7 +358,7 @@ class Guard:
         if is_idle and now >= self._tidy_at:
             self._tidy_at = now + TIDY_INTERVAL
             with contextlib.suppress(OSError):
-                self._tidier = subprocess.Popen([*_own_program(), "--store", self._store.directory, "--tidy"])
+                self._tidier = subprocess.Popen([*own_program(), "--store", self._store.directory, "--tidy"])
 
     # -- the broker ---------------------------------------------------------------------------
 

@@ -11,9 +11,10 @@ from ..host import untrusted_paths
 from ..install import configuration_archive, disk
 from ..install.program_archive import pack
 from ..kahadb import index, journal, openwire_message, protocol_buffers
-from . import decision, fence_command, generation, guard, in_place, old_generations, shared_store
+from . import broker_process, decision, fence_command, generation, guard, in_place, old_generations, shared_store
 
 _PARTS: tuple[ModuleType, ...] = (
+    broker_process,
     configuration_archive,
     decision,
     disk,

@@ -2,13 +2,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Opens files and directories below directories that other accounts own, safely.
 
-All other code opens them through here. Invariants: - A path is walked one component at a time, each opened in the
-descriptor of the one before with   ``O_NOFOLLOW``. Whoever exchanges a directory for a link meanwhile gets an error,
-never a way out. - A link is followed only where this process may trust it: root follows links that root owns in
-directories that   root alone can write, as an operator's ``/var/lib/activemq -> /data/activemq``; any other account
-follows root's   and its own. - What a file is, whose it is and how many names it has is asked of its open descriptor.
-Opening never waits:   a FIFO, a device, a lease of another process is an error. - New files and directories are made
-where nothing is (``O_EXCL``), and names are given and taken by descriptor.
+All other code opens them through here. The file stays whole, whatever its length: it is audited as one. Invariants:
+
+- A path is walked one component at a time, each opened in the descriptor of the one before with ``O_NOFOLLOW``. Whoever
+  exchanges a directory for a link meanwhile gets an error, never a way out.
+- A link is followed only where this process may trust it: root follows links that root owns in directories that root
+  alone can write, as an operator's ``/var/lib/activemq -> /data/activemq``; any other account follows root's and its
+  own.
+- What a file is, whose it is and how many names it has is asked of its open descriptor. Opening never waits: a FIFO, a
+  device, a lease of another process is an error.
+- New files and directories are made where nothing is (``O_EXCL``), and names are given and taken by descriptor.
 """
 
 from __future__ import annotations

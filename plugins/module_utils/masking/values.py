@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 
+from . import value_patterns as patterns
 from .names import is_english_word, is_secret_name, looks_generated
 from .quotes import OPENING, OpenQuotes, quoted_value_end
 from .spans import Span, Spans, cut_note_start, is_reference, reference_end
@@ -20,85 +21,7 @@ from .spans import Span, Spans, cut_note_start, is_reference, reference_end
 KnownAt = Callable[[int, int], int]
 """(position, limit) -> the end of the known secret that begins at the position; -1 for none before the limit."""
 
-_BLANKS = r"(?:[ \t\r\v\f\u00a0\u200b\u2060\ufeff]|\x1b\[[\d;]{0,8}m)*"
-_SEPARATED = re.compile(
-    rf"(?P<close>\[[\"'][^\"'\]\n]{{1,64}}[\"']\](?=[ \t]{{0,9}}=)"
-    rf"|\\{{0,15}}[\"'`]\]?|&(?:quot|apos);|&#(?:34|39);|%22|\\{{1,7}}u0022|\"?\])?{_BLANKS}"
-    rf"(?:(?<=[ \t])(?:is|was){_BLANKS}(?=[:=]))?"
-    r"(?:(?P<separator>[?+!~^*.|:]{0,2}=+>?|::?|[-=]?>{2}|->|\\{0,7}[：＝∶﹕꞉→⇒➔⟶=:]"
-    r"|%(?:25){0,3}3[da]|\\{1,7}u003[da]|&#(?:61|58|x3[da]);|&gt;|\n\s{0,100}[:=](?=\s)"
-    r"|(?:,\s{0,100}|\n[ \t]{0,100})\\{0,15}[\"']?value\\{0,15}[\"']?[ \t]{0,9}[:=]"
-    r"|</[\w:.-]{1,64}>\s{0,100}<[\w:.-]{1,64}>"
-    rf"|,(?=\s{{0,100}}\\{{0,15}}[\"'])|\(|(?=\[)){_BLANKS}"
-    r"|(?P<blank>(?<=[\s\"'])))",
-    re.IGNORECASE,
-)
-_NEXT_LINE = re.compile(r"\s*(?=[\"\[{])")
-_BLOCK = re.compile(r"[|>][+-]?\d?[+-]?[ \t]*(?:#[^\n]*)?\r?(?=\n|\Z)")
-_SCHEME = re.compile(r"(?:Basic|Bearer|Digest|Negotiate|NTLM|Token|ApiKey|Key|AWS4-HMAC-SHA256)[ \t]+", re.IGNORECASE)
-# A call in Java's stack traces and signatures shows no value.
-_SIGNATURE = re.compile(
-    r"\)|s\)|[\w$./-]*\.(?:java|kt|scala|groovy):\d+|Native Method|Unknown Source|[a-z]\w*\.[\w.$\[\], ]+\)"
-)
-_NEXT_OPTION = re.compile(r"[ \t]+(?=--?[A-Za-z])|[ \t]+;(?=[ \t]|\Z)")
-_NEXT_PARAMETER = re.compile(r"&(?:amp;|#38;)?(?=[\w.-]{1,64}=)")
-_RECORD_TAIL = re.compile(r"[A-Za-z_$][\w$-]*(?:\.[\w$-]+)+")
-_PROSE = re.compile(
-    r"(?:is|was|were|are|be|been|has|have|had|must|may|can|cannot|could|should|shall|will|would|not|no|or|and|nor|for|of"
-    r"|in|on|at|to|by|from|with|as|but|if|when|than|that|this|which|who|does|did|do|authentication|property|attribute"
-    r"|option|parameter|field|file|set|unset|missing|required|expired?|invalid|incorrect|wrong|empty|changed|rejected"
-    r"|accepted|protected|updated|reset|failed|failure|mismatch|based|hash(?:es|ed)?|manager|policy|check|prompt|value"
-    r"|provided|given|needed|found|used|only|encoder|encryption|encrypted|database|store|handling|support)"
-    r"(?=[.,;:!?)\]}>'\"]*(?:\s|\Z))",
-    re.IGNORECASE,
-)
-_NO_VALUE = re.compile(
-    r"(?:[a-z]{2,20}(?:ed|ing|ly)|(?i:ok|okay|correct|valid|good|bad|weak|strong|too|also|still|now|already|always|never|being|null|none|nil|true|false"
-    r"|yes|optional|hidden|redacted|unknown|different|same|identical|equal|blank|short|long|old|new|due|just|the|a|an"
-    r"|denied|refused|disabled|enabled|locked|access|permission|connection|login|user|error|please|see|likely|about|it|its"
-    r"|there|unable|could|cannot|kept|taken|known|hidden|written|shown|sent|read|stored|left|wrongly|visible))(?=[.,;:!?)\]}>'\"]*(?:\s|\Z))"
-    r"|[\w.$]{0,200}(?:Exception|Error)\b|[a-z][\w+]{1,15}://|[/|)]"
-)
-"""Matches words that are no password though they follow a password's name and words that say whose it is."""
-
-# Blanks are bounded: each run of them could be divided between the parts in as many ways as it is long.
-_WHOSE = re.compile(
-    r"(?:[ \t]{1,8}|[ \t]{0,8}\()(?:for|of|from|by)[ \t]{1,8}"
-    r"(?!(?:the[ \t]{1,16})?(?:user|user-?name|account|login|host|client|broker|ur[il]|id)[ \t]{0,16}[:=])"
-    r"[^\r\n:=<>{}|,;]{1,128}?\)?"
-    r"(?:[ \t]{0,16}[:=][ \t]{0,16}|[ \t]{1,16}(?:is|was|(?:set|changed|reset)[ \t]{1,16}to)[ \t]{0,16}[:=]?[ \t]{1,16}"
-    r"|[ \t]{1,16}(?=[\"'`]))"
-    r"|[ \t]{0,16}\([^()\r\n]{1,64}\)[ \t]{0,16}[:=][ \t]{0,16}"
-    r"|[ \t]{1,16}(?:is|was)(?:[ \t]{1,16}now)?[ \t]{1,16}"
-    r"|[ \t]{1,16}(?:(?:is|was|has been)[ \t]{1,16})?(?:(?:set|changed|reset|updated|modified)[ \t]{1,16})?"
-    r"to[ \t]{1,16}",
-    re.IGNORECASE,
-)
-_JUDGED = re.compile(
-    r"[ \t]{1,16}(?:(?:is|was)[ \t]{1,16})?"
-    r"(?:incorrect|invalid|wrong|rejected|refused|mismatch|expired|failed|bad|set|changed)"
-    r"[ \t]{0,16}[:=][ \t]{0,16}"
-    r"|[ \t]{1,16}(?:[-–—|,;][ \t]{1,16})?|[ \t]{0,16}[;,/~#$][ \t]{0,16}",
-    re.IGNORECASE,
-)
-_MEMBER = re.compile(
-    r"\\{0,7}[\"']?\s{0,20},\s{0,20}\\{0,7}[\"'](?P<key>[\w.-]{1,40})\\{0,7}[\"'](?P<separator>\s{0,5}:\s{0,5})"
-    r"(?P<value>\\{0,7}[\"'][^\"'\\\n]{0,80}|[\w.-]{1,40})?"
-)
-_MEMBER_BEFORE = re.compile(
-    r"value\\{0,7}[\"']\s{0,5}:\s{0,5}\\{0,7}[\"'](?P<value>[^\n]{1,300}?)\\{0,7}[\"']\s{0,20},\s{0,20}"
-    r"\\{0,7}[\"'](?:name|key|id)\\{0,7}[\"']\s{0,5}:\s{0,5}\\{0,7}[\"']\Z"
-)
-_WORD = re.compile(r"[^\s\"'`<>(){}\[\],;]{8,256}")
-_PAIRS = {"(": ")", "{": "}", "<": ">"}
-_KEY_WORD = re.compile(r"[ \t_-]{1,3}(?:key|phrase|word|code)s?(?![\w.-])", re.IGNORECASE)
-_BEFORE_KEY = re.compile(
-    r"(?<![\w.-])(?:api|private|access|account|shared|secret|master|encryption|signing)[ \t]\Z", re.IGNORECASE
-)
-_CONTINUED = re.compile(r"[ \t]*\r?\n(?P<indent>[ \t]*)(?P<value>[^\r\n]+)")
-_KEY_OF_LINE = re.compile(r"[#;!<\[}\]/]|[\w.$@-]{1,200}[ \t]*[=:{]|\S+[ \t]+\S")
 _MORE_LINES = 8192
-_NAME_REST = re.compile(r"(?:[\w.$-]|\[\d{1,4}\]){1,88}")
 _NAME = frozenset("_.-$")
 
 
@@ -133,20 +56,20 @@ class ValueScanner:
         for candidate in candidates:
             if candidate < done:
                 continue
-            name = _NAME_REST.match(self._text, candidate, self._end)
+            name = patterns.NAME_REST.match(self._text, candidate, self._end)
             if name is None:
                 continue
             end = name.end()
             while self._text[end - 1] in ".-":
                 end -= 1
             start = self._name_start(candidate, done)
-            more = _KEY_WORD.match(self._text, end, self._end)
+            more = patterns.KEY_WORD.match(self._text, end, self._end)
             if more and is_secret_name(self._text[start:end] + more[0].strip(" \t_-")):
                 end = more.end()
             elif self._text[candidate:end].lower() == "key" and start == candidate:
-                before = _BEFORE_KEY.search(self._text, max(done, start - 14), start)
+                before = patterns.BEFORE_KEY.search(self._text, max(done, start - 14), start)
                 start = before.start() if before else start
-            after = _SEPARATED.match(self._text, end, self._end)
+            after = patterns.SEPARATED.match(self._text, end, self._end)
             if after is None and self._text[end : end + 1] not in (" ", "\t", "<", "{", "/", ",", ";", "~", "#", "$"):
                 done = end
                 continue
@@ -175,18 +98,20 @@ class ValueScanner:
         is_far = after.start("separator") > end and not after["close"]
         if separator == "(" and is_far:
             return self._in_prose(start, end)
-        if separator == "(" and (_SIGNATURE.match(self._text, at, self._end)):
+        if separator == "(" and (patterns.SIGNATURE.match(self._text, at, self._end)):
             return [], end
         if after["close"]:
             beside = self._beside_name(start, end)
             if beside:
                 return beside
-            following = _NEXT_LINE.match(self._text, at, min(self._end, at + _MORE_LINES))
+            following = patterns.NEXT_LINE.match(self._text, at, min(self._end, at + _MORE_LINES))
             at = following.end() if following else at
-        continued = _CONTINUED.match(self._text, at, self._end) if self._may_continue and separator in ":=" else None
+        continued = (
+            patterns.CONTINUED.match(self._text, at, self._end) if self._may_continue and separator in ":=" else None
+        )
         if continued:
             return self._on_next_line(start, continued, separator)
-        scheme = _SCHEME.match(self._text, at, self._end)
+        scheme = patterns.SCHEME.match(self._text, at, self._end)
         return self._value(start, scheme.end() if scheme else at, bool(after["close"]))
 
     def _after_blank(self, start: int, end: int) -> tuple[Spans, int]:
@@ -206,7 +131,7 @@ class ValueScanner:
         is_option = name.startswith("-") or text[start - 1 : start] == "-"
         if is_option or text[at] in "\"'`[":
             return self._value(start, at, False)
-        if _PROSE.match(text, at, self._end) or name.endswith((".", ":")):
+        if patterns.PROSE.match(text, at, self._end) or name.endswith((".", ":")):
             return self._in_prose(start, end)
         line_start = text.rfind("\n", max(0, start - 400), start) + 1
         line_end = self._ends(at)[0]
@@ -222,7 +147,7 @@ class ValueScanner:
         """Return the value of ``{"name": "password", "type": …, "value": "VALUE"}``; None for another form."""
         text, position = self._text, end
         for _ in range(5):
-            member = _MEMBER.match(text, position, self._end)
+            member = patterns.MEMBER.match(text, position, self._end)
             if member is None or member["value"] is None:
                 break
             if member["key"].lower() == "value":
@@ -236,7 +161,7 @@ class ValueScanner:
         if text[start - 1 : start] not in ("'", '"'):
             return []
         at = text.rfind("value", max(self._start, start - 400), start)
-        member = _MEMBER_BEFORE.match(text, at, start) if at >= 0 else None
+        member = patterns.MEMBER_BEFORE.match(text, at, start) if at >= 0 else None
         return [member.span("value")] if member and not is_reference(member["value"]) else []
 
     def _in_prose(self, start: int, end: int) -> tuple[Spans, int]:
@@ -247,16 +172,18 @@ class ValueScanner:
         text = self._text
         limit = self._ends(end)[1]
         is_plural = text[start:end].lower().endswith(("words", "secrets", "tokens", "keys", "phrases", "codes"))
-        whose = None if is_plural else _WHOSE.match(text, end, limit)  # Passwords of activemq.fleet: change them …
+        whose = (
+            None if is_plural else patterns.WHOSE.match(text, end, limit)
+        )  # Passwords of activemq.fleet: change them …
         if whose and whose.end() < limit:
             at = whose.end()
-            if not _PROSE.match(text, at, limit) and not _NO_VALUE.match(text, at, limit):
+            if not patterns.PROSE.match(text, at, limit) and not patterns.NO_VALUE.match(text, at, limit):
                 return self._value(start, at, False)
-        judged = _JUDGED.match(text, end, limit)
+        judged = patterns.JUDGED.match(text, end, limit)
         at = judged.end() if judged else end
-        if at < limit and text[at] in _PAIRS and at - end < 3:
+        if at < limit and text[at] in patterns.PAIRS and at - end < 3:
             return self._in_pair(at, limit)
-        word = _WORD.match(text, at, limit) if judged else None
+        word = patterns.WORD.match(text, at, limit) if judged else None
         if word and looks_generated(word[0]) and not is_reference(word[0]):
             return [word.span()], word.end()
         return [], end
@@ -267,12 +194,12 @@ class ValueScanner:
         inside = at + 1
         while inside < limit and text[inside] in " \t" + text[at]:
             inside += 1
-        close = text.find(_PAIRS[text[at]], inside, min(limit, at + 256))
+        close = text.find(patterns.PAIRS[text[at]], inside, min(limit, at + 256))
         while 0 <= close < limit - 1 and text[close + 1] not in " \t.,;:'\")]}|":
-            close = text.find(_PAIRS[text[at]], close + 1, min(limit, at + 256))
+            close = text.find(patterns.PAIRS[text[at]], close + 1, min(limit, at + 256))
         if close <= inside or text[inside] in "/!?" or "=" in text[inside:close]:
             return [], at
-        if _PROSE.match(text, inside, close + 1) or _NO_VALUE.match(text, inside, close):
+        if patterns.PROSE.match(text, inside, close + 1) or patterns.NO_VALUE.match(text, inside, close):
             return [], at
         end = close
         while text[end - 1] in " \t":
@@ -284,7 +211,7 @@ class ValueScanner:
         text, at = self._text, continued.start("value")
         line_start = text.rfind("\n", max(0, start - 400), start) + 1
         is_deeper = at - continued.start("indent") > _indent(text, line_start)
-        is_other = _KEY_OF_LINE.match(text, at, continued.end()) is not None
+        is_other = patterns.KEY_OF_LINE.match(text, at, continued.end()) is not None
         if (is_other and not (is_deeper and text[at] not in "#;!<[{}/")) or (separator == "=" and not is_deeper):
             return [], continued.start("indent")
         return self._value(start, at, False)
@@ -301,7 +228,7 @@ class ValueScanner:
         reference = reference_end(text, at, limit)
         if reference >= 0:
             return [], reference
-        block = _BLOCK.match(text, at, self._end)
+        block = patterns.BLOCK.match(text, at, self._end)
         if block:
             return self._block(start, block.end())
         opening = OPENING.match(text, at, limit)
@@ -321,9 +248,9 @@ class ValueScanner:
         text = self._text
         stop = None
         if text[start : start + 1] == "-" or text[start - 1 : start] == "-":
-            stop = _NEXT_OPTION.search(text, at, limit)
+            stop = patterns.NEXT_OPTION.search(text, at, limit)
         elif text[start - 1 : start] in ("?", "&", ";"):
-            stop = _NEXT_PARAMETER.search(text, at, limit)
+            stop = patterns.NEXT_PARAMETER.search(text, at, limit)
         limit = stop.start() if stop else limit
         close = self._enclosure(start, at, limit, name_is_quoted)
         limit = close if close >= 0 else limit
@@ -360,7 +287,7 @@ class ValueScanner:
 
     def _bracketed(self, at: int, limit: int) -> tuple[Spans, int] | None:
         """Return the value of ``password [VALUE]``, as log messages have it."""
-        close = _BRACKET.search(self._text, at + 1, limit)
+        close = patterns.BRACKET.search(self._text, at + 1, limit)
         if close is None:
             return None
         end = close.start()
@@ -373,7 +300,7 @@ class ValueScanner:
         if self._budget <= 0:
             return None
         self._budget -= _MORE_LINES
-        for token in _TOKEN.finditer(self._text, at, end):
+        for token in patterns.TOKEN.finditer(self._text, at, end):
             mark = self._text[token.start()]
             if mark in "[{":
                 depth += 1
@@ -383,7 +310,7 @@ class ValueScanner:
                     return found, token.end()
             else:
                 quoted = 1 if mark in "\"'" else 0
-                if quoted and _KEY_END.match(self._text, token.end(), end):
+                if quoted and patterns.KEY_END.match(self._text, token.end(), end):
                     continue
                 span = (token.start() + quoted, token.end() - quoted)
                 if reference_end(self._text, span[0], span[1]) != span[1]:
@@ -424,14 +351,9 @@ class ValueScanner:
             self._record_end = note if note >= at else self._line_end
             thread = self._text.rfind(" | ", max(at, self._line_end - 600), self._line_end)
             logger = self._text.rfind(" | ", max(at, thread - 400), thread) if thread >= 0 else -1
-            if logger >= 0 and _RECORD_TAIL.fullmatch(self._text, logger + 3, thread):
+            if logger >= 0 and patterns.RECORD_TAIL.fullmatch(self._text, logger + 3, thread):
                 self._record_end = logger
         return self._line_end, self._record_end if at <= self._record_end else self._line_end
-
-
-_TOKEN = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'[^']*'|[\[\]{}]|[^\s\[\]{},:\"']+", re.DOTALL)
-_KEY_END = re.compile(r"\s{0,100}:")
-_BRACKET = re.compile(r"\](?=[\s,;)}\]|.'\"]|\Z)")
 
 
 def _indent(text: str, position: int) -> int:

@@ -1,0 +1,56 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""How the guard starts its broker, speaks to systemd and to the log, and starts its own program once more."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import socket
+import subprocess
+import sys
+
+_PR_SET_PDEATHSIG = 1
+ENDED = 75
+"""Exit status of a guard that killed its broker (EX_TEMPFAIL: the unit starts it again, and it waits)."""
+
+
+def exit_status(code: int) -> int:
+    """Return the exit status for a broker's return code; for a broker that signal N ended, 128 + N."""
+    return code if code >= 0 else 128 - code
+
+
+def start_broker(command: list[str], inherited: tuple[int, ...]) -> subprocess.Popen[bytes]:
+    """Start the broker and return its process; the kernel kills the broker when the guard's first thread ends."""
+    prctl = ctypes.CDLL(None).prctl
+    guard = os.getpid()
+
+    def die_with_guard() -> None:
+        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != guard:
+            os._exit(ENDED)
+
+    return subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=inherited, preexec_fn=die_with_guard)
+
+
+def notify_systemd(text: str) -> None:
+    """Send a text such as ``WATCHDOG=1`` to systemd (sd_notify), which kills a silent guard."""
+    path = os.environ.get("NOTIFY_SOCKET")
+    if path:
+        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notify:
+            notify.connect("\0" + path[1:] if path.startswith("@") else path)
+            notify.send(text.encode())
+
+
+def say(text: str) -> None:
+    """Print a line to the unit's log, or nothing where the log's disk is full."""
+    with contextlib.suppress(OSError):
+        print(f"guard: {text}", flush=True)
+
+
+def own_program() -> list[str]:
+    """Return the command line that starts the guard's program, without options: a Python module, or the packed file."""
+    spec = sys.modules["__main__"].__spec__
+    return [sys.executable, "-m", spec.parent] if spec and spec.parent else [sys.executable, "-I", sys.argv[0]]
