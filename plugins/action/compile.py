@@ -16,11 +16,11 @@ from typing import Any
 
 from ansible import constants
 from ansible.errors import AnsibleActionFail, AnsibleError
-from ansible.plugins.action import ActionBase
 from ansible_collections.activemq.fleet.plugins.module_utils.host.broker_configuration import persistence_of
 from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import File, pack
 from ansible_collections.activemq.fleet.plugins.modules.compile import DOCUMENTATION
 from ansible_collections.activemq.fleet.plugins.plugin_utils.documented_options import argument_spec
+from ansible_collections.activemq.fleet.plugins.plugin_utils.fleet_action import FleetAction
 from ansible_collections.activemq.fleet.plugins.plugin_utils.library import library
 
 # As in ``decide``, which needs the same: imported once, in the process from which workers are forked.
@@ -28,13 +28,8 @@ with suppress(AnsibleError):
     library("operations")
 
 
-class ActionModule(ActionBase):
+class ActionModule(FleetAction):
     """The action of ``compile``: renders the configuration of every host of the inventory, once per play."""
-
-    BYPASS_HOST_LOOP = True
-    _requires_connection = False
-    _supports_check_mode = True
-    _supports_async = False
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)

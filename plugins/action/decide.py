@@ -8,9 +8,9 @@ from contextlib import suppress
 from typing import Any
 
 from ansible.errors import AnsibleActionFail, AnsibleError
-from ansible.plugins.action import ActionBase
 from ansible_collections.activemq.fleet.plugins.modules.decide import DOCUMENTATION
 from ansible_collections.activemq.fleet.plugins.plugin_utils.documented_options import argument_spec
+from ansible_collections.activemq.fleet.plugins.plugin_utils.fleet_action import FleetAction
 from ansible_collections.activemq.fleet.plugins.plugin_utils.library import library
 from ansible_collections.activemq.fleet.plugins.plugin_utils.release_archives import inspect_release_archive
 
@@ -22,13 +22,8 @@ with suppress(AnsibleError):
 _ARGUMENTS = argument_spec(DOCUMENTATION)
 
 
-class ActionModule(ActionBase):
+class ActionModule(FleetAction):
     """The action of ``decide``: returns the next step of an operation for all hosts of the play, and runs once."""
-
-    BYPASS_HOST_LOOP = True
-    _requires_connection = False
-    _supports_check_mode = True
-    _supports_async = False
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)

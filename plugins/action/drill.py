@@ -10,22 +10,19 @@ from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
-from ansible.plugins.action import ActionBase
 from ansible_collections.activemq.fleet.plugins.modules.drill import DOCUMENTATION
 from ansible_collections.activemq.fleet.plugins.plugin_utils.documented_options import argument_spec
+from ansible_collections.activemq.fleet.plugins.plugin_utils.fleet_action import FleetAction
 from ansible_collections.activemq.fleet.plugins.plugin_utils.library import library
 
 _ARGUMENTS = argument_spec(DOCUMENTATION)
 _ALLOWED = "activemq_drill_allowed"
 
 
-class ActionModule(ActionBase):
+class ActionModule(FleetAction):
     """The action of ``drill``: runs one step of a drill, once for all hosts, which share one load."""
 
-    BYPASS_HOST_LOOP = True
-    _requires_connection = False
     _supports_check_mode = False
-    _supports_async = False
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)

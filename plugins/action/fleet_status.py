@@ -11,19 +11,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
-from ansible.plugins.action import ActionBase
 from ansible_collections.activemq.fleet.plugins.modules.fleet_status import DOCUMENTATION
 from ansible_collections.activemq.fleet.plugins.plugin_utils.documented_options import argument_spec
+from ansible_collections.activemq.fleet.plugins.plugin_utils.fleet_action import FleetAction
 from ansible_collections.activemq.fleet.plugins.plugin_utils.library import library
 
 
-class ActionModule(ActionBase):
+class ActionModule(FleetAction):
     """The action of ``fleet_status``: runs once on the controller, for all hosts of the play."""
-
-    BYPASS_HOST_LOOP = True
-    _requires_connection = False
-    _supports_check_mode = True
-    _supports_async = False
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)

@@ -12,21 +12,7 @@ author: The activemq.fleet authors (!UNKNOWN)
 description:
   - Reads group, number, node, pair, preferred role and domain from a host name.
   - It goes by the name alone. With what variables of the host state, it is in C(activemq_identity).
-positional: pattern, master_node, parity
-options:
-  _input:
-    description: A host name.
-    type: str
-    required: true
-  pattern:
-    description: The naming pattern, as in the variable C(activemq_naming_pattern). Without it the default.
-    type: str
-  master_node:
-    description: The node mark of preferred masters. Without it V(a), or the first of O(parity).
-    type: str
-  parity:
-    description: As the variable C(activemq_naming_parity), V(odd-even) or V(even-odd).
-    type: str
+extends_documentation_fragment: activemq.fleet.naming
 """
 
 EXAMPLES = r"""

@@ -13,21 +13,7 @@ description:
   - True for a host name whose node mark makes it the preferred slave of its pair, false for every other name.
   - It goes by the name alone. What C(activemq_node) of a host states is in C(activemq_identity).
   - The preferred role never changes. Which node is active is found out by M(activemq.fleet.broker_info).
-positional: pattern, master_node, parity
-options:
-  _input:
-    description: A host name.
-    type: str
-    required: true
-  pattern:
-    description: The naming pattern, as in the variable C(activemq_naming_pattern). Without it the default.
-    type: str
-  master_node:
-    description: The node mark of preferred masters. Without it V(a), or the first of O(parity).
-    type: str
-  parity:
-    description: As the variable C(activemq_naming_parity), V(odd-even) or V(even-odd).
-    type: str
+extends_documentation_fragment: activemq.fleet.naming
 """
 
 EXAMPLES = r"""
