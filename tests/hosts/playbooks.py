@@ -17,9 +17,12 @@ from activemq_fleet.artifacts import jars_for
 from activemq_fleet.releases import Release
 from tests.conventions import Convention
 from tests.hosts.machines import Machine, MachinesError, Rack
+from tests.hosts.software import archive_of
 
 RELEASE = "6.3.1"
-"""From jars. The scenario itself installs 5.18.3 from its archive, so that both ways are gone."""
+"""From jars: what a controller's pair runs unless it is ``from_archive``."""
+ARCHIVED = "5.18.3"
+"""What the scenario installs from the archive that the vendor published."""
 PASSWORD = "made-up-probe-password"
 NODES = {"orders-mq01-a.example.com": "10.77.0.31", "orders-mq01-b.example.com": "10.77.0.32"}
 
@@ -77,6 +80,11 @@ class Controller:
     """Another inventory than the scenario's."""
 
     @classmethod
+    def from_archive(cls, repository: Path, rack: Rack) -> Controller:
+        """A controller of the scenario's pair as it is without FLEET_PAIR_INSTALL."""
+        return cls(repository, rack, variables={})
+
+    @classmethod
     def of_convention(cls, repository: Path, rack: Rack, convention: Convention, directory: Path) -> Controller:
         """A controller of the scenario's pair with hosts that are named by another convention."""
         inventory = directory / "inventory"
@@ -90,7 +98,7 @@ class Controller:
     def start_pair(self, *, share: str) -> None:
         """Boot both nodes with ``share`` as their common mount, and lay out what they install."""
         self.rack.up(self.nodes, shares=[share], owner=os.getpid())
-        self.rack.serve(jars_for(Release.of(RELEASE)))
+        self.rack.serve(jars_for(Release.of(RELEASE)) if self.variables else archive_of(Release.of(ARCHIVED)))
 
     def install_pair(self, *, share: str) -> None:
         """Boot both nodes, and let the playbook ``site`` install and start their brokers."""

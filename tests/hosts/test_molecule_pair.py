@@ -11,6 +11,7 @@ import pytest
 
 from tests.hosts.machines import Rack
 from tests.hosts.playbooks import environment
+from tests.situations import in_every_situation
 
 Molecule = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -41,6 +42,7 @@ def molecule(scenario_rack: Rack, repository: Path) -> Molecule:
     return run
 
 
+@in_every_situation
 def test_a_pair_survives_both_faults_and_a_second_converge_changes_nothing(
     molecule: Molecule, scenario_rack: Rack
 ) -> None:

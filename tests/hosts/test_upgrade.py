@@ -27,8 +27,7 @@ from tests.waiting import PATIENCE, LateError
 
 OLD, BETWEEN, NEW = "5.17.6", "5.18.3", "6.3.1"
 LEFT = "20"
-# Where the controller is killed: a task, and which time it is begun. With `CUTS` of 10 or more all of them, otherwise
-# the fourth alone: each takes a minute.
+# Where the controller is killed with `CUTS` of 10 or more: a task, and which time it is begun. Each takes a minute.
 POINTS = (
     ("Look at the broker", 1),
     ("Look at the machine", 1),
@@ -138,14 +137,63 @@ def test_the_standby_comes_first_then_places_change_then_the_other(controller: C
         assert machine.run("ls", "/opt").split() == ["activemq", f"activemq-{OLD}", f"activemq-{BETWEEN}"]
 
 
-def test_a_run_that_was_killed_is_finished_by_the_same_command(controller: Controller) -> None:
+@pytest.fixture(scope="module")
+def upgraded(controller: Controller) -> tuple[str, Machine, Machine]:
+    """What ``brief`` prints of an upgrade to the newest release; the node that served before, and the other one."""
     be_at(controller, BETWEEN)
-    begun = kill_at(controller.start("upgrade", *to(NEW)), "Start the release")
-    said = play(controller, "upgrade", NEW)
+    active, standby = wait_for_pair(controller.rack.machines)
+    brief = replace(controller, variables={**controller.variables, "ANSIBLE_STDOUT_CALLBACK": "activemq.fleet.brief"})
+    return play(brief, "upgrade", NEW), active, standby
+
+
+def test_an_upgrade_has_less_than_a_hundred_lines_and_a_table(upgraded: tuple[str, Machine, Machine]) -> None:
+    said, active, standby = upgraded
+    lines = said.splitlines()
+    assert len(lines) < 100
+    table = lines[next(number for number, line in enumerate(lines) if line.split()[:2] == ["host", "before"]) :][:3]
+    assert [line.split()[:5] for line in table[1:]] == [
+        [name, BETWEEN, was, NEW, now]
+        for name, was, now in sorted([(active.name, "active", "standby"), (standby.name, "standby", "active")])
+    ]
+    assert [" s " in line for line in table[1:]] == [line.split()[0] == active.name for line in table[1:]]
+
+
+@pytest.mark.usefixtures("upgraded")
+def test_what_waited_in_the_oldest_release_is_there_in_the_newest(controller: Controller) -> None:
     wait_to_run(controller, NEW)
-    assert "switch" in steps(begun + said)
     serving = controller.exchange("watch", "--timeout", str(PATIENCE), *NODES.values())["address"]
     controller.exchange("take", serving, LEFT)
+
+
+@pytest.mark.usefixtures("upgraded")
+def test_an_upgrade_leaves_a_record_on_both_hosts(controller: Controller, tmp_path: Path) -> None:
+    ended(controller.play("collect", "-e", f"activemq_collect_to={tmp_path}/collected"))
+    for machine in controller.rack.machines:
+        content = (tmp_path / "collected" / machine.name / "operations.jsonl").read_bytes()
+        found, problems = operations_of(machine.name, content)
+        assert problems == ()
+        assert {one.operation for one in found} == {"site", "upgrade"}
+        assert all(one.began < one.ended and "@" in one.by for one in found)
+        assert max(one.ended - one.began for one in found) < UNENDED  # each has its end
+
+
+def test_a_node_that_does_not_come_up_gets_back_what_it_ran_with(controller: Controller) -> None:
+    be_at(controller, NEW)
+    serving = controller.exchange("watch", "--timeout", str(PATIENCE), *NODES.values())["address"]
+    active = next(machine for machine in controller.rack.machines if machine.address == serving)
+    before = traces(active)
+    for _ in range(1 + EVERY_SITUATION):  # a second attempt has the first one's stack traces in the journal
+        said = refused(controller, BETWEEN, activemq_java_options=[BROKEN])
+        first, last, *_ = failures(said)
+        assert re.search(r"it is stopped: .*no[./]such[./]Factory", first)
+        assert f"(see {BASE}/data/activemq.log and journalctl -u {UNIT})" in first
+        assert f"did not become ready with {BETWEEN}: it is stopped: " in last
+        assert re.search(r"no[./]such[./]Factory", last)
+        assert re.search(rf"Put back: configuration \w+ with {NEW}, and it is standby", last)
+        assert last.endswith("put the cause right and run the same command again")
+    wait_to_run(controller, NEW)
+    # Both releases lie there already; nothing else of the node that serves was touched.
+    assert traces(active) == before
 
 
 def kill_at(process: subprocess.Popen[str], task: str, time: int = 1) -> str:
@@ -168,51 +216,6 @@ def kill_at(process: subprocess.Popen[str], task: str, time: int = 1) -> str:
     if process.wait() != -signal.SIGKILL:
         raise LateError(f"the run had ended with {process.returncode} before it could be killed at: {task}")
     return said
-
-
-def test_an_upgrade_has_less_than_a_hundred_lines_a_table_and_a_record_on_both_hosts(
-    controller: Controller, tmp_path: Path
-) -> None:
-    be_at(controller, NEW)
-    active, standby = wait_for_pair(controller.rack.machines)
-    brief = replace(controller, variables={**controller.variables, "ANSIBLE_STDOUT_CALLBACK": "activemq.fleet.brief"})
-    said = play(brief, "upgrade", BETWEEN)
-
-    lines = said.splitlines()
-    assert len(lines) < 100
-    table = lines[next(number for number, line in enumerate(lines) if line.split()[:2] == ["host", "before"]) :][:3]
-    assert [line.split()[:5] for line in table[1:]] == [
-        [name, NEW, was, BETWEEN, now]
-        for name, was, now in sorted([(active.name, "active", "standby"), (standby.name, "standby", "active")])
-    ]
-    assert [" s " in line for line in table[1:]] == [line.split()[0] == active.name for line in table[1:]]
-    ended(controller.play("collect", "-e", f"activemq_collect_to={tmp_path}/collected"))
-    for machine in controller.rack.machines:
-        content = (tmp_path / "collected" / machine.name / "operations.jsonl").read_bytes()
-        found, problems = operations_of(machine.name, content)
-        assert problems == ()
-        assert {one.operation for one in found} == {"site", "upgrade"}
-        assert all(one.began < one.ended and "@" in one.by for one in found)
-        assert max(one.ended - one.began for one in found) < UNENDED  # each has its end
-
-
-def test_a_node_that_does_not_come_up_gets_back_what_it_ran_with(controller: Controller) -> None:
-    be_at(controller, BETWEEN)
-    serving = controller.exchange("watch", "--timeout", str(PATIENCE), *NODES.values())["address"]
-    active = next(machine for machine in controller.rack.machines if machine.address == serving)
-    before = traces(active)
-    for _ in range(1 + EVERY_SITUATION):  # a second attempt has the first one's stack traces in the journal
-        said = refused(controller, NEW, activemq_java_options=[BROKEN])
-        first, last, *_ = failures(said)
-        assert re.search(r"it is stopped: .*no[./]such[./]Factory", first)
-        assert f"(see {BASE}/data/activemq.log and journalctl -u {UNIT})" in first
-        assert f"did not become ready with {NEW}: it is stopped: " in last
-        assert re.search(r"no[./]such[./]Factory", last)
-        assert re.search(rf"Put back: configuration \w+ with {BETWEEN}, and it is standby", last)
-        assert last.endswith("put the cause right and run the same command again")
-    wait_to_run(controller, BETWEEN)
-    # The release lies beside the other ones already; nothing else of the node that serves was touched.
-    assert traces(active) == before
 
 
 @pytest.mark.skipif(not WHOLE, reason="ten minutes: CUTS=10")

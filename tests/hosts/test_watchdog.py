@@ -23,8 +23,8 @@ PATIENCE = 240
 
 @pytest.fixture(scope="module")
 def controller(rack: Rack, repository: Path) -> Controller:
-    """A pair, installed and started by the playbook ``site``; its watchdogs warn, as by default."""
-    controller = Controller(repository, rack)
+    """A pair, installed from the vendor's archive and started by ``site``; its watchdogs warn, as by default."""
+    controller = Controller.from_archive(repository, rack)
     controller.install_pair(share="/srv/activemq")
     return controller
 
