@@ -62,13 +62,13 @@ def lost_after_cuts(directory: Path, synchronous: str) -> tuple[int, int]:
     with image.open("wb") as file:
         file.truncate(200_000_000)
     subprocess.run([*MAKE, str(image)], check=True)
-    promised, lost = set[str](), set[str]()
+    promised, lost, kept = 0, 0, set[str]()
     for _ in range(CUTS):
         with (
             mounted(image, directory / "before", OPTIONS) as root,
             frozen_under_load(root / "state", directory / "said", synchronous, chance.uniform(0.05, 0.5)) as returned,
         ):
-            promised |= returned
+            promised += len(returned)
             shutil.copyfile(image, left)
         left.replace(image)
         with (
@@ -76,9 +76,12 @@ def lost_after_cuts(directory: Path, synchronous: str) -> tuple[int, int]:
             Store.open(root / "state", agent="a1", sweep=None) as store,
         ):
             assert store.damage is None
-            records = [json.loads(record.line) for record in store.oldest_journal_records(10**6)]
-            lost |= promised - {record["event_id"] for record in records if record["kind"] == "accepted"}
-    return len(promised), len(lost)
+            while records := store.oldest_journal_records(10**6):
+                lines = [json.loads(record.line) for record in records]
+                kept |= {line["event_id"] for line in lines if line["kind"] == "accepted"}
+                store.delete_exported_journal(records[-1].position)
+        lost += len(returned - kept)  # a lost one's id may be another event's after the next start
+    return promised, lost
 
 
 def test_nothing_that_was_accepted_is_lost_by_a_power_cut(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
