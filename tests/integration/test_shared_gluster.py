@@ -1,6 +1,7 @@
 """Pairs whose store is on a real network file system: GlusterFS, each node behind a client of its own.
 
-``make test`` clears the lock of a fenced node while it serves; ``SITUATIONS=all`` also kills, freezes and cuts off.
+``make test`` clears the lock of a fenced node while it serves; ``SITUATIONS=all`` also kills, freezes and cuts off,
+parts the bricks and fills them.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ def fault(name: str, directory: Path, release: str) -> dict[str, Any]:
     [
         ("clear", "6.3.1"),
         *further(("clear", "5.18.3"), ("clear", "5.5.1"), ("kill", "6.3.1"), ("freeze", "6.3.1"), ("cut", "6.3.1")),
+        *further(("split", "6.3.1")),
     ],
 )
 def test_the_other_node_takes_over_and_nothing_that_was_acknowledged_is_lost(
@@ -51,9 +53,10 @@ def test_the_other_node_takes_over_and_nothing_that_was_acknowledged_is_lost(
 
 
 @pytest.mark.timeout(_TIMEOUT)
-@pytest.mark.parametrize("release", further("6.3.1"))
-def test_a_brick_that_dies_and_comes_back_costs_nothing(tmp_path: Path, release: str) -> None:
-    found = fault("brick", tmp_path, release)
+@pytest.mark.parametrize(("name", "release"), further(("brick", "6.3.1"), ("full", "6.3.1"), ("quorum", "6.3.1")))
+def test_the_node_that_serves_goes_on_and_nothing_is_lost(tmp_path: Path, name: str, release: str) -> None:
+    """A brick dies and comes back, the volume is full for a while, or the other node alone lacks the quorum of bricks."""
+    found = fault(name, tmp_path, release)
     assert found["lost"] == 0
     assert found["states"] == {"orders-mq01-a": "active", "orders-mq01-b": "standby"}
 
