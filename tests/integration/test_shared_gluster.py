@@ -55,7 +55,7 @@ def test_the_other_node_takes_over_and_nothing_that_was_acknowledged_is_lost(
 @pytest.mark.timeout(_TIMEOUT)
 @pytest.mark.parametrize(("name", "release"), further(("brick", "6.3.1"), ("full", "6.3.1"), ("quorum", "6.3.1")))
 def test_the_node_that_serves_goes_on_and_nothing_is_lost(tmp_path: Path, name: str, release: str) -> None:
-    """A brick dies and comes back, the volume is full for a while, or the other node alone lacks the quorum of bricks."""
+    """A brick dies and comes back, the volume is full for a while, or the other node alone reaches no quorum."""
     found = fault(name, tmp_path, release)
     assert found["lost"] == 0
     assert found["states"] == {"orders-mq01-a": "active", "orders-mq01-b": "standby"}
