@@ -192,6 +192,13 @@ class TestManagement:
         said = {"users": [{"name": "a", "password": "x"}]}
         assert "T011" in rules(fleet("o-mq1", jmx=said, release="5.3.2"))
 
+    @pytest.mark.parametrize(
+        ("release", "refused"), [("5.8.0", False), ("5.15.11", False), ("5.15.12", True), ("6.3.1", True)]
+    )
+    def test_tls_is_refused_where_the_connector_would_not_encrypt(self, release: str, refused: bool) -> None:
+        found = fleet("o-mq1", nodes="a", ha="none", jmx={"tls": True}, tls=TLS, release=release)
+        assert ("would not encrypt the port" in str(found.findings)) == refused
+
 
 class TestBeansBesideTheBroker:
     def test_imports_hooks_and_log_query(self) -> None:

@@ -317,6 +317,13 @@ def _check_profile(member: Member) -> Iterator[Finding]:
             f"activemq_jmx has users or tls, which release {release.text} cannot be told (it can from 5.4.2 on)",
             "leave activemq_jmx out",
         )
+    if settings.jmx and settings.jmx.tls and not release.encrypts_jmx:
+        yield _finding(
+            "T011",
+            member,
+            f"activemq_jmx.tls is true, and release {release.text} would not encrypt the port (5.4.2 to 5.15.11 do)",
+            "set it to false and let JMX clients come over a tunnel, or leave activemq_jmx out: status needs no port",
+        )
     if settings.discovery == "masterslave" and not release.has_masterslave_discovery:
         yield _finding(
             "T011",
