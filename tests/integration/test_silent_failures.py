@@ -92,6 +92,7 @@ def test_a_slave_behind_a_failover_uri_that_never_gives_up_never_takes_over(
     assert not answers(ground, 2)
 
 
+@in_every_situation
 @pytest.mark.parametrize(("release", "options"), REPORTS)
 def test_a_slave_behind_a_failover_uri_that_gives_up_takes_over(ground: Ground, release: str, options: str) -> None:
     master, slave = pure_pair(ground, release, f"failover:({{master}}){options}")
@@ -186,6 +187,7 @@ def test_a_transport_that_reconnects_under_its_bridge_leaves_half_a_duplex_link(
     assert north.said.count("Establishing network connection") == 1
 
 
+@in_every_situation
 @pytest.mark.parametrize(("release", "uri"), REBUILT, ids=["N002-5.18.3", "masterslave-5.18.3", "N003-5.5.1"])
 def test_a_bridge_whose_transport_gives_up_is_rebuilt_whole(ground: Ground, release: str, uri: str) -> None:
     north = moved(ground, release, uri)
@@ -218,13 +220,15 @@ def test_duplex_links_of_one_name_on_both_ends_throw_each_other_out(ground: Grou
     assert until(lambda: complaints(*brokers) >= 6, PATIENCE), [broker.said for broker in brokers]
 
 
-@pytest.mark.parametrize("release", ["5.18.3", *further("5.5.1")])
+@in_every_situation
+@pytest.mark.parametrize("release", ["5.18.3", "5.5.1"])
 def test_duplex_links_of_two_names_on_both_ends_are_two_bridges(ground: Ground, release: str) -> None:
     north, south = both_ends(ground, release, "to-south", "to-north")
     assert until(lambda: peers(north) == ["south"] * 2 and peers(south) == ["north"] * 2, PATIENCE), north.said
     assert not complaints(north, south)
 
 
+@in_every_situation
 def test_a_duplex_link_on_one_end_is_one_bridge_both_ways(ground: Ground) -> None:
     north, south = both_ends(ground, "5.18.3", "link", None)
     assert until(lambda: peers(north) == ["south"] and peers(south) == ["north"], PATIENCE)
@@ -272,6 +276,7 @@ def test_messages_do_not_follow_a_consumer_back_to_where_they_came_from(
     assert came_back(ground, release, policy, WATCHED) == []
 
 
+@in_every_situation
 @pytest.mark.parametrize(("release", "policy"), REPLAYED, ids=["N019-5.18.3", "N019-6.3.1", "N020-5.8.0"])
 def test_replayed_messages_follow_a_consumer_back(ground: Ground, release: str, policy: Mapping[str, str]) -> None:
     assert came_back(ground, release, policy, PATIENCE) == BODIES
@@ -332,7 +337,8 @@ def test_a_master_that_does_not_look_at_its_lock_file_goes_on_beside_the_next(
     assert has_two_masters_for_good(ground, PATIENCE)
 
 
-@pytest.mark.parametrize("release", [*further("5.11.4"), "6.3.1"])
+@in_every_situation
+@pytest.mark.parametrize("release", ["5.11.4", "6.3.1"])
 def test_a_master_that_looks_at_its_lock_file_steps_down(ground: Ground, release: str) -> None:
     a, _ = standing(ground, release, shared(ground, keep_alive=500))
     (ground.layout.stores / "lock").unlink()
@@ -355,6 +361,7 @@ def test_a_lease_shorter_than_its_renewal_lets_a_second_master_in(ground: Ground
     assert has_two_masters_for_good(ground, PATIENCE)
 
 
+@in_every_situation
 def test_a_lease_that_is_renewed_in_time_has_one_master(ground: Ground) -> None:
     database = Database(ground, 9)
     lease = LEASE.format(' lockKeepAlivePeriod="700"', ' lockAcquireSleepInterval="2000"')

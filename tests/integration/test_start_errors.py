@@ -8,8 +8,9 @@ import pytest
 from ansible_collections.activemq.fleet.plugins.module_utils.host import broker_log
 
 from tests.integration.planted import OPENWIRE, Ground, Planted, document
+from tests.situations import further
 
-RELEASES = ("5.5.1", "5.18.3", "6.3.1")
+RELEASES = ("5.5.1", *further("5.18.3"), "6.3.1")
 KEY_STORE = '<sslContext><sslContext keyStore="file:{}" keyStorePassword="changed"/></sslContext>'
 FACTORY = "-Djavax.xml.parsers.DocumentBuilderFactory=no.such.Factory"
 
