@@ -69,8 +69,11 @@ def test_a_death_is_told_in_order_and_every_panel_has_data(tmp_path: Path, lab_o
     two = f'activemq_destination_messages{{host="{A}",destination="orders.in"}} == 2'
     until(lambda: lab.monitoring.query_prometheus(two), 20, two)
     assert not firing(lab)
-    check_nothing_else_listens(lab)
-    check_no_secret_is_told(lab)
+    with watched(lab, A) as watchdog:
+        until(lambda: "activemq_watchdog_hung" in told_of_hosts(lab), 30, "metrics of the watchdog")
+        assert not listening([watchdog])
+        check_nothing_else_listens(lab)
+        check_no_secret_is_told(lab)
     # From the second scrape on there are rates.
     shown = [(title, text) for name, title, text in queries(host=A, pair=FIRST) if name != "activemq-agents"]
     until(lambda: not empty_panels(lab, shown), 30, lambda: f"panels without data: {empty_panels(lab, shown)}")
@@ -109,11 +112,18 @@ def check_no_secret_is_told(lab: Lab) -> None:
         manager.add_password(None, url, LOGIN, SECRET)
     opener = urllib.request.build_opener(urllib.request.HTTPBasicAuthHandler(manager))
     shown = [f"{lab.monitoring.url()}/api/v1/{page}" for page in ("status/config", "targets", "rules")]
-    for url in (*exporters, *shown, f"{lab.monitoring.url('node-exporter')}/metrics"):
+    told = {"node exporter, with the watchdog's file": told_of_hosts(lab)}
+    for url in (*exporters, *shown):
         with opener.open(url, timeout=10) as answer:
-            text = answer.read().decode()
-        assert "activemq_configuration_info{" in text if url in exporters else "activemq" in text
-        assert not [secret for secret in secrets_of(lab) if secret in text], url
+            told[url] = answer.read().decode()
+        assert "activemq_configuration_info{" in told[url] if url in exporters else "activemq" in told[url]
+    assert not [(who, secret) for secret in secrets_of(lab) for who, text in told.items() if secret in text]
+
+
+def told_of_hosts(lab: Lab) -> str:
+    """Return what the lab's node exporter says: the files of watchdogs and of planned work."""
+    with urllib.request.urlopen(f"{lab.monitoring.url('node-exporter')}/metrics", timeout=10) as answer:  # noqa: S310
+        return str(answer.read().decode())
 
 
 def secrets_of(lab: Lab) -> set[str]:
@@ -336,8 +346,8 @@ def fill(lab: Lab, destination: str, headers: dict[str, str]) -> None:
 
 
 @contextmanager
-def watched(lab: Lab, host: str) -> Iterator[None]:
-    """A watchdog beside a broker, which writes its metrics where the lab's node exporter looks."""
+def watched(lab: Lab, host: str) -> Iterator[int]:
+    """A watchdog beside a broker, which writes its metrics where the lab's node exporter looks; yields its pid."""
     broker = lab.fleet.broker(host)
     base = Path(paths(broker).base)
     run = base.parent / "activemq-watchdog"
@@ -349,6 +359,6 @@ def watched(lab: Lab, host: str) -> Iterator[None]:
     tmp.write_bytes(pack(sys.executable))
     with subprocess.Popen([sys.executable, str(program), *words, "warn"], stdout=subprocess.DEVNULL) as process:
         try:
-            yield
+            yield process.pid
         finally:
             process.kill()
