@@ -99,3 +99,22 @@ def test_the_option_reaches_the_files_and_no_password_is_copied(tmp_path: Path) 
     assert result.exit_code == 0, result.output
     assert "hunter2" not in result.output
     assert not [path for path in output.rglob("*") if path.is_file() and b"hunter2" in path.read_bytes()]
+
+
+def test_accounts_that_credentials_beside_the_file_name_become_users_without_their_passwords(tmp_path: Path) -> None:
+    users = (
+        "<plugins><simpleAuthenticationPlugin><users>"
+        '<authenticationUser username="${activemq.username}" password="${activemq.password}" groups="staff"/>'
+        "</users></simpleAuthenticationPlugin></plugins>"
+    )
+    files = write_files(tmp_path / "files", {EDGE: document(LISTENS + users)})
+    for file in files.rglob("activemq.xml"):
+        file.with_name("credentials.properties").write_text(
+            "# of the release\nactivemq.username=system\nactivemq.password=s3cret-manager\nguest.password=ENC(x)\n"
+        )
+    adopted = adopt(read_sources([str(files)], ["5.18.3"], Naming()), Naming())
+    content = b"".join(adopted.files.values()).decode()
+    [user] = yaml.safe_load(adopted.files["group_vars/all.yml"])["activemq_users"]
+    assert (user["name"], user["groups"]) == ("system", ["staff"])
+    assert "s3cret-manager" not in content
+    assert "xml_fragments" not in content

@@ -52,6 +52,21 @@ def read_properties(arguments: Sequence[str], hosts: Collection[str]) -> dict[st
     return {host: common | values for host, values in own.items()}
 
 
+def credentials_beside(document: Path) -> dict[str, str]:
+    """Return the properties of the credentials.properties beside an activemq.xml; none where we rendered that file.
+
+    Lines and values in forms that only a broker understands are left out, such as ``ENC(…)``.
+    """
+    file = document.parent / "credentials.properties"
+    if not file.is_file() or file.stat().st_size > _LARGEST:
+        return {}
+    content = file.read_text(encoding="utf-8", errors="replace")
+    if "Made by activemq.fleet" in content:
+        return {}
+    found = (_LINE.fullmatch(line.strip()) for line in content.splitlines())
+    return {match[1]: match[2] for match in found if match and not match[2].startswith("ENC(")}
+
+
 def resolve_placeholders(root: etree._Element, properties: Mapping[str, str], file: str) -> None:
     """Replace each placeholder whose property is known in the attributes and texts of an element and all below it.
 

@@ -11,7 +11,12 @@ from lxml import etree
 
 from activemq_fleet.addresses import check_host
 from activemq_fleet.adopt.equal_meaning import with_names
-from activemq_fleet.adopt.properties import read_properties, resolve_placeholders, with_dialled_hosts
+from activemq_fleet.adopt.properties import (
+    credentials_beside,
+    read_properties,
+    resolve_placeholders,
+    with_dialled_hosts,
+)
 from activemq_fleet.adopt.xml_diff import XmlElement, xml_element_of
 from activemq_fleet.errors import InputError, ReleaseError
 from activemq_fleet.grouping import inventory_groups
@@ -155,7 +160,7 @@ def _document(host: str, path: Path, release: str | None, naming: Naming, proper
             f"{path}: its host {host} does not match {naming.pattern}: say how yours are called with --naming-pattern, "
             "which activemq-fleet names HOST... proposes"
         )
-    content, original = _read(path, properties)
+    content, original = _read(path, {**credentials_beside(path), **properties})
     tree = with_dialled_hosts(with_names(original))
     ours = _OURS.search(content)
     if release is None and ours is None:
