@@ -22,7 +22,8 @@ from activemq_agent.config_values import Broker, Secret
 from activemq_agent.publishing import Publisher
 from activemq_agent.store import Store
 from activemq_fleet.addresses import Address
-from activemq_fleet.lab import Credentials, Lab
+from activemq_fleet.lab.lab import Lab
+from activemq_fleet.lab.stomp import Credentials
 from benchmarks.measure import BenchmarkError, say
 from tests.mqtt_clients import MqttSubscriber
 

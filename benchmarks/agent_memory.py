@@ -15,7 +15,7 @@ from typing import Any
 
 from activemq_agent.client import Client
 from activemq_agent.errors import AgentError
-from activemq_fleet.lab import Lab
+from activemq_fleet.lab.lab import Lab
 from activemq_fleet.render.agent import CONFIGURATION
 from benchmarks.measure import REPOSITORY, BenchmarkError, program, say
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 
 from activemq_fleet.addresses import Address
-from activemq_fleet.lab import Lab
+from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.stomp import Credentials, StompConnection
 from benchmarks.measure import say
 

@@ -21,7 +21,7 @@ from activemq_fleet.fence.shared_store import SharedStore
 from activemq_fleet.fence.store_access import directory_in_force
 from activemq_fleet.host.probe import Login
 from activemq_fleet.host.timeouts import READY
-from activemq_fleet.lab import Lab
+from activemq_fleet.lab.lab import Lab
 from activemq_fleet.render.service import kahadb_directory
 from scripts.attacks.clients import FILLER_QUEUE, MESSAGES_A_MEGABYTE, Sender, consume, fill, sending, wait_until
 from scripts.attacks.forms import FORMS, ON_AN_IMAGE, Target, room_of

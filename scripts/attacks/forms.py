@@ -23,8 +23,8 @@ from pathlib import Path
 import psutil
 
 from activemq_fleet.errors import LabError
-from activemq_fleet.lab import Lab
 from activemq_fleet.lab.freeze import lock_path, replace_file
+from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.polling import poll
 from activemq_fleet.render.service import kahadb_directory
 from scripts.attacks.clients import wait_until

@@ -24,8 +24,8 @@ from typing import Any
 from activemq_fleet.drills.model import FaultKind
 from activemq_fleet.errors import FleetError
 from activemq_fleet.host.timeouts import READY
-from activemq_fleet.lab import Lab
 from activemq_fleet.lab.drill import DrillOptions, drill
+from activemq_fleet.lab.lab import Lab
 from scripts.attacks.clients import fill
 from scripts.attacks.results import append_result, read_results
 

@@ -24,7 +24,8 @@ from activemq_agent.client import Client
 from activemq_agent.config_parser import read_config
 from activemq_agent.errors import AgentError
 from activemq_fleet import topology
-from activemq_fleet.lab import Credentials, Lab
+from activemq_fleet.lab.lab import Lab
+from activemq_fleet.lab.stomp import Credentials
 from activemq_fleet.render.agent import CONFIGURATION
 from tests.integration.agent_journals import Journal
 from tests.integration.waiting import PATIENCE, until

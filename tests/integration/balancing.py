@@ -19,7 +19,7 @@ from typing import Any, Self
 
 import pytest
 
-from activemq_fleet.lab import Lab
+from activemq_fleet.lab.lab import Lab
 from activemq_fleet.render import render_balancer
 from activemq_fleet.topology import Balancer
 from activemq_fleet.topology.balancers import place_balancers

@@ -16,7 +16,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from activemq_fleet.lab import Lab
+from activemq_fleet.lab.lab import Lab
 from tests.integration.labs import pair, write_inventory
 from tests.integration.test_shared_jdbc import PAIR, under_load
 

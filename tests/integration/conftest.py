@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.lab import Lab
+from activemq_fleet.lab.lab import Lab
 from tests.integration.labs import processes_of
 from tests.integration.planted import Ground
 

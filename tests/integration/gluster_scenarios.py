@@ -23,8 +23,8 @@ from activemq_fleet.fence.old_generations import uncopied_messages
 from activemq_fleet.fence.replay import Replay
 from activemq_fleet.fence.shared_store import SharedStore
 from activemq_fleet.host.probe import Login
-from activemq_fleet.lab import Lab
 from activemq_fleet.lab.fleet_status import lab_status
+from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.polling import poll
 from activemq_fleet.lab.readiness import is_port_taken
 from activemq_fleet.render.service import paths

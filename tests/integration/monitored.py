@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from activemq_fleet.errors import LabError
-from activemq_fleet.lab import Lab
+from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.monitoring import find_programs
 from tests.integration.conftest import LabOf
 from tests.integration.labs import pair, write_inventory

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from activemq_fleet.lab import Lab
+from activemq_fleet.lab.lab import Lab
 from activemq_fleet.operations.recency import Store
 from activemq_fleet.operations.resync import PureNode, ResyncStep, plan_resync
 

@@ -9,7 +9,7 @@ from typing import Any
 from activemq_fleet.host.management import query_mbeans
 from activemq_fleet.host.process import Process, find_broker
 from activemq_fleet.host.versions import Layout
-from activemq_fleet.lab import Lab
+from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.stomp import Credentials, Frame, StompConnection, StompError
 
 ANN = Credentials("ann", "anns-secret")

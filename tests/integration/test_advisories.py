@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.lab import Credentials, Lab
-from activemq_fleet.lab.stomp import StompConnection, StompError
+from activemq_fleet.lab.lab import Lab
+from activemq_fleet.lab.stomp import Credentials, StompConnection, StompError
 from activemq_fleet.releases import Release
 from tests.integration.conftest import LabOf
 from tests.integration.java_clients import compiled

@@ -28,7 +28,8 @@ from activemq_agent.publishing import Publisher
 from activemq_agent.store import Store
 from activemq_agent.subscribing import Subscriber
 from activemq_fleet.agent_topics import is_barrier
-from activemq_fleet.lab import Credentials, Lab
+from activemq_fleet.lab.lab import Lab
+from activemq_fleet.lab.stomp import Credentials
 from tests.integration.conftest import LabOf
 from tests.integration.labs import pair, write_inventory
 from tests.integration.waiting import PATIENCE, until

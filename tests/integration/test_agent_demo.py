@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from activemq_fleet import topology
-from activemq_fleet.lab import Lab
+from activemq_fleet.lab.lab import Lab
 from tests.integration.agent_journals import account
 from tests.integration.agents import Agent, Load, account_of, sockets, wait_handled
 from tests.integration.conftest import LabOf

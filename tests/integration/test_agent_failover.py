@@ -18,7 +18,7 @@ from typing import TypeVar
 
 import pytest
 
-from activemq_fleet.lab import Lab
+from activemq_fleet.lab.lab import Lab
 from activemq_fleet.logs import BrokerRun, parse
 from tests.integration.agent_journals import Account, account, in_flight
 from tests.integration.agents import (

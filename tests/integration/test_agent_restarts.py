@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from activemq_fleet.lab import Lab
+from activemq_fleet.lab.lab import Lab
 from tests.guarded import directory_for_handlers
 from tests.integration.agent_handlers import Handlers
 from tests.integration.agent_journals import Account, Record, account

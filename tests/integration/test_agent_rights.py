@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from activemq_fleet.agent_topics import barrier_topic, canary_topic
-from activemq_fleet.lab import Credentials
+from activemq_fleet.lab.stomp import Credentials
 from tests.integration.agents import Agent, account_of, sockets, write_fleet
 from tests.integration.conftest import LabOf
 from tests.integration.labs import pair

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from activemq_fleet.host.broker_usage import read_usage
-from activemq_fleet.lab import Lab
+from activemq_fleet.lab.lab import Lab
 from tests.integration.labs import processes_of, write_inventory
 from tests.integration.setting_clients import ANN, USERS, Client, fill, queues, running, soon
 from tests.situations import further

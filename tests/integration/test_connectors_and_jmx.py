@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from activemq_fleet.lab import Credentials, Lab
-from activemq_fleet.lab.stomp import StompConnection, StompError
+from activemq_fleet.lab.lab import Lab
+from activemq_fleet.lab.stomp import Credentials, StompConnection, StompError
 from activemq_fleet.releases import Release
 from activemq_fleet.render import render
 from tests.integration.java_clients import compiled

@@ -24,11 +24,11 @@ from activemq_fleet.audit.scraped_availability import read_scrapes
 from activemq_fleet.drills.judging import judge_drill
 from activemq_fleet.drills.model import DrillResult
 from activemq_fleet.errors import InputError, LabError
-from activemq_fleet.lab import Lab
 from activemq_fleet.lab.agent_load_generator import AgentLoadGenerator, AgentLoadSpec
 from activemq_fleet.lab.drill import DrillOptions, drill
 from activemq_fleet.lab.drill_files import account_for_pair
 from activemq_fleet.lab.drill_run import METRICS
+from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.load_spec import load_spec
 from activemq_fleet.reports.drill import drill_report
 from activemq_fleet.topology import Fleet, Pair

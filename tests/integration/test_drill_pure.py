@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.lab import Lab
 from activemq_fleet.lab.drill import DrillOptions, drill
+from activemq_fleet.lab.lab import Lab
 from tests.integration.labs import pair, write_inventory
 from tests.integration.resyncing import Controller
 

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from activemq_fleet.drills.model import DrillResult
-from activemq_fleet.lab import Lab
 from activemq_fleet.lab.drill import DrillOptions, drill
+from activemq_fleet.lab.lab import Lab
 from activemq_fleet.releases import releases_to_download
 from tests.integration.labs import pair, processes_of, write_inventory
 from tests.integration.traffic import cross, numbered

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from activemq_fleet.errors import LabError
-from activemq_fleet.lab import Lab
 from activemq_fleet.lab.drill import DrillOptions, drill
+from activemq_fleet.lab.lab import Lab
 from tests.integration.conftest import LabOf
 from tests.integration.labs import pair, write_inventory
 from tests.situations import further

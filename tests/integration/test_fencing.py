@@ -16,8 +16,9 @@ import pytest
 
 from activemq_fleet.addresses import Address
 from activemq_fleet.errors import LabError
-from activemq_fleet.lab import Lab, processes
+from activemq_fleet.lab import processes
 from activemq_fleet.lab.freeze import freeze
+from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.stomp import StompPublisher
 from activemq_fleet.releases import Release
 from tests.integration.conftest import LabOf

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.lab import Lab
+from activemq_fleet.lab.lab import Lab
 from tests.integration.traffic import drain, numbered, send
 from tests.integration.waiting import PATIENCE, until
 

@@ -13,7 +13,7 @@ import pytest
 
 from activemq_fleet.addresses import Address
 from activemq_fleet.errors import LabError
-from activemq_fleet.lab import Lab
+from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.stomp import Credentials
 from tests.integration.balancing import PATIENCE, HAProxy, balanced, needs_haproxy, wait
 from tests.integration.conftest import LabOf

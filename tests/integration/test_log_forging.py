@@ -12,7 +12,7 @@ from ansible_collections.activemq.fleet.plugins.module_utils.host import broker_
 from ansible_collections.activemq.fleet.plugins.module_utils.host.process import find_broker
 from ansible_collections.activemq.fleet.plugins.module_utils.watchdog import watchdog
 
-from activemq_fleet.lab import Lab
+from activemq_fleet.lab.lab import Lab
 from activemq_fleet.logs import parse
 from activemq_fleet.logs.event_batches import SCHEMA, Scanner, Source
 from tests.integration.conftest import LabOf

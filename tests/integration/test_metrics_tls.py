@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.lab import Lab
+from activemq_fleet.lab.lab import Lab
 from tests.integration.conftest import LabOf
 from tests.integration.labs import write_inventory
 from tests.integration.monitored import LOGIN, SECRET, further, has_prometheus, make_key

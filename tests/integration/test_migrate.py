@@ -19,7 +19,7 @@ import pytest
 from ansible_collections.activemq.fleet.plugins.module_utils.kahadb import backlog, remaining_messages
 
 from activemq_fleet.deployment import broker_facts
-from activemq_fleet.lab import Lab
+from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.stomp import StompConnection
 from activemq_fleet.operations import Request, decide
 from tests.integration.conftest import LabOf

@@ -22,7 +22,7 @@ import pytest
 from ansible_collections.activemq.fleet.plugins.module_utils.watchdog.program import program as pack
 from pydantic import SecretStr
 
-from activemq_fleet.lab import Lab
+from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.stomp import StompConnection, StompTimeout
 from activemq_fleet.render import render
 from activemq_fleet.render.metrics import fingerprint

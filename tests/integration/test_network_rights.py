@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from activemq_fleet.errors import LabError
-from activemq_fleet.lab import Credentials
+from activemq_fleet.lab.stomp import Credentials
 from tests.integration.conftest import LabOf
 from tests.integration.labs import write_inventory
 from tests.integration.waiting import PATIENCE

@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from activemq_fleet.errors import LabError
-from activemq_fleet.lab import Lab
+from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.stomp import StompConnection
 from activemq_fleet.operations.recency import ResyncRefused
 from tests.integration.labs import pair, write_inventory

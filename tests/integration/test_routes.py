@@ -23,8 +23,8 @@ from typing import Any
 import pytest
 
 from activemq_fleet.addresses import Address
-from activemq_fleet.lab import Credentials, Lab
-from activemq_fleet.lab.stomp import StompConnection
+from activemq_fleet.lab.lab import Lab
+from activemq_fleet.lab.stomp import Credentials, StompConnection
 from activemq_fleet.render.activemq_xml import activemq_xml
 from activemq_fleet.routes import Answer, Routes, routes_of
 from tests.situations import further

@@ -15,8 +15,8 @@ from ansible_collections.activemq.fleet.plugins.module_utils.host.versions impor
 from ansible_collections.activemq.fleet.plugins.module_utils.install import pending_restart
 
 from activemq_fleet.artifacts import distribution_for
-from activemq_fleet.lab import Lab
 from activemq_fleet.lab.install import install
+from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.loopback_overlay import Software
 from activemq_fleet.lab.stomp import Credentials, StompError
 from activemq_fleet.releases import Release

@@ -21,10 +21,10 @@ import pytest
 from activemq_fleet import artifacts
 from activemq_fleet.drills.model import DeliveryAccount
 from activemq_fleet.errors import LabError
-from activemq_fleet.lab import Lab
 from activemq_fleet.lab.database import Database, find_program
 from activemq_fleet.lab.drill import DrillOptions, drill
 from activemq_fleet.lab.drill_files import account_for_pair
+from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.load_process import make_load_generator
 from activemq_fleet.lab.load_spec import load_spec, speaks_mqtt
 from tests.integration.conftest import LabOf

@@ -17,8 +17,9 @@ import pytest
 
 from activemq_fleet.artifacts import _maven
 from activemq_fleet.artifacts._cache import ensure_cached, log_progress
-from activemq_fleet.lab import Lab, loopback_overlay
+from activemq_fleet.lab import loopback_overlay
 from activemq_fleet.lab.drill import DrillOptions, drill
+from activemq_fleet.lab.lab import Lab
 from tests.integration.conftest import LabOf
 from tests.integration.labs import write_inventory
 from tests.integration.test_shared_jdbc import (

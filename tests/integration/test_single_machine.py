@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from activemq_fleet.artifacts import distribution_for, java
-from activemq_fleet.lab import Credentials, Lab
+from activemq_fleet.lab.lab import Lab
+from activemq_fleet.lab.stomp import Credentials
 from tests.integration import traffic
 from tests.integration.waiting import PATIENCE, until
 from tests.mqtt_clients import mqtt_round_trip

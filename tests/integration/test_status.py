@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from activemq_fleet.errors import LabError
-from activemq_fleet.lab import Lab
 from activemq_fleet.lab.fleet_status import lab_fleet, lab_status
+from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.layout import Layout
 from activemq_fleet.render.service import paths
 from activemq_fleet.status import FleetStatus

@@ -11,7 +11,8 @@ import time
 from collections.abc import Sequence
 
 from activemq_fleet.addresses import Address
-from activemq_fleet.lab import Credentials, Lab
+from activemq_fleet.lab.lab import Lab
+from activemq_fleet.lab.stomp import Credentials
 from tests.stomp_clients import stomp_drain, stomp_send
 
 

@@ -10,7 +10,9 @@ import pytest
 
 from activemq_fleet.cli.main import main
 from activemq_fleet.errors import LabError
-from activemq_fleet.lab import HostStatus, Lab, Substitution
+from activemq_fleet.lab.lab import Lab
+from activemq_fleet.lab.loopback_overlay import Substitution
+from activemq_fleet.lab.status import HostStatus
 
 STATUS = (
     HostStatus("orders-mq01-a", "127.77.1.1", {"openwire": 61616}, "master", "active", 4711, 12, ()),

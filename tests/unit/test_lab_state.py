@@ -13,8 +13,8 @@ from activemq_fleet import artifacts
 from activemq_fleet.cli.main import main
 from activemq_fleet.errors import ArtifactError, LabError
 from activemq_fleet.inventory import InventoryData, read_inventory
-from activemq_fleet.lab import Lab
 from activemq_fleet.lab import state as module
+from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.layout import Layout, write_file
 from activemq_fleet.lab.port_reservation import PortReservations
 from activemq_fleet.settings.encrypted import EncryptedValue

@@ -5,10 +5,9 @@ from typing import Any, cast
 
 import pytest
 
-from activemq_fleet.lab import Bridge, HostStatus
 from activemq_fleet.lab.hosts import BrokerSnapshot, Hosts
 from activemq_fleet.lab.loopback_overlay import assign_addresses
-from activemq_fleet.lab.status import bridges_of, status_of
+from activemq_fleet.lab.status import Bridge, HostStatus, bridges_of, status_of
 from activemq_fleet.logs import BrokerRun, parse
 from activemq_fleet.topology import Fleet
 from tests.log_reading import logger_of

@@ -17,7 +17,9 @@ from activemq_fleet.cli.tables import print_table
 from activemq_fleet.printable import counted
 
 if TYPE_CHECKING:
-    from activemq_fleet.lab import HostStatus, Lab, Substitution
+    from activemq_fleet.lab.lab import Lab
+    from activemq_fleet.lab.loopback_overlay import Substitution
+    from activemq_fleet.lab.status import HostStatus
 
 _difference = click.option("--show-difference", is_flag=True, help="Print what the lab substitutes for the hosts' own.")
 _format = format_option(help="How to print.")

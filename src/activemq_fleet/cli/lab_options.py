@@ -16,7 +16,7 @@ from activemq_fleet.cli.printing import echo_to_stderr
 from activemq_fleet.errors import InputError
 
 if TYPE_CHECKING:
-    from activemq_fleet.lab import Lab
+    from activemq_fleet.lab.lab import Lab
 
 
 def require_packages(who: str, *names: str) -> None:
@@ -31,7 +31,7 @@ def require_packages(who: str, *names: str) -> None:
 def _open_lab(inventory: InventoryOptions, directory: str | None) -> Lab:
     require_packages("the lab needs", "paho", "psutil")
     # Imported here: it brings clients and the templates along, which --help does not need.
-    from activemq_fleet.lab import Lab
+    from activemq_fleet.lab.lab import Lab
 
     return Lab.open(directory=directory, progress=echo_to_stderr, **dataclasses.asdict(inventory))
 
