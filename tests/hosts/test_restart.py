@@ -1,6 +1,6 @@
 """Restart and switchover of a real pair: under load, refused, cut short, and continued.
 
-Pairs that are ill are in ``test_unhealthy.py``.
+Pairs that are ill otherwise are in ``test_unhealthy.py``.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.hosts.brokers import process, state, wait_for_pair, wait_for_places, wait_until
+from tests.hosts.brokers import SHARE, process, state, wait_for_pair, wait_for_places, wait_until
 from tests.hosts.machines import Machine, Rack
 from tests.hosts.playbooks import NODES, Controller, ended
+from tests.hosts.unhealthy import Pair, hung_active, refuse
 from tests.situations import in_every_situation
 from tests.waiting import LateError
 
@@ -31,7 +32,7 @@ _SINCE = re.compile(r"-e activemq_since=(\S+)")
 def controller(rack: Rack, repository: Path) -> Controller:
     """A pair, installed and started by the playbook ``site``."""
     controller = Controller(repository, rack)
-    controller.install_pair(share="/srv/activemq")
+    controller.install_pair(share=SHARE)
     return controller
 
 
@@ -112,6 +113,10 @@ def refused(controller: Controller, playbook: str, pair: tuple[Machine, Machine]
 def test_a_limit_that_cuts_the_pair_is_refused(controller: Controller, pair: tuple[Machine, Machine]) -> None:
     said = refused(controller, "restart", pair, "--limit", A)
     assert f"--limit cuts pair orders-mq01 in half: it leaves out {B}; nothing was touched" in said
+
+
+def test_a_pair_whose_active_node_is_hung_is_refused(controller: Controller, pair: tuple[Machine, Machine]) -> None:
+    refuse(controller, hung_active, Pair(*pair, controller.rack.shared(SHARE)), [("restart",)])
 
 
 @in_every_situation

@@ -19,9 +19,10 @@ import pytest
 from activemq_fleet.artifacts import jars_for
 from activemq_fleet.audit.operation_records import UNENDED, operations_of
 from activemq_fleet.releases import Release
-from tests.hosts.brokers import BASE, UNIT, wait_for_pair, wait_until, were_down_together
+from tests.hosts.brokers import BASE, SHARE, UNIT, wait_for_pair, wait_until, were_down_together
 from tests.hosts.machines import Machine, Rack
 from tests.hosts.playbooks import NODES, Controller, ended
+from tests.hosts.unhealthy import Pair, foreign_marker, refuse
 from tests.situations import EVERY_SITUATION, in_every_situation
 from tests.waiting import PATIENCE, LateError
 
@@ -57,7 +58,7 @@ def to(release: str, **variables: object) -> tuple[str, ...]:
 def controller(rack: Rack, repository: Path) -> Controller:
     """A pair of the old release, with messages for a session that is not there."""
     controller = Controller(repository, rack)
-    controller.start_pair(share="/srv/activemq")
+    controller.start_pair(share=SHARE)
     play(controller, "site", OLD)
     serving = controller.exchange("watch", "--timeout", str(PATIENCE), *NODES.values())["address"]
     controller.exchange("leave", serving, LEFT)
@@ -124,6 +125,12 @@ def test_site_leaves_another_release_line_to_upgrade(controller: Controller) -> 
     before = [traces(machine) for machine in controller.rack.machines]
     assert "upgrade" in ended(controller.play("site", *to(BETWEEN)), 2)
     assert [traces(machine) for machine in controller.rack.machines] == before
+
+
+def test_a_pair_whose_store_has_the_mark_of_another_is_refused(controller: Controller) -> None:
+    be_at(controller, OLD)
+    pair = Pair(*wait_for_pair(controller.rack.machines), controller.rack.shared(SHARE))
+    refuse(controller, foreign_marker, pair, [("upgrade", *to(BETWEEN))])
 
 
 def test_the_standby_comes_first_then_places_change_then_the_other(controller: Controller) -> None:

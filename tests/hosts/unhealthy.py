@@ -7,18 +7,26 @@ and puts everything right again.
 from __future__ import annotations
 
 import fcntl
+import re
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.hosts.brokers import BASE, MARKER, STORE, UNIT, is_waiting, process, state, wait_until
 from tests.hosts.machines import Machine
+from tests.hosts.playbooks import Controller, ended
 
 WHOLE, NEARLY_FULL = "1g", "200m"
 """Sizes of the file system that is the pair's share."""
 _RELOAD = "systemctl daemon-reload"
+# What is ill for good is ill after some seconds, too.
+SOON = ("-e", "__activemq_settle_timeout=3")
+# All that a run could change: processes and their jobs, configurations, releases.
+TRACES = f"""systemctl show {UNIT} -p MainPID -p Job -p NRestarts
+pgrep -u activemq java; systemctl list-units -q 'activemq*'
+readlink {BASE}/current {BASE}/aside; ls {BASE}/versions /opt; ls -l /opt/activemq; true"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,4 +263,31 @@ STATES: dict[str, State] = {
         not_reached,
     )
 }
-QUICK = ("hung_active", "foreign_marker")
+
+
+def refuse(controller: Controller, state: State, pair: Pair, plays: Iterable[tuple[str, ...]]) -> None:
+    """Bring a pair into a state, and see that playbooks (name, arguments …) refuse it, say why, and touch nothing."""
+    machines = controller.rack.machines
+    with state(pair) as found:
+        before = settled(machines, found)
+        for playbook, *arguments in plays:
+            told = ended(controller.play(playbook, *arguments, *SOON), 2, 4)  # 4: a host that was not reached
+            assert [says for says in found.says if says not in told] == []
+            assert not re.search(r"changed=[1-9]", told)
+            assert traces(machines, found) == before
+
+
+def traces(machines: tuple[Machine, ...], found: Found) -> dict[str, str]:
+    return {machine.name: machine.run("bash", "-c", TRACES) for machine in machines if machine not in found.unseen}
+
+
+def settled(machines: tuple[Machine, ...], found: Found) -> dict[str, str]:
+    """The traces, as soon as they stay: a unit that stops has another state a moment later."""
+    looks: list[dict[str, str]] = [{}]
+
+    def stay() -> bool:
+        looks.append(traces(machines, found))
+        return looks[-1] == looks[-2]
+
+    wait_until(stay, f"nothing changes any more, as in {looks}", *machines)
+    return looks[-1]
