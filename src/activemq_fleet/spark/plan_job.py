@@ -109,7 +109,8 @@ def plan(
 
 
 def _settings(options: PlanOptions) -> dict[str, str]:
-    # With an earlier output whole datasets are joined, in as many partitions as Spark sees fit.
+    # Adaptive execution makes a job of each stage: of 100 brokers 3 jobs with 8 tasks, without it 2 with 6. With an
+    # earlier output whole datasets are joined, in as many partitions as Spark sees fit.
     return {} if options.since else {"spark.sql.adaptive.enabled": "false"}
 
 
