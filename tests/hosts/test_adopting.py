@@ -15,12 +15,14 @@ import tarfile
 from pathlib import Path
 
 import pytest
+import yaml
 from lxml import etree
 
 from activemq_fleet.adopt.xml_diff import differences, xml_element_of
 from activemq_fleet.releases import Release
 from tests.hosts.machines import Rack
-from tests.hosts.playbooks import Controller, environment
+from tests.hosts.machines.errors import MachinesError
+from tests.hosts.playbooks import PASSWORD, Controller, environment
 from tests.hosts.software import archive_of
 from tests.situations import in_every_situation
 
@@ -160,7 +162,8 @@ def test_the_page_takes_running_brokers_with_their_messages_over(
         return [rack[host].run("sh", "-c", f"{script}; systemctl show activemq -p MainPID") for host in HOSTS]
 
     before = fingerprints()
-    _lab, try_it = blocks(page, 4)
+    lab, try_it = blocks(page, 4)
+    assert shell(lab).count(" active ") == len(HOSTS)
     shown = shown_documents(shell(try_it))
     assert fingerprints() == before
     assert shown.keys() == originals.keys()
@@ -173,3 +176,19 @@ def test_the_page_takes_running_brokers_with_their_messages_over(
     assert "all is well" in shell(deploy)
     assert client.exchange("take", core, MESSAGES)["taken"] == int(MESSAGES)
     client.exchange("cross", edge, core)
+
+    give_logins(page, tmp_path / "inventory/group_vars/all.yml")
+    (in_force,) = blocks(page, 6)
+    assert "all is well" in shell(in_force)
+    client.exchange("cross", edge, core)
+    with pytest.raises(MachinesError):
+        client.exchange("--password", "wrong", "round", core)
+
+
+def give_logins(page: str, file: Path) -> None:
+    """Write what step 6 of the page says into the variables of all hosts, with the account of this test's client."""
+    [said] = re.findall(r"^```yaml\n(.*?)^```$", page.split("\n## 6. ", 1)[1], re.MULTILINE | re.DOTALL)
+    own = said.replace("{{ vault_app_password }}", PASSWORD).replace("name: app", "name: probe")
+    variables = yaml.safe_load(file.read_text())
+    assert [waiver["rule"] for waiver in variables.pop("activemq_waivers")] == ["S003"]
+    file.write_text(yaml.safe_dump({**variables, **yaml.safe_load(own)}))

@@ -20,7 +20,7 @@ from tests.integration.labs import write_inventory
 from tests.integration.monitored import make_key
 from tests.integration.planted import Ground
 from tests.integration.waiting import PATIENCE
-from tests.situations import EVERY_SITUATION
+from tests.situations import EVERY_SITUATION, further
 from tests.stomp_clients import stomp_round_trip
 from tests.unit.fleets import fleet
 
@@ -148,10 +148,18 @@ def test_jmx_lets_in_whom_it_knows_with_the_rights_given(ground: Ground, tmp_pat
         assert found()[0].startswith("refused Authentication failed")
 
 
-def test_jmx_of_a_release_that_is_refused_is_not_encrypted(ground: Ground, tmp_path: Path) -> None:
-    assert not Release.of("5.18.3").encrypts_jmx
-    found = _read_by(ground, tmp_path, "5.18.3", 10, {"users": OPERATOR, "tls": True}, tls=tls_of(tmp_path))
-    assert found("op", "other") == ["read jmx-mq10-a", "wrote"]
+@pytest.mark.parametrize(
+    ("release", "encrypts"), [("5.8.0", True), ("5.18.3", False), *further(("5.5.1", True), ("6.3.1", False))]
+)
+def test_jmx_is_encrypted_by_those_releases_alone_that_are_not_refused(
+    ground: Ground, tmp_path: Path, release: str, encrypts: bool
+) -> None:
+    assert Release.of(release).encrypts_jmx == encrypts
+    tls = tls_of(tmp_path)
+    found = _read_by(ground, tmp_path, release, 10, {"users": OPERATOR, "tls": True}, tls=tls)
+    trust = f"-Djavax.net.ssl.trustStore={tls['keystore']} -Djavax.net.ssl.trustStorePassword=changeit"
+    assert found("op", "other", options=trust) == ["read jmx-mq10-a", "wrote"]
+    assert ("SSLHandshakeException" in " ".join(found("op", "other"))) == encrypts
 
 
 def test_jmx_without_users_lets_in_anybody(ground: Ground, tmp_path: Path) -> None:
@@ -180,8 +188,9 @@ def _read_by(ground: Ground, tmp_path: Path, release: str, number: int, jmx: dic
     client = compiled("ReadBroker", Release.of(release), classes)
     url = f"service:jmx:rmi:///jndi/rmi://127.0.0.1:{port}/jmxrmi"
 
-    def read(*who: str) -> list[str]:
-        done = subprocess.run([*client, url, *who], capture_output=True, text=True, timeout=PATIENCE, check=False)
+    def read(*who: str, options: str = "") -> list[str]:
+        command = [client[0], *options.split(), *client[1:], url, *who]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
         return [line.partition(" for ")[0] for line in done.stdout.splitlines()] or [done.stderr]
 
     return read

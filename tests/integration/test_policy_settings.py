@@ -202,8 +202,23 @@ VARIABLES: dict[str, Any] = {
         "destination_dot": True,
         "virtual_selector_cache": True,
     },
+    "imports": ["beans.xml"],
+    "shutdown_hooks": ["org.apache.activemq.hooks.SpringContextHook"],
     "waivers": [{"rule": "T011", "reason": "tests have one inventory for all releases"}],
 }
+
+
+BEANS = """<beans xmlns="http://www.springframework.org/schema/beans"
+    xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"
+    xsi:schemaLocation="http://www.springframework.org/schema/beans
+      http://www.springframework.org/schema/beans/spring-beans.xsd">
+  <bean id="sign" class="java.io.File" destroy-method="delete"><constructor-arg value="%s"/></bean>
+  <bean class="org.springframework.beans.factory.config.MethodInvokingFactoryBean">
+    <property name="targetObject" ref="sign"/><property name="targetMethod" value="createNewFile"/>
+  </bean>
+</beans>
+"""
+"""A file that is there from when Spring's context is made until it is closed."""
 
 
 @pytest.fixture(scope="module", params=["6.3.1", *further("5.8.0", "5.18.3")])
@@ -214,6 +229,7 @@ def lab(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
         **VARIABLES,
         "release": request.param,
         "kahadb": {**VARIABLES["kahadb"], "directory_archive": str(archive)},
+        "extra_files": [{"path": "conf/beans.xml", "content": BEANS % (directory / "sign")}],
     }
     if request.param == "5.8.0":
         variables["usage"] = {**VARIABLES["usage"], "store": "200 mb", "temp": "40 mb"}
@@ -529,3 +545,11 @@ def test_a_virtual_topic_keeps_for_a_consumer_that_is_away_only_what_it_selects(
         client.send("/topic/VirtualTopic.z", colour, {"colour": colour})
     client.follow("/queue/Consumer.me.VirtualTopic.z")
     assert client.bodies(2, timeout=2) == ["red"]
+
+
+def test_beans_of_an_import_live_until_a_hook_for_the_brokers_end_closes_their_context(lab: Lab) -> None:
+    """The last one: it stops the broker."""
+    sign = lab.directory.parent / "sign"
+    assert sign.exists()
+    lab.stop(HOST)
+    assert not sign.exists()
