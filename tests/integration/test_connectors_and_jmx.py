@@ -154,7 +154,7 @@ def test_jmx_lets_in_whom_it_knows_with_the_rights_given(ground: Ground, tmp_pat
 def test_jmx_is_encrypted_by_those_releases_alone_that_are_not_refused(
     ground: Ground, tmp_path: Path, release: str, encrypts: bool
 ) -> None:
-    assert Release.of(release).encrypts_jmx == encrypts
+    assert Release.of(release).supports_jmx_tls == encrypts
     tls = tls_of(tmp_path)
     found = _read_by(ground, tmp_path, release, 10, {"users": OPERATOR, "tls": True}, tls=tls)
     trust = f"-Djavax.net.ssl.trustStore={tls['keystore']} -Djavax.net.ssl.trustStorePassword=changeit"

@@ -157,7 +157,7 @@ def test_a_guard_leaves_an_index_out_that_needs_a_file_that_is_gone(tmp_path: Pa
 def test_without_both_a_broker_fails_and_serves_at_its_second_start_without_what_came_after_the_checkpoint(
     tmp_path: Path, release: str, comes_back: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(service, "index_command", lambda _broker: ())
+    monkeypatch.setattr(service, "mend_index_command", lambda _broker: ())
     with lacking_store(tmp_path, release, ha="none") as killed:
         for _ in range(1 if comes_back else 2):
             with pytest.raises(LabError, match="ended while it was starting"):

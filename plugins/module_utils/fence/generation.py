@@ -162,7 +162,7 @@ def _drop_index_that_cannot_recover(target: str) -> bool:
 
     A broker up to 5.13 that is killed after a clean-up leaves such an index, and would not start.
     """
-    if not index.files_lacked(target):
+    if not index.missing_journal_files(target):
         return True
     for name in index.INDEX:
         with contextlib.suppress(FileNotFoundError):

@@ -34,8 +34,8 @@ from concurrent.futures import TimeoutError as LateError
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..install import disk
-from ..kahadb.index import INDEX, UNUSABLE, move_unusable_index
-from .broker_process import ENDED, exit_status, notify_systemd, own_program, say, start_broker
+from ..kahadb.index import INDEX, UNUSABLE_SUFFIX, move_unusable_index
+from .broker_process import ENDED, exit_status, notify_systemd, own_command_line, say, start_broker
 from .decision import Action, Claim, CommandFence, Fence, FenceEvidence, Step, claim_in_place
 from .fence_command import FenceCommand, read_fence_command
 from .generation import Generation, link_generation, make_first_generation, make_generation
@@ -130,7 +130,7 @@ def mend_index(store: str) -> Iterator[str]:
     if lacked:
         yield (
             f"the index of {store} needs {', '.join(lacked)}, which its last clean-up removed: it is kept as "
-            f"{INDEX[0]}{UNUSABLE}, and the broker builds a new one from the journal"
+            f"{INDEX[0]}{UNUSABLE_SUFFIX}, and the broker builds a new one from the journal"
         )
 
 
@@ -193,7 +193,7 @@ class Guard:
         if (highest and not highest.is_in_place) or os.path.isdir(os.path.join(self._store.directory, BARRIER)):
             raise FenceError(
                 f"guards made generations in {self._store.directory}, and activemq_fence is command: "
-                f"stop both brokers, and run {' '.join(own_program())} --store {self._store.directory} --unfence"
+                f"stop both brokers, and run {' '.join(own_command_line())} --store {self._store.directory} --unfence"
             )
 
     def _watch(self, fence: AnyFence, broker: subprocess.Popen[bytes]) -> int:
@@ -291,7 +291,7 @@ class Guard:
         if why := self._command.run(lambda: notify_systemd("WATCHDOG=1")):
             raise FenceError(
                 f"{why}, so {self._command.host} may still write into {self._store.directory}. It is tried again. "
-                f"Once you are sure that its broker is dead, say so: {' '.join(own_program())} --store "
+                f"Once you are sure that its broker is dead, say so: {' '.join(own_command_line())} --store "
                 f"{self._store.directory} --confirm {number}"
             )
         self._store.note_end(number)
@@ -358,7 +358,7 @@ class Guard:
         if is_idle and now >= self._tidy_at:
             self._tidy_at = now + TIDY_INTERVAL
             with contextlib.suppress(OSError):
-                self._tidier = subprocess.Popen([*own_program(), "--store", self._store.directory, "--tidy"])
+                self._tidier = subprocess.Popen([*own_command_line(), "--store", self._store.directory, "--tidy"])
 
     # -- the broker ---------------------------------------------------------------------------
 

@@ -28,7 +28,7 @@ from .system_accounts import Account, AccountError, own_account, run_as
 from .untrusted_paths import Directory, open_directory
 from .versions import Layout, Version, read_version
 
-ROOM = 256 << 20
+MIN_FREE_BYTES = 256 << 20
 """Bytes that a broker needs where it writes, for log files and a journal file or two: with less, its next start may be
 the last."""
 _HOME = "-Dactivemq.home="

@@ -18,7 +18,7 @@ from contextlib import suppress
 
 INDEX = ("db.data", "db.redo", "db.free")
 """The files of an index: its pages, those being written, which a broker restores, and the list of free ones."""
-UNUSABLE = ".unusable"
+UNUSABLE_SUFFIX = ".unusable"
 """Suffix of an index's files that :func:`move_unusable_index` moved away."""
 
 _HEADER = 4096
@@ -62,7 +62,7 @@ def recovery_file_numbers(path: str) -> tuple[int, ...]:
     return tuple(number for number in (begins, *others) if number is not None)
 
 
-def files_lacked(store: str) -> tuple[str, ...]:
+def missing_journal_files(store: str) -> tuple[str, ...]:
     """Return the names of the journal files that the index of a kahaDB store needs and that are not in the store.
 
     Raises OSError.
@@ -77,7 +77,7 @@ def move_unusable_index(store: str) -> tuple[str, ...]:
     The broker that starts next builds an index from the journal. The files keep their names with ``.unusable`` behind;
     those of an earlier time are replaced. () where nothing was moved. Raises OSError.
     """
-    if not files_lacked(store):
+    if not missing_journal_files(store):
         return ()
     descriptor = os.open(os.path.join(store, "lock"), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o640)
     try:
@@ -86,13 +86,13 @@ def move_unusable_index(store: str) -> tuple[str, ...]:
         os.close(descriptor)
         return ()
     try:
-        lacked = files_lacked(store)  # The broker that had the lock until now may have written since.
+        lacked = missing_journal_files(store)  # The broker that had the lock until now may have written since.
         if lacked:
             # The pages last: without them, or with them alone, the next call finds the same.
             for name in reversed(INDEX):
                 path = os.path.join(store, name)
                 with suppress(FileNotFoundError):
-                    os.replace(path, path + UNUSABLE)
+                    os.replace(path, path + UNUSABLE_SUFFIX)
         return lacked
     finally:
         os.close(descriptor)

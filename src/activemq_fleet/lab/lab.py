@@ -18,20 +18,20 @@ from activemq_fleet.lab.install import install
 from activemq_fleet.lab.layout import Layout, layout_for, resolve_sources
 from activemq_fleet.lab.loopback_overlay import Substitution
 from activemq_fleet.lab.monitoring import Monitoring, find_programs
-from activemq_fleet.lab.observed_lab import ObservedLab
 from activemq_fleet.lab.operations import record_operation
 from activemq_fleet.lab.polling import poll
 from activemq_fleet.lab.port_reservation import PortReservations
+from activemq_fleet.lab.read_only_lab import ReadOnlyLab
 from activemq_fleet.lab.startup import Progress, Startup, check_start
 from activemq_fleet.lab.state import load, prepare
 from activemq_fleet.lab.status import HostStatus
-from activemq_fleet.lab.whole_fleet import end_brokers, end_outdated, start_fleet, write_clients
+from activemq_fleet.lab.whole_fleet import end_brokers, start_fleet, stop_outdated_brokers, write_clients
 from activemq_fleet.render import service
 
 _HANDOVER = 10.0
 
 
-class Lab(ObservedLab):
+class Lab(ReadOnlyLab):
     """A fleet on loopback addresses, with methods to start, stop and observe its brokers.
 
     Leaving the lab as a context manager ends every process of it. Hosts are named by their inventory name or its first
@@ -136,7 +136,7 @@ class Lab(ObservedLab):
             write_clients(self._layout, self.client_fleet)
             with self._record_operation("lab up", [broker.host for broker in hosts.fleet.brokers]):
                 kept = self.monitoring.running() if prometheus else ()
-                end_outdated(hosts, versions, self.database, kept, self._progress)
+                stop_outdated_brokers(hosts, versions, self.database, kept, self._progress)
                 try:
                     start_fleet(hosts, self.database, timeout, self._progress)
                 except BaseException:

@@ -47,7 +47,7 @@ def _remove_fence(hosts: Hosts, pair: Pair) -> None:
         unfence(broker.store_directory)
 
 
-def end_outdated(
+def stop_outdated_brokers(
     hosts: Hosts, versions: Mapping[str, str], database: Database | None, kept: Iterable[int], progress: Progress
 ) -> None:
     """End brokers whose configuration is not the installed one, with a pure one its peer, and processes of nobody.

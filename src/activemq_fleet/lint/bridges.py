@@ -292,7 +292,7 @@ def connectors_without_names(broker: Element) -> Iterator[Problem]:
 
 
 @rule("N047", "warning", each="networkConnector")
-def host_that_nobody_resolves(link: Element) -> Iterator[Problem]:
+def link_to_a_placeholder_host(link: Element) -> Iterator[Problem]:
     """A bridge dials a host below .invalid, which stands for an address that nobody gave.
 
     Why: no such name ever resolves: the bridge never comes up, and messages wait where they were sent. ``adopt``

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from activemq_fleet.fence.store_access import StoreAccess, two_masters, writers_in_force
-from activemq_fleet.host.health import ROOM
+from activemq_fleet.host.health import MIN_FREE_BYTES
 from activemq_fleet.host.judge import BrokerState
 from activemq_fleet.host.timeouts import HUNG, SETTLE
 from activemq_fleet.operations.requests import from_mappings
@@ -191,11 +191,11 @@ def _configuration(node: Node, _settle: float) -> Iterator[Problem]:
 
 def _room(node: Node, _settle: float) -> Iterator[Problem]:
     for directory, free in sorted((node.free or {}).items()):
-        if free < ROOM:
+        if free < MIN_FREE_BYTES:
             yield Problem(
                 node.host,
-                f"{directory} has {free >> 20} MiB left, less than {ROOM >> 20}: make room, or the broker may not "
-                "come back",
+                f"{directory} has {free >> 20} MiB left, less than {MIN_FREE_BYTES >> 20}: make room, or the "
+                "broker may not come back",
             )
 
 

@@ -102,7 +102,7 @@ class Release:
     has_consumer_ttl: bool
     """``consumerTTL`` and ``messageTTL`` apart (AMQ-4607)."""
     has_replay_when_no_consumers: bool
-    index_may_lack_files: bool
+    index_may_miss_journal_files: bool
     """A kill -9 after a clean-up may leave an index that needs a removed journal file (MessageDatabase up to 5.13)."""
     replay_needs_audit_off: bool
     """A replayed message counts as duplicate unless the policy has ``enableAudit="false"``."""
@@ -119,7 +119,7 @@ class Release:
     has_usable_mqtt: bool
     """The release's MQTT delivers messages. Measured on 5.6.0: MQTT accepts subscriptions and delivers nothing."""
     supports_agents: bool
-    encrypts_jmx: bool
+    supports_jmx_tls: bool
     """The broker's JMX connector takes the socket factories that it is given, so that its port can be encrypted."""
     """The release's MQTT takes several durable subscriptions of one client: an agent has one for its canaries."""
     mqtt_swaps_dots: bool

@@ -8,7 +8,7 @@ from typing import Any
 
 from activemq_fleet.fence.store_access import StoreAccess, two_masters, writers_in_force
 from activemq_fleet.findings import Finding, Severity
-from activemq_fleet.host.health import ROOM
+from activemq_fleet.host.health import MIN_FREE_BYTES
 from activemq_fleet.status.model import AgentStatus, BalancerStatus, BrokerStatus, Certificate
 from activemq_fleet.topology import Broker, Fleet
 
@@ -150,8 +150,8 @@ def _room(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Fin
         see = "take a thread dump (kill -QUIT) and see its log: a deadlock, or connections that are used up"
         yield _finding("messages-held-back", "error", row.host, text, see)
     for directory, free in sorted((evidence.get("free") or {}).items()):
-        if free < ROOM:
-            text = f"{directory} has {free >> 20} MiB left, less than {ROOM >> 20}"
+        if free < MIN_FREE_BYTES:
+            text = f"{directory} has {free >> 20} MiB left, less than {MIN_FREE_BYTES >> 20}"
             yield _finding("disk-full", "error", row.host, text, "make room: the next start may be the last")
 
 

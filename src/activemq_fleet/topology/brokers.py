@@ -317,7 +317,7 @@ def _check_profile(member: Member) -> Iterator[Finding]:
             f"activemq_jmx has users or tls, which release {release.text} cannot be told (it can from 5.4.2 on)",
             "leave activemq_jmx out",
         )
-    if settings.jmx and settings.jmx.tls and not release.encrypts_jmx:
+    if settings.jmx and settings.jmx.tls and not release.supports_jmx_tls:
         yield _finding(
             "T011",
             member,

@@ -23,7 +23,7 @@ from activemq_fleet.lab.stomp import Credentials
 from activemq_fleet.topology import Broker, Fleet, Pair
 
 
-class ObservedLab:
+class ReadOnlyLab:
     """The observation of a lab, which changes nothing in it. Hosts are named by inventory name or its first label.
 
     Times are in seconds. Every method raises LabError, in one line, for what cannot be done.
