@@ -73,10 +73,13 @@ def expect_cleared(lab: Lab, *alerts: str) -> None:
     until(clear, CLEARS, lambda: f"of {alerts} {firing(lab)} do not clear")
 
 
-def make_key(path: Path, *, days: int, names: Collection[str] = ()) -> None:
-    """Write a keystore with a key and its certificate for so many days; ``names`` as keytool takes them (``ip:…``)."""
+def make_key(path: Path, *, days: int, ago: int = 0, names: Collection[str] = ()) -> None:
+    """Write a keystore with a key and its certificate for so many days, from so many days ago on; ``names`` as keytool
+    takes them (``ip:…``).
+    """
     path.unlink(missing_ok=True)
     words = ["-genkeypair", "-keyalg", "RSA", "-dname", "CN=broker", "-validity", str(days), "-alias", "broker"]
+    words += ["-startdate", f"-{ago}d"] if ago else []
     words += ["-ext", f"san={','.join(names)}"] if names else []
     own = ["-keystore", str(path), "-storetype", "PKCS12", "-storepass", "changeit"]
     subprocess.run(["keytool", *words, *own], check=True, capture_output=True)

@@ -167,8 +167,15 @@ def queries(*, host: str = ".*", pair: str = ".*", interval: str = "5m") -> Iter
     for one in DASHBOARDS:
         for panel in one.panels:
             for expr, _ in panel.queries:
-                text = expr.replace("$__rate_interval", interval).replace("$__range", interval)
-                yield one.name, panel.title, text.replace("$host", host).replace("$pair", pair)
+                yield one.name, panel.title, substituted(expr, host=host, pair=pair, interval=interval)
+
+
+def substituted(expr: str, *, host: str = ".*", pair: str = ".*", interval: str = "5m") -> str:
+    """Return the PromQL of a panel with Grafana's variables replaced."""
+    values = {"$__rate_interval": interval, "$__range": interval, "$host": host, "$pair": pair}
+    for name, value in values.items():
+        expr = expr.replace(name, value)
+    return expr
 
 
 def _model(one: Dashboard) -> dict[str, Any]:

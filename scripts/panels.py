@@ -1,0 +1,155 @@
+"""Draws the panels of the dashboards from a real Prometheus: ``python -m scripts.panels``, for docs/pictures.
+
+Two pairs and an agent of a lab are scraped for four minutes, under a little load and with one death of an active node.
+Grafana, which would draw them, is no package of Debian and has a licence that keeps it out of this project.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from itertools import groupby
+from pathlib import Path
+from string import Template
+from typing import Any
+
+from activemq_fleet.lab.lab import Lab
+from activemq_fleet.render.monitoring.dashboards import DASHBOARDS, Panel, substituted
+from activemq_fleet.reports import pages
+from activemq_fleet.reports.charts import Chart, tick_step
+from activemq_fleet.reports.pages import time_text
+from scripts.pictures import DIRECTORY
+from tests.integration.agents import Agent, Load, write_fleet
+
+_SECONDS = 240.0
+_PLOT, _LINE = 70.0, 14.0  # heights of a panel's plot, and of a line of its legend
+_COLOURS = 6
+_MOST = 8
+"""Series of a panel that are drawn."""
+_PAGE = """\
+{% import "macros.html.j2" as m %}
+<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<title>Panels of the dashboards</title>
+<style>
+{% include "style.css" %}
+.series{fill:none;stroke-width:1.6}
+.series-0{stroke:var(--active)}.series-1{stroke:var(--good)}.series-2{stroke:var(--starting)}
+.series-3{stroke:var(--hung)}.series-4{stroke:var(--down)}.series-5{stroke:var(--standby-line)}
+.key-0{fill:var(--active)}.key-1{fill:var(--good)}.key-2{fill:var(--starting)}
+.key-3{fill:var(--hung)}.key-4{fill:var(--down)}.key-5{fill:var(--standby-line)}
+</style>
+</head>
+<body>
+<main>
+<header>
+<p class="kicker">{{ began|moment("%d %B %Y, %H:%M:%S") }} to {{ ended|moment("%H:%M:%S") }} UTC</p>
+<h1>What the panels of the dashboards show</h1>
+</header>
+<p class="note">Two pairs of 6.3.1 and an agent in a lab, scraped each second. The active node of the first pair was
+killed after a third of the time and started again after two. Each line is a series of a panel's query.</p>
+{% for title, charts in sections %}
+<section>
+<h2>{{ title }}</h2>
+{% for drawing in charts %}
+{{ m.chart(drawing) -}}
+{% endfor %}
+</section>
+{% endfor %}
+</main>
+</body>
+</html>
+"""
+BROKERS = [f"orders-mq0{number}-{node}.example.com" for number in (1, 2) for node in "ab"]
+AGENT = "kiosk.example.com"
+
+
+def main() -> int:
+    """Write docs/pictures/dashboards.html. Needs Debian's prometheus, prometheus-alertmanager and -node-exporter."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as directory:
+        root = Path(directory)
+        agents = {AGENT: {"topics": ["orders/#"]}}
+        variables = {"metrics_destinations": ["orders.>"], "topology": "mesh", "release": "6.3.1"}
+        inventory = write_fleet(root / "inventory", root, BROKERS, agents, **variables)
+        with Lab.open([inventory], directory=root / "lab", progress=print) as lab:
+            lab.up(prometheus=True)
+            began = time.time()
+            with Agent(lab, AGENT) as agent:
+                _cause_data(lab, agent)
+                page = _page(lab, began, time.time())
+    (DIRECTORY / "dashboards.html").write_text(page, encoding="utf-8")
+    return 0
+
+
+def _cause_data(lab: Lab, agent: Agent) -> None:
+    """Publish over the agent for four minutes; kill an active broker after a third of that and start it after two."""
+    agent.wait_connected()
+    with Load(agent, ["orders/new"], rate=20):
+        time.sleep(_SECONDS / 3)
+        lab.kill(BROKERS[0])
+        time.sleep(_SECONDS / 3)
+        lab.start(BROKERS[0])
+        time.sleep(_SECONDS / 3)
+
+
+def _page(lab: Lab, began: float, ended: float) -> str:
+    sections = [(one.title, [_chart(panel, lab, began, ended) for panel in one.panels]) for one in DASHBOARDS]
+    return pages._ENVIRONMENT.from_string(_PAGE).render(began=began, ended=ended, sections=sections)
+
+
+def _chart(panel: Panel, lab: Lab, began: float, ended: float) -> Chart:
+    """Return one panel as a chart: a line a series, over the legend of their last values."""
+    found = list(_series(panel, lab, began, ended))[:_MOST]
+    highest = max((value for _, points in found for _, value in points), default=0.0) or 1.0
+    chart = Chart(panel.title, began, ended)
+    chart.add_text(chart.left, chart.height + 12, panel.title, kind="pair", anchor="start")
+    chart.height += 20
+    bottom = chart.height + _PLOT
+    chart.add_text(chart.left - 8, chart.height + 9, _value(highest, panel.unit), anchor="end")
+    chart.add_text(chart.left - 8, bottom, "0", anchor="end")
+    chart.add_line("axis", chart.left, bottom, chart.right, bottom)
+    for number, (name, points) in enumerate(found):
+        for run in _unbroken(points):
+            line = " ".join(f"{chart.position_of(at):.1f},{bottom - value / highest * _PLOT:.1f}" for at, value in run)
+            chart.add_shape("polyline", f"series series-{number % _COLOURS}", name, points=line)
+    chart.height = bottom
+    for number, (name, points) in enumerate(found):
+        chart.height += _LINE
+        chart.add_rectangle(f"key key-{number % _COLOURS}", chart.left, chart.height - 8, 9, 9)
+        text = f"{name}: {_value(points[-1][1], panel.unit)}"
+        chart.add_text(chart.left + 15, chart.height, text, anchor="start")
+    step = tick_step(ended - began, 8)
+    ticks = range(int(began // step + 1) * step, int(ended) + 1, step)
+    return chart.add_axis([(at, time_text(float(at), "%H:%M:%S")) for at in ticks], "")
+
+
+def _series(panel: Panel, lab: Lab, began: float, ended: float) -> Iterator[tuple[str, list[tuple[float, float]]]]:
+    """Yield (legend, points) of each series of a panel; points are (epoch seconds, value)."""
+    for expr, legend in panel.queries:
+        answer: dict[str, Any] = json.loads(lab.monitoring.query_range(substituted(expr, interval="15s"), began, ended))
+        for one in answer["data"]["result"]:
+            name = Template(legend.replace("{{", "${").replace("}}", "}")).safe_substitute(one["metric"])
+            yield name, [(float(at), float(value)) for at, value in one["values"]]
+
+
+def _unbroken(points: list[tuple[float, float]]) -> Iterator[list[tuple[float, float]]]:
+    """Yield the runs of points that are a second apart: between them the series had no value."""
+    for _, run in groupby(enumerate(points), lambda one: round(one[1][0]) - one[0]):
+        yield [point for _, point in run]
+
+
+def _value(value: float, unit: str) -> str:
+    if unit == "percentunit":
+        return f"{value * 100:.3g} %"
+    if unit == "bytes":
+        return f"{value / (1 << 20):.3g} MiB"
+    return f"{value:.3g}" + {"ops": "/s", "s": " s"}.get(unit, "")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
