@@ -51,10 +51,9 @@ CHECKS = (
 
 # A file's tests stay together, with what they share; tests/order.py puts the longest first.
 _TOGETHER = ("--dist=loadfile", "--no-loadscope-reorder")
-# Two of Spark fill two cores. Brokers mostly wait: six at a time (four took about 5 GB of memory). Hosts boot, and run
-# Ansible: four.
+# Two of Spark fill two cores. Brokers and hosts mostly wait: four at a time, which take about 5 GB of memory.
 _SPARK = ("--numprocesses=2", *_TOGETHER)
-_BROKERS = ("--numprocesses=6", *_TOGETHER)
+_BROKERS = ("--numprocesses=4", *_TOGETHER)
 _HOSTS = ("--numprocesses=4", *_TOGETHER)
 
 TIERS = (
