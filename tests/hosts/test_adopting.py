@@ -72,7 +72,8 @@ def edited(stock: str, host: str) -> str:
 def blocks(page: str, step: int) -> list[str]:
     """The commands of a step of the page, a text for each block."""
     section = page.split(f"\n## {step}. ", 1)[1].split("\n## ")[0]
-    return re.findall(r"^```\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
+    fenced = re.findall(r"^```(\w*)\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
+    return [text for language, text in fenced if not language]
 
 
 def shown_documents(diff: str) -> dict[str, bytes]:
@@ -163,7 +164,7 @@ def test_the_page_takes_running_brokers_with_their_messages_over(
 
     before = fingerprints()
     lab, try_it = blocks(page, 4)
-    assert shell(lab).count(" active ") == len(HOSTS)
+    assert shell(lab).count(" is active (") == len(HOSTS)
     shown = shown_documents(shell(try_it))
     assert fingerprints() == before
     assert shown.keys() == originals.keys()
