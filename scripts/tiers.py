@@ -54,7 +54,6 @@ _TOGETHER = ("--dist=loadfile", "--no-loadscope-reorder")
 # Two of Spark fill two cores. Brokers and hosts mostly wait: four at a time, which take about 5 GB of memory.
 _SPARK = ("--numprocesses=2", *_TOGETHER)
 _BROKERS = ("--numprocesses=4", *_TOGETHER)
-_HOSTS = ("--numprocesses=4", *_TOGETHER)
 
 TIERS = (
     Tier("lint", "ruff, mypy, ansible-lint, both packages, the plugins' documentation", "checks"),
@@ -73,5 +72,5 @@ TIERS = (
         artifacts=True,
     ),
     Tier("integration", "real brokers on loopback", "pytest", [*_BROKERS, "tests/integration"], artifacts=True),
-    Tier("hosts", "systemd hosts of our own", "pytest", [*_HOSTS, "tests/hosts"], artifacts=True),
+    Tier("hosts", "systemd hosts of our own", "pytest", [*_BROKERS, "tests/hosts"], artifacts=True),
 )

@@ -82,10 +82,6 @@ def move_unusable_index(store: str) -> tuple[str, ...]:
     descriptor = os.open(os.path.join(store, "lock"), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o640)
     try:
         fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(descriptor)
-        return ()
-    try:
         lacked = missing_journal_files(store)  # The broker that had the lock until now may have written since.
         if lacked:
             # The pages last: without them, or with them alone, the next call finds the same.
@@ -94,6 +90,8 @@ def move_unusable_index(store: str) -> tuple[str, ...]:
                 with suppress(FileNotFoundError):
                     os.replace(path, path + UNUSABLE_SUFFIX)
         return lacked
+    except BlockingIOError:
+        return ()
     finally:
         os.close(descriptor)
 

@@ -19,7 +19,7 @@ from ..fence.shared_store import SharedStore
 from ..host.untrusted_paths import open_directory
 from ..install.configuration_archive import InstallError
 from . import journal
-from .index import recovery_file_numbers
+from .index import missing_journal_files
 from .journal import Command, DamagedPlace, JournalEnd
 from .remaining_messages import Counts, RecoverySimulation
 
@@ -173,14 +173,13 @@ def inspect_store(directory: str) -> StoreInspection:
         sizes = {name: opened.status(name).st_size for _, name in numbered}
         index = {name: opened.status(name).st_size for name in _INDEX if opened.exists(name)}
     numbers = [number for number, _ in numbered]
-    needed = sorted(set(recovery_file_numbers(os.path.join(directory, "db.data"))).difference(numbers))
     files = tuple(
         JournalFile(name, sizes[name], scan.records[number], tail.ends.get(number, 0)) for number, name in numbered
     )
     return StoreInspection(
         files=files,
         index=index,
-        index_lacks=tuple(f"db-{number}.log" for number in needed),
+        index_lacks=missing_journal_files(directory),
         end=(f"db-{tail.file}.log" if files else "", tail.offset),
         counts=scan.recovery.counts(None),
         damages=tuple(_damage(place, scan) for place in tail.places),
