@@ -99,7 +99,7 @@ def _cause_data(lab: Lab, agent: Agent) -> None:
 
 def _page(lab: Lab, began: float, ended: float) -> str:
     sections = [(one.title, [_chart(panel, lab, began, ended) for panel in one.panels]) for one in DASHBOARDS]
-    return pages._ENVIRONMENT.from_string(_PAGE).render(began=began, ended=ended, sections=sections)
+    return pages.ENVIRONMENT.from_string(_PAGE).render(began=began, ended=ended, sections=sections)
 
 
 def _chart(panel: Panel, lab: Lab, began: float, ended: float) -> Chart:

@@ -121,24 +121,24 @@ ensure_browser() {
     fi
 }
 
+# install_optional NAME COMMAND PACKAGE "what is not done without it": one that is missing is no failure.
+install_optional() {
+    command -v "$2" >/dev/null && return
+    if ! can_install; then
+        note "no $1: $4; for that install: $3"
+    elif ! tried "$3, from the distribution" apt_install "$3"; then
+        note "no $1: $4 (why: build/setup.log)"
+    fi
+}
+
 # Only the proof that an event is on the disk before its id is told needs it, and says so when it is not there.
 ensure_tracer() {
-    command -v strace >/dev/null && return
-    if ! can_install; then
-        note "no strace: the order of writes is not looked at; for that install: strace"
-    elif ! tried "strace, from the distribution" apt_install strace; then
-        note "no strace: the order of writes is not looked at (why: build/setup.log)"
-    fi
+    install_optional strace strace strace "the order of writes is not looked at"
 }
 
 # Only the tests of the load balancer need it, and say so when it is not there.
 ensure_balancer() {
-    command -v haproxy >/dev/null && return
-    if ! can_install; then
-        note "no HAProxy: load balancers are not tested; for that install: haproxy"
-    elif ! tried "haproxy, from the distribution" apt_install haproxy; then
-        note "no HAProxy: load balancers are not tested (why: build/setup.log)"
-    fi
+    install_optional HAProxy haproxy haproxy "load balancers are not tested"
 }
 
 # Only the tests of shared-jdbc pairs need its programs, and say so when they are not there. Debian would start a server.
@@ -210,12 +210,7 @@ ensure_gluster() {
 
 # Only the tests of bad networks need it, and say so when it is not there.
 ensure_packets() {
-    command -v nft >/dev/null && return
-    if ! can_install; then
-        note "no nft: networks that lose packets are not tested; for that install: nftables"
-    elif ! tried "nftables, from the distribution" apt_install nftables; then
-        note "no nft: networks that lose packets are not tested (why: build/setup.log)"
-    fi
+    install_optional nft nft nftables "networks that lose packets are not tested"
 }
 
 # Two runs in one checkout take turns here.

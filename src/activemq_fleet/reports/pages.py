@@ -14,7 +14,7 @@ from activemq_fleet.printable import counted, printable
 
 def render_page(template: str, **values: Any) -> str:
     """Return the HTML page that a template of this package renders from the given values."""
-    return _ENVIRONMENT.get_template(template).render(values)
+    return ENVIRONMENT.get_template(template).render(values)
 
 
 def seconds_text(value: float | None) -> str:
@@ -47,7 +47,7 @@ def _visible(value: Any) -> Any:
     return printable(value, lines=True) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
-_ENVIRONMENT = Environment(
+ENVIRONMENT = Environment(
     loader=PackageLoader("activemq_fleet.reports"),
     autoescape=True,
     undefined=StrictUndefined,
@@ -55,7 +55,7 @@ _ENVIRONMENT = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-_ENVIRONMENT.filters.update(
+ENVIRONMENT.filters.update(
     seconds=seconds_text,
     duration=duration_text,
     moment=time_text,
