@@ -23,7 +23,7 @@ NOT_TAKEN_OVER: Order = [
 _ORDERS = {"It dies, and its peer takes over": TAKEN_OVER, "It hangs, and keeps its lock": NOT_TAKEN_OVER}
 
 _HEAD = """\
-<!-- Made by `make rules` from src/activemq_fleet/render/monitoring/alerts.py. -->
+<!-- Made by `make rules` from src/activemq_fleet/render/monitoring/alerts.toml. -->
 # Alerts
 
 `activemq-fleet render` writes them into `prometheus/rules/activemq.yml` where brokers have [metrics](metrics.md). Each

@@ -1,4 +1,4 @@
-"""Dashboards for Grafana as JSON, from plain tables of panels: fleet, pair, broker and agents.
+"""Dashboards for Grafana as JSON, from the tables of panels in dashboards.toml: fleet, pair, broker and agents.
 
 Plain dictionaries and not grafana-foundation-sdk: a panel here is a title, a unit and queries, and the SDK's package
 has an epoch in its version for each release of Grafana. The model is that of Grafana 9 and later (schemaVersion 36).
@@ -7,9 +7,13 @@ has an epoch in its version for each release of Grafana. The model is that of Gr
 from __future__ import annotations
 
 import json
+import tomllib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from typing import Any
+
+from pydantic import TypeAdapter
 
 _SOURCE = {"type": "prometheus", "uid": "${source}"}
 _WIDTH, _HEIGHT = 8, 8
@@ -40,119 +44,12 @@ class Dashboard:
     variables: tuple[tuple[str, str], ...] = ()
 
 
-_JOB = '{job="activemq-brokers"}'
-_PAIR = '{pair=~"$pair"}'
-_HOST = '{host=~"$host"}'
+def _read() -> tuple[Dashboard, ...]:
+    tables = tomllib.loads(files(__package__).joinpath("dashboards.toml").read_text("utf-8"))
+    return TypeAdapter(tuple[Dashboard, ...]).validate_python(tables["dashboards"])
 
-DASHBOARDS = (
-    Dashboard(
-        "activemq-fleet",
-        "ActiveMQ fleet",
-        (
-            Panel("Pairs served", (("count(count by (group, pair) (activemq:broker_active))", "pairs"),), kind="stat"),
-            Panel(
-                "Pairs without an active node",
-                ((f"count(count by (group, pair) (up{_JOB})) - "
-                  "(count(count by (group, pair) (activemq:broker_active)) or vector(0))", "pairs"),),
-                kind="stat",
-            ),
-            Panel("Brokers down", ((f"count(up{_JOB} == 0) or vector(0)", "brokers"),), kind="stat"),
-            Panel("Alerts", (('sum by (alertname) (ALERTS{alertname=~"ActiveMQ.*"}) or vector(0)', "{{alertname}}"),)),
-            Panel("Active nodes", (("activemq:broker_active", "{{host}}"),)),
-            Panel("Messages that wait", (("sum by (pair) (activemq_broker_messages)", "{{pair}}"),)),
-            Panel(
-                "Messages accepted a second",
-                (("sum by (pair) (rate(activemq_broker_enqueued_messages_total[$__rate_interval]))", "{{pair}}"),),
-                "ops",
-            ),
-            Panel("Store used", (("activemq_broker_store_used_ratio", "{{host}}"),), "percentunit"),
-            Panel("Releases", (("count by (release) (activemq_configuration_info)", "{{release}}"),)),
-        ),
-    ),
-    Dashboard(
-        "activemq-pair",
-        "ActiveMQ pair",
-        (
-            Panel("Active node", ((f"activemq:broker_active{_PAIR}", "{{host}}"),)),
-            Panel(
-                "Nodes that answer", (('up{job="activemq-brokers",pair=~"$pair"}', "{{host}}"),)
-            ),
-            Panel(
-                "Take-overs in the last day",
-                ((f"count by (pair) (count by (pair, host) (max_over_time(activemq:broker_active{_PAIR}[1d]))) - 1",
-                  "{{pair}}"),),
-            ),
-            Panel("Messages that wait", ((f"activemq_broker_messages{_PAIR}", "{{host}}"),)),
-            Panel(
-                "Messages a second",
-                (
-                    (f"rate(activemq_broker_enqueued_messages_total{_PAIR}[$__rate_interval])", "accepted, {{host}}"),
-                    (f"rate(activemq_broker_dequeued_messages_total{_PAIR}[$__rate_interval])", "done, {{host}}"),
-                ),
-                "ops",
-            ),
-            Panel("Bridges up", ((f"sum by (host, link) (activemq_bridge_responder{_PAIR} == bool 0)",
-                                  "{{host}} {{link}}"),)),
-            Panel("Store used", ((f"activemq_broker_store_used_ratio{_PAIR}", "{{host}}"),), "percentunit"),
-        ),
-        (("pair", "activemq_configuration_info"),),
-    ),
-    Dashboard(
-        "activemq-broker",
-        "ActiveMQ broker",
-        (
-            Panel(
-                "Store, memory and temporary files used",
-                tuple((f"activemq_broker_{what}_used_ratio{_HOST}", what) for what in ("store", "memory", "temp")),
-                "percentunit",
-            ),
-            Panel("Uptime", (('time() - process_start_time_seconds{job="activemq-brokers",host=~"$host"}', "JVM"),),
-                  "s"),
-            Panel("Messages by destination", ((f"activemq_destination_messages{_HOST}", "{{destination}}"),)),
-            Panel("Consumers by destination", ((f"activemq_destination_consumers{_HOST}", "{{destination}}"),)),
-            Panel(
-                "Messages a second by destination",
-                ((f"rate(activemq_destination_enqueued_messages_total{_HOST}[$__rate_interval])", "{{destination}}"),),
-                "ops",
-            ),
-            Panel(
-                "Expired messages",
-                ((f"increase(activemq_destination_expired_messages_total{_HOST}[$__range])", "{{destination}}"),),
-            ),
-            Panel("Open files of the process",
-                  (('process_open_fds{job="activemq-brokers",host=~"$host"}', "open"),)),
-            Panel("Bridges, messages a second",
-                  ((f"rate(activemq_bridge_dequeued_messages_total{_HOST}[$__rate_interval])", "{{link}}"),), "ops"),
-            Panel("Heap", (('jvm_memory_bytes_used{area="heap",host=~"$host"}', "used"),
-                           ('jvm_memory_bytes_max{area="heap",host=~"$host"}', "most")), "bytes"),
-            Panel("Time in garbage collection",
-                  ((f"rate(jvm_gc_collection_seconds_sum{_HOST}[$__rate_interval])", "{{gc}}"),), "percentunit"),
-            Panel("CPU", (('rate(process_cpu_seconds_total{job="activemq-brokers",host=~"$host"}'
-                           "[$__rate_interval])", "cores"),)),
-        ),
-        (("host", "activemq_configuration_info"),),
-    ),
-    Dashboard(
-        "activemq-agents",
-        "ActiveMQ agents",
-        (
-            Panel("Agents that answer", (('up{job="activemq-agents"}', "{{host}}"),)),
-            Panel("Events that wait to be sent", (("activemq_agent_outbox_events", "{{host}}"),)),
-            Panel("Age of the oldest", (("activemq_agent_outbox_oldest_age_seconds", "{{host}}"),), "s"),
-            Panel("Messages that wait to be handled", (("activemq_agent_inbox_events", "{{host}}"),)),
-            Panel("Connected to", (("activemq_agent_active_broker == 1", "{{host}} {{connection}}: {{broker}}"),)),
-            Panel("Events acknowledged a second",
-                  (("rate(activemq_agent_acknowledged_total[$__rate_interval])", "{{host}}"),), "ops"),
-            Panel("Events handled a second",
-                  (("rate(activemq_agent_handled_total[$__rate_interval])", "{{host}}"),), "ops"),
-            Panel("Round trip of canaries", (("activemq_agent_canary_seconds", "{{host}} {{connection}}"),), "s"),
-            Panel("Expired, quarantined and damaged",
-                  (("activemq_agent_expired_events", "expired, {{host}}"),
-                   ("activemq_agent_quarantined_events", "quarantined, {{host}}"),
-                   ("activemq_agent_damaged_rows", "damaged, {{host}}"))),
-        ),
-    ),
-)  # fmt: skip
+
+DASHBOARDS = _read()
 
 
 def dashboards() -> dict[str, bytes]:
