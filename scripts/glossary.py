@@ -31,20 +31,18 @@ _LIBRARY = "activemq_fleet."
 _AGENT = "activemq_agent."
 CHAPTERS: dict[str, tuple[Word, ...]] = {
     "A fleet": (
-        Word("fleet", "all brokers, agents and load balancers of an inventory", "topology.model:Fleet"),
-        Word("group", "the pairs that share a name; they form one network of brokers", "topology.model:Group"),
-        Word("pair", "two brokers of which one takes over when the other dies", "topology.model:Pair"),
-        Word("broker", "one ActiveMQ Classic process with its own host name", "topology.model:Broker"),
+        Word("fleet", "all brokers, agents and load balancers of an inventory", "topology:Fleet"),
+        Word("group", "the pairs that share a name; they form one network of brokers", "topology:Group"),
+        Word("pair", "two brokers of which one takes over when the other dies", "topology:Pair"),
+        Word("broker", "one ActiveMQ Classic process with its own host name", "topology:Broker"),
         Word("node", "one of the two brokers of a pair: a or b, by host name", "naming:Identity"),
-        Word("peer", "the other node of a pair", "topology.model:Pair"),
+        Word("peer", "the other node of a pair", "topology:Pair"),
         Word("preferred master", "the node that the host names choose; it never changes", "naming:Naming"),
         Word("profile", "how one node takes over from the other: a value of `activemq_ha`", "profiles.profile:Profile"),
         Word("release", "a version of ActiveMQ Classic and what differs in it from others", "releases:Release"),
         Word("protocol", "what clients speak: openwire, stomp, mqtt, amqp, ws", "protocols:Protocol"),
-        Word("link", "what `activemq_links` asks for between groups or pairs", "topology.model:Link"),
-        Word(
-            "virtual address", "an IP address that a load balancer holds for a group", "topology.model:VirtualAddress"
-        ),
+        Word("link", "what `activemq_links` asks for between groups or pairs", "topology:Link"),
+        Word("virtual address", "an IP address that a load balancer holds for a group", "topology:VirtualAddress"),
         Word("default credentials", "a password that a release ships; refused", "settings.default_credentials:*"),
         Word("encrypted value", "a vaulted variable that nobody opened", "settings.encrypted:EncryptedValue"),
     ),

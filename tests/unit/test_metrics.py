@@ -18,8 +18,7 @@ from activemq_fleet.render import SECRET_FILES, render, render_fleet
 from activemq_fleet.render.monitoring import ALERTS, rules_file
 from activemq_fleet.render.monitoring.dashboards import DASHBOARDS, dashboards
 from activemq_fleet.render.service import java_options
-from activemq_fleet.topology import build_fleet
-from activemq_fleet.topology.model import Broker
+from activemq_fleet.topology import Broker, build_fleet
 from scripts import alerts_page
 from tests.unit.fleets import fleet, hosts, rules
 

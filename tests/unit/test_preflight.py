@@ -9,7 +9,7 @@ import pytest
 from ansible_collections.activemq.fleet.plugins.module_utils.host import machine
 
 from activemq_fleet.deployment import broker_facts
-from activemq_fleet.topology.model import Broker
+from activemq_fleet.topology import Broker
 from activemq_fleet.validation import preflight_findings
 from tests.unit.fleets import fleet
 

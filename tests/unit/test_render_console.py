@@ -12,7 +12,7 @@ from lxml import etree
 from activemq_fleet.errors import SettingsError
 from activemq_fleet.render import console, mode_of, render
 from activemq_fleet.render.secrets import Secrets
-from activemq_fleet.topology.model import Broker
+from activemq_fleet.topology import Broker
 from tests.unit.fleets import fleet
 
 BEANS = "{http://www.springframework.org/schema/beans}"

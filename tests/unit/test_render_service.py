@@ -20,8 +20,7 @@ from hypothesis import strategies as st
 
 from activemq_fleet.errors import SettingsError
 from activemq_fleet.render import SECRET_FILES, render, service
-from activemq_fleet.topology import build_fleet
-from activemq_fleet.topology.model import Broker
+from activemq_fleet.topology import Broker, build_fleet
 from tests.unit.fleets import fleet, hosts
 
 HOST = "o-mq01-a"

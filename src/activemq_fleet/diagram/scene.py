@@ -17,8 +17,7 @@ from typing import Literal
 from activemq_fleet.diagram.shapes import Shape, names_in_flow_order, shape_of
 from activemq_fleet.findings import Finding
 from activemq_fleet.profiles import Profile
-from activemq_fleet.topology import Balancer, Broker, Fleet, Group, Pair
-from activemq_fleet.topology.model import Link, LinkKind
+from activemq_fleet.topology import Balancer, Broker, Fleet, Group, Link, LinkKind, Pair
 
 Flow = Literal["forward", "backward", "duplex", "each way"]
 _FEW = 2

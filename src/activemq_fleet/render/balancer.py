@@ -9,8 +9,8 @@ from activemq_fleet.render.checks import CheckStep, check_steps
 from activemq_fleet.render.engine import render_template
 from activemq_fleet.render.memory import haproxy_memory, keepalived_memory
 from activemq_fleet.render.secrets import Secrets
+from activemq_fleet.topology import Backend, Balancer, VirtualAddress, VirtualPort
 from activemq_fleet.topology.balancers import haproxy_name
-from activemq_fleet.topology.model import Backend, Balancer, VirtualAddress, VirtualPort
 
 HAPROXY, KEEPALIVED = "haproxy.cfg", "keepalived.conf"
 ENVIRONMENT = "systemd/environment"

@@ -13,7 +13,7 @@ import struct
 from typing import NamedTuple
 
 from activemq_fleet.render.secrets import Secrets
-from activemq_fleet.topology.model import Balancer, VirtualPort
+from activemq_fleet.topology import Balancer, VirtualPort
 
 _CLEAN_SESSION, _WITH_LOGIN = 0x02, 0xC0
 _KEEP_ALIVE = 30  # s

@@ -21,7 +21,7 @@ from activemq_fleet.errors import SettingsError
 from activemq_fleet.render.engine import render_template
 from activemq_fleet.render.secrets import Secrets
 from activemq_fleet.render.service import paths
-from activemq_fleet.topology.model import Account, Broker
+from activemq_fleet.topology import Account, Broker
 
 ADMINS = "admins"
 _TEMPLATES = {"jetty6": "jetty6", "jetty7": "jetty7", "jetty8": "jetty7", "jetty9": "jetty9", "jetty11": "jetty9"}

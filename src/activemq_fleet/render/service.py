@@ -16,7 +16,7 @@ from activemq_fleet.addresses import join
 from activemq_fleet.protocols import protocol_of
 from activemq_fleet.render.engine import render_template
 from activemq_fleet.render.memory import broker_memory, watchdog_memory
-from activemq_fleet.topology.model import Broker
+from activemq_fleet.topology import Broker
 
 STORE_MARKER = ".activemq-fleet-pair"
 """File in a shared store that holds the name of the pair whose store it is."""

@@ -25,8 +25,7 @@ from activemq_fleet.routes.bridges import Bridge, Network, NetworkConnector, acc
 from activemq_fleet.routes.choices import choice_outcome
 from activemq_fleet.routes.destinations import carries, has_static_subscription, read_destination
 from activemq_fleet.routes.shape import BridgeGraph, Edge, broker_numbers
-from activemq_fleet.topology import Broker, Fleet
-from activemq_fleet.topology.model import Unit
+from activemq_fleet.topology import Broker, Fleet, Unit
 
 Outcome = Literal["reaches", "may strand", "does not reach"]
 

@@ -16,9 +16,8 @@ from activemq_fleet import dialling
 from activemq_fleet.addresses import Address
 from activemq_fleet.dialling import Dialler, Refusal
 from activemq_fleet.routes.shape import UNLIMITED
-from activemq_fleet.topology import Broker, Fleet, Link
+from activemq_fleet.topology import Broker, Fleet, Link, Unit
 from activemq_fleet.topology.links import components_of, units_of
-from activemq_fleet.topology.model import Unit
 
 Way = Literal["one", "each", "multicast"]
 

@@ -16,7 +16,7 @@ from activemq_fleet.findings import Finding, Severity
 from activemq_fleet.printable import counted
 from activemq_fleet.routes.choices import choice_outcome
 from activemq_fleet.routes.shape import BridgeGraph, broker_numbers
-from activemq_fleet.topology.model import Unit
+from activemq_fleet.topology import Unit
 
 if TYPE_CHECKING:
     from activemq_fleet.routes.answers import NetworkState, Routes

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from activemq_fleet.printable import counted
 from activemq_fleet.routes.bridges import Bridge
 from activemq_fleet.routes.choices import ChoiceOutcome
-from activemq_fleet.topology.model import Unit
+from activemq_fleet.topology import Unit
 
 if TYPE_CHECKING:
     from activemq_fleet.routes.answers import NetworkState

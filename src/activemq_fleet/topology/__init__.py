@@ -4,21 +4,16 @@ from __future__ import annotations
 
 from activemq_fleet.topology.agents import home_pair
 from activemq_fleet.topology.build import AGENTS, BALANCERS, BROKERS, build_fleet
-from activemq_fleet.topology.model import (
-    Account,
+from activemq_fleet.topology.model.balancer import Backend, Balancer, Server, VirtualAddress, VirtualPort
+from activemq_fleet.topology.model.broker import Account, Broker, Connector, Link, LinkKind, Permission
+from activemq_fleet.topology.model.fleet import (
+    MOST_LISTED,
     Agent,
-    Backend,
-    Balancer,
-    Broker,
-    Connector,
     Fleet,
     Group,
-    Link,
+    KnownGroups,
     Pair,
-    Permission,
-    Server,
-    VirtualAddress,
-    VirtualPort,
+    Unit,
     WholeInventory,
 )
 
@@ -26,6 +21,7 @@ __all__ = [
     "AGENTS",
     "BALANCERS",
     "BROKERS",
+    "MOST_LISTED",
     "Account",
     "Agent",
     "Backend",
@@ -34,10 +30,13 @@ __all__ = [
     "Connector",
     "Fleet",
     "Group",
+    "KnownGroups",
     "Link",
+    "LinkKind",
     "Pair",
     "Permission",
     "Server",
+    "Unit",
     "VirtualAddress",
     "VirtualPort",
     "WholeInventory",

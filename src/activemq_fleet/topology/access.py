@@ -15,7 +15,9 @@ from pydantic import SecretStr
 from activemq_fleet import agent_topics
 from activemq_fleet.releases import Release
 from activemq_fleet.settings.encrypted import EncryptedValue
-from activemq_fleet.topology.model import Account, Agent, Balancer, Broker, Permission
+from activemq_fleet.topology.model.balancer import Balancer
+from activemq_fleet.topology.model.broker import Account, Broker, Permission
+from activemq_fleet.topology.model.fleet import Agent
 
 NETWORK_GROUP = "activemq-network"
 AGENT_GROUP = "activemq-agents"

@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 
 from activemq_fleet.findings import Finding, error
 from activemq_fleet.settings.broker import Settings
-from activemq_fleet.topology.model import Agent, Broker, Group, KnownGroups, Pair
+from activemq_fleet.topology.model.broker import Broker
+from activemq_fleet.topology.model.fleet import Agent, Group, KnownGroups, Pair
 
 
 def home_pair(host: str, pairs: Sequence[str]) -> str:

@@ -6,7 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from activemq_fleet.findings import Finding, error
 from activemq_fleet.settings.encrypted import may_equal
-from activemq_fleet.topology.model import Balancer, Broker, Group, KnownGroups, VirtualAddress, VirtualPort
+from activemq_fleet.topology.model.balancer import Balancer, VirtualAddress, VirtualPort
+from activemq_fleet.topology.model.broker import Broker
+from activemq_fleet.topology.model.fleet import Group, KnownGroups
 
 # Only activemq_vip, its interface and its router id are read from the brokers' variables as well.
 _AT_BALANCERS = "in the balancers' variables (group activemq_loadbalancers)"

@@ -17,17 +17,9 @@ from activemq_fleet.findings import Finding
 from activemq_fleet.protocols import protocol_of
 from activemq_fleet.settings.broker import Settings
 from activemq_fleet.topology.balancer_problems import balancer_findings
-from activemq_fleet.topology.model import (
-    Backend,
-    Balancer,
-    Broker,
-    Connector,
-    Group,
-    KnownGroups,
-    Server,
-    VirtualAddress,
-    VirtualPort,
-)
+from activemq_fleet.topology.model.balancer import Backend, Balancer, Server, VirtualAddress, VirtualPort
+from activemq_fleet.topology.model.broker import Broker, Connector
+from activemq_fleet.topology.model.fleet import Group, KnownGroups
 
 _BALANCED = ("mqtt", "openwire", "stomp")  # the protocols that HAProxy can check
 _HIGHEST, _STEP = 200, 10

@@ -15,7 +15,7 @@ from activemq_fleet.protocols import PROTOCOLS
 from activemq_fleet.releases import Release
 from activemq_fleet.settings.broker import Settings
 from activemq_fleet.settings.network import ConnectorSettings
-from activemq_fleet.topology.model import Broker, Connector
+from activemq_fleet.topology.model.broker import Broker, Connector
 
 _DEFAULT_CONNECTORS = (
     ConnectorSettings(name="openwire", scheme="nio", port=PROTOCOLS["openwire"].port),

@@ -24,16 +24,15 @@ from activemq_fleet.topology.balancers import place_balancers
 from activemq_fleet.topology.brokers import Member, build_broker
 from activemq_fleet.topology.links import Network, PlannedLink, links_of, plan_between, plan_group, units_of
 from activemq_fleet.topology.metrics_problems import agent_metrics_findings, metrics_findings
-from activemq_fleet.topology.model import (
+from activemq_fleet.topology.model.balancer import Balancer
+from activemq_fleet.topology.model.broker import Broker, Permission
+from activemq_fleet.topology.model.fleet import (
     MOST_LISTED,
     Agent,
-    Balancer,
-    Broker,
     Fleet,
     Group,
     KnownGroups,
     Pair,
-    Permission,
     Unit,
     WholeInventory,
 )

@@ -16,7 +16,8 @@ from activemq_fleet import uris
 from activemq_fleet.addresses import parse_url
 from activemq_fleet.settings.network import LinkSettings
 from activemq_fleet.topology.brokers import discovery_of, multicast_uri
-from activemq_fleet.topology.model import Broker, Link, Unit, dialling_order
+from activemq_fleet.topology.model.broker import Broker, Link, dialling_order
+from activemq_fleet.topology.model.fleet import Unit
 
 MULTICAST_TTL = 3
 # A duplex link tells its far end which advisories to follow. To 5.5 the far end puts the prefix before

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator
 
 from activemq_fleet.addresses import is_loopback, parse_listening
 from activemq_fleet.findings import Finding
-from activemq_fleet.topology.model import Agent, Broker
+from activemq_fleet.topology.model.broker import Broker
+from activemq_fleet.topology.model.fleet import Agent
 
 
 def metrics_findings(broker: Broker) -> Iterator[Finding]:

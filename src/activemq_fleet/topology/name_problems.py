@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from activemq_fleet.findings import Finding, error
 from activemq_fleet.naming import UnclearNameError
-from activemq_fleet.topology.model import Broker
+from activemq_fleet.topology.model.broker import Broker
 
 
 def unmatched_name_findings(

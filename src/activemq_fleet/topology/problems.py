@@ -10,7 +10,9 @@ from activemq_fleet.findings import Finding, error
 from activemq_fleet.settings.encrypted import may_equal
 from activemq_fleet.topology.brokers import discovery_of
 from activemq_fleet.topology.links import Network
-from activemq_fleet.topology.model import Agent, Balancer, Broker, Unit
+from activemq_fleet.topology.model.balancer import Balancer
+from activemq_fleet.topology.model.broker import Broker
+from activemq_fleet.topology.model.fleet import Agent, Unit
 
 _Question = Callable[[Broker], Any]
 _MOST_NAMED = 4

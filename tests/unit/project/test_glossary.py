@@ -21,7 +21,7 @@ def test_every_link_of_the_page_leads_to_a_file_that_names_the_definition(capsys
 def test_a_definition_that_is_gone_is_refused_by_name(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    gone = glossary.Word("ghost", "what nobody defines", "topology.model:Ghost")
+    gone = glossary.Word("ghost", "what nobody defines", "topology:Ghost")
     monkeypatch.setattr(glossary, "CHAPTERS", {"Ghosts": (gone,)})
     assert glossary.main(["--check"]) == 1
     assert "'Ghost'" in capsys.readouterr().err
