@@ -8,7 +8,7 @@ is complete by construction. No password is written to the inventory.
 from __future__ import annotations
 
 from activemq_fleet.adopt.adoption import Adopted, adopt
-from activemq_fleet.adopt.agents import AgentFile, read_agents
+from activemq_fleet.adopt.agents import read_agents
 from activemq_fleet.adopt.inventory_writer import MARK, is_unchanged
 from activemq_fleet.adopt.sources import Document, read_addresses, read_sources
 from activemq_fleet.adopt.xml_diff import Difference
@@ -16,7 +16,6 @@ from activemq_fleet.adopt.xml_diff import Difference
 __all__ = [
     "MARK",
     "Adopted",
-    "AgentFile",
     "Difference",
     "Document",
     "adopt",

@@ -13,12 +13,11 @@ from activemq_fleet.artifacts._brokers import (
     metrics_exporter,
     postgresql_driver,
 )
-from activemq_fleet.artifacts._cache import CACHE_VARIABLE, Progress, cache_directory
+from activemq_fleet.artifacts._cache import Progress, cache_directory
 from activemq_fleet.artifacts._java import java, java_feature
 from activemq_fleet.artifacts._schemas import cached_schemas, fetch_schema, load_schema, schema_for
 
 __all__ = [
-    "CACHE_VARIABLE",
     "Progress",
     "RememberedRefusalError",
     "cache_directory",

@@ -7,7 +7,7 @@ value that a variable decides names the variable.
 from __future__ import annotations
 
 from activemq_fleet.explain.hosts import explanation_of
-from activemq_fleet.explain.model import Entry, Explanation, Section
+from activemq_fleet.explain.model import Entry, Explanation
 from activemq_fleet.explain.text import to_text
 
-__all__ = ["Entry", "Explanation", "Section", "explanation_of", "to_text"]
+__all__ = ["Entry", "Explanation", "explanation_of", "to_text"]

@@ -6,24 +6,19 @@ role's preflight the host rules.
 
 from __future__ import annotations
 
-from activemq_fleet.lint.document import Problem
-from activemq_fleet.lint.engine import FAMILIES, Example, Rule, Scope, rules
+from activemq_fleet.lint.engine import FAMILIES, Example, Rule, rules
 from activemq_fleet.lint.files import ReleaseView, file_findings, release_findings
-from activemq_fleet.lint.fleets import FleetView, fleet_findings
-from activemq_fleet.lint.hosts import BrokerSettings, HostFacts, HostView, host_findings
+from activemq_fleet.lint.fleets import fleet_findings
+from activemq_fleet.lint.hosts import BrokerSettings, HostFacts, host_findings
 from activemq_fleet.lint.selection import Selection
 
 __all__ = [
     "FAMILIES",
     "BrokerSettings",
     "Example",
-    "FleetView",
     "HostFacts",
-    "HostView",
-    "Problem",
     "ReleaseView",
     "Rule",
-    "Scope",
     "Selection",
     "file_findings",
     "fleet_findings",

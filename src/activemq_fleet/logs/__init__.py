@@ -4,18 +4,6 @@ from __future__ import annotations
 
 from activemq_fleet.logs.broker_run import BridgeUp, BrokerRun, Phase, last_error
 from activemq_fleet.logs.grammar import Parser, Record, parse
-from activemq_fleet.logs.kinds import Event, Kind, classify, kind
+from activemq_fleet.logs.kinds import Event, classify, kind
 
-__all__ = [
-    "BridgeUp",
-    "BrokerRun",
-    "Event",
-    "Kind",
-    "Parser",
-    "Phase",
-    "Record",
-    "classify",
-    "kind",
-    "last_error",
-    "parse",
-]
+__all__ = ["BridgeUp", "BrokerRun", "Event", "Parser", "Phase", "Record", "classify", "kind", "last_error", "parse"]

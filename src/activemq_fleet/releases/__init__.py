@@ -13,15 +13,6 @@ from activemq_fleet.releases._release import (
     releases_to_download,
     releases_with,
 )
-from activemq_fleet.releases._schemas import XBEAN, LocalSchemas
+from activemq_fleet.releases._schemas import XBEAN
 
-__all__ = [
-    "XBEAN",
-    "Advisory",
-    "LocalSchemas",
-    "Release",
-    "every_scheme",
-    "known_lines",
-    "releases_to_download",
-    "releases_with",
-]
+__all__ = ["XBEAN", "Advisory", "Release", "every_scheme", "known_lines", "releases_to_download", "releases_with"]

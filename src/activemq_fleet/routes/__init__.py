@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from activemq_fleet.routes.answers import Answer, Hop, Outcome, Routes
+from activemq_fleet.routes.answers import Answer, Routes
 from activemq_fleet.routes.documents import connectors_of_documents
 from activemq_fleet.topology import Fleet
 
-__all__ = ["Answer", "Hop", "Outcome", "Routes", "routes_of"]
+__all__ = ["Answer", "Routes", "routes_of"]
 
 
 def routes_of(fleet: Fleet, documents: Mapping[str, bytes] | None = None, *, as_planned: bool = False) -> Routes:

@@ -3,25 +3,7 @@
 from __future__ import annotations
 
 from activemq_fleet.status.fleet_status import conclude
-from activemq_fleet.status.model import (
-    AgentStatus,
-    BalancerStatus,
-    BrokerStatus,
-    Certificate,
-    FleetStatus,
-    LinkStatus,
-    read_states,
-)
+from activemq_fleet.status.model import FleetStatus, read_states
 from activemq_fleet.status.nagios import nagios_line
 
-__all__ = [
-    "AgentStatus",
-    "BalancerStatus",
-    "BrokerStatus",
-    "Certificate",
-    "FleetStatus",
-    "LinkStatus",
-    "conclude",
-    "nagios_line",
-    "read_states",
-]
+__all__ = ["FleetStatus", "conclude", "nagios_line", "read_states"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from activemq_fleet.topology.agents import home_pair
 from activemq_fleet.topology.build import AGENTS, BALANCERS, BROKERS, build_fleet
-from activemq_fleet.topology.model.balancer import Backend, Balancer, Server, VirtualAddress, VirtualPort
+from activemq_fleet.topology.model.balancer import Backend, Balancer, VirtualAddress, VirtualPort
 from activemq_fleet.topology.model.broker import Account, Broker, Connector, Link, LinkKind, Permission
 from activemq_fleet.topology.model.fleet import (
     MOST_LISTED,
@@ -35,7 +35,6 @@ __all__ = [
     "LinkKind",
     "Pair",
     "Permission",
-    "Server",
     "Unit",
     "VirtualAddress",
     "VirtualPort",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from activemq_fleet.render.monitoring.alerts import ALERTS, Alert
+from activemq_fleet.render.monitoring.alerts import ALERTS
 from activemq_fleet.render.monitoring.prometheus import prometheus_files, rules_file
 
-__all__ = ["ALERTS", "Alert", "prometheus_files", "rules_file"]
+__all__ = ["ALERTS", "prometheus_files", "rules_file"]
