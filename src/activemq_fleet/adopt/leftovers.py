@@ -23,7 +23,7 @@ from activemq_fleet.adopt.secrets import (
 from activemq_fleet.adopt.sources import Document
 from activemq_fleet.adopt.xml_diff import PLACEHOLDERS, XmlElement, is_console_import, to_xml
 from activemq_fleet.releases import Release
-from activemq_fleet.render.fragments import _TOLD_APART_BY
+from activemq_fleet.render.fragments import TOLD_APART_BY
 from activemq_fleet.schema._documents import BEANS
 
 _OUR_REFERENCE = "${activemq."
@@ -147,7 +147,7 @@ def _bean(original: XmlElement, rendered: XmlElement, skip: _Skip) -> XmlElement
     if not missing and not attributes:
         return None
     told_apart = {
-        name: original.get(name) for name in _TOLD_APART_BY.get(original.name, ()) if name in original.attributes
+        name: original.get(name) for name in TOLD_APART_BY.get(original.name, ()) if name in original.attributes
     }
     return XmlElement(original.tag, {**told_apart, **attributes}, "", tuple(missing))
 
@@ -173,5 +173,5 @@ def _joins(one: XmlElement, other: XmlElement, parent: XmlElement) -> bool:
         return False
     if not parent.name.endswith("s"):
         return True
-    told_apart = _TOLD_APART_BY.get(one.name)
+    told_apart = TOLD_APART_BY.get(one.name)
     return told_apart is not None and all(one.get(name) == other.get(name) for name in told_apart)

@@ -11,9 +11,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
+from xml.sax.saxutils import escape
 
 from lxml import etree
 
+from activemq_fleet.render.engine import attribute
 from activemq_fleet.schema._documents import BEANS, CORE
 
 _WIDTH = 105
@@ -269,20 +271,20 @@ def to_xml(node: XmlElement, *, indent: int | None = 0) -> str:
 def _lines(node: XmlElement, around: str, indent: int | None) -> Iterator[str]:
     namespace = node.tag.removeprefix("{").rpartition("}")[0]
     space = "  " * (indent or 0)
-    start = f"<{node.name}" + (f' xmlns="{_quoted(namespace)}"' if namespace != around else "")
+    start = f"<{node.name}" + (f' xmlns="{attribute(namespace)}"' if namespace != around else "")
     attributes = [_attribute(name, value) for name, value in node.attributes.items()]
     whole = len(space) + len(start) + sum(map(len, attributes))
     below = "\n" + " " * (len(space) + len(node.name) + 1) if indent is not None and whole > _WIDTH else ""
     start += below.join(attributes)
     if not node.children:
-        text = _escaped(_tidy(node.text, indent))
+        text = escape(_tidy(node.text, indent))
         yield f"{space}{start}>{text}</{node.name}>" if text else f"{space}{start}/>"
         return
-    yield f"{space}{start}>{_escaped(_tidy(node.text, indent))}"
+    yield f"{space}{start}>{escape(_tidy(node.text, indent))}"
     for child in node.children:
         yield from _lines(child, namespace, None if indent is None else indent + 1)
         if behind := _tidy(child.tail, indent):
-            yield _escaped(behind)
+            yield escape(behind)
     yield f"{space}</{node.name}>"
 
 
@@ -297,14 +299,5 @@ def _attribute(name: str, value: str) -> str:
     namespace = name.removeprefix("{").rpartition("}")[0] if name.startswith("{") else ""
     prefixed = _prefixed(name)
     prefix = prefixed.partition(":")[0]
-    declared = f' xmlns:{prefix}="{_quoted(namespace)}"' if namespace and prefix != "xml" else ""
-    return f'{declared} {prefixed}="{_quoted(value)}"'
-
-
-def _escaped(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-
-
-def _quoted(text: str) -> str:
-    references = {'"': "&quot;", "\n": "&#10;", "\r": "&#13;", "\t": "&#9;"}
-    return "".join(references.get(char, char) for char in text.replace("&", "&amp;").replace("<", "&lt;"))
+    declared = f' xmlns:{prefix}="{attribute(namespace)}"' if namespace and prefix != "xml" else ""
+    return f'{declared} {prefixed}="{attribute(value)}"'

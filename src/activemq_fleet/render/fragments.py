@@ -14,7 +14,7 @@ CORE = "http://activemq.apache.org/schema/core"
 BEANS = "http://www.springframework.org/schema/beans"
 _BROKER = f"{{{CORE}}}broker"
 # Beans of lists that a broker has once, or once for each value of these attributes.
-_TOLD_APART_BY = {
+TOLD_APART_BY = {
     "authenticationUser": ("username",),
     "authorizationPlugin": (),
     "masterConnector": (),
@@ -124,7 +124,7 @@ def _is_same(one: etree._Element, other: etree._Element, parent: etree._Element)
         return False
     if not _name(parent).endswith("s"):  # so are called all properties that hold lists, in every schema
         return True
-    told_apart = _TOLD_APART_BY.get(_name(one))
+    told_apart = TOLD_APART_BY.get(_name(one))
     if told_apart is None:
         return False
     # those that say none of it are each another: links without a name, policies for temporary destinations
