@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 from activemq_fleet.errors import SettingsError
 from activemq_fleet.render import SECRET_FILES, render, service
+from activemq_fleet.render.engine import systemd_word
 from activemq_fleet.topology import Broker, build_fleet
 from tests.unit.fleets import fleet, hosts
 
@@ -200,7 +201,7 @@ def test_the_unit_runs_the_java_of_the_layout(release: str, install: str, librar
 
 @given(st.text(st.characters(exclude_categories=["C"])))
 def test_a_word_of_a_command_line_stays_one_word(text: str) -> None:
-    assert words(service._word(text)) == [text]
+    assert words(systemd_word(text)) == [text]
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from activemq_fleet import uris
 from activemq_fleet.addresses import format_list
 from activemq_fleet.render.engine import render_template
 from activemq_fleet.render.secrets import Secrets
+from activemq_fleet.render.service import protect_home
 from activemq_fleet.settings.agent import VARIABLES
 from activemq_fleet.topology import Agent, Group
 
@@ -16,7 +17,6 @@ MEMORY, COPIES = 1024, 20
 """MiB for an agent and its handlers, and how many of the largest packet are held or written as JSON at once."""
 LARGEST_PACKET = MIB = 1 << 20
 _STATES = "/var/lib/"
-_HOMES = ("/home/", "/root/", "/run/user/")
 
 
 def agent_files(agent: Agent, secrets: Secrets) -> dict[str, bytes]:
@@ -47,7 +47,7 @@ def _unit(agent: Agent) -> bytes:
         state=settings.agent_state,
         memory_max=f"{MEMORY + COPIES * -(-(settings.agent_packet_bytes or LARGEST_PACKET) // MIB)}M",
         stop_timeout=settings.agent_drain_seconds + STOP_SECONDS,
-        protect_home="read-only" if any(f"{path}/".startswith(_HOMES) for path in used) else "yes",
+        protect_home=protect_home(used),
     )
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from activemq_fleet.addresses import join
 from activemq_fleet.render.checks import CheckStep, check_steps
 from activemq_fleet.render.engine import render_template
-from activemq_fleet.render.memory import haproxy_memory, keepalived_memory
+from activemq_fleet.render.memory import KEEPALIVED_MEMORY, haproxy_memory
 from activemq_fleet.render.secrets import Secrets
 from activemq_fleet.topology import Backend, Balancer, VirtualAddress, VirtualPort
 from activemq_fleet.topology.balancers import haproxy_name
@@ -46,7 +46,7 @@ def balancer_files(balancer: Balancer, secrets: Secrets) -> dict[str, bytes]:
             "loadbalancer/environment.j2", haproxy=f"{config}/{HAPROXY}", keepalived=f"{config}/{KEEPALIVED}"
         ),
     }
-    memory = {"haproxy": haproxy_memory(_all_connections(balancer)), "keepalived": keepalived_memory()}
+    memory = {"haproxy": haproxy_memory(_all_connections(balancer)), "keepalived": KEEPALIVED_MEMORY}
     return files | {path: _drop_in(unit, config, memory[unit]) for unit, path in DROP_INS.items()}
 
 

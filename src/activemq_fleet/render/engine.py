@@ -27,6 +27,8 @@ _XML_SPECIAL = re.compile('[&<>"\n\r\t]')
 _PLAIN_PROPERTY = re.compile(r"[A-Za-z0-9@][ -\[\]-~]*")
 _PLAIN_KEY = re.compile(r"[A-Za-z0-9@][!-9;<>-\[\]-~]*")
 _PLAIN_WORD = re.compile(r"[A-Za-z0-9@_.:/^()|\[\]-]+")
+_PLAIN_ARGUMENT = re.compile(r"[A-Za-z0-9_./=:@+,-]+")
+_QUOTED_SPECIAL = re.compile(r'[\\"$`]')
 _HAPROXY_SPECIAL = re.compile(r"[\\ #\"'\t]")
 
 
@@ -101,6 +103,21 @@ def haproxy(value: object) -> str:
     """Return a text as one word of haproxy.cfg, with spaces and special characters escaped by backslashes."""
     text = str(value)
     return text if _PLAIN_WORD.fullmatch(text) else _HAPROXY_SPECIAL.sub(r"\\\g<0>", text)
+
+
+def environment_value(text: str) -> str:
+    """Return a value between double quotes, as sh and systemd's EnvironmentFile both read it."""
+    return '"' + _QUOTED_SPECIAL.sub(r"\\\g<0>", text) + '"'
+
+
+def systemd_word(text: str) -> str:
+    """Return one word of a unit's command line, in which nothing is a specifier, a variable or a second word."""
+    if _PLAIN_ARGUMENT.fullmatch(text):
+        return text
+    for char, escaped in (("\\", "\\\\"), ('"', '\\"'), ("%", "%%"), ("$", "$$"), ("\n", "\\n")):
+        text = text.replace(char, escaped)
+    # Also what only a shell would read: the line is for people to copy.
+    return f'"{text}"' if not text or any(char in " \t;*?'\\\"" for char in text) else text
 
 
 _ESCAPERS: dict[str, Callable[[object], str]] = {

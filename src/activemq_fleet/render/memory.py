@@ -17,8 +17,10 @@ _HEAP = re.compile(r"(?:-Xmx|-XX:MaxHeapSize=)([0-9]+)([kmgt]?)", re.IGNORECASE)
 _DIRECT = re.compile(r"-XX:MaxDirectMemorySize=([0-9]+)([kmgt]?)", re.IGNORECASE)
 # Metaspace and classes 150 MiB, compiled code up to 240 MiB, and stacks of threads: 1 MiB each, seldom touched.
 _BESIDE_HEAP = 768 * _MEBIBYTE
-_WATCHDOG = "512M"
-_KEEPALIVED = "256M"
+WATCHDOG_MEMORY = "512M"
+"""``MemoryMax`` of a watchdog's unit: enough for Python, and for the JDK's thread dump of a broker."""
+KEEPALIVED_MEMORY = "256M"
+"""``MemoryMax`` of keepalived's unit."""
 # HAProxy holds two buffers of 16 KiB for a session and what the kernel queues for its two sockets, and after a reload
 # the old process holds its own until they end.
 _HAPROXY_BASE, _HAPROXY_SESSION = 512 * _MEBIBYTE, 128 << 10
@@ -37,21 +39,9 @@ def broker_memory(settings: Settings) -> str:
     return _text(heap + heap // 4 + direct + _BESIDE_HEAP)
 
 
-def watchdog_memory() -> str:
-    """Return ``MemoryMax`` for a watchdog's systemd unit: enough for Python, and for the JDK's
-    thread dump of a broker.
-    """
-    return _WATCHDOG
-
-
 def haproxy_memory(connections: int) -> str:
     """Return ``MemoryMax`` for HAProxy's systemd unit with a number of simultaneous client connections."""
     return _text(_HAPROXY_BASE + connections * _HAPROXY_SESSION)
-
-
-def keepalived_memory() -> str:
-    """Return ``MemoryMax`` for keepalived's systemd unit."""
-    return _KEEPALIVED
 
 
 def _last(pattern: re.Pattern[str], options: Iterable[str]) -> int | None:

@@ -6,7 +6,6 @@ archive and for jars, and systemd sees the broker's own exit code.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -14,8 +13,8 @@ from typing import Any
 
 from activemq_fleet.addresses import join
 from activemq_fleet.protocols import protocol_of
-from activemq_fleet.render.engine import render_template
-from activemq_fleet.render.memory import broker_memory, watchdog_memory
+from activemq_fleet.render.engine import environment_value, render_template, systemd, systemd_word
+from activemq_fleet.render.memory import WATCHDOG_MEMORY, broker_memory
 from activemq_fleet.topology import Broker
 
 STORE_MARKER = ".activemq-fleet-pair"
@@ -65,8 +64,6 @@ _MQTT_OF_DEBIAN = tuple(
 # Where the module ``watchdog`` puts the program.
 _PROGRAMS = "/usr/local/sbin"
 _HOMES = ("/home/", "/root/", "/run/user/")
-_QUOTED_SPECIAL = re.compile(r'[\\"$`]')
-_PLAIN_WORD = re.compile(r"[A-Za-z0-9_./=:@+,-]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,7 +265,7 @@ def _release_options(broker: Broker) -> Iterator[str]:
 
 
 def _environment_file(broker: Broker) -> bytes:
-    variables = [(name, _quoted(value)) for name, value in environment_variables(broker).items()]
+    variables = [(name, environment_value(value)) for name, value in environment_variables(broker).items()]
     return render_template("broker/environment.j2", variables=variables)
 
 
@@ -283,21 +280,6 @@ def environment_variables(broker: Broker) -> dict[str, str]:
         "ACTIVEMQ_OPTS_MEMORY": f"-Xmx{broker.settings.heap}",
         "ACTIVEMQ_OPTS": " ".join(java_options(broker)),
     }
-
-
-def _quoted(text: str) -> str:
-    """A value between double quotes, as sh and systemd's EnvironmentFile both read it."""
-    return '"' + _QUOTED_SPECIAL.sub(r"\\\g<0>", text) + '"'
-
-
-def _word(text: str) -> str:
-    """One word of a unit's command line: no specifier, no variable, no second word."""
-    if _PLAIN_WORD.fullmatch(text):
-        return text
-    for char, escaped in (("\\", "\\\\"), ('"', '\\"'), ("%", "%%"), ("$", "$$"), ("\n", "\\n")):
-        text = text.replace(char, escaped)
-    # Also what only a shell would read: the line is for people to copy.
-    return f'"{text}"' if not text or any(char in " \t;*?'\\\"" for char in text) else text
 
 
 def _unit_file(broker: Broker) -> bytes:
@@ -316,8 +298,8 @@ def _unit(broker: Broker) -> dict[str, Any]:
         "user": settings.user,
         "directory": where.data,
         "environment_file": f"{where.current}/{environment_path(broker)}",
-        "before": [" ".join(map(_word, command)) for command in commands_before_start(broker)],
-        "mend_index": " ".join(map(_word, mend_index_command(broker))),
+        "before": [" ".join(map(systemd_word, command)) for command in commands_before_start(broker)],
+        "mend_index": " ".join(map(systemd_word, mend_index_command(broker))),
         # systemd reads k, m and g as upper case only.
         "memory": _systemd_size(broker_memory(settings)),
         "command": _command(broker),
@@ -327,7 +309,7 @@ def _unit(broker: Broker) -> dict[str, Any]:
         "restart": not broker.profile.needs_resync,
         # A share that is away must fail in ExecStartPre, which says so, not while mounting.
         "writable": " ".join((where.data, *(f"-{directory}" for directory in store))),
-        "protect_home": _protect_home(used),
+        "protect_home": protect_home(used),
         # Capabilities of a user namespace do not open the host's ports.
         "private_users": "no" if low_port else "yes",
         "capabilities": "CAP_NET_BIND_SERVICE" if low_port else "",
@@ -339,17 +321,17 @@ def _systemd_size(text: str) -> str:
 
 
 def _command(broker: Broker) -> str:
-    return " ".join(
-        (*map(_word, guard_command(broker)), java_path(broker), "$ACTIVEMQ_OPTS", *map(_word, java_arguments(broker)))
-    )
+    guard, arguments = map(systemd_word, guard_command(broker)), map(systemd_word, java_arguments(broker))
+    return " ".join((*guard, java_path(broker), "$ACTIVEMQ_OPTS", *arguments))
 
 
 def _description(what: str, broker: Broker) -> str:
     text = f"{what}, {broker.host}, node {broker.identity.node} of {broker.pair}"
-    return " ".join(text.split()).replace("\\", "\\\\").replace("%", "%%")
+    return systemd(" ".join(text.split()))
 
 
-def _protect_home(used: tuple[str, ...]) -> str:
+def protect_home(used: tuple[str, ...]) -> str:
+    """Return ``ProtectHome`` of a unit whose program uses these paths: read-only where one lies in a home directory."""
     return "read-only" if any(f"{path}/".startswith(_HOMES) for path in used) else "yes"
 
 
@@ -366,11 +348,11 @@ def _watchdog_file(broker: Broker) -> bytes:
         description=_description("Watchdog of ActiveMQ", broker),
         unit=unit,
         user=settings.user,
-        command=" ".join(map(_word, (*command, settings.watchdog))),
+        command=" ".join(map(systemd_word, (*command, settings.watchdog))),
         runtime=name,
         runtime_mode="0755" if settings.metrics else "0700",
-        memory=watchdog_memory(),
-        protect_home=_protect_home((where.base,)),
+        memory=WATCHDOG_MEMORY,
+        protect_home=protect_home((where.base,)),
     )
 
 
