@@ -6,6 +6,8 @@ or the topology are None here and decided in ``topology``.
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
 from datetime import date
 from typing import Annotated, Any, Literal, Self
 
@@ -276,82 +278,85 @@ class Settings(_Broker, ElementSettings, _Host, MetricsSettings, BalancerSetting
 
     @model_validator(mode="after")
     def _together(self) -> Self:
+        reasons = itertools.chain(
+            self._store_contradictions(),
+            self._attribute_contradictions(),
+            self._unusable_values(),
+            self._memory_contradictions(),
+            self._name_contradictions(),
+        )
+        if reason := next(reasons, None):
+            raise ValueError(reason)
+        return self
+
+    def _store_contradictions(self) -> Iterator[str]:
         if self.install in ("jars", "package") and self.console:
-            text = f"activemq_console is true, and activemq_install: {self.install} brings none: set it to false"
-            raise ValueError(text)
+            yield f"activemq_console is true, and activemq_install: {self.install} brings none: set it to false"
         if self.fence != "none" and not self.profile.shares_store_directory:
-            raise ValueError(
+            yield (
                 f"activemq_fence is {self.fence}, and activemq_ha: {self.ha} shares no directory: "
                 "set activemq_fence to none"
             )
-        if self.kahadb is not None and self.kahadb.by_destination:
-            self._refuse_several_stores()
-        if self.kahadb is not None and self.profile.has_database_lease:
-            raise ValueError(f"activemq_kahadb is set, and activemq_ha: {self.ha} has no kahaDB: leave it out")
-        if self.jmx and self.jmx.tls and self.tls is None:
-            raise ValueError("activemq_jmx.tls is true, so activemq_tls must be set: its stores are used")
-        if self.jmx and self.broker_attributes.get("useJmx") == "false":
-            raise ValueError("activemq_jmx needs JMX, and activemq_broker_attributes has useJmx: false: take that out")
-        if self.plugins and self.plugins.redelivery and self.broker_attributes.get("schedulerSupport") == "false":
-            raise ValueError(
-                "activemq_plugins.redelivery needs the scheduler, and activemq_broker_attributes has schedulerSupport: "
-                "false: take that out"
-            )
-        doubled = sorted({"schedulerSupport", "schedulerDirectory"} & self.broker_attributes.keys())
-        if self.scheduler and doubled:
-            raise ValueError(f"activemq_broker_attributes has {doubled[0]!r}, and activemq_scheduler is set: keep that")
-        if self.fence == "command" and self.fence_command is None:
-            raise ValueError("activemq_fence is command, so activemq_fence_command must be set")
-        self._refuse_release_without_archive()
-        if _has_default_password(self.network_username, self.network_password):
-            raise ValueError("activemq_network_password is one that the releases ship: set another")
-        if _has_default_password(self.agent_username, self.agent_password):
-            raise ValueError("activemq_agent_password is one that the releases ship: set another")
-        if _has_default_password(self.vip_username, self.vip_password):
-            raise ValueError("activemq_vip_password is one that the releases ship: set another")
-        for name in self.profile.required_variables:
-            if getattr(self, name) is None:
-                raise ValueError(f"activemq_ha is {self.ha}, so activemq_{name} must be set")
-        names = [connector.name for connector in self.connectors or ()]
-        memory = size_of(self.unit_memory_max) if self.unit_memory_max and self.unit_memory_max != "infinity" else None
-        if memory and memory <= (size_of(self.heap) or 0):
-            raise ValueError(
-                f"activemq_unit_memory_max is {self.unit_memory_max}, not more than activemq_heap: {self.heap}"
-            )
-        doubled = fields.repeated_names(names)
-        if doubled:
-            raise ValueError(f"activemq_connectors has {doubled[0]!r} twice: give each connector its own name")
-        kept = sorted(_PORTS_OF_OURS & set(names))
-        if kept:
-            raise ValueError(f"activemq_connectors has {kept[0]!r}, which is the name of another port: choose another")
-        decided = sorted(_DECIDED.keys() & self.broker_attributes.keys())
-        if decided:
-            raise ValueError(f"activemq_broker_attributes has {decided[0]!r}: {_DECIDED[decided[0]]}")
-        doubled = fields.repeated_names([user.name for user in self.users])
-        if doubled:
-            raise ValueError(f"activemq_users has {doubled[0]!r} twice")
-        return self
-
-    def _refuse_several_stores(self) -> None:
-        """Raise ValueError where something would have to know the journals of several stores."""
-        if self.fence != "none":
-            raise ValueError(
+        # What follows would have to know the journals of several stores.
+        several = self.kahadb is not None and self.kahadb.by_destination
+        if several and self.fence != "none":
+            yield (
                 f"activemq_kahadb has by_destination, and activemq_fence: {self.fence} knows one store a pair: set "
                 "activemq_fence to none, or take by_destination out"
             )
-        if self.profile.replicates:
-            raise ValueError(
+        if several and self.profile.replicates:
+            yield (
                 f"activemq_kahadb has by_destination, and a resync of activemq_ha: {self.ha} copies one store: "
                 "take by_destination out"
             )
+        if self.kahadb is not None and self.profile.has_database_lease:
+            yield f"activemq_kahadb is set, and activemq_ha: {self.ha} has no kahaDB: leave it out"
 
-    def _refuse_release_without_archive(self) -> None:
-        if self.release is None or self.install not in ("archive", "jars"):
-            return
-        for name, value in (("archive", self.archive), ("archive_sha512", self.archive_sha512)):
-            if isinstance(value, dict) and self.release not in value:
-                has = f"it has {', '.join(value)}" if value else "it is empty"
-                raise ValueError(f"activemq_{name} has no entry for activemq_release {self.release}: {has}")
+    def _attribute_contradictions(self) -> Iterator[str]:
+        attributes = self.broker_attributes
+        if self.jmx and self.jmx.tls and self.tls is None:
+            yield "activemq_jmx.tls is true, so activemq_tls must be set: its stores are used"
+        if self.jmx and attributes.get("useJmx") == "false":
+            yield "activemq_jmx needs JMX, and activemq_broker_attributes has useJmx: false: take that out"
+        if self.plugins and self.plugins.redelivery and attributes.get("schedulerSupport") == "false":
+            yield (
+                "activemq_plugins.redelivery needs the scheduler, and activemq_broker_attributes has schedulerSupport: "
+                "false: take that out"
+            )
+        doubled = sorted({"schedulerSupport", "schedulerDirectory"} & attributes.keys())
+        if self.scheduler and doubled:
+            yield f"activemq_broker_attributes has {doubled[0]!r}, and activemq_scheduler is set: keep that"
+        if self.fence == "command" and self.fence_command is None:
+            yield "activemq_fence is command, so activemq_fence_command must be set"
+
+    def _unusable_values(self) -> Iterator[str]:
+        if self.release is not None and self.install in ("archive", "jars"):
+            for name, value in (("archive", self.archive), ("archive_sha512", self.archive_sha512)):
+                if isinstance(value, dict) and self.release not in value:
+                    has = f"it has {', '.join(value)}" if value else "it is empty"
+                    yield f"activemq_{name} has no entry for activemq_release {self.release}: {has}"
+        for kind in ("network", "agent", "vip"):
+            if _has_default_password(getattr(self, f"{kind}_username"), getattr(self, f"{kind}_password")):
+                yield f"activemq_{kind}_password is one that the releases ship: set another"
+        for name in self.profile.required_variables:
+            if getattr(self, name) is None:
+                yield f"activemq_ha is {self.ha}, so activemq_{name} must be set"
+
+    def _memory_contradictions(self) -> Iterator[str]:
+        memory = size_of(self.unit_memory_max) if self.unit_memory_max and self.unit_memory_max != "infinity" else None
+        if memory and memory <= (size_of(self.heap) or 0):
+            yield f"activemq_unit_memory_max is {self.unit_memory_max}, not more than activemq_heap: {self.heap}"
+
+    def _name_contradictions(self) -> Iterator[str]:
+        names = [connector.name for connector in self.connectors or ()]
+        for doubled in fields.repeated_names(names):
+            yield f"activemq_connectors has {doubled!r} twice: give each connector its own name"
+        for kept in sorted(_PORTS_OF_OURS & set(names)):
+            yield f"activemq_connectors has {kept!r}, which is the name of another port: choose another"
+        for decided in sorted(_DECIDED.keys() & self.broker_attributes.keys()):
+            yield f"activemq_broker_attributes has {decided!r}: {_DECIDED[decided]}"
+        for doubled in fields.repeated_names([user.name for user in self.users]):
+            yield f"activemq_users has {doubled!r} twice"
 
     def archive_of_release(self) -> str | None:
         """Return the path on the controller or the URL of the release's archive, or None when it is not set."""
