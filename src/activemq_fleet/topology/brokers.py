@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Literal
 
 from activemq_fleet import uris
 from activemq_fleet.addresses import Address, check_host
-from activemq_fleet.findings import Finding
+from activemq_fleet.findings import Finding, error
 from activemq_fleet.naming import Identity
 from activemq_fleet.protocols import PROTOCOLS
 from activemq_fleet.releases import Release
@@ -252,26 +252,26 @@ def store_directory(member: Member) -> str:
 def _check_name(member: Member) -> Iterator[Finding]:
     label = member.identity.host
     if not label.isascii() or not label.replace("-", "").replace("_", "").isalnum():
-        yield _finding(
+        yield error(
             "T013",
-            member,
+            member.host,
             f"the host name's first label {label!r} cannot be a broker's name",
             "rename the host: letters, digits and - only",
         )
     elif member.settings.address is None:
         try:
             check_host(member.host)
-        except ValueError as error:
-            yield _finding(
-                "T013", member, f"the host name cannot be dialled: it {error}", "set activemq_address to one that can"
-            )
+        except ValueError as reason:
+            fix = "set activemq_address to one that can"
+            yield error("T013", member.host, f"the host name cannot be dialled: it {reason}", fix)
 
 
 def _check_profile(member: Member) -> Iterator[Finding]:
     settings, release = member.settings, member.release
     needed = settings.profile.release_requirement
     if needed and not needed.is_met_by(release):
-        yield _finding(needed.rule, member, needed.message.format(release=release.text), needed.fix, why=needed.why)
+        message = needed.message.format(release=release.text)
+        yield error(needed.rule, member.host, message, needed.fix, needed.why)
     if settings.profile.replicates and settings.tls:
         yield _impossible(
             member,
@@ -343,10 +343,6 @@ def _check_elements(member: Member) -> Iterator[Finding]:
         )
 
 
-def _impossible(member: Member, message: str, fix: str, **more: Any) -> Finding:
+def _impossible(member: Member, message: str, fix: str, why: str = "") -> Finding:
     """Return the finding that the broker's release or profile cannot do what a variable asks for."""
-    return _finding("T011", member, message, fix, **more)
-
-
-def _finding(rule: str, member: Member, message: str, fix: str, **more: Any) -> Finding:
-    return Finding(rule=rule, severity="error", host=member.host, message=message, fix=fix, **more)
+    return error("T011", member.host, message, fix, why)

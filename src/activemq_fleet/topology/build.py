@@ -12,7 +12,7 @@ from datetime import date
 from typing import Any
 
 from activemq_fleet.errors import InputError, ReleaseError, SettingsError, shorten_list
-from activemq_fleet.findings import Finding
+from activemq_fleet.findings import Finding, error
 from activemq_fleet.naming import DEFAULT_PATTERN, Identity, Naming, UnclearNameError
 from activemq_fleet.releases import Release
 from activemq_fleet.settings.broker import Settings, WaiverSettings
@@ -280,13 +280,8 @@ def _links_between(
 
 
 def _known_end(host: str, position: int, name: str) -> Finding:
-    return Finding(
-        rule="T007",
-        severity="error",
-        host=host,
-        message=f"activemq_links[{position}] has addresses, and its to, {name!r}, is a group or pair of this inventory",
-        fix="leave addresses out, or give to a name of its own",
-    )
+    message = f"activemq_links[{position}] has addresses, and its to, {name!r}, is a group or pair of this inventory"
+    return error("T007", host, message, "leave addresses out, or give to a name of its own")
 
 
 def unknown_end(host: str, variable: str, name: str, near: str, known: Sequence[str]) -> Finding:
@@ -294,13 +289,8 @@ def unknown_end(host: str, variable: str, name: str, near: str, known: Sequence[
 
     ``near`` is the name that was probably meant, empty where there is none; ``known`` are the first groups and pairs.
     """
-    return Finding(
-        rule="T007",
-        severity="error",
-        host=host,
-        message=f"{variable} is {name!r}, which is no group or pair of this inventory",
-        fix=f"did you mean {near}?" if near else f"groups and pairs: {', '.join(known[:MOST_LISTED])}",
-    )
+    fix = f"did you mean {near}?" if near else f"groups and pairs: {', '.join(known[:MOST_LISTED])}"
+    return error("T007", host, f"{variable} is {name!r}, which is no group or pair of this inventory", fix)
 
 
 def _pair(brokers: Sequence[Broker]) -> Pair:
