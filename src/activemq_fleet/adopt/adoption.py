@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -92,23 +92,23 @@ def adopt(
         propose_fragments(proposal, document, _rendered(fleet.broker(document.host)))
     _propose_waivers(proposal, findings)
     fleet = proposal.fleet()
-    found = [
-        difference
-        for document in proposal.documents
-        for difference in differences(
-            document.host, document.original, _rendered(fleet.broker(document.host)), with_masked_passwords
-        )
-    ]
+    found = tuple(_differences(proposal, fleet))
     _note_placeholders(proposal, fleet)
     labels = secret_labels_in([*proposal.variables.values(), *proposal.agents.values()])
     _note_what_is_not_there(proposal)
     return Adopted(
         files=write_inventory(proposal, fleet),
         fleet=fleet,
-        differences=tuple(found),
+        differences=found,
         notes=tuple(proposal.notes),
         secrets={label: what for label, what in sorted(proposal.secrets.used.items()) if label in labels},
     )
+
+
+def _differences(proposal: Proposal, fleet: Fleet) -> Iterator[Difference]:
+    for document in proposal.documents:
+        rendered = _rendered(fleet.broker(document.host))
+        yield from differences(document.host, document.original, rendered, with_masked_passwords)
 
 
 def _rendered(broker: Broker) -> XmlElement:

@@ -235,6 +235,18 @@ def _broker(
         own["activemq_store_directory"] = str(layout.stores / broker.pair)
     elif settings.store_directory:
         own["activemq_store_directory"] = str(instance / "data" / "kahadb")
+    own |= _network(broker, variables, ports)
+    own |= _limits(broker, variables, layout)
+    if settings.java_home:
+        own["activemq_java_home"] = str(Path(state.java).resolve().parents[1])
+    # An account's ids belong to the hosts; here everything is the user's own.
+    own |= {name: None for name in ("activemq_uid", "activemq_gid") if variables.get(name) is not None}
+    return own
+
+
+def _network(broker: Broker, variables: Mapping[str, Any], ports: Mapping[str, int]) -> dict[str, Any]:
+    """Return the variables by which a broker dials and listens within the lab alone."""
+    settings, own = broker.settings, dict[str, Any]()
     if any(link.kind == "multicast" for link in broker.links) or any(c.discovery_uri for c in broker.connectors):
         group = settings.multicast.partition(":")[0]
         own["activemq_multicast"] = f"{group}:{ports[settings.multicast]}"
@@ -249,23 +261,23 @@ def _broker(
     if any(link.addresses for link in settings.links):
         # A lab touches no broker outside of itself.
         own["activemq_links"] = [entry for entry in variables["activemq_links"] if not entry.get("addresses")]
+    return own
+
+
+def _limits(broker: Broker, variables: Mapping[str, Any], layout: Layout) -> dict[str, Any]:
+    """Return the variables that keep a broker's memory, its archive and its delayed messages within the lab."""
+    settings, own = broker.settings, dict[str, Any]()
+    data = layout.base(broker.host) / settings.instance / "data"
     if settings.memory_limit:
         own["activemq_memory_limit"] = _MEMORY_LIMIT
     elif settings.usage and settings.usage.memory and settings.usage.memory.limit:
         own["activemq_usage"] = {**variables["activemq_usage"], "memory": _MEMORY_LIMIT}
     if settings.kahadb and settings.kahadb.directory_archive:
-        own["activemq_kahadb"] = {
-            **variables["activemq_kahadb"],
-            "directory_archive": str(instance / "data" / "archive"),
-        }
+        own["activemq_kahadb"] = {**variables["activemq_kahadb"], "directory_archive": str(data / "archive")}
     if settings.scheduler and settings.scheduler.directory:
         shared = layout.stores / f"{broker.pair}-scheduler"
-        directory = shared if settings.profile.shares_store else instance / "data" / "scheduler"
+        directory = shared if settings.profile.shares_store else data / "scheduler"
         own["activemq_scheduler"] = {"directory": str(directory)}
-    if settings.java_home:
-        own["activemq_java_home"] = str(Path(state.java).resolve().parents[1])
-    # An account's ids belong to the hosts; here everything is the user's own.
-    own |= {name: None for name in ("activemq_uid", "activemq_gid") if variables.get(name) is not None}
     return own
 
 

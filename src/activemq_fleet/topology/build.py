@@ -6,7 +6,7 @@ import difflib
 import fnmatch
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from typing import Any
@@ -54,11 +54,10 @@ def build_fleet(
     """Return the fleet of an inventory, given ``hosts`` (variables by host name) and ``groups`` (host
     names by inventory group).
 
-    ``naming_pattern`` is that of the inventory plugin's file; ``activemq_naming_pattern`` of the
-    hosts is used without it. ``today`` decides whether a waiver has expired. With ``rest`` the hosts
-    are a part of an inventory. What is wrong with the topology is in ``Fleet.findings``. Raises
-    SettingsError for variables that are unknown, mistyped or missing, ReleaseError for an unknown
-    release, InputError for no brokers at all or a host name that no file could hold.
+    ``naming_pattern`` is that of the inventory plugin's file; ``activemq_naming_pattern`` of the hosts is used without
+    it. ``today`` decides whether a waiver has expired. With ``rest`` the hosts are a part of an inventory. What is
+    wrong with the topology is in ``Fleet.findings``. Raises SettingsError for variables that are unknown, mistyped or
+    missing, ReleaseError for an unknown release, InputError for no brokers at all or a name that no file could hold.
     """
     pattern = naming_pattern or _pattern(hosts)
     identities, unclear, misnamed = _identify(hosts, pattern)
@@ -66,37 +65,26 @@ def build_fleet(
     agents = [name for name in groups.get(AGENTS, ()) if name in hosts]
     balancers = [name for name in groups.get(BALANCERS, ()) if name in hosts]
     _refuse_names([*identities, *by_hand, *agents, *balancers])
-    if not identities and not by_hand and not misnamed:
-        raise InputError(
-            f"no host of this inventory is a broker: none of {len(hosts)} names matches {pattern} "
-            "(such as orders-mq01-a.example.com); set activemq_naming_pattern if yours differ"
-        )
+    if not (identities or by_hand or misnamed):
+        raise _no_broker(len(hosts), pattern)
     settings, wrong = _settings(hosts, [*identities, *agents, *balancers], misnamed)
     members = _members(identities, settings, wrong)
     brokers, findings = _brokers(members)
     others = [name for name in hosts if name not in {*identities, *by_hand, *misnamed, *agents, *balancers}]
-    findings = [
-        *name_problems.unmatched_name_findings(by_hand, unclear, pattern),
-        *name_problems.misspelt_name_findings(filter(Naming(pattern).looks_like_broker, others), pattern),
-        *findings,
-        *(rest.findings if rest else ()),
-    ]
+    findings = [*_name_findings(by_hand, unclear, others, pattern), *findings, *(rest.findings if rest else ())]
     network = _network(brokers, findings, rest)
-    pairs = {name: _pair(unit) for name, unit in _by_pair(brokers).items()}
-    fleet_groups = _groups(pairs.values())
+    fleet_groups = _groups(map(_pair, _by_pair(brokers).values()))
     known = rest.groups if rest else KnownGroups.of([group.name for group in fleet_groups])
     placed_agents = _agents(agents, settings, fleet_groups, known, findings)
     balancing, found = place_balancers(balancers, settings, fleet_groups, known)
-    findings += found
-    findings += agent_metrics_findings(placed_agents, brokers)
+    findings += [*found, *agent_metrics_findings(placed_agents, brokers)]
     brokers = _complete(brokers, network, placed_agents, balancing, findings)
     said = [settings[name] for name in (*identities, *agents, *balancers)]
     waivers, warnings = (list(rest.waivers), []) if rest else _waivers(said, today or date.today())
     release_warnings = dict.fromkeys(text for member in members for text in member.release.warnings)
-    complete = {name: _pair(unit) for name, unit in _by_pair(brokers).items()}
     return Fleet(
         brokers=tuple(brokers),
-        groups=_groups(complete.values()),
+        groups=_groups(map(_pair, _by_pair(brokers).values())),
         agents=placed_agents,
         balancers=balancing,
         findings=tuple(waive(findings, waivers)),
@@ -105,6 +93,21 @@ def build_fleet(
         naming_pattern=pattern,
         rest=rest,
     )
+
+
+def _no_broker(number: int, pattern: str) -> InputError:
+    return InputError(
+        f"no host of this inventory is a broker: none of {number} names matches {pattern} "
+        "(such as orders-mq01-a.example.com); set activemq_naming_pattern if yours differ"
+    )
+
+
+def _name_findings(
+    by_hand: Sequence[str], unclear: Mapping[str, UnclearNameError], others: Iterable[str], pattern: str
+) -> Iterator[Finding]:
+    """Yield the findings about hosts that are no brokers, and may be meant to be: by their group or by their name."""
+    yield from name_problems.unmatched_name_findings(by_hand, unclear, pattern)
+    yield from name_problems.misspelt_name_findings(filter(Naming(pattern).looks_like_broker, others), pattern)
 
 
 def _pattern(hosts: Variables) -> str:
