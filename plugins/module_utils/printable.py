@@ -7,6 +7,7 @@ from __future__ import annotations
 import html
 import json
 import re
+from collections.abc import Sequence
 from typing import Any
 
 # Control characters, marks of direction and of nothing, line ends of Unicode, halves of characters.
@@ -49,3 +50,9 @@ def escape_html(text: str) -> str:
 def counted(number: int, singular: str, plural: str | None = None) -> str:
     """Return a number with its noun: ``1 pair``, ``4 pairs``, ``1,000 brokers``. ``plural`` is for irregular nouns."""
     return f"{number:,} {singular if number == 1 else plural or singular + 's'}"
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return the rows of a table, all of one length, as lines of text with aligned columns."""
+    widths = [max(map(len, column)) for column in zip(*rows)]  # noqa: B905 -- strict= is of Python 3.10
+    return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]

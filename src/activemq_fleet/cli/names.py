@@ -9,7 +9,7 @@ import click
 
 from activemq_fleet.cli.options import InventoryOptions, format_option, inventory_options
 from activemq_fleet.cli.printing import echo
-from activemq_fleet.printable import counted, printable_json
+from activemq_fleet.printable import aligned, counted, printable_json
 
 if TYPE_CHECKING:
     from activemq_fleet.naming_proposal import Proposal
@@ -135,7 +135,6 @@ def _text(rows: Rows, proposal: Proposal | None) -> list[str]:
 def _table(rows: Rows) -> list[str]:
     """Return lines of aligned columns; of a host that is no broker only the reason."""
     cells = [list(_COLUMNS), *([str(row[column]) for column in _COLUMNS] for row in rows if row["broker"])]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    lines = ["  ".join(map(str.ljust, line, widths)).rstrip() for line in cells]
+    lines = aligned(cells)
     reasons = [f"{row['host']}: {row['because']}" for row in rows if not row["broker"]]
     return [*(lines if len(lines) > 1 else ()), *reasons]

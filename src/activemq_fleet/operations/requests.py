@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any, TypeVar
 
 from activemq_fleet.errors import FleetError, InputError
+from activemq_fleet.printable import aligned
 
 Decision = dict[str, Any]
 _Evidence = TypeVar("_Evidence")
@@ -141,8 +142,7 @@ def outcome_table(
         states = _release_and_state(before.get(host) or now), _release_and_state(now)
         acts = ", ".join(dict.fromkeys(acted.get(host, ()))) or "no"
         rows.append((host, *states, "-" if gap is None else f"{float(gap):.1f} s", acts))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return aligned(rows)
 
 
 def _release_and_state(evidence: Mapping[str, Any]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from activemq_fleet.printable import counted, printable
+from activemq_fleet.printable import aligned, counted, printable
 from activemq_fleet.status.model import AgentStatus, BalancerStatus, BrokerStatus, Certificate, FleetStatus
 
 BROKER_COLUMNS = (
@@ -66,14 +66,9 @@ def status_tables(status: FleetStatus) -> list[tuple[Sequence[str], list[tuple[s
 
 def table_lines(status: FleetStatus) -> list[str]:
     """Return the tables of a fleet's status as lines of text with padded columns."""
-    lines = []
-    for titles, rows in status_tables(status):
-        cells = [titles, *([printable(cell) for cell in row] for row in rows)]
-        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-        lines += [
-            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells
-        ]
-    return lines
+    tables = status_tables(status)
+    shown = ([titles, *([printable(cell) for cell in row] for row in rows)] for titles, rows in tables)
+    return [line for rows in shown for line in aligned(rows)]
 
 
 def headline(status: FleetStatus) -> str:
