@@ -48,15 +48,18 @@ def paths_in(directory: Path, *, below: bool = False) -> list[Path]:
     return list(directory.glob("**/*" if below else "*"))
 
 
-def write_file(path: Path, content: bytes) -> None:
-    """Make a file hold ``content``, in one atomic step. Raises OSError when it cannot be written."""
+def write_file(path: Path, content: bytes, mode: int | None = None) -> None:
+    """Make a file hold ``content``, in one atomic step; its mode follows the umask unless ``mode`` is given.
+
+    Raises OSError when it cannot be written.
+    """
     target = path.resolve()
     with _named_in_errors(target):
         descriptor, staged = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
         try:
             with os.fdopen(descriptor, "wb") as file:
                 file.write(content)
-            os.chmod(staged, 0o666 & ~_umask())
+            os.chmod(staged, 0o666 & ~_umask() if mode is None else mode)
             os.replace(staged, target)
         except BaseException:
             os.unlink(staged)

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -66,27 +66,15 @@ class _Question:
 @click.option(
     "--ansible-options", "ansible", metavar="WORDS", default="", help="For ansible-playbook, such as '--become -u ops'."
 )
-def command(
-    name: str,
-    inventory: InventoryOptions,
-    form: str,
-    html: Path | None,
-    watch: float | None,
-    timeout: float,
-    lab: bool,
-    directory: str | None,
-    forks: int,
-    ansible: str,
-) -> int:
+def command(form: str, html: Path | None, watch: float | None, **question: Any) -> int:
     """Show how every broker, agent and load balancer stands, and what is wrong.
 
     Nothing is changed on any host. A host that does not answer costs its own row.
 
     Exit codes: 0 all is well; 1 findings, unreachable hosts among them; 2 wrong usage.
     """
-    question = _Question(inventory, name, timeout, lab or directory is not None, directory, forks, ansible)
     try:
-        return _ask_and_show(question, form, html, watch)
+        return _ask_and_show(_Question(**question), form, html, watch)
     except FleetError as error:
         if form != "nagios":
             raise
@@ -118,7 +106,7 @@ def _gatherer(question: _Question) -> Callable[[], FleetStatus]:
     """Return a function that asks once more; the inventory is read now, and not each time."""
     from activemq_fleet.status.selection import hosts_to_ask, select_hosts
 
-    if not question.lab:
+    if not question.lab and question.directory is None:
         fleet = question.inventory.load_fleet()
         return partial(_ask_hosts, fleet, select_hosts(fleet, question.name), question)
     from activemq_fleet.cli.lab_options import require_packages

@@ -6,13 +6,13 @@ import fcntl
 import hashlib
 import os
 import re
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import platformdirs
 
+from activemq_fleet import atomic_files
 from activemq_fleet.errors import LabError
 from activemq_fleet.settings.fields import check_path
 
@@ -109,14 +109,6 @@ def write_file(path: Path, content: bytes | str, mode: int = PRIVATE_FILE) -> No
     """Write a file whole or not at all, with its directory. Raises LabError, which names the file, on failure."""
     try:
         path.parent.mkdir(mode=PRIVATE_DIRECTORY, parents=True, exist_ok=True)
-        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                os.fchmod(descriptor, mode)
-                file.write(content.encode() if isinstance(content, str) else content)
-            os.replace(temporary, path)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+        atomic_files.write_file(path, content.encode() if isinstance(content, str) else content, mode)
     except OSError as error:
         raise LabError(f"{path} cannot be written: {error.strerror or error}") from None
