@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import struct
 from dataclasses import dataclass
 
 _OF_SCHEMES = {
@@ -75,3 +76,24 @@ def supports_round_trip(scheme: str) -> bool:
     """Return whether a probe of a connector with this scheme can receive its own message back."""
     protocol = PROTOCOLS.get(protocol_of(scheme))
     return protocol is not None and protocol.supports_round_trip
+
+
+def mqtt_text(text: str) -> bytes:
+    """Return a text as packets of MQTT hold it: its length in two bytes, then UTF-8."""
+    data = text.encode()
+    return struct.pack(">H", len(data)) + data
+
+
+def mqtt_packet(first: int, body: bytes) -> bytes:
+    """Return a packet of MQTT: its first byte, its length and its body."""
+    return bytes([first]) + mqtt_length(len(body)) + body
+
+
+def mqtt_length(size: int) -> bytes:
+    """Return a length as MQTT has it in a packet: seven bits in each byte, lowest first."""
+    length = bytearray()
+    while True:
+        size, low = divmod(size, 128)
+        length.append(low | (0x80 if size else 0))
+        if not size:
+            return bytes(length)

@@ -68,13 +68,8 @@ def write_metrics(kind: str, operation: str, labels: Mapping[str, str], run: str
         Sample("activemq_operation_changed_timestamp_seconds", "gauge", "when that changed", time.time(),
                {"operation": operation}),
     ]  # fmt: skip
-    with open_directory(run) as above:
-        try:
-            own = above.make_directory(TEXTFILES, mode=0o755)
-        except FileExistsError:
-            own = above.subdirectory(TEXTFILES)
-        with own:
-            own.replace_file(f"{labels['host']}.prom", text_of(samples, labels), mode=0o644)
+    with open_directory(run) as above, _made(above, TEXTFILES, 0o755) as own:
+        own.replace_file(f"{labels['host']}.prom", text_of(samples, labels), mode=0o644)
 
 
 def _newest_half(descriptor: int, size: int) -> bytes:
@@ -84,9 +79,9 @@ def _newest_half(descriptor: int, size: int) -> bytes:
     return os.pread(descriptor, LARGEST // 2, size - LARGEST // 2).partition(b"\n")[2]
 
 
-def _made(above: Directory, name: str) -> Directory:
+def _made(above: Directory, name: str, mode: int = 0o700) -> Directory:
     try:
-        return above.make_directory(name)
+        return above.make_directory(name, mode)
     except FileExistsError:
         return above.subdirectory(name)
 

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from ..protocols import is_encrypted, protocol_of, supports_round_trip
+from ..protocols import is_encrypted, mqtt_packet, mqtt_text, protocol_of, supports_round_trip
 from .timeouts import PROBE
 
 TOPIC = "activemq.fleet.probe"
@@ -208,37 +208,22 @@ def _mqtt(connection: socket.socket, login: Login) -> str:
     token = os.urandom(8).hex()
     topic = TOPIC.replace(".", "/")
     flags = 0xC2 if login.username else 0x02
-    payload = _field(f"fleet-{token}")
+    payload = mqtt_text(f"fleet-{token}")
     if login.username:
-        payload += _field(login.username) + _field(login.password)
-    _send_packet(connection, 0x10, b"\0\x04MQTT\x04" + bytes([flags]) + b"\0\x1e" + payload)
+        payload += mqtt_text(login.username) + mqtt_text(login.password)
+    connection.sendall(mqtt_packet(0x10, b"\0\x04MQTT\x04" + bytes([flags]) + b"\0\x1e" + payload))
     code = _expect_packet(connection, 2)[1]
     if code:
         raise Refused(f"CONNACK {code}: answers over MQTT and refuses the account")
     with _greeted("CONNACK 0 over MQTT"):
-        _send_packet(connection, 0x82, b"\0\x01" + _field(topic) + b"\0")
+        connection.sendall(mqtt_packet(0x82, b"\0\x01" + mqtt_text(topic) + b"\0"))
         if _expect_packet(connection, 9)[2] == 0x80:
             raise Refused("CONNACK 0: answers over MQTT and refuses the subscription")
-        _send_packet(connection, 0x30, _field(topic) + token.encode())
+        connection.sendall(mqtt_packet(0x30, mqtt_text(topic) + token.encode()))
         while token.encode() not in _expect_packet(connection, 3):
             pass
-    _send_packet(connection, 0xE0, b"")
+    connection.sendall(mqtt_packet(0xE0, b""))
     return "CONNACK 0, and gave a message back over MQTT"
-
-
-def _field(text: str) -> bytes:
-    data = text.encode()
-    return struct.pack(">H", len(data)) + data
-
-
-def _send_packet(connection: socket.socket, kind: int, body: bytes) -> None:
-    length, rest = b"", len(body)
-    while True:
-        rest, digit = rest >> 7, rest & 0x7F
-        length += bytes([digit | 0x80 if rest else digit])
-        if not rest:
-            break
-    connection.sendall(bytes([kind]) + length + body)
 
 
 def _expect_packet(connection: socket.socket, kind: int) -> bytes:

@@ -12,6 +12,7 @@ import hashlib
 import struct
 from typing import NamedTuple
 
+from activemq_fleet.protocols import mqtt_packet, mqtt_text
 from activemq_fleet.render.secrets import Secrets
 from activemq_fleet.topology import Balancer, VirtualPort
 
@@ -83,25 +84,10 @@ def mqtt_connect(client_id: str, username: str | None, password: str | None) -> 
     have 23 characters at most.
     """
     flags = _CLEAN_SESSION | (_WITH_LOGIN if username else 0)
-    body = _text("MQIsdp") + struct.pack(">BBH", 3, flags, _KEEP_ALIVE) + _text(client_id)
+    body = mqtt_text("MQIsdp") + struct.pack(">BBH", 3, flags, _KEEP_ALIVE) + mqtt_text(client_id)
     if username is not None and password is not None:
-        body += _text(username) + _text(password)
-    return b"\x10" + remaining_length(len(body)) + body
-
-
-def _text(text: str) -> bytes:
-    data = text.encode()
-    return struct.pack(">H", len(data)) + data
-
-
-def remaining_length(number: int) -> bytes:
-    """Return a number encoded as MQTT's remaining length: seven bits in each byte, the lowest first."""
-    out = bytearray()
-    while True:
-        number, low = divmod(number, 128)
-        out.append(low | (0x80 if number else 0))
-        if not number:
-            return bytes(out)
+        body += mqtt_text(username) + mqtt_text(password)
+    return mqtt_packet(0x10, body)
 
 
 def _stomp_connect(_client_id: str, username: str | None, password: str | None) -> bytes:
