@@ -7,12 +7,13 @@ from pathlib import Path
 
 from activemq_agent.config import KEYS, format_value
 from activemq_agent.metrics import COUNTERS, GAUGES
+from activemq_fleet.cli.checking import selection_of
 from activemq_fleet.settings.agent import VARIABLES
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 
-def test_every_topology_error_has_its_row() -> None:
+def test_every_topology_error_has_its_row_and_can_be_selected() -> None:
     library = REPOSITORY / "src" / "activemq_fleet"
     sources = [*(library / "topology").glob("*.py"), *(library / "planning").glob("*.py")]
     sources += [*(library / "profiles").glob("*.py"), library / "site_refusals.py", library / "validation.py"]
@@ -20,6 +21,7 @@ def test_every_topology_error_has_its_row() -> None:
     told = set(re.findall(r"^\| (T\d{3}) \|", (REPOSITORY / "docs" / "topology-errors.md").read_text(), re.MULTILINE))
 
     assert fired == told
+    assert selection_of(sorted(fired), []).select == tuple(sorted(fired))
 
 
 def agent_keys() -> list[str]:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from activemq_fleet.topology import Broker
 
 STOPPING = "errors-that-stop-a-broker"
-_TOPOLOGY = (*(f"T{number:03}" for number in range(1, 32)), *(f"R{number:03}" for number in range(1, 5)))
+_TOPOLOGY = (*(f"T{number:03}" for number in range(1, 36)), *(f"R{number:03}" for number in range(1, 5)))
 
 
 def selection_of(select: Sequence[str], ignore: Sequence[str]) -> Selection:
