@@ -70,6 +70,27 @@ def test_the_ttl_is_the_longest_path(topology: str, ttl: int) -> None:
     assert link.network_ttl == ttl
 
 
+@pytest.mark.parametrize(
+    ("ttl", "wanted"),
+    [(-1, (-1, None, None)), ({"consumer": 2}, (None, 2, -1)), ({"consumer": 1, "message": 9999}, (None, 1, 9999))],
+)
+def test_a_ttl_may_have_no_limit_or_one_for_demand_and_one_for_messages(
+    ttl: int | dict[str, int], wanted: tuple[int | None, ...]
+) -> None:
+    for own in ({"network_ttl": ttl}, {"topology": "none", "links": [{"from": "o-mq1", "to": "o-mq2", "ttl": ttl}]}):
+        found = fleet("o-mq1", "o-mq2", **own)
+        link = found.broker("o-mq1-a").links[0]
+        assert (link.network_ttl, link.consumer_ttl, link.message_ttl) == wanted
+        assert found.findings == ()
+        assert {finding.rule for finding in fleet("o-mq1", "o-mq2", release="5.8.0", **own).findings} == {"T011"}
+
+
+@pytest.mark.parametrize("ttl", [0, -2, True, "3", {}, {"consumer": 0}, {"consumers": 1}])
+def test_a_ttl_that_lets_nothing_through_is_refused(ttl: object) -> None:
+    with pytest.raises(SettingsError, match="activemq_network_ttl must be a number from 1 on, -1 for no limit"):
+        fleet("o-mq1", network_ttl=ttl)
+
+
 def test_links_between_groups_lengthen_the_path_of_both() -> None:
     between = [{"from": "shop", "to": "hub", "duplex": True, "include": ["orders.>"]}]
     found = fleet("hub-mq1", "shop-mq1", "shop-mq2", links=between, topology="none")

@@ -370,13 +370,16 @@ def _worst_first(finding: Finding) -> tuple[bool, int, str, str, str]:
     )  # fmt: skip
 
 
+def _limit(ttl: int | None) -> str:
+    return "no limit" if ttl == -1 else str(ttl)
+
+
 def _described(edge: Edge) -> str:
     link = edge.link
     if link.network_ttl is not None:
-        reach = f"TTL {link.network_ttl}"
+        reach = f"TTL {_limit(link.network_ttl)}"
     else:
-        limit = "no limit" if link.message_ttl == -1 else str(link.message_ttl)
-        reach = f"consumer TTL {link.consumer_ttl}, message TTL {limit}"
+        reach = f"consumer TTL {_limit(link.consumer_ttl)}, message TTL {_limit(link.message_ttl)}"
     carried = f", only {', '.join(link.include)}" if link.include else ""
     refused = f", without {', '.join(link.exclude)}" if link.exclude else ""
     way = "duplex" if link.duplex else "one way"

@@ -73,10 +73,14 @@ def _target(fleet: Fleet, link: Link) -> str:
 def ttl_in_words(link: Link) -> str:
     """Return as text how many bridges messages and consumers' demand can cross that go over a link."""
     if link.network_ttl is not None:
-        return f"networkTTL {link.network_ttl}: a message crosses at most {counted(link.network_ttl, 'bridge')}"
-    limit = "any number of bridges" if link.message_ttl == -1 else counted(link.message_ttl or 0, "bridge")
-    demand = counted(link.consumer_ttl or 0, "bridge")
+        most = "" if link.network_ttl == -1 else "at most "
+        return f"networkTTL {link.network_ttl}: a message crosses {most}{_bridges(link.network_ttl)}"
+    limit, demand = _bridges(link.message_ttl or 0), _bridges(link.consumer_ttl or 0)
     return f"consumerTTL {link.consumer_ttl}, messageTTL {link.message_ttl}: demand crosses {demand}, messages {limit}"
+
+
+def _bridges(ttl: int) -> str:
+    return "any number of bridges" if ttl == -1 else counted(ttl, "bridge")
 
 
 def _carried(link: Link) -> tuple[str, ...]:

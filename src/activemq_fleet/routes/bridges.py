@@ -51,7 +51,7 @@ class NetworkConnector(NamedTuple):
 def network_connector_of(link: Link) -> NetworkConnector:
     """Return the networkConnector of a link, its networkTTL split into consumerTTL and messageTTL."""
     consumer, message = (
-        (link.network_ttl, link.network_ttl)
+        (_ttl(link.network_ttl), _ttl(link.network_ttl))
         if link.network_ttl is not None
         else (_ttl(link.consumer_ttl), _ttl(link.message_ttl))
     )

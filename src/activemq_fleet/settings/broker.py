@@ -34,6 +34,7 @@ from activemq_fleet.settings.network import (
     LinkAttributes,
     LinkSettings,
     NetworkModel,
+    Ttl,
     UriOptions,
 )
 from activemq_fleet.settings.sizes import size_of
@@ -199,7 +200,7 @@ class _Broker(NetworkModel):
     multicast_interface: fields.NetworkInterface | None = None
     network_username: fields.Principal | None = None
     network_password: fields.Secret | None = None
-    network_ttl: int | None = Field(default=None, ge=1, le=100)
+    network_ttl: Ttl | None = None
     network_attributes: LinkAttributes = ()
     network_options: UriOptions = BRIDGE_OPTIONS
     links: tuple[LinkSettings, ...] = ()

@@ -11,6 +11,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSeriali
 from activemq_fleet.settings import fields
 
 _BOOLEAN, _NUMBER, _TEXT = ("true", "false"), "a whole number", "text"
+_MOST_HOPS = 1_000_000
 _MULTICAST = re.compile(r"multicast://[A-Za-z0-9.:-]+(?:\?[A-Za-z0-9.=&_-]*)?")
 _LINK_ATTRIBUTES: dict[str, object] = {
     "advisoryAckPercentage": _NUMBER,
@@ -99,6 +100,31 @@ class NetworkModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
 
 
+class SplitTtl(NetworkModel):
+    """How many brokers the demand of consumers, and messages, may pass, each for itself (from 5.9 on, AMQ-4607).
+
+    -1 is no limit.
+    """
+
+    consumer: int = 1
+    message: int = -1
+
+
+def _ttl(value: Any) -> Any:
+    numbers = [value]
+    if isinstance(value, Mapping) and value and not value.keys() - SplitTtl.model_fields.keys():
+        numbers = list(value.values())
+        value = SplitTtl.model_construct(**value)
+    elif isinstance(value, SplitTtl):
+        numbers = [value.consumer, value.message]
+    if any(type(number) is not int or not (number == -1 or 1 <= number <= _MOST_HOPS) for number in numbers):
+        raise ValueError("must be a number from 1 on, -1 for no limit, or {consumer: …, message: …} with such numbers")
+    return value
+
+
+Ttl = Annotated[int | SplitTtl, BeforeValidator(_ttl)]
+
+
 class ConnectorSettings(NetworkModel):
     """One entry of ``activemq_connectors``; ``port`` is without ``activemq_port_offset``.
 
@@ -133,6 +159,6 @@ class LinkSettings(NetworkModel):
     include: tuple[fields.DestinationPattern, ...] = ()
     static_include: tuple[fields.DestinationPattern, ...] = ()
     exclude: tuple[fields.DestinationPattern, ...] = ()
-    ttl: int | None = Field(default=None, ge=1, le=100)
+    ttl: Ttl | None = None
     attributes: LinkAttributes = ()
     options: UriOptions | None = None

@@ -14,7 +14,7 @@ from activemq_fleet.naming import Identity
 from activemq_fleet.protocols import PROTOCOLS
 from activemq_fleet.releases import Release
 from activemq_fleet.settings.broker import Settings
-from activemq_fleet.settings.network import ConnectorSettings
+from activemq_fleet.settings.network import ConnectorSettings, SplitTtl
 from activemq_fleet.topology.model.broker import Broker, Connector
 
 _DEFAULT_CONNECTORS = (
@@ -58,7 +58,7 @@ def build_broker(member: Member, peer: Member | None = None) -> tuple[Broker, li
     findings = [*_check_name(member)]
     if not listening.sound:
         findings += [*_check_profile(member), *_check_ports(member, listening)]
-    findings += _check_elements(member)
+    findings += [*_check_ttl(member), *_check_elements(member)]
     broker = Broker(
         host=identity.name,
         identity=identity,
@@ -332,6 +332,19 @@ def _check_management(member: Member) -> Iterator[Finding]:
             f"activemq_jmx.tls is true, and release {release.text} would not encrypt the port (5.4.2 to 5.15.11 do)",
             "set it to false and let JMX clients come over a tunnel, or leave activemq_jmx out: status needs no port",
         )
+
+
+def _check_ttl(member: Member) -> Iterator[Finding]:
+    ttls = {f"activemq_links[{number}].ttl": link.ttl for number, link in enumerate(member.settings.links)}
+    ttls["activemq_network_ttl"] = member.settings.network_ttl
+    for name, ttl in ttls.items():
+        if not member.release.has_consumer_ttl and (ttl == -1 or isinstance(ttl, SplitTtl)):
+            yield _impossible(
+                member,
+                f"{name} has no limit, or one for consumers and messages each, which release {member.release.text} "
+                "does not know (5.9 brought both)",
+                "give it a number from 1 on",
+            )
 
 
 def _check_elements(member: Member) -> Iterator[Finding]:

@@ -11,10 +11,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import TypedDict
 
 from activemq_fleet import uris
 from activemq_fleet.addresses import parse_url
-from activemq_fleet.settings.network import LinkSettings
+from activemq_fleet.settings.network import LinkSettings, SplitTtl
 from activemq_fleet.topology.brokers import discovery_of, multicast_uri
 from activemq_fleet.topology.model.broker import Broker, Link, dialling_order
 from activemq_fleet.topology.model.fleet import Unit
@@ -24,6 +25,12 @@ MULTICAST_TTL = 3
 # it, so that of what later releases send nothing is left and nothing ever comes back (measured:
 # 6.3.1 to 5.5.1). Said twice, the second one is right there and either is right here.
 _FILTER_FOR_OLD = ",".join(["ActiveMQ.Advisory.Consumer.>"] * 2)
+
+
+class _Ttls(TypedDict):
+    network_ttl: int | None
+    consumer_ttl: int | None
+    message_ttl: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,7 +255,7 @@ def _multicast_link(broker: Broker) -> Link:
         addresses=(),
         # Masters of the 2011 network are duplex; a promoted slave only drains, one way.
         duplex=profile.replicates and broker.role == "master",
-        network_ttl=settings.network_ttl or MULTICAST_TTL,
+        **_ttls(settings.network_ttl or MULTICAST_TTL),
         attributes=settings.network_attributes,
     )
 
@@ -267,7 +274,9 @@ def _planned_link(broker: Broker, plan: PlannedLink, target: Unit | None, networ
         chosen = "static"
     duplex = plan.duplex and not broker.is_replication_slave
     requested_ttl = (entry.ttl if entry else None) or settings.network_ttl
-    unlimited = requested_ttl is None and network.pure_mesh[broker.unit] and release.has_consumer_ttl
+    if requested_ttl is None:
+        unlimited = network.pure_mesh[broker.unit] and release.has_consumer_ttl
+        requested_ttl = SplitTtl() if unlimited else network.longest[broker.unit]
     listening = (b.openwire.scheme for b in target.brokers if b.openwire) if target else iter(())
     scheme = next(listening, "ssl" if any(tls for _, tls in dialled) else "tcp")
     options = settings.network_options if entry is None or entry.options is None else entry.options
@@ -278,15 +287,20 @@ def _planned_link(broker: Broker, plan: PlannedLink, target: Unit | None, networ
         uri=uris.bridge(addresses, release, chosen, scheme=scheme, options=options),
         addresses=addresses,
         duplex=duplex,
-        network_ttl=None if unlimited else requested_ttl or network.longest[broker.unit],
-        consumer_ttl=1 if unlimited else None,
-        message_ttl=-1 if unlimited else None,
+        **_ttls(requested_ttl),
         include=entry.include if entry else (),
         static_include=entry.static_include if entry else (),
         exclude=entry.exclude if entry else (),
         attributes=tuple({**dict(settings.network_attributes), **dict(entry.attributes if entry else ())}.items()),
         destination_filter=_FILTER_FOR_OLD if duplex and target and _reads_filter_otherwise(broker, target) else None,
     )
+
+
+def _ttls(ttl: int | SplitTtl) -> _Ttls:
+    """Return the TTLs of a link, as its attributes."""
+    if isinstance(ttl, SplitTtl):
+        return {"network_ttl": None, "consumer_ttl": ttl.consumer, "message_ttl": ttl.message}
+    return {"network_ttl": ttl, "consumer_ttl": None, "message_ttl": None}
 
 
 def _reads_filter_otherwise(broker: Broker, target: Unit) -> bool:
