@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,12 +15,13 @@ from activemq_fleet.adopt.secrets import with_masked_passwords
 from activemq_fleet.adopt.sources import Document
 from activemq_fleet.adopt.xml_diff import XmlElement
 from activemq_fleet.lint.uri import Uri
+from activemq_fleet.settings.network import SplitTtl
 from activemq_fleet.topology import Broker, Fleet, Link
 from activemq_fleet.uris import is_openwire
 
-Ttl = int | Literal["unlimited"]
+Ttl = int | SplitTtl
 
-_DESTINATIONS = "has destinations with more than a physicalName, or a name that another one has"
+_DESTINATIONS = "lists destinations other than queues and topics with a physicalName alone"
 _ANYWHERE = ("0.0.0.0", "::", "127.0.0.1", "localhost", "::1")  # noqa: S104 -- names of no host
 
 
@@ -27,7 +29,8 @@ _ANYWHERE = ("0.0.0.0", "::", "127.0.0.1", "localhost", "::1")  # noqa: S104 -- 
 class Bridge:
     """A networkConnector element of an existing activemq.xml that dials brokers.
 
-    ``addresses`` are the (host, port) pairs in the order of its URI; ``ttl`` is 1 where the element sets none;
+    ``addresses`` are the (host, port) pairs in the order of its URI; ``ttl`` is as ``activemq_links`` has it, and 1
+    where the element sets none;
     ``include`` and ``exclude`` are destination patterns as ``activemq_links`` writes them.
     """
 
@@ -86,9 +89,9 @@ def _bridge(node: XmlElement) -> Bridge | str:
         return "has options in its uri that no variable can hold"
     entry = {"from": "a", "to": "b", "name": name}
     if not is_valid_value("links", [entry]):
-        return f"has the name {name!r}, which activemq_links cannot hold, or none at all beside another"
+        return f"has the name {name!r}, which activemq_links cannot hold" if name else "has no name, as another one"
     if ttl is None:
-        return "has networkTTL, consumerTTL or messageTTL of a combination that activemq_links cannot say"
+        return "has a networkTTL, consumerTTL or messageTTL that is neither a number from 1 on nor -1"
     if duplex not in ("true", "false"):
         return f"has duplex={duplex!r}"
     include = _destinations(node.find("dynamicallyIncludedDestinations"))
@@ -117,14 +120,21 @@ def replays(document: Document) -> bool:
 
 
 def ttl_of(link: Link) -> Ttl:
-    """Return the network TTL of a planned link: a number of brokers, or "unlimited"."""
-    return "unlimited" if link.network_ttl is None else link.network_ttl
+    """Return the TTL of a planned link as ``activemq_links`` has it."""
+    if link.network_ttl is not None:
+        return link.network_ttl
+    return SplitTtl(consumer=link.consumer_ttl or 1, message=link.message_ttl or -1)
+
+
+def ttl_setting(ttl: Ttl) -> int | dict[str, int]:
+    """Return a TTL as a value of YAML."""
+    return ttl.model_dump() if isinstance(ttl, SplitTtl) else ttl
 
 
 def why_not_replaceable(node: XmlElement) -> str:
     """Return which attribute or child of a networkConnector ``activemq_links`` cannot express, as text."""
     bridge = _bridge(with_masked_passwords(node))
-    return bridge if isinstance(bridge, str) else _DESTINATIONS
+    return bridge if isinstance(bridge, str) else "has a name that another one has"
 
 
 def network_connector_attributes(node: XmlElement) -> tuple[tuple[str, str], ...]:
@@ -138,11 +148,15 @@ def network_connector_attributes(node: XmlElement) -> tuple[tuple[str, str], ...
 
 
 def _ttl(node: XmlElement) -> Ttl | None:
-    consumer, message = node.get("consumerTTL"), node.get("messageTTL")
-    if consumer or message:
-        return "unlimited" if (consumer, message) == ("1", "-1") and not node.get("networkTTL") else None
-    text = node.get("networkTTL", "1")
-    return int(text) if text.isascii() and text.isdigit() and 1 <= int(text) <= 100 else None
+    """Return the TTL of a networkConnector as ``activemq_links`` has it; None where it cannot say it."""
+    network = node.get("networkTTL", "1")
+    texts = [node.get("consumerTTL", network), node.get("messageTTL", network)]
+    if not all(re.fullmatch("-?[0-9]{1,9}", text, re.ASCII) for text in texts):
+        return None
+    consumer, message = map(int, texts)
+    apart = {"consumerTTL", "messageTTL"} & node.attributes.keys()
+    ttl = SplitTtl(consumer=consumer, message=message) if apart else consumer
+    return ttl if is_valid_value("network_ttl", ttl) else None
 
 
 def _destinations(holder: XmlElement | None) -> tuple[str, ...] | None:

@@ -144,7 +144,8 @@ def _propose_connectors(proposal: Proposal, documents: Sequence[Document]) -> No
         bind = binds.most_common(1)[0][0] if binds else "0.0.0.0"  # noqa: S104 -- the default
         if bind != "0.0.0.0":  # noqa: S104
             proposal.set(host, "bind", bind)
-        listeners = [replace(one, own_bind=one.bind != bind) for one in listeners]
+        # A placeholder's address is no value of a variable: a fragment says it.
+        listeners = [replace(one, own_bind=one.bind != bind and "${" not in one.bind) for one in listeners]
         found[host] = listeners = _with_tls(proposal, document, listeners)
         proposal[host]["connectors"] = [listener.to_setting() for listener in listeners]
     _propose_offset(proposal, found)

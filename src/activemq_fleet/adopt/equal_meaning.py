@@ -99,6 +99,8 @@ def has_no_meaning(node: XmlElement, name: str, release: Release, rendered: XmlE
         return True  # a label: the broker gives each usage one
     if name == "inactiveTimoutBeforeGC" and rendered is not None:
         return rendered.get("inactiveTimeoutBeforeGC") == node.get(name)  # its spelling from 5.11 on
+    if node.name == "networkConnector" and name == "networkTTL" and rendered is not None:
+        return bool(rendered.get("consumerTTL") and rendered.get("messageTTL"))
     if node.name == "storeUsage" and name == "limit" and rendered is not None:
         return rendered.get("percentLimit") == "100" and rendered.get("total") == node.get("limit")
     if node.name == "managementContext" and name in (
@@ -113,7 +115,9 @@ def has_no_meaning(node: XmlElement, name: str, release: Release, rendered: XmlE
 
 def _dialled(text: str) -> str:
     plain = _SAME_CLIENT.sub(lambda found: "ssl://" if found[1] else "tcp://", re.sub(r"\s", "", text))
-    return re.sub("^(static|masterslave)://", r"\1:", plain.replace("simple:", "static:"))
+    plain = re.sub("^(static|masterslave)://", r"\1:", plain.replace("simple:", "static:"))
+    # A part alone needs no brackets; options at its end are its own then.
+    return re.sub(r"^static:(?!\()(.*)$", r"static:(\1)", plain)
 
 
 def _listening(text: str) -> tuple[object, ...]:

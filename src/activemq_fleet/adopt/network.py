@@ -18,6 +18,7 @@ from activemq_fleet.adopt.bridges import (
     replaceable_bridges,
     replays,
     ttl_of,
+    ttl_setting,
     why_not_replaceable,
 )
 from activemq_fleet.adopt.brokers import accounts_of, groups_of
@@ -326,9 +327,9 @@ class _Network:
         if not wrong:
             return
         wanted = {link.bridge.ttl for link in self.links}
-        if len(wanted) == 1 and "unlimited" not in wanted:
+        if len(wanted) == 1:
             for document in self._unicast():
-                self.proposal[document.host]["network_ttl"] = next(iter(wanted))
+                self.proposal[document.host]["network_ttl"] = ttl_setting(next(iter(wanted)))
             return
         self._set_entries(entries, wrong)
         by_host: dict[str, set[Ttl]] = defaultdict(set)
@@ -336,8 +337,8 @@ class _Network:
             for host in link.hosts:
                 by_host[host].add(link.bridge.ttl)
         for host, ttls in by_host.items():
-            if len(ttls) == 1 and "unlimited" not in ttls:
-                self.proposal[host]["network_ttl"] = ttls.pop()
+            if len(ttls) == 1:
+                self.proposal[host]["network_ttl"] = ttl_setting(ttls.pop())
         self._set_entries(entries, [*wrong, *self._links_of_wrong_ttl()])
 
     def _set_entries(self, entries: Sequence[LinkEntry], with_ttl: Collection[AdoptedLink]) -> None:
@@ -388,7 +389,9 @@ class _Network:
                 reason = self.reasons.get(key) or why_not_replaceable(node)
                 hosts_by_reason[node.get("name") or "without a name", reason].append(document.host)
         for (name, reason), hosts in hosts_by_reason.items():
-            self.proposal.note(hosts, f"bridge {name} {reason}: it stays as it is, in activemq_xml_fragments")
+            self.proposal.note(
+                dict.fromkeys(hosts), f"bridge {name} {reason}: it stays as it is, in activemq_xml_fragments"
+            )
 
 
 def _is_pair_link(bridge: Bridge, me: Broker, dialled: Sequence[Broker]) -> bool:

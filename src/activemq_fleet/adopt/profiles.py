@@ -43,6 +43,12 @@ def propose_profiles(proposal: Proposal) -> None:
                     f"is the only node of pair {pair} that was given, so it has activemq_ha: none; "
                     "adopt both files together if there is a second",
                 )
+            elif shared := _perhaps_shared(documents):
+                proposal.note(
+                    [document.host for document in documents],
+                    f"nothing shows that both nodes of pair {pair} share {shared[0]}, so each is a broker by itself "
+                    f"(activemq_ha: none); where they do, set activemq_ha: {shared[1]}",
+                )
         for document in documents:
             _propose_store(proposal, document)
             _propose_name(proposal, document)
@@ -116,6 +122,15 @@ def _same_directory(documents: Sequence[Document]) -> bool:
     names = {document.broker.get("brokerName") for document in documents}
     locked = all(store.find("locker") or any(name in store.attributes for name in _LOCKED) for store in stores)
     return len(names) == 1 or locked or bool(_SHARED_PATH.search(directories.pop()))
+
+
+def _perhaps_shared(documents: Sequence[Document]) -> tuple[str, str] | None:
+    """Return what the nodes of a pair may share and the profile that would do so; None where they surely do not."""
+    stores = [store for document in documents if (store := _store(document))]
+    if len(stores) == len(documents) and all(store.name == "jdbcPersistenceAdapter" for store in stores):
+        return "a database", f"{SHARED_JDBC.name}, with activemq_jdbc"
+    paths = {store_path(document) for document in documents}
+    return (f"the store {paths.pop()}", SHARED_FILE.name) if len(paths) == 1 and "" not in paths else None
 
 
 def _propose_lock(proposal: Proposal, document: Document, locker: str, acquire: int, keepalive: int) -> None:

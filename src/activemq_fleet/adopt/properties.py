@@ -12,11 +12,11 @@ from lxml import etree
 from activemq_fleet.adopt.xml_diff import XmlElement
 from activemq_fleet.errors import InputError
 
-PLACEHOLDER = re.compile(r"\$\{([A-Za-z][A-Za-z0-9._-]*)\}")
+PLACEHOLDER = re.compile(r"\$\{([A-Za-z0-9][A-Za-z0-9._-]*)\}")
 """A reference to a property: ``${name}``; one with a default, ``${name:default}``, is none."""
 UNKNOWN_HOST = ".invalid"
 """The end of host names that stand for what no file tells; nobody ever resolves them (RFC 2606)."""
-_DEFAULT = re.compile(r"\$\{[A-Za-z][A-Za-z0-9._-]*:([^${}]*)\}")
+_DEFAULT = re.compile(r"\$\{[A-Za-z0-9][A-Za-z0-9._-]*:([^${}]*)\}")
 _STANDS_FOR = tuple(
     (re.compile(before + PLACEHOLDER.pattern + after), form)
     for before, after, form in (
@@ -89,12 +89,13 @@ def resolve_placeholders(root: etree._Element, properties: Mapping[str, str], fi
 def with_dialled_hosts(node: XmlElement) -> XmlElement:
     """Return an element whose networkConnectors, at any depth, dial hosts in place of placeholders.
 
-    A placeholder's own default counts; without one a host name made of the placeholder's stands there, below
-    ``UNKNOWN_HOST``, for the operator to replace.
+    A placeholder's own default counts, in every attribute; without one a host name made of the placeholder's stands in
+    the URI, below ``UNKNOWN_HOST``, for the operator to replace.
     """
     attributes = node.attributes
-    if node.name == "networkConnector" and "${" in node.get("uri"):
-        uri = _DEFAULT.sub(r"\1", node.get("uri"))
+    if node.name == "networkConnector" and any("${" in value for value in attributes.values()):
+        attributes = {name: _DEFAULT.sub(r"\1", value) for name, value in attributes.items()}
+        uri = attributes.get("uri", "")
         for pattern, form in _STANDS_FOR:
             uri = pattern.sub(lambda found, form=form: form.format(_label(found[1])), uri)  # type: ignore[misc]
         attributes = {**attributes, "uri": uri}

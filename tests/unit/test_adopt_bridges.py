@@ -1,0 +1,86 @@
+"""Bridges and connectors that others wrote: forms that mean a link, and those that keep one as it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.unit.adopt_files import document
+from tests.unit.test_adopt_foreign import ALONE, OPENWIRE, bridge, check, connectors, pair, variables
+
+
+@pytest.mark.parametrize(
+    ("attributes", "ttl"),
+    [
+        ({"networkTTL": "-1"}, -1),
+        ({"messageTTL": "9999", "consumerTTL": "1"}, {"consumer": 1, "message": 9999}),
+        ({"networkTTL": "3", "messageTTL": "-1"}, {"consumer": 3, "message": -1}),
+        ({"networkTTL": "5", "messageTTL": "2", "consumerTTL": "1"}, {"consumer": 1, "message": 2}),
+    ],
+)
+def test_a_ttl_without_limit_or_for_demand_and_messages_apart_is_one_of_the_network(
+    tmp_path: Path, attributes: dict[str, str], ttl: int | dict[str, int]
+) -> None:
+    up = bridge("up", "static:(tcp://elsewhere.example.com:61617)", **attributes)
+    adoption = check(tmp_path, pair("o-mq1-a", "o-mq1-b", up, "one"), "5.18.3")
+
+    assert variables(adoption)["network_ttl"] == ttl
+    assert "xml_fragments" not in variables(adoption)
+
+
+@pytest.mark.parametrize("ttl", ["0", "-2", "${ttl}", "many"])
+def test_a_bridge_with_a_ttl_that_is_no_number_of_brokers_stays(tmp_path: Path, ttl: str) -> None:
+    up = bridge("up", "static:(tcp://elsewhere.example.com:61617)", networkTTL=ttl)
+    adoption = check(tmp_path, pair("o-mq1-a", "o-mq1-b", up, "one"), "5.18.3")
+
+    assert any("neither a number from 1 on nor -1: it stays" in note for note in adoption.notes)
+
+
+@pytest.mark.parametrize("uri", ["static:tcp://x:61616", "static://(tcp://x:61616)", "static:( nio://x:61616 )"])
+def test_a_uri_without_its_brackets_means_the_same(tmp_path: Path, uri: str) -> None:
+    adoption = check(tmp_path, {ALONE: document(bridge("up", uri) + OPENWIRE)}, "5.18.3")
+
+    assert variables(adoption)["links"][0]["addresses"] == ["x:61616"]
+    assert "xml_fragments" not in variables(adoption)
+
+
+def test_defaults_of_placeholders_count_in_every_attribute_of_a_bridge(tmp_path: Path) -> None:
+    up = bridge("${link:up}", "static:(tcp://${1a.host:x}:${port:61617})", networkTTL="${ttl:2}", duplex="${two:true}")
+    adoption = check(tmp_path, {ALONE: document(up + OPENWIRE)}, "5.18.3")
+
+    link = {"from": "o-mq1", "to": "x", "duplex": True, "name": "up", "addresses": ["x:61617"]}
+    assert variables(adoption)["links"] == [link]
+    assert variables(adoption)["network_ttl"] == 2
+
+
+def test_each_bridge_that_stays_has_its_own_reason(tmp_path: Path) -> None:
+    twice = bridge("up", "static:(tcp://x:61616)").replace("</networkConnectors>", "")
+    twice += bridge("up", "static:(tcp://y:61616)").replace("<networkConnectors>", "")
+    temporary = '<networkConnector name="t" uri="static:(tcp://z:61616)"><excludedDestinations>'
+    temporary += '<tempQueue physicalName="&gt;"/></excludedDestinations></networkConnector></networkConnectors>'
+    bridges = twice.replace("</networkConnectors>", temporary)
+    adoption = check(tmp_path, {ALONE: document(bridges + OPENWIRE)}, "5.18.3")
+
+    staying = [note for note in adoption.notes if "stays as it is" in note]
+    assert [note.partition(" it stays")[0] for note in staying] == [
+        "o-mq1-a: bridge up has a name that another one has:",
+        "o-mq1-a: bridge t lists destinations other than queues and topics with a physicalName alone:",
+    ]
+
+
+def test_a_connector_whose_address_is_a_placeholder_keeps_it_beside_others(tmp_path: Path) -> None:
+    own = connectors("tcp://10.0.0.1:61616", "tcp://10.0.0.1:61617", "tcp://${HOSTNAME}:61618")
+    adoption = check(tmp_path, {ALONE: document(own)}, "5.18.3")
+
+    assert variables(adoption)["bind"] == "10.0.0.1"
+    assert "${HOSTNAME}" in str(variables(adoption)["xml_fragments"])
+
+
+def test_two_nodes_whose_store_may_be_one_are_told(tmp_path: Path) -> None:
+    store = '<persistenceAdapter><kahaDB directory="/var/activemq/kahadb"/></persistenceAdapter>'
+    files = {f"o-mq1-{node}": document(store + OPENWIRE, brokerName=f"broker-{node}") for node in "ab"}
+    adoption = check(tmp_path, files, "5.18.3")
+
+    wanted = "both nodes of pair o-mq1 share the store /var/activemq/kahadb"
+    assert any(wanted in note and "set activemq_ha: shared-file" in note for note in adoption.notes)
