@@ -163,6 +163,14 @@ BOTH = {
 NULL = {"level": "INFO", "message": f"Started responder end of duplex bridge {LINK}@null"}
 GOOD = {"level": "INFO", "message": f"Started responder end of duplex bridge {LINK}@ID:shop-1"}
 REFUSED = {"level": "WARN", "message": "Could not accept connection from tcp://10.0.0.1:4 : User name is invalid."}
+_HANDSHAKE = "javax.net.ssl.SSLHandshakeException:"
+ALERT = {
+    "level": "WARN",
+    "message": f"Could not accept connection from tcp://a:4: {_HANDSHAKE} Received fatal alert: certificate_unknown",
+}
+DIALLED = f"Could not connect to remote URI: ssl://{A}:61616: {_HANDSHAKE}"
+UNTRUSTED = {"level": "WARN", "message": f"{DIALLED} PKIX path building failed"}
+ALERTED = {"level": "WARN", "message": f"{DIALLED} Received fatal alert: bad_certificate"}
 
 
 @pytest.mark.parametrize(
@@ -175,6 +183,14 @@ REFUSED = {"level": "WARN", "message": "Could not accept connection from tcp://1
         ({**BOTH, "shop_a": {"usage": usage()}}, "down", "no log says why"),
         ({}, "down", "no log says why"),
         ({"a": {"records": [REFUSED]}}, "down", f"{A} says: User name is invalid."),
+        (
+            {"a": {"records": [ALERT]}, "shop_a": {"records": [UNTRUSTED]}},
+            "down",
+            f"{SHOP_A} says: {DIALLED} PKIX path",
+        ),
+        ({"a": {"records": [REFUSED]}, "shop_a": {"records": [ALERTED]}}, "down", f"{A} says: User name is invalid."),
+        ({"a": {"records": [ALERT, ALERT, REFUSED]}}, "down", f"{A} says: User name is invalid."),
+        ({"a": {"records": [ALERT]}}, "down", f"{A} says: {_HANDSHAKE} Received fatal alert: certificate_unknown"),
         ({"shop_a": {"usage": {}, "usage_error": "x"}}, "unknown", "its management view does not answer"),
     ],
 )

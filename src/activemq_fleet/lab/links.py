@@ -11,7 +11,13 @@ from activemq_fleet.lab.log_tail import records_of
 from activemq_fleet.lab.status import bridges_of
 from activemq_fleet.logs import Record
 from activemq_fleet.routes.bridges import NetworkConnector
-from activemq_fleet.status.links import carries_both_ways, expected_peers, missing_reason, planned_network
+from activemq_fleet.status.links import (
+    carries_both_ways,
+    expected_peers,
+    is_certificate_refused,
+    missing_reason,
+    planned_network,
+)
 from activemq_fleet.topology import Broker
 
 _POLL = 0.5
@@ -41,13 +47,13 @@ class Links:
     def wait_until_up(self, look: Callable[[], Mapping[str, BrokerSnapshot]], timeout: float) -> list[MissingLink]:
         """Wait until every link is up; return the links that are not after ``timeout`` seconds.
 
-        ``look`` returns fresh snapshots by host. The wait ends early when every missing link is one that the inventory
-        shows cannot come up and whose reason is in a log.
+        ``look`` returns fresh snapshots by host. The wait ends early when no missing link can come up, as the inventory
+        shows or a refused certificate in a log, and the reason of each is in a log.
         """
         deadline = time.monotonic() + timeout
         while True:
             missing = list(self._missing_links(look()))
-            known = all(link.expected and self.missing_reason(link) for link in missing)
+            known = all(self._cannot_come_up(link) for link in missing)
             if known or time.monotonic() > deadline:
                 return missing
             time.sleep(_POLL)
@@ -71,8 +77,12 @@ class Links:
 
         Returns an empty text while no log gives a reason.
         """
-        records = {broker.host: self._records(broker) for broker in (link.broker, *link.peers)}
-        return missing_reason(link.broker, link.peers, records)
+        return missing_reason(link.broker, link.peers, self._records_of_both_ends(link))
+
+    def _cannot_come_up(self, link: MissingLink) -> bool:
+        if link.expected:
+            return self.missing_reason(link) != ""
+        return is_certificate_refused(link.broker, link.peers, self._records_of_both_ends(link))
 
     def describe(self, link: MissingLink) -> str:
         """Return one line that names a link that is not up, with its reason and the path of the log."""
@@ -80,6 +90,9 @@ class Links:
         why = self.missing_reason(link) or "no log says why"
         log = self._hosts.log_path(link.broker)
         return f"{link.broker.host}: link {link.name} to {target} is not up: {why} (log: {log})"
+
+    def _records_of_both_ends(self, link: MissingLink) -> dict[str, Sequence[Record]]:
+        return {broker.host: self._records(broker) for broker in (link.broker, *link.peers)}
 
     def _records(self, broker: Broker) -> Sequence[Record]:
         run = self._hosts.last_run(broker)

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from activemq_fleet.addresses import join
 from activemq_fleet.render.activemq_xml import activemq_xml
 from activemq_fleet.routes.bridges import Network, NetworkConnector
 from activemq_fleet.routes.documents import changes_network_connectors, connectors_of_documents
@@ -20,6 +19,13 @@ _NOT_ACCEPTED = re.compile(
     r"(?:Could not accept connection\s*(?:from \S+)?\s*:\s*|Stopping \S+ because Failed with (?=SecurityException))"
     r"(?P<why>.*)"
 )
+# What a broker says whose certificate the other end has refused: why is in the log of the other end.
+_ALERT = re.compile(r"Received fatal alert")
+_CERTIFICATE = re.compile(r"PKIX|certificate|No (?:name|subject alternative)", re.IGNORECASE)
+# What a broker notices of a connection that one end has refused, without the reason.
+_AFTERMATH = re.compile(r"EOFException|Broken pipe|bound has closed|Socket closed|TimeoutException")
+_TRIES = 4
+"""Complaints about a peer, the last ones, in one of which is the reason for the others."""
 _BRIDGE_ENDED = "shutdown due to a"
 # What a look without TLS at a TLS port leaves: the lab's own.
 _OWN_LOOK = re.compile(r"closing inbound before|not an SSL/TLS record|Unrecognized SSL message|plaintext connection")
@@ -64,17 +70,33 @@ def carries_both_ways(connector: NetworkConnector) -> bool:
 
 
 def missing_reason(broker: Broker, peers: Sequence[Broker], records: Mapping[str, Sequence[LogRecord]]) -> str:
-    """Return why a link is not up, from the logs: the refusal of the broker at its far end, else the error of the
-    dialling broker.
+    """Return why a link is not up, from the logs of both ends: the words of the end that refused the other one.
 
-    ``records`` are those of each broker's log, by host. Empty where no log gives a reason.
+    That is the dialling broker where it complains of a certificate; else a broker at the far end that says whom it
+    refused; else the dialling broker with whatever it complains of. ``records`` are those of each broker's log, by
+    host. Empty where no log gives a reason.
     """
-    for peer in peers:
-        if said := _refusal_in(records.get(peer.host, ())):
-            return f"{peer.host} says: {said[:_LONGEST_REASON]}"
-    names = [join(name, port) for peer in peers for name, port in _names_of(peer)]
-    said = _complaint_in(records.get(broker.host, ()), names)
-    return f"{broker.host} says: {said[:_LONGEST_REASON]}" if said else ""
+    own = _complaint_about(broker, peers, records)
+    said = [(peer.host, _refusal_in(records.get(peer.host, ()))) for peer in peers]
+    said.insert(0 if _CERTIFICATE.search(own) else len(said), (broker.host, own))
+    found = [(host, text) for host, text in said if text]
+    reasons = [(host, text) for host, text in found if not _ALERT.search(text)] or found
+    return f"{reasons[0][0]} says: {reasons[0][1][:_LONGEST_REASON]}" if reasons else ""
+
+
+def is_certificate_refused(broker: Broker, peers: Sequence[Broker], records: Mapping[str, Sequence[LogRecord]]) -> bool:
+    """Return whether a link is not up because one end refuses the other's certificate, which no further try changes.
+
+    A far end does not say whose certificate it refused: it counts for a broker whose connections to it are closed.
+    """
+    own = _complaint_about(broker, peers, records)
+    is_closed = bool(_AFTERMATH.search(own) or _ALERT.search(own))
+    return bool(_CERTIFICATE.search(missing_reason(broker, peers, records) if is_closed else own))
+
+
+def _complaint_about(broker: Broker, peers: Sequence[Broker], records: Mapping[str, Sequence[LogRecord]]) -> str:
+    names = [f"{name}{end}" for peer in peers for name, port in _names_of(peer) for end in ("/", f":{port}")]
+    return _complaint_in(records.get(broker.host, ()), names)
 
 
 def _names_of(broker: Broker) -> Iterator[tuple[str, int]]:
@@ -84,17 +106,26 @@ def _names_of(broker: Broker) -> Iterator[tuple[str, int]]:
 
 
 def _refusal_in(records: Sequence[LogRecord]) -> str:
-    """Return the refusal that a broker wrote most often, without the address of whom it refused."""
+    """Return the refusal that a broker wrote most often, without the address of whom it refused.
+
+    Refusals of the other end, of which it only has the alert, count where there are no others.
+    """
     said = (_NOT_ACCEPTED.match(record.message) for record in records)
-    found = Counter(match["why"].strip() for match in said if match and not _OWN_LOOK.search(match["why"]))
+    whys = [match["why"].strip() for match in said if match and not _OWN_LOOK.search(match["why"])]
+    found = Counter([why for why in whys if not _ALERT.search(why)] or whys)
     return found.most_common(1)[0][0] if found else ""
 
 
 def _complaint_in(records: Sequence[LogRecord], names: Sequence[str]) -> str:
-    """Return the last complaint of a broker about a peer, or about a bridge that ended before it was up."""
+    """Return the last complaint of a broker about a peer, else about a bridge that ended before it was up.
+
+    ``names``: what the peer is called in them. The last one that says why, where others only follow from it.
+    """
     complaints = [record.message for record in records if record.level in ("WARN", "ERROR")]
-    named = [text for text in complaints if any(name in text for name in names) or _BRIDGE_ENDED in text]
-    return " ".join(named[-1].split()) if named else ""
+    named = [text for text in complaints if any(name in text for name in names)]
+    found = (named or [text for text in complaints if _BRIDGE_ENDED in text])[-_TRIES:]
+    reasons = [text for text in found if not _AFTERMATH.search(text)] or found
+    return " ".join(reasons[-1].split()) if reasons else ""
 
 
 def links_of(
