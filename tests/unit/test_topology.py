@@ -167,7 +167,8 @@ def test_tls_takes_the_schemes_of_the_release() -> None:
     ("release", "schemes"),
     [
         ("5.7.0", ["ssl", "stomp+ssl", "mqtt+ssl"]),
-        ("5.8.0", ["nio+ssl", "stomp+nio+ssl", "mqtt+nio+ssl"]),
+        ("5.8.0", ["ssl", "stomp+ssl", "mqtt+ssl"]),
+        ("5.14.5", ["nio+ssl", "stomp+nio+ssl", "mqtt+nio+ssl"]),
     ],
 )
 def test_a_client_without_a_certificate_is_refused_on_every_listener(release: str, schemes: list[str]) -> None:
@@ -175,6 +176,14 @@ def test_a_client_without_a_certificate_is_refused_on_every_listener(release: st
 
     assert [connector.scheme for connector in connectors] == schemes
     assert all(connector.options["transport.needClientAuth"] == "true" for connector in connectors)
+
+
+@pytest.mark.parametrize(("given", "schemes"), [("nio", ["ssl"]), ("nio+ssl", ["nio+ssl"])])
+def test_tls_over_nio_is_left_to_those_who_name_it_where_it_does_not_read_on(given: str, schemes: list[str]) -> None:
+    connectors = [{"name": "openwire", "scheme": given, "port": 61616}]
+    found = fleet("o-mq1", release="5.11.4", tls=TLS, connectors=connectors).broker("o-mq1-a")
+
+    assert [connector.scheme for connector in found.connectors] == schemes
 
 
 def test_agents_get_their_home_pair_preferred_master_first() -> None:

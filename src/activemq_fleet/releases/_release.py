@@ -126,6 +126,9 @@ class Release:
     """MQTT's ``a.b/c`` is the destination ``a/b.c``; before 5.10 it is ``a.b.c``."""
     has_nio_client_auth: bool
     """``nio+ssl`` and similar schemes refuse a client without a certificate when ``needClientAuth`` is set."""
+    reads_on_after_nio_handshake: bool
+    """``nio+ssl`` and similar schemes read what a client sent together with the end of its handshake, as TLS 1.3 lets
+    it. Before 5.14.1 they wait for more: links of which neither end says anything do not come up."""
 
     logging: Literal["log4j1", "log4j2"]
     log_file_name: Literal["log4j.properties", "log4j2.properties"]

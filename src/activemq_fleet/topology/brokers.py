@@ -194,7 +194,8 @@ def _scheme(member: Member, connector: ConnectorSettings) -> str | None:
     if tls is None or not connector.tls:
         return scheme
     found = release.tls_scheme(scheme)
-    if found and tls.client_auth and not release.has_nio_client_auth:
+    lets_all_in = tls.client_auth and not release.has_nio_client_auth
+    if found and (lets_all_in or (scheme != found and not release.reads_on_after_nio_handshake)):
         return found.replace("nio+ssl", "ssl")
     return found
 
