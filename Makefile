@@ -34,6 +34,7 @@ test-full: export STATES := $(or $(STATES),all)
 test-full: export SITUATIONS := $(or $(SITUATIONS),all)
 test-full: export FLEET_NETWORK := full
 test-full: export JUMPS := $(or $(JUMPS),all)
+test-full: export FULL_DISKS := $(or $(FULL_DISKS),20)
 test-full: export AGENT_KILLS := $(or $(AGENT_KILLS),100)
 test-full: export FAILOVER_RELEASES := $(or $(FAILOVER_RELEASES),all)
 test-full: export DOWN_SECONDS := $(or $(DOWN_SECONDS),300)

@@ -1,7 +1,10 @@
-"""A pair of systemd hosts that shares a PostgreSQL: ``site``, a drill of one kill, a restart under load."""
+"""A pair of systemd hosts that shares a PostgreSQL: ``site``, a drill of one kill; a restart, switchovers and upgrades
+under load.
+"""
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
@@ -9,22 +12,26 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.artifacts import postgresql_driver
+from activemq_fleet.artifacts import jars_for, postgresql_driver
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab.database import find_program
+from activemq_fleet.releases import Release
 from tests.conventions import LETTERS
-from tests.hosts.brokers import process, wait_for_pair
+from tests.hosts.brokers import process, wait_for_pair, wait_for_places
 from tests.hosts.database import ACCOUNT, PASSWORD, URL, database
-from tests.hosts.machines import Rack
-from tests.hosts.playbooks import Controller, ended
+from tests.hosts.machines import Machine, Rack
+from tests.hosts.playbooks import RELEASE, Controller, ended
 from tests.hosts.test_drill import drill, scratch  # noqa: F401 -- scratch is a fixture
 from tests.situations import in_every_situation
 
 DRIVER = "/srv/activemq/postgresql.jar"
+OLDER = "5.18.3"
+
+pytestmark = [in_every_situation, pytest.mark.timeout(3600)]
 
 
-@pytest.fixture
-def controller(rack: Rack, repository: Path, tmp_path: Path) -> Iterator[Controller]:
+@pytest.fixture(scope="module")
+def controller(rack: Rack, repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Controller]:
     """A pair with a lease in a database, installed and started by the playbook ``site``."""
     try:
         find_program("initdb")
@@ -32,16 +39,15 @@ def controller(rack: Rack, repository: Path, tmp_path: Path) -> Iterator[Control
         pytest.skip(str(error))
     jdbc = {"url": URL, "driver": "org.postgresql.Driver", "jar": DRIVER, "username": ACCOUNT, "password": PASSWORD}
     sharing = replace(LETTERS, variables={"activemq_ha": "shared-jdbc", "activemq_jdbc": jdbc})
-    controller = Controller.of_convention(repository, rack, sharing, tmp_path)
+    directory = tmp_path_factory.mktemp("shared")
+    controller = Controller.of_convention(repository, rack, sharing, directory)
     controller.start_pair(share=str(Path(DRIVER).parent))
     shutil.copy(postgresql_driver(), rack.shared(str(Path(DRIVER).parent)) / Path(DRIVER).name)
-    with database(rack, tmp_path):
+    with database(rack, directory):
         ended(controller.play("site"))
         yield controller
 
 
-@in_every_situation
-@pytest.mark.timeout(3600)
 def test_a_pair_with_a_shared_database_survives_a_kill_and_is_restarted_without_a_loss(
     controller: Controller, tmp_path: Path
 ) -> None:
@@ -61,5 +67,34 @@ def test_a_pair_with_a_shared_database_survives_a_kill_and_is_restarted_without_
     print(found)
     assert said.index(f"restart {standby.name}, the standby") < said.index(f"restart {active.name}, which")
     assert [machine.name for machine in (active, standby) if process(machine) == before[machine.name]] == []
+    assert found["missing"] == []
+    assert found["sent"] > 0
+
+
+def test_a_switchover_there_and_back_loses_nothing(controller: Controller) -> None:
+    active, standby = wait_for_pair(controller.rack.machines)
+    with controller.streaming(900) as found:
+        switch_to(controller, standby)
+        wait_for_places(standby, active)
+        switch_to(controller, active)
+        wait_for_places(active, standby)
+    print(found)
+    assert found["missing"] == []
+    assert found["sent"] > 0
+
+
+def switch_to(controller: Controller, machine: Machine) -> None:
+    ended(controller.play("switchover", "-e", "activemq_target=orders", "-e", f"activemq_to={machine.name}"))
+
+
+def test_an_upgrade_and_the_way_back_lose_nothing(controller: Controller) -> None:
+    """From the newest release to an older one, and back: an upgrade goes either way while the rows can be read."""
+    wait_for_pair(controller.rack.machines)
+    with controller.streaming(900) as found:
+        for release in (OLDER, RELEASE):
+            wanted = {"activemq_release": release, "activemq_archive": str(jars_for(Release.of(release)))}
+            ended(controller.play("upgrade", "--extra-vars", json.dumps(wanted)))
+            wait_for_pair(controller.rack.machines)
+    print(found)
     assert found["missing"] == []
     assert found["sent"] > 0

@@ -96,11 +96,19 @@ class Scenario:
 
 
 def _kill_host(scenario: Scenario) -> Callable[[], None]:
-    """The machine of node a loses its power: its broker, guard and client are gone at once."""
+    """All of node a is killed: its broker, guard and client are gone at once."""
     client = scenario.volume.client(scenario.mount_of(A))
     for process in (client, *scenario.processes(A)):
         process.kill()
     return lambda: None
+
+
+def _lose_power(scenario: Scenario) -> Callable[[], None]:
+    """The same, and nothing of it reaches the bricks: a killed process takes leave of them, a machine without power
+    does not.
+    """
+    scenario.volume.cut(scenario.mount_of(A))
+    return _kill_host(scenario)
 
 
 def _cut(scenario: Scenario) -> Callable[[], None]:
@@ -183,6 +191,7 @@ _THAWS = ("freeze", "cut", "brick", "full", "split", "quorum")
 """Faults after which node a may still answer what was sent to it before."""
 _FAULTS = {
     "kill": _kill_host,
+    "power": _lose_power,
     "cut": _cut,
     "freeze": _freeze,
     "clear": _clear,
