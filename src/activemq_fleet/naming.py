@@ -178,6 +178,10 @@ class Naming:
             other_name="" if "node" in self.stated else own.other_name,
         )
 
+    def matches(self, name: str) -> bool:
+        """Return whether a host name matches the naming pattern, whatever variables state of its host."""
+        return self._parse(name) is not None
+
     def looks_like_broker(self, name: str) -> bool:
         """Return whether a host name has ``-mq`` and digits and does not match the naming pattern: probably a typing
         error.

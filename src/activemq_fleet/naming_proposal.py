@@ -22,7 +22,9 @@ from activemq_fleet.naming import (
 )
 
 _RUNS = re.compile(r"[A-Za-z]+|[0-9]+|[^A-Za-z0-9]+")
+_ROLE_AT_END = re.compile(r"([A-Za-z]+)(primary|secondary|master|slave|standby|backup)", re.IGNORECASE)
 _SOFTWARE = re.compile(r"(?:activemq|amq|mq|broker|jms|esb)$", re.IGNORECASE)
+_OF_SOFTWARE = re.compile(r"mq|broker|jms|esb", re.IGNORECASE)
 _MASTERS = ("primary", "master", "active", "main", "live", "prod", "left")
 _WORDS = re.compile(
     "primary|secondary|master|slave|active|passive|main|standby|backup|spare|live|dr|prod|left|right|blue|green|"
@@ -61,6 +63,8 @@ class Proposal:
         found = {PATTERN_VARIABLE: naming.pattern} if naming.pattern != DEFAULT_PATTERN else {}
         if naming.parity:
             found[PARITY_VARIABLE] = naming.parity
+        elif "node" in naming.stated:
+            found["activemq_node"] = naming.stated["node"]
         elif naming.preferred_node != DEFAULT_MASTER_NODE:
             found["activemq_master_node"] = naming.preferred_node
         return found
@@ -94,11 +98,42 @@ def propose_naming(names: Iterable[str]) -> Proposal | None:
     best: Proposal | None = None
     for naming in _candidates(known):
         proposal = Proposal(naming, _in_pairs(naming, known))
-        if len(proposal.identities) > (len(best.identities) if best else 0):
+        if _worth(proposal) > (_worth(best) if best else (0, 0)):
             best = proposal
-        elif best and best.rival is None and len(proposal.identities) == len(best.identities):
+        elif best and best.rival is None and _worth(proposal) == _worth(best):
             best = best if proposal.pairs == best.pairs else replace(best, rival=naming)
     return best
+
+
+def _worth(proposal: Proposal) -> tuple[int, int]:
+    """Return how many names a proposal reads: first of those that name a broker, since others may be no brokers."""
+    read = [identity.host for identity in proposal.identities]
+    return sum(1 for host in read if _OF_SOFTWARE.search(host)), len(read)
+
+
+def propose_single_naming(names: Sequence[str], pairs: Proposal | None) -> Proposal | None:
+    """Return the convention by which most names are brokers that stand alone, each node a of a pair of its own.
+
+    None where ``pairs``, the proposal of pairs, reads as many names, and does not do so by odd and even numbers alone.
+    """
+    numbered = [label for name in names if (label := _label(name)).number is not None]
+    best: Proposal | None = None
+    for pattern in _patterns(numbered, ()):
+        inside = pattern.removeprefix("^").removesuffix(_END)
+        naming = Naming(f"^(?P<pair>{inside}){_END}", stated={"node": DEFAULT_MASTER_NODE})
+        found = [identity for name in names if naming.matches(name) and (identity := naming.identify(name))]
+        own = {identity.pair for identity in found}
+        if len(own) == len(found) > (len(best.identities) if best else 1):
+            best = Proposal(naming, tuple(found))
+    sure = pairs and not pairs.naming.parity and len(pairs.identities) >= len(best.identities if best else ())
+    return None if sure else best
+
+
+def _label(name: str) -> _Label:
+    """Return the runs of a name's first label; a role at the end of letters is one of its own, as in ``amqmaster``."""
+    runs = _RUNS.findall(name.partition(".")[0])
+    split = ((match[1], match[2]) if (match := _ROLE_AT_END.fullmatch(run)) else (run,) for run in runs)
+    return _Label(tuple(part for parts in split for part in parts))
 
 
 def _in_pairs(naming: Naming, names: Sequence[str]) -> tuple[Identity, ...]:
@@ -118,15 +153,23 @@ def _in_pairs(naming: Naming, names: Sequence[str]) -> tuple[Identity, ...]:
 def _candidates(names: Sequence[str]) -> Iterator[Naming]:
     """Yield conventions, those first that are to be preferred where several read as many names."""
     yield Naming()
-    labels = [_Label(tuple(_RUNS.findall(name.partition(".")[0]))) for name in names]
+    labels = [_label(name) for name in names]
     found = _marks(labels)
     usual = [(at, marks) for at, marks in found if _is_usual(at, marks)]
     yield from _marked_candidates(labels, usual)
-    numbered = [label for label in labels if label.number is not None]
+    numbered = [] if _have_suffixes(names) else [label for label in labels if label.number is not None]
     for pattern in _patterns(numbered, ()):
         yield Naming(pattern, parity="odd-even")
         yield Naming(pattern, parity="even-odd")
     yield from _marked_candidates(labels, [mark for mark in found if mark not in usual])
+
+
+def _have_suffixes(names: Iterable[str]) -> bool:
+    """Return whether a name is another one with more behind it, as ``mq01-dr`` of ``mq01``: no number says the node."""
+    labels = {name.partition(".")[0] for name in names}
+    return any(
+        label[:at] in labels for label in labels for at, character in enumerate(label) if character in _SEPARATORS
+    )
 
 
 def _marked_candidates(labels: Sequence[_Label], found: Iterable[tuple[int, tuple[str, str]]]) -> Iterator[Naming]:
@@ -200,6 +243,8 @@ def _patterns(labels: Sequence[_Label], marks: tuple[str, ...]) -> Iterator[str]
 def _shape(label: _Label, marks: tuple[str, ...]) -> str | None:
     """Return the pattern that one label suggests: text around its number and its mark is taken as it is."""
     number, runs = label.number, label.runs
+    if label.mark == 0 and not label.fixed:
+        return _shape_after_mark(label, marks)
     places = sorted(at for at in (label.mark, number) if at is not None)
     head = "".join(runs[: places[0]]) + (runs[places[0]][: label.fixed] if places[0] == label.mark else "")
     group, before = _group_of(head)
@@ -220,6 +265,21 @@ def _shape(label: _Label, marks: tuple[str, ...]) -> str | None:
         pair = inside.rstrip("_")
         return rf"^(?P<pair>{pair}){inside[len(pair) :]}{parts[-1]}{_END}"
     return f"^{start}{middle.join(parts)}{_literal(rest)}{_END}"
+
+
+def _shape_after_mark(label: _Label, marks: tuple[str, ...]) -> str | None:
+    """Return the pattern of names that begin with their node: ``master-orders``."""
+    runs = label.runs
+    between = runs[1] if len(runs) > 2 and not runs[1].isalnum() else ""
+    first = 1 + bool(between)
+    if len(runs) <= first:
+        return None
+    start = f"^(?P<node>{'|'.join(marks)}){_literal(between)}(?P<pair>(?P<group>[^.]+?)"
+    number = label.number
+    if number is None or number <= first:
+        return f"{start}){_END}"
+    before = "" if runs[number - 1].isalnum() else runs[number - 1]
+    return f"{start}{_literal(before)}(?P<number>[0-9]+){_literal(''.join(runs[number + 1 :]))}){_END}"
 
 
 def _group_of(head: str) -> tuple[str, str]:

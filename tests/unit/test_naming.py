@@ -10,7 +10,7 @@ import yaml
 
 from activemq_fleet.errors import InputError, SettingsError
 from activemq_fleet.naming import Identity, Naming, UnclearNameError
-from activemq_fleet.naming_proposal import propose_naming
+from activemq_fleet.naming_proposal import propose_naming, propose_single_naming
 from tests.conventions import CONVENTIONS, PARITY, PUBLIC, Convention
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "names.md"
@@ -245,6 +245,10 @@ def test_places_and_purposes_are_no_nodes_where_numbers_can_be(names: str, pairs
         ("amqbrk10 amqbrk11", "amqbrk10-11"),
         ("store0042-mq-a store0042-mq-b", "store0042-mq"),
         ("amq-live amq-dr", "amq"),
+        ("amqmaster01 amqslave01", "amq-mq01"),
+        ("master-orders slave-orders", "orders"),
+        ("primary-mq-07 standby-mq-07", "mq-07"),
+        ("web01 web02 db01 db02 amq01a amq01b", "amq01"),
     ],
 )
 def test_two_names_are_the_pair_that_a_reader_sees_in_them(names: str, pair: str) -> None:
@@ -254,8 +258,28 @@ def test_two_names_are_the_pair_that_a_reader_sees_in_them(names: str, pair: str
     assert found.rival is None
 
 
-def test_nothing_is_proposed_for_names_without_pairs() -> None:
-    assert propose_naming(["web1", "db", "cache.example.com"]) is None
+@pytest.mark.parametrize("names", ["web1 db cache.example.com", "mq01 mq01-dr mq02 mq02-dr", "mq1 mq1_s mq2 mq2_s"])
+def test_nothing_is_proposed_for_names_without_pairs_that_a_pattern_can_read(names: str) -> None:
+    assert propose_naming(names.split()) is None
+
+
+@pytest.mark.parametrize(
+    ("names", "group"),
+    [("broker1 broker2 broker3", "broker"), ("activemq-0 activemq-1", "activemq"), ("p-amq-01.a.com p-amq-02", "p")],
+)
+def test_brokers_that_stand_alone_have_a_convention_beside_that_of_pairs(names: str, group: str) -> None:
+    hosts = names.split()
+    alone = propose_single_naming(hosts, propose_naming(hosts))
+
+    assert alone is not None
+    assert [identity.pair for identity in alone.identities] == [host.partition(".")[0] for host in hosts]
+    assert {identity.group for identity in alone.identities} == {group}
+    assert alone.variables()["activemq_node"] == "a"
+
+
+def test_names_that_are_surely_pairs_stand_for_nothing_else() -> None:
+    hosts = ["amq-1-primary", "amq-1-secondary"]
+    assert propose_single_naming(hosts, propose_naming(hosts)) is None
 
 
 def test_a_proposal_sets_only_what_is_no_default() -> None:

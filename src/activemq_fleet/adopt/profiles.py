@@ -37,7 +37,7 @@ def propose_profiles(proposal: Proposal) -> None:
         else:
             for document in documents:
                 proposal[document.host]["ha"] = NONE.name
-            if len(documents) == 1:
+            if len(documents) == 1 and "node" not in proposal.naming.stated:
                 proposal.note(
                     [documents[0].host],
                     f"is the only node of pair {pair} that was given, so it has activemq_ha: none; "

@@ -42,6 +42,7 @@ class Proposal:
     def from_documents(cls, documents: Sequence[Document], naming: Naming) -> Proposal:
         """Return a proposal of variables that holds nothing but naming and the release of every host."""
         common = {"naming_parity": naming.parity} if naming.parity else {}
+        common |= naming.stated
         return cls(tuple(documents), naming, {d.host: {"release": d.release.text, **common} for d in documents})
 
     def __getitem__(self, host: str) -> Variables:

@@ -110,14 +110,15 @@ def _host_of(path: Path, naming: Naming) -> str:
         if len(parts) > 3 and (parts[-4], parts[-2]) == ("hosts", "conf"):
             return parts[-3]
         for part in reversed(parts[:-1]):
-            if naming.identify(part):
+            if naming.matches(part):
                 return part
     stem = path.name.removesuffix(".xml").removesuffix(".activemq")
-    if naming.identify(stem):
+    if naming.matches(stem):
         return stem
     raise InputError(
-        f"{path}: cannot tell which host this file belongs to: write HOST={path}, "
-        "or put it into a directory that has the host's name"
+        f"{path}: cannot tell which host this file belongs to, for nothing in its path matches {naming.pattern}: "
+        f"say how your hosts are called with --naming-pattern, which activemq-fleet names HOST... proposes, "
+        f"or write HOST={path}"
     )
 
 
@@ -154,7 +155,7 @@ def read_addresses(arguments: Sequence[str], documents: Sequence[Document]) -> d
 
 
 def _document(host: str, path: Path, release: str | None, naming: Naming, properties: Mapping[str, str]) -> Document:
-    identity = naming.identify(host)
+    identity = naming.identify(host) if naming.matches(host) else None
     if identity is None or not _HOST.fullmatch(host):
         raise InputError(
             f"{path}: its host {host} does not match {naming.pattern}: say how yours are called with --naming-pattern, "

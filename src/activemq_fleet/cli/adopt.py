@@ -54,6 +54,7 @@ _LONGEST = 400
 )
 @click.option("--naming-pattern", metavar="REGEX", default=DEFAULT_PATTERN, help="As activemq_naming_pattern.")
 @click.option("--naming-parity", type=click.Choice(["odd-even", "even-odd"]), help="As activemq_naming_parity.")
+@click.option("--node", metavar="MARK", help="As activemq_node, for hosts whose names have none: each stands alone.")
 @format_option(help="Of the list.")
 def command(
     files: tuple[str, ...],
@@ -63,6 +64,7 @@ def command(
     properties: tuple[str, ...],
     naming_pattern: str,
     naming_parity: str | None,
+    node: str | None,
     form: str,
 ) -> int:
     """Read existing activemq.xml files into an inventory, and list what it cannot express.
@@ -77,7 +79,7 @@ def command(
     from activemq_fleet.naming import Naming
 
     check_inventory(output)
-    naming = Naming(naming_pattern, parity=naming_parity)
+    naming = Naming(naming_pattern, parity=naming_parity, stated={"node": node} if node else {})
     documents = read_sources(files, releases, naming, properties)
     for warning in dict.fromkeys(text for document in documents for text in document.release.warnings):
         warn(warning)

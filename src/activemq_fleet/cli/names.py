@@ -28,6 +28,7 @@ _NO_CONVENTION = f"No convention that is known here reads these names as pairs: 
 @click.option("--naming-pattern", metavar="REGEX", help="As activemq_naming_pattern.")
 @click.option("--naming-parity", type=click.Choice(["odd-even", "even-odd"]), help="As activemq_naming_parity.")
 @click.option("--master-node", metavar="MARK", help="As activemq_master_node.")
+@click.option("--node", metavar="MARK", help="As activemq_node, for all hosts: each stands alone.")
 @format_option()
 def command(hosts: tuple[str, ...], inventory: InventoryOptions, form: str, **convention: str | None) -> int:
     """Show how each HOST's name is read, and why; propose a convention where names are not read.
@@ -35,7 +36,7 @@ def command(hosts: tuple[str, ...], inventory: InventoryOptions, form: str, **co
     With -i the hosts are those of the inventory, read with their variables. Exit code 1: a HOST is not read as a
     broker, or a broker's name and variables lack a part.
     """
-    from activemq_fleet.naming_proposal import propose_naming
+    from activemq_fleet.naming_proposal import propose_naming, propose_single_naming
 
     if not (hosts or inventory):
         raise click.UsageError("name hosts, or an inventory with -i")
@@ -46,10 +47,16 @@ def command(hosts: tuple[str, ...], inventory: InventoryOptions, form: str, **co
     proposal = propose_naming(variables) if unread else None
     if proposal and len(proposal.identities) <= len(rows) - len(unread):
         proposal = None
+    alone = propose_single_naming(unread, proposal) if unread else None
     if form == "json":
-        echo(printable_json({"hosts": rows, "proposal": _proposal_object(proposal) if proposal else None}))
+        found = {"proposal": proposal, "alone": alone}
+        echo(
+            printable_json(
+                {"hosts": rows, **{name: _proposal_object(one) if one else None for name, one in found.items()}}
+            )
+        )
     else:
-        echo("\n".join(_text(rows, proposal)))
+        echo("\n".join([*_text(rows, proposal), *_alone_text(alone)]))
     return int(any(row["problem"] or (hosts and not row["broker"]) for row in rows))
 
 
@@ -130,6 +137,15 @@ def _text(rows: Rows, proposal: Proposal | None) -> list[str]:
     if left:
         lines += ["", f"Of {counted(len(left), 'name')} no pair is read. {_BY_VARIABLES}"]
     return lines
+
+
+def _alone_text(alone: Proposal | None) -> list[str]:
+    if alone is None:
+        return []
+    import yaml
+
+    variables = yaml.safe_dump(alone.variables(), sort_keys=False, width=10_000).splitlines()
+    return ["", f"Where each stands alone, these read {counted(len(alone.identities), 'name')}:", "", *variables]
 
 
 def _table(rows: Rows) -> list[str]:

@@ -90,6 +90,21 @@ class TestWhatItWrites:
         assert run(tree, "-o", tmp_path / "inventory") == 2
         assert "was changed since adopt wrote it" in capsys.readouterr().err
 
+    def test_brokers_whose_names_have_no_node_stand_alone(self, tmp_path: Path, capsys: Any) -> None:
+        for host in ("broker1", "broker2"):
+            (tmp_path / "collected" / host / "conf").mkdir(parents=True)
+            (tmp_path / "collected" / host / "conf/activemq.xml").write_bytes(HAND)
+        alone = r"^(?P<pair>(?P<group>[^.]+?)(?P<number>[0-9]+))(?:\.|$)"
+        options = ("--release", "5.18.3", "--naming-pattern", alone, "--node", "a", "-o", tmp_path / "inventory")
+
+        assert run(tmp_path / "collected", *options) == 0
+        assert "is the only node of pair" not in capsys.readouterr().out
+        fleet = load_fleet([str(tmp_path / "inventory")])
+        assert [(broker.host, broker.pair, broker.settings.ha) for broker in fleet.brokers] == [
+            ("broker1", "broker1", "none"),
+            ("broker2", "broker2", "none"),
+        ]
+
     def test_a_naming_pattern_goes_into_the_inventory(self, hand: Path, tmp_path: Path) -> None:
         file = f"shop1x={hand}"
         assert run(file, "--release", "5.18.3", "--naming-pattern", PATTERN, "-o", tmp_path / "inventory") == 0
@@ -212,7 +227,7 @@ class TestWhatItRefuses:
     @pytest.mark.parametrize(
         ("arguments", "said"),
         [
-            (["{hand}", "--release", "5.18.3"], "cannot tell which host this file belongs to: write HOST="),
+            (["{hand}", "--release", "5.18.3"], "cannot tell which host this file belongs to, for nothing in"),
             (["o-mq1-a={hand}"], "does not say which release reads it: add --release o-mq1-a="),
             (["o-mq1-a={hand}", "--release", "9.9.9"], "is not known"),
             (["o-mq1-a={hand}", "--release", "o-mq2-a=5.5.1"], "there is no file of o-mq2-a"),

@@ -46,6 +46,17 @@ def test_a_proposal_reads_the_names_when_it_is_given_back(capsys: pytest.Capture
     assert found["hosts"][0]["origins"] == {"group": "name", "pair": "parity", "node": "parity"}
 
 
+def test_names_of_brokers_that_stand_alone_are_read_as_it_says(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["names", "broker1", "broker2", "broker3"]) == 1
+    assert "Where each stands alone, these read 3 names:" in capsys.readouterr().out
+
+    main(["names", "broker1", "broker2", "broker3", "--format", "json"])
+    alone: dict[str, Any] = json.loads(capsys.readouterr().out)["alone"]["variables"]
+    options = [f"--naming-pattern={alone['activemq_naming_pattern']}", f"--node={alone['activemq_node']}"]
+    assert main(["names", "broker1", "broker2", "broker3", *options]) == 0
+    assert [row[4] for row in table(capsys.readouterr().out)[1:]] == ["broker1", "broker2", "broker3"]
+
+
 def test_an_inventory_is_read_with_its_variables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     inventory = str(PUBLIC.write(tmp_path, release="6.3.1"))
     assert main(["names", "-i", inventory]) == 0
