@@ -25,6 +25,7 @@ from tests.integration.monitored import make_key
 from tests.integration.waiting import PATIENCE, until
 from tests.situations import in_every_situation
 from tests.stomp_clients import stomp_send
+from tests.waiting import LateError
 
 A, B = pair("orders")
 SHOP_A, SHOP_B = pair("shop")
@@ -71,6 +72,22 @@ def link_state(lab: Lab) -> str | None:
     return links[0] if links else None
 
 
+def link_came_up_half(lab: Lab) -> bool:
+    """Start the far end again while the dialler is frozen, let it go on, and look at its link once it is there.
+
+    Which of the dialler's two answers to its broken connection comes first is left to its threads.
+    """
+    lab.pause(SHOP_A)
+    remove_lock(lab, "orders-mq01")  # 6.3.1 notices, and starts again within its process
+    began = time.time()
+    until(lambda: _started(lab) > began, PATIENCE, "a new start within the process")
+    lab.resume(SHOP_A)
+    with suppress(LateError):
+        until(lambda: link_state(lab) in ("half", "up"), 15, "a link")
+    time.sleep(2)  # what a link was before its dialler noticed may show for a moment
+    return link_state(lab) == "half"
+
+
 def remove_lock(lab: Lab, pair_name: str) -> None:
     (lab.directory / "stores" / pair_name / "lock").unlink()
 
@@ -114,14 +131,10 @@ def test_each_wrong_state_of_a_fleet_is_named(source: Path, lab_of: LabOf) -> No
     inventory(source)
     lab.prepare()
 
-    # A master is frozen, and its link comes up half when it goes on after the far end was started again.
+    # A master is frozen. Its link mostly comes up half when it goes on after the far end was started again.
     lab.pause(SHOP_A)
     assert {("frozen", SHOP_A), ("no-active", SHOP_A)} <= rules(lab)
-    remove_lock(lab, "orders-mq01")  # 6.3.1 notices, and starts again within its process
-    began = time.time()
-    until(lambda: _started(lab) > began, PATIENCE, "a new start within the process")
-    lab.resume(SHOP_A)
-    until(lambda: link_state(lab) == "half", PATIENCE, lambda: f"a half link: {link_state(lab)}")
+    until(lambda: link_came_up_half(lab), PATIENCE, lambda: f"a half link: {link_state(lab)}")
     assert ("bridge-half", SHOP_A) in rules(lab)
 
     # 5.5.1 does not notice that its lock was removed: its peer takes a new one.
