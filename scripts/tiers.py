@@ -51,7 +51,8 @@ CHECKS = (
 
 # A file's tests stay together, with what they share; tests/order.py puts the longest first.
 _TOGETHER = ("--dist=loadfile", "--no-loadscope-reorder")
-# Two of Spark fill two cores. Brokers and hosts mostly wait: four at a time, which take about 5 GB of memory.
+# Two of Spark fill two cores. Brokers and hosts mostly wait: four at a time, which take about 5 GB of memory. Of the
+# unit tests some wait for processes: three at a time.
 _SPARK = ("--numprocesses=2", *_TOGETHER)
 _BROKERS = ("--numprocesses=4", *_TOGETHER)
 
@@ -61,7 +62,7 @@ TIERS = (
         "unit",
         "the library alone: no network, no broker",
         "pytest",
-        ["tests/unit", "--numprocesses=2", "--dist=worksteal"],
+        ["tests/unit", "--numprocesses=3", "--dist=worksteal"],
     ),
     Tier("pipeline", "Spark on this machine", "pytest", [*_SPARK, "tests/pipeline"]),
     Tier(

@@ -337,6 +337,7 @@ def test_changed_files_restart_the_agent(connected: Kiosk) -> None:
     greet(connected)
 
 
+@in_every_situation
 def test_a_key_that_the_agent_does_not_know_is_told_once(connected: Kiosk) -> None:
     restarts = connected.shown("NRestarts")
     try:

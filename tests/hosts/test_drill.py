@@ -153,6 +153,7 @@ def test_a_controller_that_cannot_open_mqtt_is_told_so_in_one_line_within_second
 
 
 @pytest.mark.timeout(3600)
+@in_every_situation
 def test_a_frozen_broker_goes_on_though_the_controller_is_dead(controller: Controller) -> None:
     struck = active(controller.rack.machines)[0]
     process = start(controller, activemq_drill_allowed=True, activemq_drill_what="pause", __activemq_drill_again=20)

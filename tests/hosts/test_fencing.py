@@ -126,6 +126,7 @@ def test_collect_brings_what_the_guards_said_and_lists_the_generations(controlle
     assert number in [one["number"] for one in told[0]["generations"]]
 
 
+@in_every_situation
 def test_a_pair_loses_its_fence_and_gets_it_back_without_losing_a_message(controller: Controller) -> None:
     said = ended(controller.play("site"), 2)
     assert "guards made the store in" in said

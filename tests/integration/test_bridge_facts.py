@@ -12,7 +12,7 @@ from activemq_fleet.lab.stomp import StompConnection
 from activemq_fleet.lint import file_findings, transport_options
 from activemq_fleet.releases import Release
 from tests.integration.planted import OPENWIRE, STOMP, Ground, Planted, document, link, until
-from tests.situations import further
+from tests.situations import further, in_every_situation
 from tests.stomp_clients import stomp_send
 
 PATIENCE = 120.0
@@ -113,7 +113,8 @@ def linked(ground: Ground, release: str, *lists: str, **attributes: str) -> Plan
     return north
 
 
-@pytest.mark.parametrize(("conduit", "copies"), [("false", 4), *further(("true", 2))])
+@in_every_situation
+@pytest.mark.parametrize(("conduit", "copies"), [("false", 4), ("true", 2)])
 def test_without_conduit_subscriptions_each_of_two_consumers_gets_two_copies(
     ground: Ground, conduit: str, copies: int
 ) -> None:
@@ -148,10 +149,12 @@ LISTS = (
 @pytest.mark.parametrize(
     ("release", "excluded", "listed", "here", "there"),
     [
-        ("5.11.4", "orders.x", "orders.&gt;", [], BODIES),
+        *further(("5.11.4", "orders.x", "orders.&gt;", [], BODIES)),
         ("5.18.3", "orders.x", "orders.&gt;", [], []),
-        ("5.18.3", "orders.x", "orders.x", BODIES, []),
-        ("5.18.3", "others", "orders.&gt;", [], BODIES),
+        *further(
+            ("5.18.3", "orders.x", "orders.x", BODIES, []),
+            ("5.18.3", "others", "orders.&gt;", [], BODIES),
+        ),
     ],
     ids=["forwarded all the same", "stuck", "not forwarded", "not excluded"],
 )

@@ -149,7 +149,7 @@ def test_jmx_lets_in_whom_it_knows_with_the_rights_given(ground: Ground, tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("release", "encrypts"), [("5.8.0", True), ("5.18.3", False), *further(("5.5.1", True), ("6.3.1", False))]
+    ("release", "encrypts"), [("5.8.0", True), *further(("5.5.1", True), ("5.18.3", False), ("6.3.1", False))]
 )
 def test_jmx_is_encrypted_by_those_releases_alone_that_are_not_refused(
     ground: Ground, tmp_path: Path, release: str, encrypts: bool

@@ -34,7 +34,7 @@ ACCOUNTS = (
     '<authenticationUser username="net" password="right" groups="net"/>'
     "</users></simpleAuthenticationPlugin></plugins>"
 )
-ENCODED, PLAIN = ("6.3.1", *further("5.18.3")), ("5.5.1", *further("5.16.7"))
+ENCODED, PLAIN = ("6.3.1", *further("5.18.3")), further("5.5.1", "5.16.7")
 
 
 def planted(ground: Ground, release: str, *children: str, number: int = 1, name: str = "forged") -> Planted:

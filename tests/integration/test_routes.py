@@ -30,7 +30,7 @@ from activemq_fleet.routes import Answer, Routes, routes_of
 from tests.situations import further
 from tests.stomp_clients import stomp_send
 
-NETWORKS = int(os.environ.get("ROUTES", "2"))
+NETWORKS = int(os.environ.get("ROUTES", "1"))
 RELEASES = ("5.18.3", "6.3.1")
 LOSES_DEMAND = ("6.3.1",)
 """Releases in which advisories that are sent at the same moment use one context for evaluating

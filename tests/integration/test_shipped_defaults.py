@@ -15,10 +15,11 @@ from activemq_fleet.findings import Finding
 from activemq_fleet.lint import file_findings
 from activemq_fleet.releases import Release
 from tests.golden_files import Golden
+from tests.situations import further
 
-RELEASES = ["5.14.5", "5.15.16", "5.16.7", "5.17.6", "5.18.3"]
 # One must be there: with every distribution missing this file would show nothing.
 ALWAYS = "5.18.3"
+RELEASES = [*further("5.14.5", "5.15.16", "5.16.7", "5.17.6"), ALWAYS]
 
 
 @cache

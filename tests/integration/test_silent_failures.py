@@ -154,7 +154,7 @@ def test_a_bridge_to_a_promoted_slave_hangs_the_clients_of_the_broker_that_dials
 
 # The delay says only how soon a patient transport tries again, not whether.
 FAILOVER = "static:(failover:({a},{b})?randomize=false&amp;maxReconnectDelay=500%s)"
-KEPT = [("5.18.3", FAILOVER % ""), ("5.5.1", FAILOVER % "&amp;maxReconnectAttempts=0")]
+KEPT = [("5.18.3", FAILOVER % ""), *further(("5.5.1", FAILOVER % "&amp;maxReconnectAttempts=0"))]
 REBUILT = [
     *further(("5.18.3", FAILOVER % "&amp;maxReconnectAttempts=0")),
     ("5.18.3", "masterslave:({a},{b})"),
@@ -240,7 +240,7 @@ def test_a_duplex_link_on_one_end_is_one_bridge_both_ways(ground: Ground) -> Non
 
 # -- N019, N020 -------------------------------------------------------------------------------
 
-STUCK: list[tuple[str, Mapping[str, str] | None]] = [("5.18.3", None), ("5.8.0", {})]
+STUCK = [("5.18.3", None), *further(("5.8.0", {}))]
 REPLAYED = [("5.18.3", {}), *further(("6.3.1", {})), ("5.8.0", {"enableAudit": "false"})]
 
 
@@ -326,7 +326,7 @@ def has_two_masters_for_good(ground: Ground, timeout: float) -> bool:
 
 @pytest.mark.parametrize(
     ("release", "keep_alive"),
-    [("5.18.3", 0), ("5.8.0", 1000), *further(("5.5.1", 0))],
+    [("5.18.3", 0), *further(("5.8.0", 1000), ("5.5.1", 0))],
     ids=["L003-5.18.3", "L004-5.8.0", "L004-5.5.1"],
 )
 def test_a_master_that_does_not_look_at_its_lock_file_goes_on_beside_the_next(

@@ -1,7 +1,7 @@
 """Jobs on a cluster that has nothing of ours but the archive that is shipped, and over Spark Connect.
 
-CLUSTER_FILES is the number of files that the killed job compares. With CLUSTER=full a worker is lost, too, and the jobs
-run over Spark Connect.
+CLUSTER_FILES is the number of files that the killed job compares. With CLUSTER=full an audit runs, too, a worker is
+lost, and the jobs run over Spark Connect.
 """
 
 from __future__ import annotations
@@ -152,6 +152,7 @@ def test_plan_comes_to_the_same_rows(jobs: Jobs, spark: SparkSession, tmp_path: 
     assert rows_hash(tmp_path / "out", *datasets) == rows_hash(tmp_path / "here", *datasets)
 
 
+@FULL
 def test_audit_comes_to_the_same_rows(jobs: Jobs, spark: SparkSession, tmp_path: Path) -> None:
     for host in ("a-mq01-a", "a-mq01-b"):
         (tmp_path / "logs" / host / "agent").mkdir(parents=True)
