@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.adopt_files import document
+from activemq_fleet.adopt import adopt, read_sources
+from activemq_fleet.errors import InputError
+from activemq_fleet.naming import Naming
+from tests.unit.adopt_files import document, write_files
 from tests.unit.test_adopt_foreign import ALONE, OPENWIRE, bridge, check, connectors, pair, variables
 
 
@@ -82,5 +85,20 @@ def test_two_nodes_whose_store_may_be_one_are_told(tmp_path: Path) -> None:
     files = {f"o-mq1-{node}": document(store + OPENWIRE, brokerName=f"broker-{node}") for node in "ab"}
     adoption = check(tmp_path, files, "5.18.3")
 
+    assert variables(adoption)["ha"] == "none"
     wanted = "both nodes of pair o-mq1 share the store /var/activemq/kahadb"
-    assert any(wanted in note and "set activemq_ha: shared-file" in note for note in adoption.notes)
+    assert any(wanted in note and "adopt again with --shared-store o-mq1" in note for note in adoption.notes)
+
+
+def test_two_nodes_share_the_store_of_which_the_operator_says_so(tmp_path: Path) -> None:
+    store = '<persistenceAdapter><kahaDB directory="/var/activemq/kahadb"/></persistenceAdapter>'
+    files = {f"o-mq1-{node}": document(store + OPENWIRE, brokerName=node) for node in "ab"}
+    files |= {"o-mq2-a": document(store + OPENWIRE, brokerName="two")}
+    write_files(tmp_path, files)
+    documents = read_sources([str(tmp_path)], ["5.18.3"], Naming())
+
+    found = adopt(documents, Naming(), shared=["o-mq1"]).fleet
+    assert [broker.settings.ha for broker in found.brokers] == ["shared-file", "shared-file", "none"]
+    for other in ("o-mq2", "o-mq3"):
+        with pytest.raises(InputError, match=f"--shared-store {other}: there is no pair of this name with two"):
+            adopt(documents, Naming(), shared=[other])

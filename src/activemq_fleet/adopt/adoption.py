@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -62,17 +62,19 @@ def adopt(
     findings: Findings = lambda fleet: fleet.findings,
     agents: Sequence[AgentFile] = (),
     addresses: Mapping[str, str] = MappingProxyType({}),
+    shared: Collection[str] = (),
 ) -> Adopted:
     """Return an inventory that renders the given activemq.xml files again, including the agents of given agent.conf
     files.
 
-    ``addresses`` maps hosts to the addresses by which they are dialled, for hosts whose address no file tells.
+    ``addresses`` maps hosts to the addresses by which they are dialled, for hosts whose address no file tells;
+    ``shared`` names pairs whose nodes share a KahaDB store that no file shows to be shared.
     ``findings`` returns a fleet's findings; those that would keep ``render`` from writing are waived in the inventory
     with a note, because a configuration in force cannot be refused.
     """
     proposal = Proposal.from_documents(documents, naming)
     companion_files.propose_environment(proposal)
-    propose_profiles(proposal)
+    propose_profiles(proposal, shared)
     propose_authentication(proposal)
     propose_brokers(proposal)
     propose_elements(proposal)

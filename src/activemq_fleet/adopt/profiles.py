@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from activemq_fleet.adopt.equal_meaning import expanded
 from activemq_fleet.adopt.proposal import Proposal
 from activemq_fleet.adopt.secrets import holds_secret
 from activemq_fleet.adopt.sources import Document
 from activemq_fleet.adopt.xml_diff import PLACEHOLDERS, XmlElement
+from activemq_fleet.errors import InputError
 from activemq_fleet.lint.uri import Uri
 from activemq_fleet.profiles import NONE, PURE, SHARED_FILE, SHARED_JDBC
 
@@ -23,14 +24,22 @@ _KAHADB = ("kahaDB", "mKahaDB")
 _LOCKED = ("lockKeepAlivePeriod", "databaseLockedWaitDelay")
 
 
-def propose_profiles(proposal: Proposal) -> None:
-    """Propose a high-availability profile (``activemq_ha``) for every pair, and the variables of the profile."""
+def propose_profiles(proposal: Proposal, shared: Collection[str] = ()) -> None:
+    """Propose a high-availability profile (``activemq_ha``) for every pair, and the variables of the profile.
+
+    ``shared`` names pairs whose nodes share a KahaDB store that no file shows to be shared. Raises InputError for one
+    that is no pair with two such stores.
+    """
+    stores = {pair: [_store(document) for document in documents] for pair, documents in proposal.pairs().items()}
+    for pair in shared:
+        if [store.name in _KAHADB for store in stores.get(pair, []) if store] != [True, True]:
+            raise InputError(f"--shared-store {pair}: there is no pair of this name with two kahaDB stores")
     for pair, documents in proposal.pairs().items():
         if len(documents) == 2 and _is_pure(documents):
             _propose_pure(proposal, documents)
         elif len(documents) == 2 and _same_database(documents):
             _propose_jdbc(proposal, documents)
-        elif len(documents) == 2 and _same_directory(documents):
+        elif len(documents) == 2 and (pair in shared or _same_directory(documents)):
             for document in documents:
                 proposal[document.host]["ha"] = SHARED_FILE.name
                 _propose_lock(proposal, document, "shared-file-locker", 1000, 2000)
@@ -43,11 +52,11 @@ def propose_profiles(proposal: Proposal) -> None:
                     f"is the only node of pair {pair} that was given, so it has activemq_ha: none; "
                     "adopt both files together if there is a second",
                 )
-            elif shared := _perhaps_shared(documents):
+            elif perhaps := _perhaps_shared(pair, documents):
                 proposal.note(
                     [document.host for document in documents],
-                    f"nothing shows that both nodes of pair {pair} share {shared[0]}, so each is a broker by itself "
-                    f"(activemq_ha: none); where they do, set activemq_ha: {shared[1]}",
+                    f"nothing shows that both nodes of pair {pair} share {perhaps[0]}, so each is a broker by itself "
+                    f"(activemq_ha: none); where they do, {perhaps[1]}",
                 )
         for document in documents:
             _propose_store(proposal, document)
@@ -124,13 +133,15 @@ def _same_directory(documents: Sequence[Document]) -> bool:
     return len(names) == 1 or locked or bool(_SHARED_PATH.search(directories.pop()))
 
 
-def _perhaps_shared(documents: Sequence[Document]) -> tuple[str, str] | None:
-    """Return what the nodes of a pair may share and the profile that would do so; None where they surely do not."""
+def _perhaps_shared(pair: str, documents: Sequence[Document]) -> tuple[str, str] | None:
+    """Return what the nodes of a pair may share and what to do then; None where they surely share nothing."""
     stores = [store for document in documents if (store := _store(document))]
     if len(stores) == len(documents) and all(store.name == "jdbcPersistenceAdapter" for store in stores):
-        return "a database", f"{SHARED_JDBC.name}, with activemq_jdbc"
+        return "a database", f"set activemq_ha: {SHARED_JDBC.name}, and activemq_jdbc"
     paths = {store_path(document) for document in documents}
-    return (f"the store {paths.pop()}", SHARED_FILE.name) if len(paths) == 1 and "" not in paths else None
+    if len(paths) != 1 or "" in paths:
+        return None
+    return f"the store {paths.pop()}", f"adopt again with --shared-store {pair}"
 
 
 def _propose_lock(proposal: Proposal, document: Document, locker: str, acquire: int, keepalive: int) -> None:

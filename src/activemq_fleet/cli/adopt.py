@@ -52,6 +52,13 @@ _LONGEST = 400
     multiple=True,
     help="Lines NAME=VALUE: what ${NAME} stands for in the files, for all or for one host. May be repeated.",
 )
+@click.option(
+    "--shared-store",
+    "shared",
+    metavar="PAIR",
+    multiple=True,
+    help="A pair whose nodes share their kahaDB store, where no file shows it. May be repeated.",
+)
 @click.option("--naming-pattern", metavar="REGEX", default=DEFAULT_PATTERN, help="As activemq_naming_pattern.")
 @click.option("--naming-parity", type=click.Choice(["odd-even", "even-odd"]), help="As activemq_naming_parity.")
 @click.option("--node", metavar="MARK", help="As activemq_node, for hosts whose names have none: each stands alone.")
@@ -62,6 +69,7 @@ def command(
     releases: tuple[str, ...],
     addresses: tuple[str, ...],
     properties: tuple[str, ...],
+    shared: tuple[str, ...],
     naming_pattern: str,
     naming_parity: str | None,
     node: str | None,
@@ -83,7 +91,8 @@ def command(
     documents = read_sources(files, releases, naming, properties)
     for warning in dict.fromkeys(text for document in documents for text in document.release.warnings):
         warn(warning)
-    adopted = adopt(documents, naming, _findings, read_agents(files), read_addresses(addresses, documents))
+    known = read_addresses(addresses, documents)
+    adopted = adopt(documents, naming, _findings, read_agents(files), known, shared)
     write_tree(output, adopted.files, check_target=check_inventory)
     if form == "json":
         echo(json.dumps([asdict(difference) for difference in adopted.differences], indent=2))
