@@ -102,3 +102,14 @@ def test_two_nodes_share_the_store_of_which_the_operator_says_so(tmp_path: Path)
     for other in ("o-mq2", "o-mq3"):
         with pytest.raises(InputError, match=f"--shared-store {other}: there is no pair of this name with two"):
             adopt(documents, Naming(), shared=[other])
+
+
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [("file:${activemq.conf}/broker.ks", True), ("broker.ks", True), ("file:/etc/broker.ks", False)],
+)
+def test_key_stores_inside_the_installation_are_told(tmp_path: Path, path: str, *, told: bool) -> None:
+    context = f'<sslContext><sslContext keyStore="{path}" keyStorePassword="x"/></sslContext>'
+    adoption = check(tmp_path, {ALONE: document(context + OPENWIRE)}, "5.18.3")
+
+    assert any(f"sslContext names {path}, which" in note for note in adoption.notes) is told

@@ -65,6 +65,7 @@ def propose_brokers(proposal: Proposal) -> None:
         if not any(is_console_import(node) for node in document.root.children):
             proposal[document.host]["console"] = False
         _propose_beans(proposal, document)
+        _note_key_stores(proposal, document)
     for documents in proposal.pairs().values():
         _propose_connectors(proposal, documents)
     for document in proposal.documents:
@@ -101,6 +102,18 @@ def _propose_beans(proposal: Proposal, document: Document) -> None:
             proposal[host]["log_query"] = True
         else:
             proposal.note([host], f"logQuery is left out: release {release.text} has not its class and would not start")
+
+
+def _note_key_stores(proposal: Proposal, document: Document) -> None:
+    """Add a note for key stores that are named within the installation: the rendered broker has another one."""
+    context = document.broker.find("sslContext/sslContext")
+    paths = [context.get(name) for name in ("keyStore", "trustStore")] if context else []
+    if own := [path for path in paths if path and not path.removeprefix("file:").startswith("/")]:
+        proposal.note(
+            [document.host],
+            f"sslContext names {' and '.join(own)}, which a new installation has not, or with keys that all know: "
+            "name the files by absolute paths, in activemq_tls or in the fragment",
+        )
 
 
 def _propose_management(proposal: Proposal, document: Document) -> None:
