@@ -80,6 +80,16 @@ def test_a_connector_whose_address_is_a_placeholder_keeps_it_beside_others(tmp_p
     assert "${HOSTNAME}" in str(variables(adoption)["xml_fragments"])
 
 
+def test_a_connector_listens_where_the_defaults_of_its_placeholders_say(tmp_path: Path) -> None:
+    own = connectors("tcp://${bind:0.0.0.0}:${port:61616}?maximumConnections=${most:1000}")
+    adoption = check(tmp_path, {ALONE: document(own)}, "5.18.3")
+
+    connector = {"name": "c0", "scheme": "tcp", "port": 61616, "options": {"maximumConnections": 1000}}
+    assert variables(adoption)["connectors"] == [connector]
+    assert "xml_fragments" not in variables(adoption)
+    assert any(one.path.endswith("/@uri") and "${port" in (one.original or "") for one in adoption.differences)
+
+
 def test_two_nodes_whose_store_may_be_one_are_told(tmp_path: Path) -> None:
     store = '<persistenceAdapter><kahaDB directory="/var/activemq/kahadb"/></persistenceAdapter>'
     files = {f"o-mq1-{node}": document(store + OPENWIRE, brokerName=f"broker-{node}") for node in "ab"}

@@ -86,20 +86,21 @@ def resolve_placeholders(root: etree._Element, properties: Mapping[str, str], fi
         raise InputError(f"{file}: a value of --properties has a character that XML cannot hold: remove it") from None
 
 
-def with_dialled_hosts(node: XmlElement) -> XmlElement:
-    """Return an element whose networkConnectors, at any depth, dial hosts in place of placeholders.
+def with_placeholder_defaults(node: XmlElement) -> XmlElement:
+    """Return an element whose networkConnectors and transportConnectors, at any depth, have placeholders' own defaults.
 
-    A placeholder's own default counts, in every attribute; without one a host name made of the placeholder's stands in
-    the URI, below ``UNKNOWN_HOST``, for the operator to replace.
+    Without one a host name made of the placeholder's stands in a networkConnector's URI, below ``UNKNOWN_HOST``, for
+    the operator to replace.
     """
     attributes = node.attributes
-    if node.name == "networkConnector" and any("${" in value for value in attributes.values()):
+    if node.name in ("networkConnector", "transportConnector"):
         attributes = {name: _DEFAULT.sub(r"\1", value) for name, value in attributes.items()}
-        uri = attributes.get("uri", "")
+    if node.name == "networkConnector" and "${" in node.get("uri"):
+        uri = attributes["uri"]
         for pattern, form in _STANDS_FOR:
             uri = pattern.sub(lambda found, form=form: form.format(_label(found[1])), uri)  # type: ignore[misc]
         attributes = {**attributes, "uri": uri}
-    return replace(node, attributes=attributes, children=tuple(map(with_dialled_hosts, node.children)))
+    return replace(node, attributes=attributes, children=tuple(map(with_placeholder_defaults, node.children)))
 
 
 def whose_address(host: str) -> str:

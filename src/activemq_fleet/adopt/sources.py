@@ -15,7 +15,7 @@ from activemq_fleet.adopt.properties import (
     credentials_beside,
     read_properties,
     resolve_placeholders,
-    with_dialled_hosts,
+    with_placeholder_defaults,
 )
 from activemq_fleet.adopt.xml_diff import XmlElement, xml_element_of
 from activemq_fleet.errors import InputError, ReleaseError
@@ -89,7 +89,7 @@ def _files(arguments: Iterable[str], naming: Naming) -> Iterator[tuple[str, Path
         if path.is_dir():
             inside = sorted(path.rglob(ACTIVEMQ_XML))
             if not inside:
-                raise InputError(f"{path}: there is no {ACTIVEMQ_XML} in it")
+                raise InputError(f"{path}: there is no {ACTIVEMQ_XML} in it: give files of other names as HOST=FILE")
             if host and len(inside) > 1:
                 raise InputError(f"{path}: holds {len(inside)} files {ACTIVEMQ_XML}: name the one of {host}")
         elif path.is_file():
@@ -162,7 +162,7 @@ def _document(host: str, path: Path, release: str | None, naming: Naming, proper
             "which activemq-fleet names HOST... proposes"
         )
     content, original = _read(path, {**credentials_beside(path), **properties})
-    tree = with_dialled_hosts(with_names(original))
+    tree = with_placeholder_defaults(with_names(original))
     ours = _OURS.search(content)
     if release is None and ours is None:
         raise InputError(f"{path}: does not say which release reads it: add --release {host}=5.18.3, or which it is")
@@ -228,8 +228,8 @@ def _no_broker(root: str, number: int) -> str:
         return f"holds {number} <broker>; make a file of each"
     if root != f"{{{BEANS}}}beans":
         name = root.rpartition("}")[2]
-        return f"its root is <{name}>, not Spring's <beans>: it is no activemq.xml of release 5.3 or later"
-    return f"has no <broker> in the namespace {CORE}: it is no activemq.xml"
+        return f"its root <{name}> is not <beans> of {BEANS}: it is of a release before 5.3, or no activemq.xml"
+    return f"has no <broker> of {CORE}: it is of a release before 5.3, or no activemq.xml"
 
 
 def _refuse_doubles(documents: Iterable[Document]) -> None:

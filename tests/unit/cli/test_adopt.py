@@ -204,7 +204,10 @@ class TestWhatItRefuses:
             (b"<a>", "broker.xml:1:4: not XML"),
             (b"", "not XML: "),
             (b'<!DOCTYPE a [<!ENTITY b SYSTEM "file:///etc/passwd">]><a>&b;</a>', "a DOCTYPE is refused"),
-            (b"<beans/>", "its root is <beans>, not Spring's <beans>"),
+            (
+                b"<beans/>",
+                "its root <beans> is not <beans> of http://www.springframework.org/schema/beans: it is of a",
+            ),
             (b'<beans xmlns="http://www.springframework.org/schema/beans"/>', "has no <broker>"),
             (
                 HAND.replace(b"</beans>", b'<broker xmlns="http://activemq.apache.org/schema/core"/></beans>'),
