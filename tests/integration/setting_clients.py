@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
+
+import pytest
 
 from activemq_fleet.host.management import query_mbeans
 from activemq_fleet.host.process import Process, find_broker
 from activemq_fleet.host.versions import Layout
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.stomp import Credentials, Frame, StompConnection, StompError
+from activemq_fleet.releases import Release
+from tests.integration.labs import processes_of, write_inventory
 
+HOST = "orders-mq01-a.example.com"
 ANN = Credentials("ann", "anns-secret")
 USERS = [{"name": ANN.username, "password": ANN.password, "groups": "staff"}]
 
@@ -37,6 +44,14 @@ class Client(StompConnection):
         headers = {name: message.headers[name] for name in ("subscription", "message-id")}
         self._write(command, headers)
 
+    def roll_back(self, message: Frame) -> None:
+        """Accept a message in a transaction that is given up."""
+        self._write("BEGIN", {"transaction": "t"})
+        headers = {name: message.headers[name] for name in ("subscription", "message-id")}
+        self._write("ACK", {**headers, "transaction": "t"})
+        self._write("ABORT", {"transaction": "t", "receipt": "aborted"})
+        self._await_receipt("aborted")
+
     def bodies(self, number: int, *, timeout: float = 5.0, acknowledge: bool = True) -> list[str]:
         """The bodies of so many messages, fewer when no more come in time; each is acknowledged."""
         found: list[str] = []
@@ -45,6 +60,39 @@ class Client(StompConnection):
                 self.answer(message)
             found.append(message.body)
         return found
+
+
+@contextmanager
+def broker_with(directory: Path, release: str, **variables: Any) -> Iterator[Lab]:
+    """A lab whose one broker has these settings; keys that the release lacks are waived and not in its file."""
+    waiver = {"rule": "T011", "reason": "tests have one inventory for all releases"}
+    alone = {"ha": "none", "console": False, "users": USERS, "release": release, "waivers": [waiver]}
+    with Lab.open(write_inventory(directory, [HOST], **alone, **variables), directory / "lab") as lab:
+        lab.up()
+        yield lab
+    assert not processes_of(directory / "lab")
+
+
+def another(lab: Lab, client_id: str | None = None) -> Client:
+    """A further client of the broker."""
+    return Client(lab.addresses(HOST, "stomp")[0], ANN, client_id=client_id)
+
+
+def release_of(lab: Lab) -> Release:
+    return lab.fleet.broker(HOST).release
+
+
+def needs(lab: Lab, element: str, attribute: str = "") -> None:
+    """Skip a test of what the broker's release does not have."""
+    release = release_of(lab)
+    if not release.supports(element, attribute or None):
+        pytest.skip(f"{release.text} has no {attribute or element}")
+
+
+def advisories(lab: Lab, *names: str) -> dict[str, int]:
+    """How many advisories of each kind there were."""
+    found = destinations(lab, HOST, "Topic")
+    return {name: found.get(f"ActiveMQ.Advisory.{name}", {"EnqueueCount": 0})["EnqueueCount"] for name in names}
 
 
 def running(lab: Lab, host: str) -> Process:

@@ -1,0 +1,230 @@
+"""Destination policies of queues: what a real broker does that has an entry for each key."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from activemq_fleet.lab.lab import Lab
+from activemq_fleet.lab.stomp import StompError
+from tests.integration.setting_clients import (
+    HOST,
+    Client,
+    advisories,
+    another,
+    broker_with,
+    destinations,
+    fill,
+    needs,
+    queues,
+    release_of,
+    soon,
+)
+from tests.situations import further
+from tests.waiting import wait_until
+
+EXPIRING = {"kind": "queue", "expire_messages_period": 300}
+POLICIES: list[dict[str, Any]] = [
+    {**EXPIRING, "destination": "shared.>", "dead_letter_strategy": {"type": "shared", "dead_letter_queue": "graves"}},
+    {**EXPIRING, "destination": "gone.>", "dead_letter_strategy": "discarding"},
+    {**EXPIRING, "destination": "late.>", "dead_letter_strategy": {"type": "individual", "process_expired": False}},
+    {
+        **EXPIRING,
+        "destination": "light.>",
+        "dead_letter_strategy": {
+            "type": "individual",
+            "process_non_persistent": True,
+            "queue_prefix": "dead.",
+            "queue_suffix": ".letters",
+            "expiration": 3_600_000,
+        },
+    },
+    {"destination": "few", "kind": "queue", "queue_prefetch": 2, "use_prefetch_extension": False},
+    {
+        "destination": "patient",
+        "kind": "queue",
+        "consumers_before_dispatch_starts": 2,
+        "time_before_dispatch_starts": 60_000,
+    },
+    {"destination": "exclusive", "kind": "queue", "all_consumers_exclusive_by_default": True},
+    {
+        "destination": "ranked",
+        "kind": "queue",
+        "prioritized_messages": True,
+        "message_group_map_factory_type": "bucket",
+    },
+    {"destination": "capped.>", "kind": "queue", "max_destinations": 1},
+    {
+        "destination": "mute",
+        "kind": "queue",
+        "slow_consumer_strategy": {
+            "type": "abort_slow_ack",
+            "check_period": 200,
+            "max_slow_duration": 600,
+            "max_time_since_last_ack": 600,
+            "abort_connection": True,
+        },
+    },
+    {
+        "destination": "told",
+        "kind": "queue",
+        "memory_limit": "64 kb",
+        "pending_queue_policy": "vm",
+        "advisory_for_consumed": True,
+        "advisory_for_delivery": True,
+        "advisory_for_dispatched": True,
+        "advisory_when_full": True,
+        "send_advisory_if_no_consumers": True,
+    },
+    {
+        "destination": "sized",
+        "kind": "queue",
+        "producer_flow_control": False,
+        "max_page_size": 77,
+        "max_queue_audit_depth": 78,
+        "max_producers_to_audit": 79,
+        "use_cache": False,
+        "blocked_producer_warning_interval": 81,
+        "always_retroactive": True,
+    },
+]
+
+
+@pytest.fixture(scope="module", params=["6.3.1", *further("5.8.0", "5.18.3")])
+def lab(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    directory = tmp_path_factory.mktemp("queues")
+    usage = {"send_fail_if_no_space_after_timeout": 500}
+    with broker_with(directory, request.param, destination_policies=POLICIES, usage=usage) as lab:
+        yield lab
+
+
+@pytest.fixture
+def client(lab: Lab) -> Iterator[Client]:
+    with another(lab) as client:
+        yield client
+
+
+def test_expired_messages_of_several_queues_come_to_the_one_that_they_share(client: Client) -> None:
+    for name in ("a", "b"):
+        client.send(f"/queue/shared.{name}", name, soon())
+    client.follow("/queue/graves")
+    assert sorted(client.bodies(2)) == ["a", "b"]
+
+
+def test_dead_letters_are_discarded_where_the_policy_says_so(lab: Lab, client: Client) -> None:
+    needs(lab, "discarding")
+    client.send("/queue/gone.x", "x", soon())
+    client.send("/queue/late.x", "x", soon())
+    wait_until(
+        lambda: {queues(lab, HOST)[name] for name in ("gone.x", "late.x")} == {0}, "both have expired", patience=60
+    )
+    assert not [name for name in queues(lab, HOST) if "DLQ" in name]
+
+
+def test_dead_letters_that_are_not_persistent_are_kept_named_and_made_to_expire_as_the_policy_says(
+    lab: Lab, client: Client
+) -> None:
+    client.send("/queue/light.x", "x", {**soon(), "persistent": "false"})
+    client.follow("/queue/dead.light.x.letters")
+    message = client.receive(10)
+    assert message is not None
+    if release_of(lab).supports("individualDeadLetterStrategy", "expiration"):
+        assert 3_500_000 < int(message.headers["expires"]) - time.time() * 1000 < 3_700_000
+    client.answer(message)
+
+
+def test_a_consumer_is_given_no_more_than_its_prefetch(client: Client) -> None:
+    for number in range(5):
+        client.send("/queue/few", str(number))
+    client.follow("/queue/few")
+    assert client.bodies(5, timeout=1, acknowledge=False) == ["0", "1"]
+
+
+def test_nobody_is_given_a_message_before_there_are_as_many_consumers_as_the_policy_wants(
+    lab: Lab, client: Client
+) -> None:
+    client.send("/queue/patient", "x")
+    client.follow("/queue/patient")
+    assert client.bodies(1, timeout=1) == []
+    with another(lab) as second:
+        second.follow("/queue/patient")
+        assert client.bodies(1, timeout=2) + second.bodies(1, timeout=1) == ["x"]
+
+
+def test_a_queue_whose_consumers_are_exclusive_has_one_at_a_time(lab: Lab, client: Client) -> None:
+    client.follow("/queue/exclusive")
+    with another(lab) as second:
+        second.follow("/queue/exclusive")
+        for number in range(4):
+            client.send("/queue/exclusive", str(number))
+        assert client.bodies(4) == ["0", "1", "2", "3"]
+        assert second.bodies(1, timeout=1) == []
+
+
+def test_messages_of_a_higher_priority_come_first(lab: Lab, client: Client) -> None:
+    for priority in ("1", "9", "5"):
+        client.send("/queue/ranked", priority, {"priority": priority})
+    client.follow("/queue/ranked")
+    assert client.bodies(3) == ["9", "5", "1"]
+    if release_of(lab).supports("policyEntry", "messageGroupMapFactoryType"):
+        assert destinations(lab, HOST)["ranked"]["MessageGroupType"] == "bucket"
+
+
+def test_no_more_destinations_are_made_than_the_policy_allows(lab: Lab, client: Client) -> None:
+    needs(lab, "policyEntry", "maxDestinations")
+    client.send("/queue/capped.a", "x")
+    with pytest.raises(StompError, match="number of destinations allowed"):
+        client.send("/queue/capped.b", "x")
+
+
+def test_advisories_tell_what_the_policy_asks_for_and_nothing_of_other_queues(lab: Lab, client: Client) -> None:
+    client.send("/queue/told", "x", {"persistent": "false"})
+    client.send("/queue/untold", "x", {"persistent": "false"})
+    for queue in ("told", "untold"):
+        client.follow(f"/queue/{queue}")
+    assert len(client.bodies(2)) == 2
+    with another(lab) as greedy:
+        assert fill(greedy, "/queue/full-of-other", "x" * 100)[0] == 200
+    kinds = ["MessageConsumed", "MessageDelivered", "NoConsumer"]
+    if release_of(lab).supports("policyEntry", "advisoryForDispatched"):
+        kinds.append("MessageDispatched")
+    wanted = [f"{kind}.Queue.told" for kind in kinds]
+    wait_until(
+        lambda: min(advisories(lab, *wanted).values()) >= 1,
+        "all are told",
+        seen=lambda: advisories(lab, *wanted),
+        patience=60,
+    )
+    others = [f"{kind}.Queue.untold" for kind in kinds]
+    assert set(advisories(lab, *others).values()) == {0}
+
+
+def test_a_full_queue_is_told(lab: Lab, client: Client) -> None:
+    taken, why = fill(client, "/queue/told", "x" * 10_000)
+    assert taken < 20
+    assert "memory" in why.lower()
+    assert advisories(lab, "FULL.Queue.told")["FULL.Queue.told"] >= 1
+
+
+def test_the_sizes_of_a_policy_are_those_of_its_queue(lab: Lab, client: Client) -> None:
+    client.send("/queue/sized", "x")
+    found = destinations(lab, HOST)["sized"]
+    wanted = {
+        "MaxPageSize": 77, "MaxAuditDepth": 78, "MaxProducersToAudit": 79,
+        "BlockedProducerWarningInterval": 81, "UseCache": False, "ProducerFlowControl": False,
+        "AlwaysRetroactive": True,
+    }  # fmt: skip
+    assert {name: found[name] for name in wanted} == wanted
+
+
+def test_a_consumer_that_acknowledges_nothing_is_thrown_out(lab: Lab, client: Client) -> None:
+    needs(lab, "abortSlowAckConsumerStrategy")
+    with another(lab) as slow:
+        slow.follow("/queue/mute", **{"activemq.prefetchSize": "2"})
+        for _ in range(20):
+            client.send("/queue/mute", "x")
+        with pytest.raises((StompError, OSError)):
+            slow.bodies(100, timeout=30, acknowledge=False)

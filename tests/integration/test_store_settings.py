@@ -1,0 +1,262 @@
+"""``activemq_kahadb``: what the stores of one real broker do, each tuned otherwise, for queues of its own.
+
+What shows nowhere outside is asked of the running store itself, by a bean in the broker's own context.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from activemq_fleet.lab.lab import Lab
+from tests.integration.setting_clients import HOST, Client, another, broker_with, needs, release_of, running
+from tests.situations import further
+from tests.waiting import wait_until
+
+MIB = 1 << 20
+NEVER = 3_600_000
+"""Milliseconds after which the tests are over."""
+QUICK = {"checkpoint_interval": 200, "cleanup_interval": 400}
+RESERVED = ("sparse_file", "os_kernel_copy", "zeros", "chunked_zeros")
+STORES: dict[str, dict[str, Any]] = {
+    "kept": {},
+    "swept": QUICK,
+    "stopped": {"cleanup_on_stop": False},
+    "grown": {"preallocation_scope": "none"},
+    "ahead": {"preallocation_scope": "entire_journal_async"},
+    **{kind: {"preallocation_scope": "entire_journal", "preallocation_strategy": kind} for kind in RESERVED},
+    "summed": {"checksum_journal_files": True},
+    "unsummed": {"checksum_journal_files": False, "check_for_corrupt_journal_files": False},
+    "chained": {**QUICK, "enable_ack_compaction": False},
+    "compact": {**QUICK, "enable_ack_compaction": True, "compact_acks_after_no_gc": 2},
+    "written": {"enable_index_write_async": True},
+    "concurrent": {"concurrent_store_and_dispatch_queues": True},
+    "always": {"journal_disk_sync_strategy": "always"},
+    "never": {"journal_disk_sync_strategy": "never"},
+    "periodic": {"journal_disk_sync_strategy": "periodic", "journal_disk_sync_interval": 300},
+    "unsynced": {"enable_journal_disk_syncs": False},
+    "firm": {"checkpoint_interval": 200},
+    "loose": {"checkpoint_interval": 200, "enable_index_disk_syncs": False},
+    "damaged": {"check_for_corrupt_journal_files": True, "ignore_missing_journalfiles": True},
+    "missing": {"ignore_missing_journalfiles": True},
+    "spoiled": {"archive_corrupted_index": True},
+    "forced": {"force_recover_index": True},
+    "again": {"rewrite_on_redelivery": True},
+    "anew": {"rewrite_on_redelivery": False},
+}
+KAHADB = {
+    "journal_max_file_length": "1 mb",
+    "checkpoint_interval": NEVER,
+    "cleanup_interval": NEVER,
+    "concurrent_store_and_dispatch_queues": False,
+    "by_destination": [
+        *({"destination": f"{name}.>", "kind": "queue", **keys} for name, keys in STORES.items()),
+        {"destination": "wide.>", "kind": "topic", "concurrent_store_and_dispatch_topics": True},
+        {"per_destination": False},
+    ],
+}
+CHUNK = "x" * 300_000
+
+
+@pytest.fixture(scope="module", params=["6.3.1", *further("5.8.0", "5.18.3")])
+def lab(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    with broker_with(tmp_path_factory.mktemp("stores"), request.param, kahadb=KAHADB) as lab:
+        yield lab
+
+
+@pytest.fixture
+def client(lab: Lab) -> Iterator[Client]:
+    with another(lab) as client:
+        yield client
+
+
+def directory_of(lab: Lab, store: str) -> Path:
+    [found] = (lab.log(HOST).parent / "kahadb").glob(f"*2f{store}.*")
+    return found
+
+
+def journal(lab: Lab, store: str) -> list[Path]:
+    """The files of a store's journal, oldest first."""
+    return sorted(directory_of(lab, store).glob("db-*.log"), key=lambda file: int(file.stem[3:]))
+
+
+def pass_through(lab: Lab, store: str, chunks: int = 8) -> None:
+    """Send and consume some 300 kB each, on a connection of its own, so that nobody holds them any longer."""
+    with another(lab) as client:
+        for _ in range(chunks):
+            client.send(f"/queue/{store}.through", CHUNK)
+        client.follow(f"/queue/{store}.through")
+        assert len(client.bodies(chunks)) == chunks
+
+
+def threads(lab: Lab) -> Counter[str]:
+    """How many threads the broker has of each name, of which the kernel keeps 15 characters."""
+    tasks = Path(f"/proc/{running(lab, HOST).pid}/task").glob("*/comm")
+    return Counter(task.read_text().strip() for task in tasks)
+
+
+def test_files_that_are_done_with_go_at_the_interval_and_not_before(lab: Lab) -> None:
+    for store in ("kept", "swept"):
+        for _ in range(2):
+            pass_through(lab, store)
+    wait_until(lambda: len(journal(lab, "swept")) <= 2, "files are removed", patience=60)
+    assert len(journal(lab, "kept")) >= 4
+
+
+@pytest.mark.parametrize("strategy", RESERVED)
+def test_a_journals_file_has_its_whole_length_from_the_beginning(lab: Lab, client: Client, strategy: str) -> None:
+    needs(lab, "kahaDB", "preallocationStrategy")
+    client.send(f"/queue/{strategy}.x", "x")
+    [file] = journal(lab, strategy)
+    assert file.stat().st_size == MIB
+    on_disk = file.stat().st_blocks * 512
+    assert on_disk < MIB / 2 if strategy == "sparse_file" else on_disk >= MIB
+
+
+def test_a_journals_file_grows_where_nothing_is_reserved_and_the_next_is_made_ahead_where_asked_for(
+    lab: Lab, client: Client
+) -> None:
+    needs(lab, "kahaDB", "preallocationScope")
+    for store in ("grown", "ahead"):
+        client.send(f"/queue/{store}.x", "x")
+    [file] = journal(lab, "grown")
+    assert file.stat().st_size < MIB / 2
+    wait_until(lambda: len(journal(lab, "ahead")) == 2, "the next file is there", patience=30)
+
+
+def test_the_journal_has_checksums_or_none(lab: Lab, client: Client) -> None:
+    sums = {}
+    for store in ("summed", "unsummed"):
+        client.send(f"/queue/{store}.x", "x")
+        content = journal(lab, store)[0].read_bytes()
+        heads = [match.end() + 4 for match in re.finditer(b"WRITE BATCH", content)]
+        sums[store] = [int.from_bytes(content[at : at + 8], "big") for at in heads]
+    assert any(sums["summed"])
+    assert sums["unsummed"]
+    assert not any(sums["unsummed"])
+
+
+def test_acknowledgements_that_hold_old_files_are_gathered_in_newer_ones(lab: Lab, client: Client) -> None:
+    needs(lab, "kahaDB", "enableAckCompaction")
+    for store in ("chained", "compact"):
+        client.send(f"/queue/{store}.waits", "x")
+        for _ in range(10):
+            pass_through(lab, store, 4)
+    before = len(journal(lab, "chained"))
+    assert before >= 4
+    wait_until(lambda: len(journal(lab, "compact")) <= before - 2, "files are removed", patience=60)
+    assert len(journal(lab, "chained")) == before
+
+
+def test_only_stores_that_are_told_so_have_threads_that_write_the_index_and_store_while_messages_are_dispatched(
+    lab: Lab, client: Client
+) -> None:
+    with another(lab, "ann-1") as durable:
+        durable.follow("/topic/wide.x", **{"activemq.subscriptionName": "all"})
+        for store in STORES:
+            client.send(f"/queue/{store}.y", "x")
+        client.send("/topic/wide.x", "x")
+    found = threads(lab)
+    names = ("KahaDB Page Writer", "ConcurrentQueueStoreAndDispatch", "ConcurrentTopicStoreAndDispatch")
+    assert [found[name[:15]] for name in names] == [1, 1, 1]
+
+
+def test_messages_and_the_index_are_synced_as_often_as_the_store_is_told(lab: Lab, client: Client) -> None:
+    """How often is counted by strace, for twenty messages each."""
+    strace = shutil.which("strace")
+    if not strace or subprocess.run([strace, "-o", "/dev/null", "true"], check=False, capture_output=True).returncode:
+        pytest.skip("there is no strace, or ptrace is not permitted")
+    stores = ["always", "never", "periodic", "unsynced", "firm", "loose"]
+    for store in stores:
+        client.send(f"/queue/{store}.x", "x")
+    log = lab.directory / "trace"
+    pid = str(running(lab, HOST).pid)
+    with subprocess.Popen(
+        [strace, "-f", "-y", "-p", pid, "-e", "trace=fsync,fdatasync", "-e", "signal=none", "-o", str(log)],
+        stderr=subprocess.PIPE,
+    ) as tracer:
+        try:
+            assert tracer.stderr is not None
+            assert b"attached" in tracer.stderr.readline()
+            for store in stores:
+                for _ in range(20):
+                    client.send(f"/queue/{store}.x", "x")
+            time.sleep(1)
+        finally:
+            tracer.terminate()
+            tracer.wait(60)
+    calls = Counter(re.findall(r"sync\(\d+<[^>]*2f(\w+)\.[^>/]*/(db-|db\.data)", log.read_text()))
+    of_journal = {store: calls[store, "db-"] for store in stores}
+    assert of_journal["unsynced"] == 0
+    assert of_journal["always"] >= 20
+    if release_of(lab).supports("kahaDB", "journalDiskSyncStrategy"):
+        assert of_journal["never"] == 0
+        assert 0 < of_journal["periodic"] < 15
+    assert calls["firm", "db.data"] > 0
+    assert calls["loose", "db.data"] == 0
+
+
+def test_damaged_stores_start_again_as_they_are_told(lab: Lab, client: Client) -> None:
+    """The last one: it stops the broker."""
+    for store in ("damaged", "missing", "spoiled", "forced"):
+        for number in range(8):
+            client.send(f"/queue/{store}.z", f"{store} {number} {CHUNK}")
+    for store in ("again", "anew"):
+        client.send(f"/queue/{store}.z", store)
+        with another(lab) as other:
+            other.follow(f"/queue/{store}.z")
+            message = other.receive(10)
+            assert message is not None
+            other.roll_back(message)
+    pass_through(lab, "stopped")
+    lab.stop(HOST)
+    if release_of(lab).supports("kahaDB", "cleanupOnStop"):
+        assert len(journal(lab, "kept")) <= 2 < len(journal(lab, "stopped"))
+
+    overwrite(journal(lab, "damaged")[0], b"damaged 1", at=1000)
+    journal(lab, "missing")[1].unlink()
+    overwrite(directory_of(lab, "spoiled") / "db.data", b"", at=0)
+    before = lab.log(HOST).stat().st_size
+    lab.start(HOST)
+
+    told = lab.log(HOST).read_bytes()[before:].decode()
+    assert [path.name for path in directory_of(lab, "spoiled").glob("db.data-*")]
+    assert max(int(number) for number in re.findall(r"Recovery replayed (\d+) operations", told)) >= 8
+    found = {store: received(lab, store) for store in ("damaged", "missing", "spoiled", "forced")}
+    everything = list(range(8))
+    assert found["spoiled"] == found["forced"] == everything
+    assert 1 not in found["damaged"]
+    assert found["damaged"][-1] == 7
+    assert 2 <= len(found["missing"]) < 8
+    with another(lab) as client:
+        redelivered = {}
+        for store in ("again", "anew"):
+            client.follow(f"/queue/{store}.z")
+            message = client.receive(10)
+            assert message is not None
+            redelivered[store] = message.headers.get("redelivered", "false")
+    rewrites = release_of(lab).supports("kahaDB", "rewriteOnRedelivery")
+    assert redelivered == {"again": "true" if rewrites else "false", "anew": "false"}
+
+
+def overwrite(file: Path, after: bytes, *, at: int) -> None:
+    """Replace 4,000 bytes of a file that begin so many after a text."""
+    content = bytearray(file.read_bytes())
+    start = content.index(after) + at
+    content[start : start + 4000] = b"\x07" * 4000
+    file.write_bytes(content)
+
+
+def received(lab: Lab, store: str) -> list[int]:
+    """The numbers of the messages that are left in a store's queue."""
+    with another(lab) as client:
+        client.follow(f"/queue/{store}.z")
+        return [int(body.split()[1]) for body in client.bodies(8, timeout=5)]

@@ -1,0 +1,148 @@
+"""Limits, virtual destinations, plugins and imports that ``test_broker_settings.py`` has no room for."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from activemq_fleet.host.broker_usage import read_usage
+from activemq_fleet.lab.lab import Lab
+from tests.integration.setting_clients import HOST, Client, another, broker_with, fill, release_of, running
+from tests.situations import further
+from tests.waiting import wait_until
+
+VARIABLES: dict[str, Any] = {
+    "destination_policies": [
+        {
+            "destination": "spilled",
+            "kind": "queue",
+            "memory_limit": "1 mb",
+            "pending_queue_policy": "file",
+            "cursor_memory_high_water_mark": 50,
+        },
+    ],
+    "virtual_destinations": [
+        {
+            "type": "composite_topic",
+            "name": "every",
+            "forward_only": False,
+            "forward_to": ["first", "topic://second"],
+        },
+        {"type": "virtual_topic", "name": "VirtualTopic.>", "selector_aware": True},
+        {"type": "virtual_topic", "name": "by.>", "prefix": "of.", "postfix": ".*"},
+    ],
+    "destinations": ["first", "topic://second"],
+    "scheduler": True,
+    "usage": {
+        "store": {"percent_limit": 25, "total": "800 mb"},
+        "temp": {"percent_limit": 10, "total": "400 mb"},
+        "job_scheduler": "2 mb",
+        "send_fail_if_no_space_after_timeout": 500,
+    },
+    "plugins": {
+        "timestamp": {"ttl_ceiling": 60_000, "zero_expiration_override": 120_000},
+        "destination_dot": True,
+        "virtual_selector_cache": True,
+    },
+    "imports": ["beans.xml"],
+    "shutdown_hooks": ["org.apache.activemq.hooks.SpringContextHook"],
+}
+BEANS = """<beans xmlns="http://www.springframework.org/schema/beans"
+    xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"
+    xsi:schemaLocation="http://www.springframework.org/schema/beans
+      http://www.springframework.org/schema/beans/spring-beans.xsd">
+  <bean id="sign" class="java.io.File" destroy-method="delete"><constructor-arg value="%s"/></bean>
+  <bean class="org.springframework.beans.factory.config.MethodInvokingFactoryBean">
+    <property name="targetObject" ref="sign"/><property name="targetMethod" value="createNewFile"/>
+  </bean>
+</beans>
+"""
+"""A file that is there from when Spring's context is made until it is closed."""
+
+
+@pytest.fixture(scope="module", params=["6.3.1", *further("5.8.0", "5.18.3")])
+def lab(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    directory: Path = tmp_path_factory.mktemp("usage")
+    beans = [{"path": "conf/beans.xml", "content": BEANS % (directory / "sign")}]
+    variables = {**VARIABLES, "extra_files": beans}
+    if request.param == "5.8.0":
+        variables["usage"] = {**VARIABLES["usage"], "store": "200 mb", "temp": "40 mb"}
+    with broker_with(directory, request.param, **variables) as lab:
+        yield lab
+
+
+@pytest.fixture
+def client(lab: Lab) -> Iterator[Client]:
+    with another(lab) as client:
+        yield client
+
+
+def test_a_composite_topic_forwards_and_keeps(client: Client) -> None:
+    for name in ("/topic/every", "/queue/first", "/topic/second"):
+        client.follow(name)
+    client.send("/topic/every", "x")
+    assert client.bodies(3) == ["x"] * 3
+
+
+def test_consumers_of_a_virtual_topic_are_named_by_its_postfix(client: Client) -> None:
+    client.follow("/queue/of.by.x.me")
+    client.send("/topic/by.x", "x")
+    assert client.bodies(1) == ["x"]
+
+
+def test_messages_that_are_not_stored_go_to_disk_until_its_limit(lab: Lab, client: Client) -> None:
+    usage = read_usage(running(lab, HOST), 30)
+    assert usage["temp"]["limit"] == 40 << 20
+    taken, why = fill(client, "/queue/spilled", "x" * 500_000, persistent="false")
+    assert 50 < taken < 120
+    assert "temp" in why.lower()
+
+
+def test_the_store_has_a_limit_in_percent(lab: Lab) -> None:
+    assert read_usage(running(lab, HOST), 30)["store"]["limit"] == 200 << 20
+
+
+def test_the_scheduler_has_a_limit(lab: Lab, client: Client) -> None:
+    if release_of(lab).text == "5.8.0":
+        pytest.skip("5.8.0 has the limit and does not look at it")
+    # A broker that is not told to refuse waits for space.
+    taken, why = fill(client, "/queue/later", "x" * 100_000, AMQ_SCHEDULED_DELAY="3600000")
+    assert taken < 200
+    assert "did not answer" in why
+
+
+def test_messages_expire_no_later_than_the_ceiling(client: Client) -> None:
+    client.follow("/queue/stamped")
+    for headers in ({}, {"expires": str(int((time.time() + 3600) * 1000))}):
+        client.send("/queue/stamped", "x", headers)
+        message = client.receive(5)
+        assert message is not None
+        assert int(message.headers["expires"]) - time.time() * 1000 < 61_000
+        client.answer(message)
+
+
+def test_destinations_are_drawn(lab: Lab, client: Client) -> None:
+    client.send("/queue/drawn", "x")
+    picture = lab.log(HOST).parent / "destinations.dot"
+    wait_until(lambda: "drawn" in picture.read_text(), "the picture is written", patience=30)
+
+
+def test_a_virtual_topic_keeps_for_a_consumer_that_is_away_only_what_it_selects(lab: Lab, client: Client) -> None:
+    with another(lab) as away:
+        away.follow("/queue/Consumer.me.VirtualTopic.z", selector="colour = 'red'")
+    for colour in ("red", "blue"):
+        client.send("/topic/VirtualTopic.z", colour, {"colour": colour})
+    client.follow("/queue/Consumer.me.VirtualTopic.z")
+    assert client.bodies(2, timeout=2) == ["red"]
+
+
+def test_beans_of_an_import_live_until_a_hook_for_the_brokers_end_closes_their_context(lab: Lab) -> None:
+    """The last one: it stops the broker."""
+    sign = lab.directory.parent / "sign"
+    assert sign.exists()
+    lab.stop(HOST)
+    assert not sign.exists()
