@@ -14,6 +14,7 @@ from activemq_fleet.adopt.xml_diff import PLACEHOLDERS, XmlElement
 from activemq_fleet.errors import InputError
 from activemq_fleet.lint.uri import Uri
 from activemq_fleet.profiles import NONE, PURE, SHARED_FILE, SHARED_JDBC
+from activemq_fleet.render.service import STORE_MARKER
 
 # Where people mount what two machines share.
 _SHARED_PATH = re.compile(r"^/(?:srv|mnt|nfs|net|shared|media|cluster)/|nfs|shared|gfs|san\b", re.IGNORECASE)
@@ -43,6 +44,7 @@ def propose_profiles(proposal: Proposal, shared: Collection[str] = ()) -> None:
             for document in documents:
                 proposal[document.host]["ha"] = SHARED_FILE.name
                 _propose_lock(proposal, document, "shared-file-locker", 1000, 2000)
+            _note_marker(proposal, pair, documents)
         else:
             for document in documents:
                 proposal[document.host]["ha"] = NONE.name
@@ -61,6 +63,16 @@ def propose_profiles(proposal: Proposal, shared: Collection[str] = ()) -> None:
         for document in documents:
             _propose_store(proposal, document)
             _propose_name(proposal, document)
+
+
+def _note_marker(proposal: Proposal, pair: str, documents: Sequence[Document]) -> None:
+    """Add a note that a store which is taken over needs its marker; one of ours has it."""
+    if any(document.preferred is None for document in documents):
+        proposal.note(
+            [document.host for document in documents],
+            f"the store {store_path(documents[0])} has no marker yet, without which site starts no broker: with the "
+            f"store mounted, write {pair} into the file {STORE_MARKER} in it",
+        )
 
 
 def master_connector(document: Document) -> XmlElement | None:
