@@ -21,81 +21,33 @@ from activemq_fleet.adopt.bridges import (
     ttl_setting,
     why_not_replaceable,
 )
-from activemq_fleet.adopt.brokers import accounts_of, groups_of
 from activemq_fleet.adopt.link_entries import AdoptedLink, LinkEntry, link_entries_for
 from activemq_fleet.adopt.multicast import propose_multicast
+from activemq_fleet.adopt.network_user import NEW_USER, propose_network_user, withdraw_network_user
 from activemq_fleet.adopt.profiles import master_connector, store_path
 from activemq_fleet.adopt.properties import whose_address
 from activemq_fleet.adopt.proposal import Proposal, is_default, is_valid_value, yaml_value_of
 from activemq_fleet.adopt.sources import Document
 from activemq_fleet.settings.fields import option_text
 from activemq_fleet.topology import Broker, Fleet
-from activemq_fleet.topology.access import NETWORK_GROUP
 
 _SHAPES = ("mesh", "hub", "chain", "ring")
-_NEW_USER = "network"
 _UNEQUAL = "is not the same on both nodes of the pair"
 
 
 def propose_network(proposal: Proposal) -> None:
     """Propose topology, links and pair links of all brokers, and the account with which bridges log in."""
-    new_user = _propose_user(proposal)
+    new_user = propose_network_user(proposal)
     _Network(proposal).propose()
-    _withdraw_user(proposal)
+    withdraw_network_user(proposal)
     linked = [
         broker.host for broker in proposal.fleet().brokers if broker.links and broker.settings.authentication != "none"
     ]
     if new_user and linked:
         proposal.note(
             linked,
-            f"links without a login: the rendered ones log in as {_NEW_USER}, because rendered brokers ask for it",
+            f"links without a login: the rendered ones log in as {NEW_USER}, because rendered brokers ask for it",
         )
-
-
-def _propose_user(proposal: Proposal) -> bool:
-    """Propose ``activemq_network_username`` from the bridges' logins.
-
-    Return True where bridges exist and neither they nor the accounts name a user, so that a new user was proposed.
-    """
-    dialling = [
-        node
-        for document in proposal.documents
-        for node in (*network_connectors(document), master_connector(document))
-        if node
-    ]
-    names = Counter(node.get("userName") for node in dialling if node.get("userName"))
-    users = [account for document in proposal.documents for account in accounts_of(document)]
-    if not names:
-        names.update(account.get("username") for account in users if NETWORK_GROUP in groups_of(account))
-    if not (names or dialling):
-        return False
-    name = names.most_common(1)[0][0] if names else _NEW_USER
-    passwords = Counter(
-        node.get("password")
-        for document in proposal.documents
-        for node in (*network_connectors(document), *accounts_of(document))
-        if name in (node.get("userName"), node.get("username"))
-    )
-    value = passwords.most_common(1)[0][0] if passwords else ""
-    secret = proposal.secrets.secret_for(name, value, f"password of the network user {name}")
-    for document in proposal.documents:
-        if proposal.set(document.host, "network_username", name):
-            proposal[document.host]["network_password"] = secret
-    return not names
-
-
-def _withdraw_user(proposal: Proposal) -> None:
-    """Remove the network user from brokers that have neither links nor such an account in their file."""
-    fleet = proposal.fleet()
-    for document in proposal.documents:
-        broker = fleet.broker(document.host)
-        name = broker.settings.network_username
-        needed = broker.networked or broker.links or broker.profile.replicates
-        if broker.settings.authentication == "custom":
-            needed = any(node.get("userName") for node in network_connectors(document))
-        if not needed and name not in {account.get("username") for account in accounts_of(document)}:
-            proposal[document.host].pop("network_username", None)
-            proposal[document.host].pop("network_password", None)
 
 
 class _Network:

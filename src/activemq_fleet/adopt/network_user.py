@@ -1,0 +1,60 @@
+"""Propose the account with which bridges log in, from the logins and accounts of all files."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from activemq_fleet.adopt.bridges import network_connectors
+from activemq_fleet.adopt.brokers import accounts_of, groups_of
+from activemq_fleet.adopt.profiles import master_connector
+from activemq_fleet.adopt.proposal import Proposal
+from activemq_fleet.topology.access import NETWORK_GROUP
+
+NEW_USER = "network"
+"""The account where bridges log in with none."""
+
+
+def propose_network_user(proposal: Proposal) -> bool:
+    """Propose ``activemq_network_username`` from the bridges' logins.
+
+    Return True where bridges exist and neither they nor the accounts name a user, so that a new user was proposed.
+    """
+    dialling = [
+        node
+        for document in proposal.documents
+        for node in (*network_connectors(document), master_connector(document))
+        if node
+    ]
+    names = Counter(node.get("userName") for node in dialling if node.get("userName"))
+    users = [account for document in proposal.documents for account in accounts_of(document)]
+    if not names:
+        names.update(account.get("username") for account in users if NETWORK_GROUP in groups_of(account))
+    if not (names or dialling):
+        return False
+    name = names.most_common(1)[0][0] if names else NEW_USER
+    passwords = Counter(
+        node.get("password")
+        for document in proposal.documents
+        for node in (*network_connectors(document), *accounts_of(document))
+        if name in (node.get("userName"), node.get("username"))
+    )
+    value = passwords.most_common(1)[0][0] if passwords else ""
+    secret = proposal.secrets.secret_for(name, value, f"password of the network user {name}")
+    for document in proposal.documents:
+        if proposal.set(document.host, "network_username", name):
+            proposal[document.host]["network_password"] = secret
+    return not names
+
+
+def withdraw_network_user(proposal: Proposal) -> None:
+    """Remove the network user from brokers that have neither links nor such an account in their file."""
+    fleet = proposal.fleet()
+    for document in proposal.documents:
+        broker = fleet.broker(document.host)
+        name = broker.settings.network_username
+        needed = broker.networked or broker.links or broker.profile.replicates
+        if broker.settings.authentication == "custom":
+            needed = any(node.get("userName") for node in network_connectors(document))
+        if not needed and name not in {account.get("username") for account in accounts_of(document)}:
+            proposal[document.host].pop("network_username", None)
+            proposal[document.host].pop("network_password", None)
