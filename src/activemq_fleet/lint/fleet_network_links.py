@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 from activemq_fleet.lint.document import Problem
 from activemq_fleet.lint.network_demand import covers, destinations
+from activemq_fleet.routes.bridges import ttls_of
 from activemq_fleet.routes.documents import changes_network_connectors
-from activemq_fleet.routes.shape import UNLIMITED
+from activemq_fleet.routes.shape import limit_of
 from activemq_fleet.topology.links import components_of, hops_from
 
 if TYPE_CHECKING:
@@ -151,15 +152,7 @@ def _of(view: FleetView, broker: Broker) -> Iterator[LintedLink]:
 
 def _of_link(broker: Broker, link: Link) -> LintedLink:
     target = "" if link.kind == "multicast" else link.target
-    ttls = ttls_of(link.network_ttl, link.consumer_ttl, link.message_ttl)
-    return LintedLink(broker, link.name, target, link.duplex, *ttls, link.include, link.exclude)
-
-
-def ttls_of(network: int | None, consumer: int | None, message: int | None) -> tuple[int, int]:
-    """Return (consumerTTL, messageTTL) of a link, each replaced by its networkTTL ``network`` where it is None."""
-    own = [network if ttl is None else ttl for ttl in (consumer, message)]
-    demand, messages = (UNLIMITED if ttl in (None, -1) else ttl for ttl in own)
-    return demand, messages
+    return LintedLink(broker, link.name, target, link.duplex, *ttls_of(link), link.include, link.exclude)
 
 
 def _of_node(view: FleetView, broker: Broker, node: Element, target: str | None) -> LintedLink:
@@ -168,10 +161,11 @@ def _of_node(view: FleetView, broker: Broker, node: Element, target: str | None)
         dialled = (view.broker_at(peer.host, peer.port) for peer in node.uri().transports)
         target = next((peer.unit for peer in dialled if peer is not None), _OUTSIDE)
     network = node.number("networkTTL")
-    ttls = ttls_of(1 if network is None else network, node.number("consumerTTL"), node.number("messageTTL"))
+    own = (node.number(name) for name in ("consumerTTL", "messageTTL"))
+    consumer, message = (limit_of(network if ttl is None else ttl) for ttl in own)
     include, exclude = (
         tuple(f"{one.name}://{one.get('physicalName')}" for one in destinations(node, where))
         for where in ("dynamicallyIncludedDestinations", "excludedDestinations")
     )
     duplex = bool(node.flag("duplex", default=False))
-    return LintedLink(broker, node.get("name"), target, duplex, *ttls, include, exclude, node)
+    return LintedLink(broker, node.get("name"), target, duplex, consumer, message, include, exclude, node)

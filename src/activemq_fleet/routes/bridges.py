@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 from activemq_fleet import dialling
 from activemq_fleet.addresses import Address
 from activemq_fleet.dialling import Dialler, Refusal
-from activemq_fleet.routes.shape import UNLIMITED
+from activemq_fleet.routes.shape import limit_of
 from activemq_fleet.topology import Broker, Fleet, Link, Unit
 from activemq_fleet.topology.links import components_of, units_of
 
@@ -48,13 +48,16 @@ class NetworkConnector(NamedTuple):
     user: str | None = None
 
 
+def ttls_of(link: Link) -> tuple[int, int]:
+    """Return (consumerTTL, messageTTL) of a link: its networkTTL where it has one."""
+    if link.network_ttl is not None:
+        return limit_of(link.network_ttl), limit_of(link.network_ttl)
+    return limit_of(link.consumer_ttl), limit_of(link.message_ttl)
+
+
 def network_connector_of(link: Link) -> NetworkConnector:
     """Return the networkConnector of a link, its networkTTL split into consumerTTL and messageTTL."""
-    consumer, message = (
-        (_ttl(link.network_ttl), _ttl(link.network_ttl))
-        if link.network_ttl is not None
-        else (_ttl(link.consumer_ttl), _ttl(link.message_ttl))
-    )
+    consumer, message = ttls_of(link)
     way: Way = "multicast" if link.kind == "multicast" else "each" if link.kind == "static" else "one"
     return NetworkConnector(
         name=link.name,
@@ -68,10 +71,6 @@ def network_connector_of(link: Link) -> NetworkConnector:
         exclude=link.exclude,
         secure=link.addresses if "ssl://" in link.uri else (),
     )
-
-
-def _ttl(value: int | None) -> int:
-    return 1 if value is None else UNLIMITED if value < 0 else value
 
 
 def multicast_of(uri: str) -> tuple[str, str]:

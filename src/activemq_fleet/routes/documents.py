@@ -10,7 +10,7 @@ from lxml import etree
 from activemq_fleet import addresses
 from activemq_fleet.errors import InputError
 from activemq_fleet.routes.bridges import NetworkConnector, multicast_of
-from activemq_fleet.routes.shape import UNLIMITED
+from activemq_fleet.routes.shape import UNLIMITED, limit_of
 from activemq_fleet.topology import Broker, Fleet
 
 _CORE = "{http://activemq.apache.org/schema/core}"
@@ -77,10 +77,9 @@ def _is_one(uri: str) -> bool:
 
 def _ttl(text: str) -> int:
     try:
-        value = int(text)
+        return limit_of(int(text))
     except ValueError:  # a placeholder of the user's: nothing is known, so nothing is claimed
         return UNLIMITED
-    return UNLIMITED if value < 0 else value
 
 
 def _dialled(uri: str) -> Iterator[tuple[addresses.Address, bool]]:

@@ -30,6 +30,11 @@ UNLIMITED = 1 << 20
 """Stands for a TTL of -1; no route is as long."""
 
 
+def limit_of(ttl: int | None) -> int:
+    """Return over how many bridges a TTL lets demand or messages go: UNLIMITED for -1, and 1 where it is not set."""
+    return 1 if ttl is None else UNLIMITED if ttl < 0 else ttl
+
+
 class Edge(NamedTuple):
     """One direction of a bridge, from the broker number ``source`` to the broker number ``target``, with its TTLs.
 
