@@ -18,7 +18,7 @@ import pytest
 
 from activemq_fleet.lab.lab import Lab
 from tests.integration.setting_clients import HOST, Client, another, broker_with, needs, release_of, running
-from tests.situations import further
+from tests.situations import further, in_every_situation
 from tests.waiting import wait_until
 
 MIB = 1 << 20
@@ -144,6 +144,7 @@ def test_the_journal_has_checksums_or_none(lab: Lab, client: Client) -> None:
     assert not any(sums["unsummed"])
 
 
+@in_every_situation
 def test_acknowledgements_that_hold_old_files_are_gathered_in_newer_ones(lab: Lab, client: Client) -> None:
     needs(lab, "kahaDB", "enableAckCompaction")
     for store in ("chained", "compact"):
@@ -169,6 +170,7 @@ def test_only_stores_that_are_told_so_have_threads_that_write_the_index_and_stor
     assert [found[name[:15]] for name in names] == [1, 1, 1]
 
 
+@in_every_situation
 def test_messages_and_the_index_are_synced_as_often_as_the_store_is_told(lab: Lab, client: Client) -> None:
     """How often is counted by strace, for twenty messages each."""
     strace = shutil.which("strace")
@@ -204,6 +206,7 @@ def test_messages_and_the_index_are_synced_as_often_as_the_store_is_told(lab: La
     assert calls["loose", "db.data"] == 0
 
 
+@in_every_situation
 def test_damaged_stores_start_again_as_they_are_told(lab: Lab, client: Client) -> None:
     """The last one: it stops the broker."""
     for store in ("damaged", "missing", "spoiled", "forced"):
