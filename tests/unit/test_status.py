@@ -203,6 +203,13 @@ def test_a_link_is_up_half_or_down_with_the_reason(hosts: dict[str, Any], state:
     assert named == {"half": ["bridge-half"], "down": ["bridge-down"]}.get(state, [])
 
 
+def test_a_link_is_found_under_the_name_that_jmx_gives_it() -> None:
+    named = fleet("orders-mq01", "shop-mq01", links=[{"from": "shop", "to": "orders", "name": "T:shop->orders"}])
+    bridges = [bridge("orders-mq01", "T_shop->orders")]
+    found = status(named, shop_a={"usage": usage(bridges=bridges)}, a={"usage": usage()})
+    assert "up" in {link.state for row in found.brokers for link in row.links if link.link == "T:shop->orders"}
+
+
 def test_a_link_to_a_pair_without_an_active_node_is_not_expected() -> None:
     found = status(BRIDGED, a={"state": "starting", "usage": {}})
     assert [row.links for row in found.brokers if row.host == SHOP_A] == [()]

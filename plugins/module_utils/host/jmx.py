@@ -142,6 +142,15 @@ def object_name_properties(name: str) -> dict[str, str]:
     return {key: value[1:-1] if value.startswith('"') else value for key, value in found}
 
 
+def encoded_name(name: str) -> str:
+    """Return a name, such as a networkConnector's, as a broker writes it into the names of its MBeans.
+
+    Source: JMXSupport.encodeObjectNamePart of the release tags, which replaces characters that JMX keeps for itself.
+    """
+    plain = re.sub("[:,'\"]", "_", name)
+    return plain.replace("?", "&qe;").replace("=", "&amp;").replace("*", "&ast;")
+
+
 def _hash_of(method: str) -> bytes:
     """Return the hash of a method's name and descriptor, as RMI numbers methods: of SHA-1 the first 8 bytes, turned."""
     return hashlib.sha1(encoded_utf(method), usedforsecurity=False).digest()[7::-1]

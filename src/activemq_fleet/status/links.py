@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
+from activemq_fleet.host.jmx import encoded_name
 from activemq_fleet.render.activemq_xml import activemq_xml
 from activemq_fleet.routes.bridges import Network, NetworkConnector
 from activemq_fleet.routes.documents import changes_network_connectors, connectors_of_documents
@@ -155,7 +156,8 @@ def _link_state(
     own = usages[broker.host].get("bridges")
     if own is None:
         return "unknown", "its management view does not answer"
-    dialled = {one["peer"] for one in own if not one["responder"] and one["link"] == connector.name}
+    name = encoded_name(connector.name)
+    dialled = {one["peer"] for one in own if not one["responder"] and one["link"] == name}
     answered = {one["peer"] for one in own if one["responder"]} if carries_both_ways(connector) else set()
     up = [peer for peer in peers if peer.broker_name in dialled | answered]
     if not up:
