@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def attacks(options: argparse.Namespace) -> Iterator[Attack]:
     """Yield the attacks of a run: ``times`` for each release and fence, the forms in turn."""
-    for number in range(options.first, options.times):
+    for number in range(options.start_at, options.times):
         for fence in options.fence:
             forms = [form for form in options.forms if fence != "none" or form in WITHOUT_GUARD]
             for release in options.releases:
@@ -99,7 +99,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--releases", nargs="+", default=list(_RELEASES))
     parser.add_argument("--forms", nargs="+", default=_possible_forms(), choices=list(FORMS))
     parser.add_argument("--times", type=int, default=len(FORMS), help="attacks on each release, the forms in turn")
-    parser.add_argument("--first", type=int, default=0, help="the number of the first; those below it ran elsewhere")
+    parser.add_argument("--start-at", type=int, default=0, help="the number of the first; those below it ran elsewhere")
     parser.add_argument("--megabytes", type=int, default=10, help="what the store holds beforehand, messages of 1 kB")
     parser.add_argument(
         "--stores", type=Path, help="where filled stores are kept, for attacks on more of the same size"

@@ -98,14 +98,14 @@ def propose_naming(names: Iterable[str]) -> Proposal | None:
     best: Proposal | None = None
     for naming in _candidates(known):
         proposal = Proposal(naming, _in_pairs(naming, known))
-        if _worth(proposal) > (_worth(best) if best else (0, 0)):
+        if _names_read_by(proposal) > (_names_read_by(best) if best else (0, 0)):
             best = proposal
-        elif best and best.rival is None and _worth(proposal) == _worth(best):
+        elif best and best.rival is None and _names_read_by(proposal) == _names_read_by(best):
             best = best if proposal.pairs == best.pairs else replace(best, rival=naming)
     return best
 
 
-def _worth(proposal: Proposal) -> tuple[int, int]:
+def _names_read_by(proposal: Proposal) -> tuple[int, int]:
     """Return how many names a proposal reads: first of those that name a broker, since others may be no brokers."""
     read = [identity.host for identity in proposal.identities]
     return sum(1 for host in read if _OF_SOFTWARE.search(host)), len(read)
@@ -244,7 +244,7 @@ def _shape(label: _Label, marks: tuple[str, ...]) -> str | None:
     """Return the pattern that one label suggests: text around its number and its mark is taken as it is."""
     number, runs = label.number, label.runs
     if label.mark == 0 and not label.fixed:
-        return _shape_after_mark(label, marks)
+        return _pattern_after_node(label, marks)
     places = sorted(at for at in (label.mark, number) if at is not None)
     head = "".join(runs[: places[0]]) + (runs[places[0]][: label.fixed] if places[0] == label.mark else "")
     group, before = _group_of(head)
@@ -267,7 +267,7 @@ def _shape(label: _Label, marks: tuple[str, ...]) -> str | None:
     return f"^{start}{middle.join(parts)}{_literal(rest)}{_END}"
 
 
-def _shape_after_mark(label: _Label, marks: tuple[str, ...]) -> str | None:
+def _pattern_after_node(label: _Label, marks: tuple[str, ...]) -> str | None:
     """Return the pattern of names that begin with their node: ``master-orders``."""
     runs = label.runs
     between = runs[1] if len(runs) > 2 and not runs[1].isalnum() else ""

@@ -32,7 +32,7 @@ from tests.hosts.playbooks import NODES, PASSWORD, Controller, ended
 from tests.situations import in_every_situation
 from tests.waiting import LateError
 
-FULL_DISKS = int(os.environ.get("FULL_DISKS") or "1")
+DISK_FULL_RUNS = int(os.environ.get("DISK_FULL_RUNS") or "1")
 """How often the disk of the store is full, one time after the other."""
 EXPOSURE = 2.0
 """Of 10: what systemd-analyze may find the unit to be exposed to."""
@@ -180,12 +180,12 @@ def test_a_master_that_lost_its_lock_lets_go_of_the_store_and_the_pair_is_whole_
     wait_for_pair(pair)
 
 
-@pytest.mark.timeout(1200 + 300 * FULL_DISKS)
+@pytest.mark.timeout(1200 + 300 * DISK_FULL_RUNS)
 def test_a_broker_whose_disk_is_full_ends_and_serves_again_when_there_is_room_and_has_lost_nothing(
     controller: Controller, pair: tuple[Machine, Machine], share: Path
 ) -> None:
     with controller.streaming(1200) as result:
-        for number in range(FULL_DISKS):
+        for number in range(DISK_FULL_RUNS):
             began = time.monotonic()
             fill_the_disk(controller, pair, share)
             print(f"full disk {number + 1}: stored again after {time.monotonic() - began:.1f} s")

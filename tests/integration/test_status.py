@@ -72,7 +72,7 @@ def link_state(lab: Lab) -> str | None:
     return links[0] if links else None
 
 
-def link_came_up_half(lab: Lab) -> bool:
+def provoke_half_link(lab: Lab) -> bool:
     """Start the far end again while the dialler is frozen, let it go on, and look at its link once it is there.
 
     Which of the dialler's two answers to its broken connection comes first is left to its threads.
@@ -134,7 +134,7 @@ def test_each_wrong_state_of_a_fleet_is_named(source: Path, lab_of: LabOf) -> No
     # A master is frozen. Its link mostly comes up half when it goes on after the far end was started again.
     lab.pause(SHOP_A)
     assert {("frozen", SHOP_A), ("no-active", SHOP_A)} <= rules(lab)
-    until(lambda: link_came_up_half(lab), PATIENCE, lambda: f"a half link: {link_state(lab)}")
+    until(lambda: provoke_half_link(lab), PATIENCE, lambda: f"a half link: {link_state(lab)}")
     assert ("bridge-half", SHOP_A) in rules(lab)
 
     # 5.5.1 does not notice that its lock was removed: its peer takes a new one.

@@ -126,7 +126,7 @@ def ttl_of(link: Link) -> Ttl:
     return SplitTtl(consumer=link.consumer_ttl or 1, message=link.message_ttl or -1)
 
 
-def ttl_setting(ttl: Ttl) -> int | dict[str, int]:
+def ttl_as_setting(ttl: Ttl) -> int | dict[str, int]:
     """Return a TTL as a value of YAML."""
     return ttl.model_dump() if isinstance(ttl, SplitTtl) else ttl
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from activemq_fleet.adopt.bridges import Bridge, ttl_setting
+from activemq_fleet.adopt.bridges import Bridge, ttl_as_setting
 from activemq_fleet.adopt.proposal import yaml_value_of
 from activemq_fleet.topology import Broker, Fleet
 
@@ -70,7 +70,7 @@ class LinkEntry:
             if patterns := getattr(bridge, name):
                 entry[name] = [pattern.removeprefix("queue://") for pattern in patterns]
         if with_ttl:
-            entry["ttl"] = ttl_setting(bridge.ttl)
+            entry["ttl"] = ttl_as_setting(bridge.ttl)
         if link.attributes:
             entry["attributes"] = {name: yaml_value_of(text) for name, text in link.attributes}
         if link.options is not None:

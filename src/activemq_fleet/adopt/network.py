@@ -17,8 +17,8 @@ from activemq_fleet.adopt.bridges import (
     network_connectors,
     replaceable_bridges,
     replays,
+    ttl_as_setting,
     ttl_of,
-    ttl_setting,
     why_not_replaceable,
 )
 from activemq_fleet.adopt.link_entries import AdoptedLink, LinkEntry, link_entries_for
@@ -281,7 +281,7 @@ class _Network:
         wanted = {link.bridge.ttl for link in self.links}
         if len(wanted) == 1:
             for document in self._unicast():
-                self.proposal[document.host]["network_ttl"] = ttl_setting(next(iter(wanted)))
+                self.proposal[document.host]["network_ttl"] = ttl_as_setting(next(iter(wanted)))
             return
         self._set_entries(entries, wrong)
         by_host: dict[str, set[Ttl]] = defaultdict(set)
@@ -290,7 +290,7 @@ class _Network:
                 by_host[host].add(link.bridge.ttl)
         for host, ttls in by_host.items():
             if len(ttls) == 1:
-                self.proposal[host]["network_ttl"] = ttl_setting(ttls.pop())
+                self.proposal[host]["network_ttl"] = ttl_as_setting(ttls.pop())
         self._set_entries(entries, [*wrong, *self._links_of_wrong_ttl()])
 
     def _set_entries(self, entries: Sequence[LinkEntry], with_ttl: Collection[AdoptedLink]) -> None:

@@ -44,7 +44,7 @@ def propose_profiles(proposal: Proposal, shared: Collection[str] = ()) -> None:
             for document in documents:
                 proposal[document.host]["ha"] = SHARED_FILE.name
                 _propose_lock(proposal, document, "shared-file-locker", 1000, 2000)
-            _note_marker(proposal, pair, documents)
+            _note_missing_store_marker(proposal, pair, documents)
         else:
             for document in documents:
                 proposal[document.host]["ha"] = NONE.name
@@ -54,7 +54,7 @@ def propose_profiles(proposal: Proposal, shared: Collection[str] = ()) -> None:
                     f"is the only node of pair {pair} that was given, so it has activemq_ha: none; "
                     "adopt both files together if there is a second",
                 )
-            elif perhaps := _perhaps_shared(pair, documents):
+            elif perhaps := _store_that_may_be_shared(pair, documents):
                 proposal.note(
                     [document.host for document in documents],
                     f"nothing shows that both nodes of pair {pair} share {perhaps[0]}, so each is a broker by itself "
@@ -65,7 +65,7 @@ def propose_profiles(proposal: Proposal, shared: Collection[str] = ()) -> None:
             _propose_name(proposal, document)
 
 
-def _note_marker(proposal: Proposal, pair: str, documents: Sequence[Document]) -> None:
+def _note_missing_store_marker(proposal: Proposal, pair: str, documents: Sequence[Document]) -> None:
     """Add a note that a store which is taken over needs its marker; one of ours has it."""
     if any(document.preferred is None for document in documents):
         proposal.note(
@@ -145,7 +145,7 @@ def _same_directory(documents: Sequence[Document]) -> bool:
     return len(names) == 1 or locked or bool(_SHARED_PATH.search(directories.pop()))
 
 
-def _perhaps_shared(pair: str, documents: Sequence[Document]) -> tuple[str, str] | None:
+def _store_that_may_be_shared(pair: str, documents: Sequence[Document]) -> tuple[str, str] | None:
     """Return what the nodes of a pair may share and what to do then; None where they surely share nothing."""
     stores = [store for document in documents if (store := _store(document))]
     if len(stores) == len(documents) and all(store.name == "jdbcPersistenceAdapter" for store in stores):

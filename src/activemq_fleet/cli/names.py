@@ -56,7 +56,7 @@ def command(hosts: tuple[str, ...], inventory: InventoryOptions, form: str, **co
             )
         )
     else:
-        echo("\n".join([*_text(rows, proposal), *_alone_text(alone)]))
+        echo("\n".join([*_text(rows, proposal), *_standalone_text(alone)]))
     return int(any(row["problem"] or (hosts and not row["broker"]) for row in rows))
 
 
@@ -139,7 +139,7 @@ def _text(rows: Rows, proposal: Proposal | None) -> list[str]:
     return lines
 
 
-def _alone_text(alone: Proposal | None) -> list[str]:
+def _standalone_text(alone: Proposal | None) -> list[str]:
     if alone is None:
         return []
     import yaml

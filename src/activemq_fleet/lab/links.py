@@ -53,7 +53,7 @@ class Links:
         deadline = time.monotonic() + timeout
         while True:
             missing = list(self._missing_links(look()))
-            known = all(self._cannot_come_up(link) for link in missing)
+            known = all(self._is_refused_for_good(link) for link in missing)
             if known or time.monotonic() > deadline:
                 return missing
             time.sleep(_POLL)
@@ -79,7 +79,7 @@ class Links:
         """
         return missing_reason(link.broker, link.peers, self._records_of_both_ends(link))
 
-    def _cannot_come_up(self, link: MissingLink) -> bool:
+    def _is_refused_for_good(self, link: MissingLink) -> bool:
         if link.expected:
             return self.missing_reason(link) != ""
         return is_certificate_refused(link.broker, link.peers, self._records_of_both_ends(link))

@@ -77,7 +77,7 @@ def missing_reason(broker: Broker, peers: Sequence[Broker], records: Mapping[str
     refused; else the dialling broker with whatever it complains of. ``records`` are those of each broker's log, by
     host. Empty where no log gives a reason.
     """
-    own = _complaint_about(broker, peers, records)
+    own = _logged_complaint_about(broker, peers, records)
     said = [(peer.host, _refusal_in(records.get(peer.host, ()))) for peer in peers]
     said.insert(0 if _CERTIFICATE.search(own) else len(said), (broker.host, own))
     found = [(host, text) for host, text in said if text]
@@ -90,12 +90,12 @@ def is_certificate_refused(broker: Broker, peers: Sequence[Broker], records: Map
 
     A far end does not say whose certificate it refused: it counts for a broker whose connections to it are closed.
     """
-    own = _complaint_about(broker, peers, records)
+    own = _logged_complaint_about(broker, peers, records)
     is_closed = bool(_AFTERMATH.search(own) or _ALERT.search(own))
     return bool(_CERTIFICATE.search(missing_reason(broker, peers, records) if is_closed else own))
 
 
-def _complaint_about(broker: Broker, peers: Sequence[Broker], records: Mapping[str, Sequence[LogRecord]]) -> str:
+def _logged_complaint_about(broker: Broker, peers: Sequence[Broker], records: Mapping[str, Sequence[LogRecord]]) -> str:
     names = [f"{name}{end}" for peer in peers for name, port in _names_of(peer) for end in ("/", f":{port}")]
     return _complaint_in(records.get(broker.host, ()), names)
 

@@ -205,14 +205,14 @@ def _check_ports(member: Member, listening: Listening) -> Iterator[Finding]:
         yield _unknown_scheme(member, *unknown)
     for variable, element, name in _attributes(member):
         if not member.release.supports(element, name):
-            yield _impossible(
+            yield _unsupported(
                 member,
                 f"{variable} has {name}, which release {member.release.text} does not have",
                 "leave it out",
             )
     for name, port in listening.ports.items():
         if port > _MOST_PORT:
-            yield _impossible(member, f"port {port} of {name} is above {_MOST_PORT}", "lower activemq_port_offset")
+            yield _unsupported(member, f"port {port} of {name} is above {_MOST_PORT}", "lower activemq_port_offset")
 
 
 def _attributes(member: Member) -> Iterator[tuple[str, str, str]]:
@@ -230,7 +230,7 @@ def _attributes(member: Member) -> Iterator[tuple[str, str, str]]:
 
 def _unknown_scheme(member: Member, position: int, connector: ConnectorSettings) -> Finding:
     where = f"activemq_connectors[{position}].scheme" if member.settings.connectors is not None else "activemq_tls"
-    return _impossible(
+    return _unsupported(
         member,
         f"{where}: release {member.release.text} cannot listen on {connector.scheme!r}"
         + (" with TLS" if member.settings.tls else ""),
@@ -274,7 +274,7 @@ def _check_profile(member: Member) -> Iterator[Finding]:
         message = needed.message.format(release=release.text)
         yield error(needed.rule, member.host, message, needed.fix, needed.why)
     if settings.profile.replicates and settings.tls:
-        yield _impossible(
+        yield _unsupported(
             member,
             f"activemq_tls is set, and activemq_ha: {settings.ha} copies to the slave without it in release "
             f"{release.text}",
@@ -288,27 +288,27 @@ def _check_profile(member: Member) -> Iterator[Finding]:
 def _check_release(member: Member) -> Iterator[Finding]:
     settings, release = member.settings, member.release
     if settings.runtime_configuration and not release.has_runtime_configuration:
-        yield _impossible(
+        yield _unsupported(
             member,
             f"activemq_runtime_configuration is set, which release {release.text} cannot do from its own archive "
             "(it can from 5.16.1 on)",
             "upgrade, or leave it out",
         )
     elif settings.runtime_configuration and settings.install in ("package", "jars"):
-        yield _impossible(
+        yield _unsupported(
             member,
             f"activemq_runtime_configuration is set, and activemq_install: {settings.install} has not its classes",
             "use activemq_install: archive, or leave it out",
         )
     if settings.log_query and not release.log_query_class:
-        yield _impossible(
+        yield _unsupported(
             member,
             f"activemq_log_query is set, and release {release.text} has not its class: 5.9 to 5.16 ship it",
             "leave it out",
         )
     yield from _check_management(member)
     if settings.discovery == "masterslave" and not release.has_masterslave_discovery:
-        yield _impossible(
+        yield _unsupported(
             member,
             f"activemq_discovery is masterslave, which release {release.text} does not have (it came in 5.6)",
             "use activemq_discovery: failover",
@@ -322,13 +322,13 @@ def _check_management(member: Member) -> Iterator[Finding]:
         and (settings.jmx.users or settings.jmx.tls)
         and not release.supports("managementContext", "environment")
     ):
-        yield _impossible(
+        yield _unsupported(
             member,
             f"activemq_jmx has users or tls, which release {release.text} cannot be told (it can from 5.4.2 on)",
             "leave activemq_jmx out",
         )
     if settings.jmx and settings.jmx.tls and not release.supports_jmx_tls:
-        yield _impossible(
+        yield _unsupported(
             member,
             f"activemq_jmx.tls is true, and release {release.text} would not encrypt the port (5.4.2 to 5.15.11 do)",
             "set it to false and let JMX clients come over a tunnel, or leave activemq_jmx out: status needs no port",
@@ -340,7 +340,7 @@ def _check_ttl(member: Member) -> Iterator[Finding]:
     ttls["activemq_network_ttl"] = member.settings.network_ttl
     for name, ttl in ttls.items():
         if not member.release.has_consumer_ttl and (ttl == -1 or isinstance(ttl, SplitTtl)):
-            yield _impossible(
+            yield _unsupported(
                 member,
                 f"{name} has no limit, or one for consumers and messages each, which release {member.release.text} "
                 "does not know (5.9 brought both)",
@@ -350,13 +350,13 @@ def _check_ttl(member: Member) -> Iterator[Finding]:
 
 def _check_elements(member: Member) -> Iterator[Finding]:
     for key, name, releases in member.settings.missing_features(member.release):
-        yield _impossible(
+        yield _unsupported(
             member,
             f"{key}: release {member.release.text} has no {name} (it is in {releases}), so it is left out",
             "take it out, or use a release that has it",
         )
 
 
-def _impossible(member: Member, message: str, fix: str, why: str = "") -> Finding:
+def _unsupported(member: Member, message: str, fix: str, why: str = "") -> Finding:
     """Return the finding that the broker's release or profile cannot do what a variable asks for."""
     return error("T011", member.host, message, fix, why)
