@@ -25,8 +25,8 @@ _ALERT = re.compile(r"Received fatal alert")
 _CERTIFICATE = re.compile(r"PKIX|certificate|No (?:name|subject alternative)", re.IGNORECASE)
 # What a broker notices of a connection that one end has refused, without the reason.
 _AFTERMATH = re.compile(r"EOFException|Broken pipe|bound has closed|Socket closed|TimeoutException")
-_TRIES = 4
-"""Complaints about a peer, the last ones, in one of which is the reason for the others."""
+_LAST_COMPLAINTS = 4
+"""The number of complaints about a peer, the newest ones, in one of which is the reason for the others."""
 _BRIDGE_ENDED = "shutdown due to a"
 # What a look without TLS at a TLS port leaves: the lab's own.
 _OWN_LOOK = re.compile(r"closing inbound before|not an SSL/TLS record|Unrecognized SSL message|plaintext connection")
@@ -124,7 +124,7 @@ def _complaint_in(records: Sequence[LogRecord], names: Sequence[str]) -> str:
     """
     complaints = [record.message for record in records if record.level in ("WARN", "ERROR")]
     named = [text for text in complaints if any(name in text for name in names)]
-    found = (named or [text for text in complaints if _BRIDGE_ENDED in text])[-_TRIES:]
+    found = (named or [text for text in complaints if _BRIDGE_ENDED in text])[-_LAST_COMPLAINTS:]
     reasons = [text for text in found if not _AFTERMATH.search(text)] or found
     return " ".join(reasons[-1].split()) if reasons else ""
 
