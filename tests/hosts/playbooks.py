@@ -137,6 +137,12 @@ class Controller:
             finally:
                 streaming.kill()
 
+    def switch_to(self, machine: Machine, *arguments: str) -> str:
+        """Let the playbook ``switchover`` make a node of the pair the active one; return what it said."""
+        return ended(
+            self.play("switchover", *arguments, "-e", "activemq_target=orders", "-e", f"activemq_to={machine.name}")
+        )
+
     def play(self, playbook: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run a playbook of the collection; return it with its exit status and all it said."""
         process = self.start(playbook, *arguments)

@@ -79,16 +79,12 @@ def test_a_broker_without_its_guard_is_ended_and_comes_back(controller: Controll
 def test_a_switchover_there_and_back_loses_nothing(controller: Controller) -> None:
     active, standby = wait_for_pair(controller.rack.machines)
     with controller.streaming(300) as found:
-        switch_to(controller, standby)
+        controller.switch_to(standby, *FENCED)
         wait_for_places(standby, active)
-        switch_to(controller, active)
+        controller.switch_to(active, *FENCED)
         wait_for_places(active, standby)
     assert found["missing"] == [], look(active)
     assert found["sent"] > 0
-
-
-def switch_to(controller: Controller, machine: Machine) -> None:
-    ended(controller.play("switchover", *FENCED, "-e", "activemq_target=orders", "-e", f"activemq_to={machine.name}"))
 
 
 @in_every_situation

@@ -73,7 +73,7 @@ def test_a_switchover_goes_there_and_back_and_measures_its_gap(
     controller: Controller, pair: tuple[Machine, Machine]
 ) -> None:
     active, standby = pair
-    there = ended(controller.play("switchover", "-e", "activemq_target=orders", "-e", f"activemq_to={standby.name}"))
+    there = controller.switch_to(standby)
     wait_for_places(standby, active)
     # A machine that stands still for a moment may be a gap of its own.
     gap = re.search(r"the gap was ([\d.]+) s, in [1-9]\d* gaps?", there)
@@ -84,7 +84,7 @@ def test_a_switchover_goes_there_and_back_and_measures_its_gap(
         "the job that would start the broker has ended",
         active,
     )
-    ended(controller.play("switchover", "-e", "activemq_target=orders", "-e", f"activemq_to={active.name}"))
+    controller.switch_to(active)
     wait_for_places(active, standby)
 
 
@@ -93,7 +93,7 @@ def test_a_switchover_to_the_node_that_is_active_changes_nothing(
     controller: Controller, pair: tuple[Machine, Machine]
 ) -> None:
     before = [process(machine) for machine in pair]
-    said = ended(controller.play("switchover", "-e", "activemq_target=orders", "-e", f"activemq_to={pair[0].name}"))
+    said = controller.switch_to(pair[0])
     assert said.count("changed=0") == 2
     assert [process(machine) for machine in pair] == before
 

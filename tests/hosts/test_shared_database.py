@@ -19,7 +19,7 @@ from activemq_fleet.releases import Release
 from tests.conventions import LETTERS
 from tests.hosts.brokers import process, wait_for_pair, wait_for_places
 from tests.hosts.database import ACCOUNT, PASSWORD, URL, database
-from tests.hosts.machines import Machine, Rack
+from tests.hosts.machines import Rack
 from tests.hosts.playbooks import RELEASE, Controller, ended
 from tests.hosts.test_drill import drill, scratch  # noqa: F401 -- scratch is a fixture
 from tests.situations import in_every_situation
@@ -74,17 +74,13 @@ def test_a_pair_with_a_shared_database_survives_a_kill_and_is_restarted_without_
 def test_a_switchover_there_and_back_loses_nothing(controller: Controller) -> None:
     active, standby = wait_for_pair(controller.rack.machines)
     with controller.streaming(900) as found:
-        switch_to(controller, standby)
+        controller.switch_to(standby)
         wait_for_places(standby, active)
-        switch_to(controller, active)
+        controller.switch_to(active)
         wait_for_places(active, standby)
     print(found)
     assert found["missing"] == []
     assert found["sent"] > 0
-
-
-def switch_to(controller: Controller, machine: Machine) -> None:
-    ended(controller.play("switchover", "-e", "activemq_target=orders", "-e", f"activemq_to={machine.name}"))
 
 
 def test_an_upgrade_and_the_way_back_lose_nothing(controller: Controller) -> None:
