@@ -1,7 +1,7 @@
 """``plan`` on Spark, two cores of this machine: brokers a second, and how that grows with the fleet.
 
-Beside it the same functions in one plain process, and in two, each with half of the fleet, which read the same
-JSON lines and write the same rows as Parquet. Session start is not in the figures and shown. Fleets are those of
+Beside it the same functions in two plain processes, each with half of the fleet, which read the same JSON lines and
+write the same rows as Parquet. Session start is not in the figures and shown. Fleets are those of
 ``plan_fleet``: every site has settings of its own, and in a second row kinds of sites come again.
 """
 
@@ -18,6 +18,7 @@ from collections import defaultdict
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING
 
 from benchmarks.measure import BenchmarkError, run, say
@@ -28,9 +29,8 @@ if TYPE_CHECKING:
 
 WITH_FILES = (20_000, 100_000)
 WITHOUT_CONTENT = (100_000, 1_000_000)
-PLAIN = 20_000
+ROUNDS = 3
 MASTER = "local[2]"
-MEMORY = "3g"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,18 +49,35 @@ class Figure:
         return self.brokers / self.seconds
 
 
-def measure(work: Path) -> tuple[list[Figure], dict[str, float]]:
-    """The job at each size, each in a process of its own; and plain processes' brokers a second."""
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Of a fleet of so many brokers: brokers a second of the job and of two plain processes, round by round."""
+
+    brokers: int
+    job: list[float]
+    plain: list[float]
+
+
+def measure(work: Path) -> tuple[list[Figure], list[Comparison]]:
+    """The job at each size, each in a process of its own; and in turn with two plain processes."""
     figures = []
     for brokers, content, kinds in [
-        *((brokers, True, None) for brokers in WITH_FILES),
         (WITH_FILES[-1], True, KINDS),
         *((brokers, False, None) for brokers in WITHOUT_CONTENT),
     ]:
         say(f"plan of {brokers:,} brokers, {'with' if content else 'without'} content, {kinds or 'no'} kinds of sites")
         figures.append(_job(work, brokers, content=content, kinds=kinds))
-    say(f"plain processes, {PLAIN:,} brokers")
-    return figures, {"one process": _plain(work, 1), "two processes": _plain(work, 2)}
+    return figures, [compare(work, brokers) for brokers in WITH_FILES]
+
+
+def compare(work: Path, brokers: int, rounds: int = ROUNDS) -> Comparison:
+    """The job and two plain processes in turn, where every site has settings of its own, with content."""
+    found = Comparison(brokers, [], [])
+    for number in range(1, rounds + 1):
+        say(f"plan of {brokers:,} brokers and two plain processes, round {number}")
+        found.job.append(_job(work, brokers, content=True, kinds=None).speed)
+        found.plain.append(_plain(work, brokers, 2))
+    return found
 
 
 def _job(work: Path, brokers: int, *, content: bool, kinds: int | None = KINDS) -> Figure:
@@ -72,9 +89,9 @@ def _job(work: Path, brokers: int, *, content: bool, kinds: int | None = KINDS) 
     return Figure(found["brokers"], content, kinds, found["start"], found["seconds"], found["files"])
 
 
-def _plain(work: Path, processes: int) -> float:
+def _plain(work: Path, brokers: int, processes: int) -> float:
     """Brokers a second of so many plain processes at once, from start to end of the last."""
-    halves = _divided(work, processes)
+    halves = _divided(work, brokers, processes)
     began = time.perf_counter()
     running = [
         subprocess.Popen([sys.executable, "-m", "benchmarks.plan", "plain", str(part), str(part.with_suffix(""))])
@@ -85,16 +102,16 @@ def _plain(work: Path, processes: int) -> float:
     seconds = time.perf_counter() - began
     for part in halves:
         shutil.rmtree(part.with_suffix(""))
-    return PLAIN / seconds
+    return brokers / seconds
 
 
-def _divided(work: Path, parts: int) -> list[Path]:
+def _divided(work: Path, brokers: int, parts: int) -> list[Path]:
     """The fleet as files of whole groups; a link leads to the group before, so that it is cut where there is none."""
     lines: list[list[str]] = [[] for _ in range(parts)]
     part, last = 0, ""
-    for number, record in enumerate(records(PLAIN, kinds=None)):
+    for number, record in enumerate(records(brokers, kinds=None)):
         group = record["host"].partition("-")[0]
-        if group != last and number > (part + 1) * PLAIN // parts and "activemq_links" not in record["variables"]:
+        if group != last and number > (part + 1) * brokers // parts and "activemq_links" not in record["variables"]:
             part += 1
         last = group
         lines[part].append(json.dumps(record) + "\n")
@@ -111,8 +128,7 @@ def job(hosts: str, out: str, content: str, told: str) -> None:
     from activemq_fleet.spark.session import SessionOptions, session
 
     began = time.perf_counter()
-    conf = {"spark.driver.memory": MEMORY, "spark.sql.shuffle.partitions": "8"}
-    with session("benchmark", SessionOptions(master=MASTER, conf=conf)) as spark:
+    with session("benchmark", SessionOptions(master=MASTER)) as spark:
         started = time.perf_counter()
         result = plan(spark, read_hosts(spark, hosts), out, PlanOptions(content=content == "1"), tell=say, warn=say)
         ended = time.perf_counter()
@@ -165,7 +181,7 @@ def _components(hosts: Path) -> tuple[PlanContext, dict[str, list[ComponentHost]
     return PlanContext(division, schemas), members
 
 
-def table(figures: list[Figure], plain_speeds: dict[str, float]) -> str:
+def table(figures: list[Figure], comparisons: list[Comparison]) -> str:
     """The figures in Markdown."""
     lines = ["| brokers | kinds of sites | content | brokers/s | seconds | session start s | files |", "|---" * 7 + "|"]
     lines += [
@@ -174,22 +190,32 @@ def table(figures: list[Figure], plain_speeds: dict[str, float]) -> str:
         f"| {one.start:.1f} | {one.files:,} |"
         for one in figures
     ]
-    lines += ["", f"| plain, {PLAIN:,} brokers | brokers/s |", "|---|---|"]
-    lines += [f"| {name} | {speed:,.0f} |" for name, speed in plain_speeds.items()]
-    for content in (True, False):
-        sizes = [one for one in figures if one.content is content and not one.kinds]
-        if len(sizes) > 1:
-            few, many = sizes[0], sizes[-1]
-            ratio = (many.seconds / many.brokers) / (few.seconds / few.brokers)
-            lines.append(
-                f"\n{'With' if content else 'Without'} content each of {many.brokers:,} brokers takes "
-                f"{ratio:.2f} times as long as with {few.brokers:,}."
-            )
+    return "\n".join([*lines, "", compared(comparisons)])
+
+
+def compared(comparisons: list[Comparison]) -> str:
+    """How fast the job is where two plain processes are 1, round by round, in Markdown."""
+    lines = [
+        "| brokers | `plan`, brokers/s | two plain processes, brokers/s | `plan`, two processes = 1 |",
+        "|---" * 4 + "|",
+    ]
+    for one in comparisons:
+        ratios = [job / plain for job, plain in zip(one.job, one.plain, strict=True)]
+        columns = (
+            _rounds(figures, form) for figures, form in ((one.job, ",.0f"), (one.plain, ",.0f"), (ratios, ".2f"))
+        )
+        lines.append(f"| {one.brokers:,} | {' | '.join(columns)} |")
     return "\n".join(lines) + "\n"
+
+
+def _rounds(figures: list[float], form: str) -> str:
+    return f"{median(figures):{form}} ({', '.join(f'{figure:{form}}' for figure in figures)})"
 
 
 if __name__ == "__main__":
     if sys.argv[1] == "job":
         job(*sys.argv[2:])
+    elif sys.argv[1] == "compare":
+        print(compared([compare(Path(sys.argv[2]), int(sys.argv[3]))]))
     else:
         plain(*sys.argv[2:])

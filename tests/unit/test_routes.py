@@ -202,6 +202,13 @@ def test_a_fragments_link_to_both_nodes_follows() -> None:
     assert not found.reaches("o-mq2", "o-mq1").arrives
 
 
+def test_a_fragments_booleans_are_read_as_spring_reads_them() -> None:
+    xml = connector("o-mq2-a.example.com:61616", attributes='duplex="Yes"')
+    found = written(hosts("o-mq1", "o-mq2", nodes="a", ha="none", topology="none"), {"o-mq1-a": xml})
+
+    assert found.reaches("o-mq2", "o-mq1").arrives
+
+
 def test_a_fragment_may_change_a_link_of_the_fleet() -> None:
     shorter = '<networkConnectors><networkConnector name="o-mq1-a-to-o-mq2-a" networkTTL="1"/></networkConnectors>'
     found = written(hosts("o-mq1", "o-mq2", "o-mq3", nodes="a", ha="none", topology="chain"), {"o-mq1-a": shorter})

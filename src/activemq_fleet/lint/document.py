@@ -15,7 +15,7 @@ from activemq_fleet.findings import Severity
 from activemq_fleet.lint.uri import Uri
 from activemq_fleet.profiles import Profile
 from activemq_fleet.releases import Release
-from activemq_fleet.schema import Positions, SourcePosition, UnreadableError, parse
+from activemq_fleet.schema import Positions, SourcePosition, UnreadableError, boolean_of, parse
 from activemq_fleet.settings.sizes import size_of
 from activemq_fleet.topology import Broker
 
@@ -26,8 +26,6 @@ _NOTHING: Mapping[str, bytes] = MappingProxyType({})
 # What Spring, a shell or a tool replaces before anybody reads it. %20 and its like are no placeholders.
 PLACEHOLDER = re.compile(r"\$\(|\$[A-Z]|@\w+@|%[A-Za-z_][\w.-]{3,}%|\{\{|<\w+>")
 _UNKNOWN = re.compile(rf"[$#]\{{|{PLACEHOLDER.pattern}")
-_TRUE = frozenset({"true", "on", "yes", "1"})
-_FALSE = frozenset({"false", "off", "no", "0"})
 
 
 class Element:
@@ -95,8 +93,7 @@ class Element:
         """Return an XML attribute as a boolean: ``default`` where it is absent, None where it is no boolean."""
         if not self.has(attribute):
             return default
-        value = (self.known_value(attribute) or "").lower()
-        return True if value in _TRUE else False if value in _FALSE else None
+        return boolean_of(self.known_value(attribute) or "")
 
     def number(self, attribute: str) -> int | None:
         """Return an XML attribute as a whole number; None where it is absent, a placeholder or not a number."""

@@ -95,6 +95,42 @@ def unknown_transport_scheme(connector: Element) -> Iterator[Problem]:
         yield connector.problem(f"{uri[:80]} has no scheme, such as tcp://, to listen on", "uri")
 
 
+@rule("V026", "warning", each="transportConnector")
+def nio_ssl_hangs_with_tls_1_3(connector: Element) -> Iterator[Problem]:
+    """A connector's scheme ends in nio+ssl, and before 5.14.1 such a listener may never answer over TLS 1.3.
+
+    Why: over TLS 1.3 a client's first words arrive together with the end of its handshake, and this listener reads
+        them only when more arrives. A bridge, of which neither end says anything more, hangs, and no log has a word
+        of it.
+    Fix: listen with ssl in place of nio+ssl, stomp+ssl in place of stomp+nio+ssl: clients need no change.
+    Cannot see: the Java that runs it. TLS 1.3 came with Java 11, and with update 261 of Java 8.
+    Source: AMQ-6414; measured: of four links to 5.11.4 three did not come up in 45 s, nor did one of 5.8.0's two
+
+    Fires on 5.11.4::
+
+        <transportConnector name="openwire" uri="nio+ssl://0.0.0.0:61617?wireFormat.maxFrameSize=10485760"/>
+
+    Silent on 5.11.4::
+
+        <transportConnector name="openwire" uri="ssl://0.0.0.0:61617?wireFormat.maxFrameSize=10485760"/>
+
+    Silent on 5.11.4::
+
+        <transportConnector name="openwire" uri="nio+ssl://0.0.0.0:61617?transport.enabledProtocols=TLSv1.2"/>
+
+    Silent on 5.14.5::
+
+        <transportConnector name="openwire" uri="nio+ssl://0.0.0.0:61617?wireFormat.maxFrameSize=10485760"/>
+    """
+    release, uri = connector.document.release, connector.uri()
+    if release.reads_on_after_nio_handshake or not uri.scheme.endswith("nio+ssl") or uri.scheme not in release.schemes:
+        return
+    protocols = uri.options.get("transport.enabledProtocols")
+    if protocols is None or "TLSv1.3" in protocols:
+        text = f"{uri.scheme}: of {release.text} may leave clients and bridges that speak TLS 1.3 without an answer"
+        yield connector.problem(text, "uri", f"{uri.scheme}:")
+
+
 @rule("V010", "info", each="beans broker")
 def versioned_schema_location(node: Element) -> Iterator[Problem]:
     """A schemaLocation names the schema of one release, activemq-core-X.Y.Z.xsd.

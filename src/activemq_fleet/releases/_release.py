@@ -119,9 +119,9 @@ class Release:
     has_usable_mqtt: bool
     """The release's MQTT delivers messages. Measured on 5.6.0: MQTT accepts subscriptions and delivers nothing."""
     supports_agents: bool
+    """The release's MQTT takes several durable subscriptions of one client: an agent has one for its canaries."""
     supports_jmx_tls: bool
     """The broker's JMX connector takes the socket factories that it is given, so that its port can be encrypted."""
-    """The release's MQTT takes several durable subscriptions of one client: an agent has one for its canaries."""
     mqtt_swaps_dots: bool
     """MQTT's ``a.b/c`` is the destination ``a/b.c``; before 5.10 it is ``a.b.c``."""
     has_nio_client_auth: bool

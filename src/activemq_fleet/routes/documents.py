@@ -11,6 +11,7 @@ from activemq_fleet import addresses
 from activemq_fleet.errors import InputError
 from activemq_fleet.routes.bridges import NetworkConnector, multicast_of
 from activemq_fleet.routes.shape import UNLIMITED, limit_of
+from activemq_fleet.schema import boolean_of
 from activemq_fleet.topology import Broker, Fleet
 
 _CORE = "{http://activemq.apache.org/schema/core}"
@@ -58,13 +59,13 @@ def _line(element: etree._Element, broker: Broker) -> NetworkConnector:
         way=way,  # type: ignore[arg-type]
         addresses=tuple(address for address, _ in dialled),
         multicast=multicast_of(uri) if way == "multicast" else None,
-        duplex=element.get("duplex") == "true",
+        duplex=boolean_of(element.get("duplex", "")) is True,
         consumer_ttl=_ttl(element.get("consumerTTL", network_ttl)),
         message_ttl=_ttl(element.get("messageTTL", network_ttl)),
         include=_destinations(element, "dynamicallyIncludedDestinations"),
         exclude=_destinations(element, "excludedDestinations"),
-        near=near == "true" if near is not None else broker.release.decreases_network_priority,
-        subscribes=element.get("staticBridge") != "true",
+        near=boolean_of(near) is True if near is not None else broker.release.decreases_network_priority,
+        subscribes=boolean_of(element.get("staticBridge", "")) is not True,
         static=_destinations(element, "staticallyIncludedDestinations"),
         secure=tuple(address for address, tls in dialled if tls),
         user=element.get("userName", ""),

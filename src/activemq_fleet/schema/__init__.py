@@ -5,6 +5,7 @@ from __future__ import annotations
 from activemq_fleet.schema._documents import BEANS, CORE, SchemaProblem, TooLargeError, UnreadableError, parse
 from activemq_fleet.schema._positions import Positions, SourcePosition, text_of
 from activemq_fleet.schema._schema import Schema
+from activemq_fleet.schema._spring import boolean_of
 
 __all__ = [
     "BEANS",
@@ -15,6 +16,7 @@ __all__ = [
     "SourcePosition",
     "TooLargeError",
     "UnreadableError",
+    "boolean_of",
     "parse",
     "text_of",
 ]
