@@ -1,0 +1,136 @@
+"""Memory of an audit by how much one agent has sent: journals of one publisher and one subscriber, on Spark.
+
+Each event has the records that agents write: accepted, sent and acknowledged, received and handled. Files are as large
+as an agent's, packed.
+"""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+import json
+import shutil
+import sys
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from benchmarks.audit_engines import Watch
+from benchmarks.measure import BenchmarkError, run, say
+
+EVENTS = (1_000_000, 10_000_000)
+MASTER = "local[2]"
+_RATE = 1000  # events a second
+_FILE = 16 << 20  # bytes, as an agent's journal files
+_EPOCH = {host: str(uuid.UUID(int=number)) for number, host in enumerate(("publisher", "subscriber"))}
+_BEGAN = datetime(2026, 11, 23, tzinfo=UTC)
+_BROKER = "orders-mq01-a.example.com:1883"
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Of one audit: events, seconds, seconds of the processors, peak MiB of all processes together, and verdicts."""
+
+    events: int
+    seconds: float
+    cpu: float
+    peak: float
+    verdicts: dict[str, int]
+
+
+def measure(work: Path, sizes: Sequence[int] = EVENTS) -> list[Figures]:
+    """The audit at each size, in a process of its own. Raises BenchmarkError where events are not delivered."""
+    return [_measured(work, events) for events in sizes]
+
+
+def _measured(work: Path, events: int) -> Figures:
+    logs, out, told = work / "journals", work / "audited", work / "journals.json"
+    say(f"journals of {events:,} events")
+    shutil.rmtree(logs, ignore_errors=True)
+    write(logs, events)
+    say(f"audit of {events:,} events")
+    run([sys.executable, "-m", "benchmarks.journals", "audit", logs, out, told])
+    found = Figures(events, **json.loads(told.read_text()))
+    if found.verdicts.get("delivered") != events:
+        raise BenchmarkError(f"of {events} events {found.verdicts} were found")
+    shutil.rmtree(logs)
+    shutil.rmtree(out)
+    return found
+
+
+def write(directory: Path, events: int) -> None:
+    """Write the journals of both agents as ``collect`` lays them down."""
+    for host, records in (("publisher", _published(events)), ("subscriber", _handled(events))):
+        place = directory / f"{host}.example.com"
+        (place / "agent").mkdir(parents=True)
+        (place / "host.json").write_text(json.dumps({"host": place.name, "timezone": "UTC"}))
+        head = f'{{"v":1,"agent":"{host}","epoch":"{_EPOCH[host]}","jseq":'
+        lines = (f"{head}{jseq},{record}}}\n".encode() for jseq, record in enumerate(records, 1))
+        for number in itertools.count(1):
+            first = next(lines, None)
+            if first is None:
+                break
+            with gzip.open(place / "agent" / f"journal-{number:06d}.jsonl.gz", "wb", compresslevel=1) as file:
+                size = file.write(first)
+                while size < _FILE and (line := next(lines, None)):
+                    size += file.write(line)
+
+
+def _published(events: int) -> Iterator[str]:
+    yield f'"ts":"{_time(0)}","kind":"started"'
+    for seq, at, about in _events(events):
+        yield f'{at},"kind":"accepted",{about}'
+        for kind in ("sent", "acknowledged"):
+            yield f'{at},"kind":"{kind}",{about},"broker":"{_BROKER}","conn":1,"mid":{seq % 65535 + 1}'
+
+
+def _handled(events: int) -> Iterator[str]:
+    yield f'"ts":"{_time(0)}","kind":"subscribed","filters":["bench/#"]'
+    for _, at, about in _events(events):
+        yield f'{at},"kind":"received",{about},"broker":"{_BROKER}","conn":1'
+        yield f'{at},"kind":"handled",{about}'
+
+
+def _events(events: int) -> Iterator[tuple[int, str, str]]:
+    for seq in range(1, events + 1):
+        about = f'"event_id":"publisher:{_EPOCH["publisher"]}:{seq}","topic":"bench/status/Event"'
+        yield seq, f'"ts":"{_time(seq / _RATE)}"', about
+
+
+def _time(seconds: float) -> str:
+    return (_BEGAN + timedelta(seconds=seconds)).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def audit(logs: Path, out: Path, told: Path) -> None:
+    """One audit, timed."""
+    from activemq_fleet.spark import audit_job
+    from activemq_fleet.spark.session import SessionOptions, session
+
+    with Watch() as watch:
+        with session("benchmark", SessionOptions(master=MASTER)) as spark:
+            watch.ready()
+            audit_job.audit(spark, str(logs), str(out))
+            watch.finished()
+        figures = watch.told()
+    counts = json.loads((out / "audit.json").read_text())["counts"]
+    del figures["before"]
+    told.write_text(json.dumps({**figures, "verdicts": counts["messages"]}))
+
+
+def table(found: Sequence[Figures]) -> str:
+    """The figures in Markdown, the last row's memory beside the first's."""
+    lines = ["| events of one agent | s | events/s | CPU s | peak MiB |", "|---|---|---|---|---|"]
+    lines += [
+        f"| {one.events:,} | {one.seconds:.0f} | {one.events / one.seconds:,.0f} | {one.cpu:.0f} | {one.peak:,.0f} |"
+        for one in found
+    ]
+    return "\n".join(lines) + f"\n\n{found[-1].peak / found[0].peak:.2f} times the memory.\n"
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "audit":
+        audit(*map(Path, sys.argv[2:5]))
+    else:
+        print(table(measure(Path(sys.argv[1]), [int(word) for word in sys.argv[2:]] or EVENTS)))
