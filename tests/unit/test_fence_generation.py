@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import struct
+import threading
+import time
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -126,6 +128,43 @@ def test_a_store_that_is_written_all_the_while_is_taken_without_its_index(source
     made = make_generation(str(source), str(target), patience=-1)
     assert not made.has_index
     assert not (target / "db.data").exists()
+
+
+def test_a_broker_that_writes_on_is_told_to_end_and_its_index_is_taken(source: Path) -> None:
+    """As a broker of 5.9 or later does whose guard stands still: it looks at the lock ten times a second."""
+
+    def write() -> None:
+        while (source / "lock").exists():
+            with (source / "db-3.log").open("ab") as file:
+                file.write(b"\0")
+            time.sleep(0.01)
+        (source / "db.data").write_bytes(b"index at its end")
+
+    broker = threading.Thread(target=write)
+    broker.start()
+    target = source.with_name("2-b")
+    made = make_generation(str(source), str(target), patience=30)
+    broker.join()
+    assert made.has_index
+    assert (target / "db.data").read_bytes() == b"index at its end"
+
+
+def test_a_broker_that_is_about_to_end_by_itself_is_waited_for_as_long_as_its_index_is_large(source: Path) -> None:
+    """One before 5.9 does not look at its lock. Its guard that stands still is killed after a while, and it with it."""
+    with (source / "db.data").open("r+b") as file:
+        file.truncate(30 << 20)
+    ends = time.monotonic() + 1
+
+    def write() -> None:
+        while time.monotonic() < ends:
+            (source / "db-3.log").touch()
+            time.sleep(0.01)
+
+    broker = threading.Thread(target=write)
+    broker.start()
+    made = make_generation(str(source), str(source.with_name("2-b")), patience=0)
+    broker.join()
+    assert made.has_index
 
 
 def test_a_damaged_batch_does_not_hide_those_after_it(source: Path) -> None:

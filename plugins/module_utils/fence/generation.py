@@ -34,7 +34,10 @@ SETTLING = 0.1
 meanwhile, and ends its broker. It is also more than the step of a file system's clock, so that what is
 written during the copy has another time than what was written before it."""
 PATIENCE = 2.0
-"""Seconds that are waited for a broker that still writes. A guard ends its broker within a tenth of that."""
+"""Seconds that are waited at least for a broker that still writes. A guard ends its broker within a tenth of that."""
+_REBUILT = 10 << 20
+"""Bytes of an index that a broker builds from the journal in a second, at the most: as long as that would take it is
+better to wait. Measured on 6.3.1 beside other work: 1.36 GB in 30 min."""
 
 
 def is_of_store(name: str) -> bool:
@@ -94,24 +97,36 @@ def make_generation(source: str, target: str, patience: float = PATIENCE, *, in_
     What an earlier try has left in ``target`` is removed first.
 
     ``in_place``: the source is the store's own directory, in which there are other directories.
-    While the files still change, the copy is made again; after ``patience`` seconds it is made without the index.
+    A broker whose guard stands still may write on. It is told to end, and the copy is made once no file changes any
+    more; after ``patience`` seconds, and as many as building the index would take, it is made without the index.
     Raises FenceError for what is no kahaDB store alone, OSError, for instance on a full volume.
     """
-    deadline = time.monotonic() + patience
+    deadline = time.monotonic() + patience + _index_size(source) / _REBUILT
     while True:
-        disk.remove_tree(target)
-        before = _settled(source, in_place=in_place)
-        last = time.monotonic() > deadline
-        made = _make(source, target, list(before), with_index=not last)
-        if last or _looks_of(source, in_place=in_place) == before:
-            disk.sync_directory(target)
-            return made
+        before = _looks_of(source, in_place=in_place)
+        time.sleep(SETTLING)
+        is_last = time.monotonic() > deadline
+        if is_last or _looks_of(source, in_place=in_place) == before:
+            disk.remove_tree(target)
+            made = _make(source, target, list(before), with_index=not is_last)
+            if is_last or _looks_of(source, in_place=in_place) == before:
+                disk.sync_directory(target)
+                return made
+        if not in_place:
+            tell_broker_to_end(source)
 
 
-def _settled(source: str, *, in_place: bool) -> dict[str, tuple[int, int, int]]:
-    looks = _looks_of(source, in_place=in_place)
-    time.sleep(SETTLING)
-    return looks
+def tell_broker_to_end(generation: str) -> None:
+    """Remove the lock of a generation: a broker of 5.9 or later that runs there sees it, and ends by itself."""
+    with contextlib.suppress(OSError):
+        disk.remove(os.path.join(generation, "lock"))
+
+
+def _index_size(source: str) -> int:
+    try:
+        return os.stat(os.path.join(source, index.INDEX[0])).st_size
+    except FileNotFoundError:
+        return 0
 
 
 def _looks_of(source: str, *, in_place: bool) -> dict[str, tuple[int, int, int]]:

@@ -38,7 +38,7 @@ from ..kahadb.index import INDEX, UNUSABLE_SUFFIX, move_unusable_index
 from .broker_process import ENDED, exit_status, notify_systemd, own_command_line, say, start_broker
 from .decision import Action, Claim, CommandFence, Fence, FenceEvidence, Step, claim_in_place
 from .fence_command import FenceCommand, read_fence_command
-from .generation import Generation, link_generation, make_first_generation, make_generation
+from .generation import Generation, link_generation, make_first_generation, make_generation, tell_broker_to_end
 from .in_place import claim_existing_store, move_aside, note_guarded_node, unfence
 from .old_generations import remove_old_generations
 from .shared_store import BARRIER, SHARED_LINK, FenceError, SharedStore, node_name
@@ -318,9 +318,8 @@ class Guard:
             raise FenceError(f"another guard has claimed generation {number}")
         say(f"generation {number} is claimed")
         if number > 1:
-            # A broker that still runs there ends by itself when it sees this, on 5.9 and later.
             with contextlib.suppress(OSError, FenceError):
-                disk.remove(os.path.join(self._path_of(number - 1), "lock"))
+                tell_broker_to_end(self._path_of(number - 1))
 
     def _admit(self, number: int) -> None:
         path = self._path_of(number)
