@@ -37,6 +37,8 @@ _SERVED_BESIDE = 3.0
 """Seconds that the next node serves before the frozen one thaws."""
 _THAWED_FIRST = 10.0
 """Seconds that a Java goes on before its guard does."""
+_SILENT = 30.0
+"""Seconds of silence after which systemd kills a guard (``WatchdogSec``)."""
 _SHORT_OF_MEMORY = 10.0
 """Seconds until a guard that has no memory left is killed, as the kernel does."""
 
@@ -164,11 +166,15 @@ def whole_node(target: Target) -> None:
 
 
 def guard_alone(target: Target) -> None:
-    """Freeze the guard while its Java goes on and acknowledges."""
+    """Freeze the guard while its Java goes on and acknowledges; as systemd does, kill it after 30 s of silence."""
     target.wait_for_moment()
-    guard, _ = target.processes(target.active)
+    guard, _ = _guard_and_java(target)
     with _frozen(guard):
-        _serve_beside(target, target.replace_lock)
+        target.replace_lock()
+        if not poll(lambda: target.lab.state(target.other) == "active", _SILENT):
+            guard.kill()
+        target.wait_for_other()
+        time.sleep(_SERVED_BESIDE)
 
 
 def java_alone(target: Target) -> None:
