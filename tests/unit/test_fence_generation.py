@@ -134,7 +134,7 @@ def test_a_broker_that_writes_on_is_told_to_end_and_its_index_is_taken(source: P
     """As a broker of 5.9 or later does whose guard stands still: it looks at the lock ten times a second."""
 
     def write() -> None:
-        while (source / "lock").exists():
+        while (source / "lock").is_file():
             with (source / "db-3.log").open("ab") as file:
                 file.write(b"\0")
             time.sleep(0.01)
@@ -147,6 +147,7 @@ def test_a_broker_that_writes_on_is_told_to_end_and_its_index_is_taken(source: P
     broker.join()
     assert made.has_index
     assert (target / "db.data").read_bytes() == b"index at its end"
+    assert (source / "lock").is_dir()  # Else it would start again in its process, and serve.
 
 
 def test_a_broker_that_is_about_to_end_by_itself_is_waited_for_as_long_as_its_index_is_large(source: Path) -> None:

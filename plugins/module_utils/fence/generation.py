@@ -113,13 +113,18 @@ def make_generation(source: str, target: str, patience: float = PATIENCE, *, in_
                 disk.sync_directory(target)
                 return made
         if not in_place:
-            tell_broker_to_end(source)
+            tell_broker_to_stop(source)
 
 
-def tell_broker_to_end(generation: str) -> None:
-    """Remove the lock of a generation: a broker of 5.9 or later that runs there sees it, and ends by itself."""
+def tell_broker_to_stop(generation: str) -> None:
+    """Put a directory in the place of a generation's lock: a broker of 5.9 or later that runs there sees it, and stops.
+
+    It starts again in its process, as a standby (``restartAllowed``), and would lock a file that it makes anew.
+    """
+    lock = os.path.join(generation, "lock")
     with contextlib.suppress(OSError):
-        disk.remove(os.path.join(generation, "lock"))
+        disk.remove(lock)
+        os.mkdir(lock, 0o750)
 
 
 def _index_size(source: str) -> int:
