@@ -68,10 +68,12 @@ class Attack:
 class Result:
     """What an attack left. ``lost`` messages were acknowledged, are not in the store, and nobody names them.
 
-    ``behind`` were acknowledged by a node that did not know of its successor: an old generation held and named them,
-    and they were sent to the pair again before the count. ``two_masters`` names both nodes if they ever could both
-    write to the store in force. ``moment`` is what the broker did to its store when the attack began. ``room`` are the
-    bytes that the store took before a loop of crashes, ``most_room`` the most in it.
+    ``late`` ones came to a second consumer only: the broker had them, and gave the first one nothing for 30 s.
+    ``missing`` are the first and last of the lost ones, by queue. ``behind`` were acknowledged by a node that did not
+    know of its successor: an old generation held and named them, and they were sent to the pair again before the count.
+    ``two_masters`` names both nodes if they ever could both write to the store in force. ``moment`` is what the broker
+    did to its store when the attack began. ``room`` are the bytes that the store took before a loop of crashes,
+    ``most_room`` the most in it.
     ``problem`` is why the attack could not be carried out, or the pair does not serve afterwards.
     """
 
@@ -79,6 +81,7 @@ class Result:
     lost: int = 0
     behind: int = 0
     filler_lost: int = 0
+    late: int = 0
     silence: float = 0.0
     seconds: float = 0.0
     problem: str = ""
@@ -88,6 +91,7 @@ class Result:
     most_room: int = 0
     queues: dict[str, int] = field(default_factory=dict)
     named: dict[str, int] = field(default_factory=dict)
+    missing: dict[str, list[int]] = field(default_factory=dict)
 
     @property
     def is_sound(self) -> bool:
@@ -227,13 +231,23 @@ def _count(lab: Lab, senders: Sequence[Sender], fillers: int, result: Result) ->
     if lab.fleet.broker(active).has_guard:
         result.named = dict(_replay(lab, active))
         result.behind = sum(result.named.values())
-    address = lab.addresses(active, "stomp")[0]
-    credentials = lab.credentials(_PAIR)
     for sender in senders:
-        missing = consume(address, sender.queue, credentials, sender.accepted, sender.arrived)
-        result.lost += missing
-        result.queues[sender.queue] = missing
-    result.filler_lost = consume(address, FILLER_QUEUE, credentials, fillers)
+        result.queues[sender.queue] = _lost(lab, active, sender.queue, sender.accepted, sender.arrived, result)
+    result.lost = sum(result.queues.values())
+    result.filler_lost = _lost(lab, active, FILLER_QUEUE, fillers, set(), result)
+
+
+def _lost(lab: Lab, active: str, queue: str, count: int, arrived: set[int], result: Result) -> int:
+    """Return how many messages of a queue neither a first nor a second consumer gets, and note which."""
+    address, credentials = lab.addresses(active, "stomp")[0], lab.credentials(_PAIR)
+    lost = consume(address, queue, credentials, count, arrived)
+    if lost:
+        missed = len(lost)
+        lost = consume(address, queue, credentials, count, set(range(count)) - set(lost))
+        result.late += missed - len(lost)
+    if lost:
+        result.missing[queue] = [lost[0], lost[-1]]
+    return len(lost)
 
 
 def _replay(lab: Lab, active: str) -> Counter[str]:

@@ -123,8 +123,8 @@ def fill(address: Address, credentials: Credentials | None, megabytes: int) -> i
 
 def consume(
     address: Address, queue: str, credentials: Credentials | None, count: int, arrived: Iterable[int] = ()
-) -> int:
-    """Take the messages of a queue; return how many of the first ``count`` did not come with the text they were sent.
+) -> list[int]:
+    """Take the messages of a queue; return which of the first ``count`` did not come with the text they were sent.
 
     ``arrived`` came before. Ends when all have come, or none for 30 s.
     """
@@ -144,7 +144,7 @@ def consume(
             if unacknowledged == _ACKNOWLEDGED or not missing:
                 connection.acknowledge(message)
                 unacknowledged = 0
-    return missing
+    return [number for number, came in enumerate(here) if not came] if missing else []
 
 
 def _number_in(text: str) -> int:
