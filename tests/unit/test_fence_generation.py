@@ -130,7 +130,7 @@ def test_a_store_that_is_written_all_the_while_is_taken_without_its_index(source
     assert not (target / "db.data").exists()
 
 
-def test_a_broker_that_writes_on_is_told_to_end_and_its_index_is_taken(source: Path) -> None:
+def test_a_broker_that_writes_on_is_made_to_stand_by_and_its_index_is_taken(source: Path) -> None:
     """As a broker of 5.9 or later does whose guard stands still: it looks at the lock ten times a second."""
 
     def write() -> None:

@@ -25,9 +25,9 @@ from typing import Any
 
 from ..install import disk
 from ..kahadb import index, journal
-from .shared_store import FenceError
+from .shared_store import BARRIER, FenceError
 
-_SKIPPED = ("lock",)
+_SKIPPED = (BARRIER,)
 _CANNOT_COPY = (errno.ENOSYS, errno.EOPNOTSUPP, errno.EXDEV, errno.EINVAL)
 SETTLING = 0.1
 """Seconds between taking the pair's lock and the copy. A guard that lives and lost its lock unawares looks twice
@@ -35,9 +35,10 @@ meanwhile, and ends its broker. It is also more than the step of a file system's
 written during the copy has another time than what was written before it."""
 PATIENCE = 2.0
 """Seconds that are waited at least for a broker that still writes. A guard ends its broker within a tenth of that."""
-_REBUILT = 10 << 20
+_INDEX_BYTES_BUILT_A_SECOND = 10 << 20
 """Bytes of an index that a broker builds from the journal in a second, at the most: as long as that would take it is
-better to wait. Measured on 6.3.1 beside other work: 1.36 GB in 30 min."""
+better to wait. Reckoned, not measured; seen on 6.3.1 beside much other work: 1.8 of 5 million messages in ten
+minutes, whose index has 1.36 GB."""
 
 
 def is_of_store(name: str) -> bool:
@@ -97,11 +98,11 @@ def make_generation(source: str, target: str, patience: float = PATIENCE, *, in_
     What an earlier try has left in ``target`` is removed first.
 
     ``in_place``: the source is the store's own directory, in which there are other directories.
-    A broker whose guard stands still may write on. It is told to end, and the copy is made once no file changes any
-    more; after ``patience`` seconds, and as many as building the index would take, it is made without the index.
+    A broker whose guard stands still may write on. It is made to stand by, and the copy is made once no file changes
+    any more; after ``patience`` seconds, and as many as building the index would take, it is made without the index.
     Raises FenceError for what is no kahaDB store alone, OSError, for instance on a full volume.
     """
-    deadline = time.monotonic() + patience + _index_size(source) / _REBUILT
+    deadline = time.monotonic() + patience + _index_size(source) / _INDEX_BYTES_BUILT_A_SECOND
     while True:
         before = _looks_of(source, in_place=in_place)
         time.sleep(SETTLING)
@@ -113,15 +114,15 @@ def make_generation(source: str, target: str, patience: float = PATIENCE, *, in_
                 disk.sync_directory(target)
                 return made
         if not in_place:
-            tell_broker_to_stop(source)
+            make_broker_stand_by(source)
 
 
-def tell_broker_to_stop(generation: str) -> None:
+def make_broker_stand_by(generation: str) -> None:
     """Put a directory in the place of a generation's lock: a broker of 5.9 or later that runs there sees it, and stops.
 
     It starts again in its process, as a standby (``restartAllowed``), and would lock a file that it makes anew.
     """
-    lock = os.path.join(generation, "lock")
+    lock = os.path.join(generation, BARRIER)
     with contextlib.suppress(OSError):
         disk.remove(lock)
         os.mkdir(lock, 0o750)

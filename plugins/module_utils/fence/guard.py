@@ -38,7 +38,7 @@ from ..kahadb.index import INDEX, UNUSABLE_SUFFIX, move_unusable_index
 from .broker_process import ENDED, exit_status, notify_systemd, own_command_line, say, start_broker
 from .decision import Action, Claim, CommandFence, Fence, FenceEvidence, Step, claim_in_place
 from .fence_command import FenceCommand, read_fence_command
-from .generation import Generation, link_generation, make_first_generation, make_generation, tell_broker_to_stop
+from .generation import Generation, link_generation, make_broker_stand_by, make_first_generation, make_generation
 from .in_place import claim_existing_store, move_aside, note_guarded_node, unfence
 from .old_generations import remove_old_generations
 from .shared_store import BARRIER, SHARED_LINK, FenceError, SharedStore, node_name
@@ -319,7 +319,7 @@ class Guard:
         say(f"generation {number} is claimed")
         if number > 1:
             with contextlib.suppress(OSError, FenceError):
-                tell_broker_to_stop(self._path_of(number - 1))
+                make_broker_stand_by(self._path_of(number - 1))
 
     def _admit(self, number: int) -> None:
         path = self._path_of(number)
