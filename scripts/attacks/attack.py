@@ -68,8 +68,8 @@ class Attack:
 class Result:
     """What an attack left. ``lost`` messages were acknowledged, are not in the store, and nobody names them.
 
-    ``late`` ones came to a second consumer only: the broker had them, and gave the first one nothing for 30 s.
-    ``missing`` are the first and last of the lost ones, by queue. ``behind`` were acknowledged by a node that did not
+    ``undispatched`` ones came to a second consumer only: the broker had them, and gave the first one nothing for 30 s.
+    ``first_and_last_lost`` are their numbers, by queue. ``behind`` were acknowledged by a node that did not
     know of its successor: an old generation held and named them, and they were sent to the pair again before the count.
     ``two_masters`` names both nodes if they ever could both write to the store in force. ``moment`` is what the broker
     did to its store when the attack began. ``room`` are the bytes that the store took before a loop of crashes,
@@ -81,7 +81,7 @@ class Result:
     lost: int = 0
     behind: int = 0
     filler_lost: int = 0
-    late: int = 0
+    undispatched: int = 0
     silence: float = 0.0
     seconds: float = 0.0
     problem: str = ""
@@ -91,7 +91,7 @@ class Result:
     most_room: int = 0
     queues: dict[str, int] = field(default_factory=dict)
     named: dict[str, int] = field(default_factory=dict)
-    missing: dict[str, list[int]] = field(default_factory=dict)
+    first_and_last_lost: dict[str, list[int]] = field(default_factory=dict)
 
     @property
     def is_sound(self) -> bool:
@@ -244,9 +244,9 @@ def _lost(lab: Lab, active: str, queue: str, count: int, arrived: set[int], resu
     if lost:
         missed = len(lost)
         lost = consume(address, queue, credentials, count, set(range(count)) - set(lost))
-        result.late += missed - len(lost)
+        result.undispatched += missed - len(lost)
     if lost:
-        result.missing[queue] = [lost[0], lost[-1]]
+        result.first_and_last_lost[queue] = [lost[0], lost[-1]]
     return len(lost)
 
 

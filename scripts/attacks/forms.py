@@ -37,7 +37,7 @@ _SERVED_BESIDE = 3.0
 """Seconds that the next node serves before the frozen one thaws."""
 _THAWED_FIRST = 10.0
 """Seconds that a Java goes on before its guard does."""
-_SILENT = 30.0
+_GUARD_WATCHDOG = 30.0
 """Seconds of silence after which systemd kills a guard (``WatchdogSec``)."""
 _SHORT_OF_MEMORY = 10.0
 """Seconds until a guard that has no memory left is killed, as the kernel does."""
@@ -96,7 +96,11 @@ class Target:
 
     def wait_for_other(self) -> None:
         """Return when the other node serves. Raises LabError when it does not."""
-        wait_until(lambda: self.lab.state(self.other) == "active", f"{self.other} serves")
+        wait_until(self.other_serves, f"{self.other} serves")
+
+    def other_serves(self) -> bool:
+        """Return whether the other node serves."""
+        return self.lab.state(self.other) == "active"
 
     def wait_for_moment(self) -> None:
         """Wait for a random moment of the load, or the next time that the broker changes its store in a drawn way."""
@@ -169,12 +173,14 @@ def guard_alone(target: Target) -> None:
     """Freeze the guard while its Java goes on and acknowledges; as systemd does, kill it after 30 s of silence."""
     target.wait_for_moment()
     guard, _ = _guard_and_java(target)
-    with _frozen(guard):
+
+    def free_lock() -> None:
         target.replace_lock()
-        if not poll(lambda: target.lab.state(target.other) == "active", _SILENT):
+        if not poll(target.other_serves, _GUARD_WATCHDOG):
             guard.kill()
-        target.wait_for_other()
-        time.sleep(_SERVED_BESIDE)
+
+    with _frozen(guard):
+        _serve_beside(target, free_lock)
 
 
 def java_alone(target: Target) -> None:
@@ -298,7 +304,7 @@ def full_volume(target: Target) -> None:
         target.lab.kill(target.active)
         target.image.fill()
     time.sleep(_SERVED_BESIDE)
-    if target.lab.state(target.other) == "active":
+    if target.other_serves():
         raise LabError(f"{target.other} serves without room")
     target.image.make_room()
     target.wait_for_other()
