@@ -23,7 +23,7 @@ def main(engine: str, logs: Path, out: Path, report: Path) -> None:
     """Run it, hash what it wrote, and say how long it took."""
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
-    with Watch() as watch:
+    with ResourceWatch() as watch:
         ENGINES[engine](logs, out, watch)
         told = watch.told()
     told |= _hashes(out, full=engine in ("spark", "processes"))
@@ -33,7 +33,7 @@ def main(engine: str, logs: Path, out: Path, report: Path) -> None:
 # -- the engines -------------------------------------------------------------------------------
 
 
-def spark(logs: Path, out: Path, watch: Watch) -> None:
+def spark(logs: Path, out: Path, watch: ResourceWatch) -> None:
     """The stage of ``audit``: looking at the files, parsing, writing the dataset."""
     from activemq_fleet.spark.audit_job import read_logs
     from activemq_fleet.spark.datasets import Output
@@ -49,7 +49,7 @@ def spark(logs: Path, out: Path, watch: Watch) -> None:
         watch.finished()
 
 
-def processes(logs: Path, out: Path, watch: Watch) -> None:
+def processes(logs: Path, out: Path, watch: ResourceWatch) -> None:
     """Files in two halves, a Parquet file a host."""
     watch.ready()
     hosts = sorted(path.parent for path in logs.glob("*/host.json"))
@@ -79,7 +79,7 @@ def _plain(host: Path, out: Path) -> None:
         writer.close()
 
 
-def polars(logs: Path, out: Path, watch: Watch) -> None:
+def polars(logs: Path, out: Path, watch: ResourceWatch) -> None:
     """Each file split at the dates, each record by one expression."""
     import polars as pl
 
@@ -98,7 +98,7 @@ def polars(logs: Path, out: Path, watch: Watch) -> None:
     watch.finished()
 
 
-def with_duckdb(logs: Path, out: Path, watch: Watch) -> None:
+def with_duckdb(logs: Path, out: Path, watch: ResourceWatch) -> None:
     """The same as one query."""
     watch.ready()
     connection = duckdb.connect(config={"threads": 2})
@@ -135,7 +135,7 @@ def _hashes(out: Path, *, full: bool) -> dict[str, Any]:
     return {"rows": rows, "shared": f"{int(shared):x}"[-16:], "full": f"{int(whole):x}"[-16:] if full else ""}
 
 
-class Watch:
+class ResourceWatch:
     """Time and processor's time since ``ready``, and the most memory at a time, of this process and its children."""
 
     def __init__(self) -> None:
@@ -147,7 +147,7 @@ class Watch:
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
-    def __enter__(self) -> Watch:
+    def __enter__(self) -> ResourceWatch:
         self._thread.start()
         return self
 

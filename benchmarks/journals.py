@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from benchmarks.audit_engines import Watch
+from benchmarks.audit_engines import ResourceWatch
 from benchmarks.measure import BenchmarkError, run, say
 
 EVENTS = (1_000_000, 10_000_000)
@@ -30,7 +30,7 @@ _BROKER = "orders-mq01-a.example.com:1883"
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class AuditFigures:
     """Of one audit: events, seconds, seconds of the processors, peak MiB of all processes together, and verdicts."""
 
     events: int
@@ -40,19 +40,19 @@ class Figures:
     verdicts: dict[str, int]
 
 
-def measure(work: Path, sizes: Sequence[int] = EVENTS) -> list[Figures]:
+def measure(work: Path, sizes: Sequence[int] = EVENTS) -> list[AuditFigures]:
     """The audit at each size, in a process of its own. Raises BenchmarkError where events are not delivered."""
     return [_measured(work, events) for events in sizes]
 
 
-def _measured(work: Path, events: int) -> Figures:
+def _measured(work: Path, events: int) -> AuditFigures:
     logs, out, told = work / "journals", work / "audited", work / "journals.json"
     say(f"journals of {events:,} events")
     shutil.rmtree(logs, ignore_errors=True)
-    write(logs, events)
+    write_agent_journals(logs, events)
     say(f"audit of {events:,} events")
     run([sys.executable, "-m", "benchmarks.journals", "audit", logs, out, told])
-    found = Figures(events, **json.loads(told.read_text()))
+    found = AuditFigures(events, **json.loads(told.read_text()))
     if found.verdicts.get("delivered") != events:
         raise BenchmarkError(f"of {events} events {found.verdicts} were found")
     shutil.rmtree(logs)
@@ -60,7 +60,7 @@ def _measured(work: Path, events: int) -> Figures:
     return found
 
 
-def write(directory: Path, events: int) -> None:
+def write_agent_journals(directory: Path, events: int) -> None:
     """Write the journals of both agents as ``collect`` lays them down."""
     for host, records in (("publisher", _published(events)), ("subscriber", _handled(events))):
         place = directory / f"{host}.example.com"
@@ -108,7 +108,7 @@ def audit(logs: Path, out: Path, told: Path) -> None:
     from activemq_fleet.spark import audit_job
     from activemq_fleet.spark.session import SessionOptions, session
 
-    with Watch() as watch:
+    with ResourceWatch() as watch:
         with session("benchmark", SessionOptions(master=MASTER)) as spark:
             watch.ready()
             audit_job.audit(spark, str(logs), str(out))
@@ -119,7 +119,7 @@ def audit(logs: Path, out: Path, told: Path) -> None:
     told.write_text(json.dumps({**figures, "verdicts": counts["messages"]}))
 
 
-def table(found: Sequence[Figures]) -> str:
+def table(found: Sequence[AuditFigures]) -> str:
     """The figures in Markdown, the last row's memory beside the first's."""
     lines = ["| events of one agent | s | events/s | CPU s | peak MiB |", "|---|---|---|---|---|"]
     lines += [

@@ -54,8 +54,8 @@ class Comparison:
     """Of a fleet of so many brokers: brokers a second of the job and of two plain processes, round by round."""
 
     brokers: int
-    job: list[float]
-    plain: list[float]
+    plan_speeds: list[float]
+    plain_speeds: list[float]
 
 
 def measure(work: Path) -> tuple[list[Figure], list[Comparison]]:
@@ -70,17 +70,17 @@ def measure(work: Path) -> tuple[list[Figure], list[Comparison]]:
     return figures, [compare(work, brokers) for brokers in WITH_FILES]
 
 
-def compare(work: Path, brokers: int, rounds: int = ROUNDS) -> Comparison:
+def compare(work: Path, brokers: int) -> Comparison:
     """The job and two plain processes in turn, where every site has settings of its own, with content."""
     found = Comparison(brokers, [], [])
-    for number in range(1, rounds + 1):
+    for number in range(1, ROUNDS + 1):
         say(f"plan of {brokers:,} brokers and two plain processes, round {number}")
-        found.job.append(_job(work, brokers, content=True, kinds=None).speed)
-        found.plain.append(_plain(work, brokers, 2))
+        found.plan_speeds.append(_job(work, brokers, content=True, kinds=None).speed)
+        found.plain_speeds.append(_two_plain(work, brokers))
     return found
 
 
-def _job(work: Path, brokers: int, *, content: bool, kinds: int | None = KINDS) -> Figure:
+def _job(work: Path, brokers: int, *, content: bool, kinds: int | None) -> Figure:
     hosts, told = write(work / "hosts.jsonl", brokers, kinds=kinds), work / "plan.json"
     out = work / "planned"
     run([sys.executable, "-m", "benchmarks.plan", "job", hosts, out, str(int(content)), told])
@@ -89,9 +89,9 @@ def _job(work: Path, brokers: int, *, content: bool, kinds: int | None = KINDS) 
     return Figure(found["brokers"], content, kinds, found["start"], found["seconds"], found["files"])
 
 
-def _plain(work: Path, brokers: int, processes: int) -> float:
-    """Brokers a second of so many plain processes at once, from start to end of the last."""
-    halves = _divided(work, brokers, processes)
+def _two_plain(work: Path, brokers: int) -> float:
+    """Brokers a second of two plain processes at once, from start to end of the last."""
+    halves = _halves(work, brokers)
     began = time.perf_counter()
     running = [
         subprocess.Popen([sys.executable, "-m", "benchmarks.plan", "plain", str(part), str(part.with_suffix(""))])
@@ -105,17 +105,17 @@ def _plain(work: Path, brokers: int, processes: int) -> float:
     return brokers / seconds
 
 
-def _divided(work: Path, brokers: int, parts: int) -> list[Path]:
-    """The fleet as files of whole groups; a link leads to the group before, so that it is cut where there is none."""
-    lines: list[list[str]] = [[] for _ in range(parts)]
+def _halves(work: Path, brokers: int) -> list[Path]:
+    """The fleet as two files of whole groups; a link leads to the group before, so it is cut where there is none."""
+    lines: list[list[str]] = [[], []]
     part, last = 0, ""
     for number, record in enumerate(records(brokers, kinds=None)):
         group = record["host"].partition("-")[0]
-        if group != last and number > (part + 1) * brokers // parts and "activemq_links" not in record["variables"]:
+        if group != last and number > (part + 1) * brokers // 2 and "activemq_links" not in record["variables"]:
             part += 1
         last = group
         lines[part].append(json.dumps(record) + "\n")
-    paths = [work / f"half{number}.jsonl" for number in range(parts)]
+    paths = [work / f"half{number}.jsonl" for number in range(2)]
     for path, found in zip(paths, lines, strict=True):
         path.write_text("".join(found))
     return paths
@@ -200,9 +200,10 @@ def compared(comparisons: list[Comparison]) -> str:
         "|---" * 4 + "|",
     ]
     for one in comparisons:
-        ratios = [job / plain for job, plain in zip(one.job, one.plain, strict=True)]
+        ratios = [job / plain for job, plain in zip(one.plan_speeds, one.plain_speeds, strict=True)]
         columns = (
-            _rounds(figures, form) for figures, form in ((one.job, ",.0f"), (one.plain, ",.0f"), (ratios, ".2f"))
+            _rounds(figures, form)
+            for figures, form in ((one.plan_speeds, ",.0f"), (one.plain_speeds, ",.0f"), (ratios, ".2f"))
         )
         lines.append(f"| {one.brokers:,} | {' | '.join(columns)} |")
     return "\n".join(lines) + "\n"
