@@ -19,7 +19,7 @@ from activemq_fleet.render.service import (
     apt_packages,
     environment_path,
     java_path,
-    mend_index_command,
+    mend_store_command,
     paths,
     unit_path,
     watchdog_path,
@@ -102,7 +102,7 @@ def broker_facts(broker: Broker) -> dict[str, Any]:
         "watchdog": watchdog_path(broker),
         "fence": settings.fence,
         # With every store that two nodes share: a fence that is taken away needs it, too.
-        "guard": broker.shared_directory is not None or bool(mend_index_command(broker)),
+        "guard": broker.shared_directory is not None or bool(mend_store_command(broker)),
         "java": java_path(broker),
         "java_options": list(settings.java_options),
         "environment": f"{where.current}/{environment_path(broker)}",

@@ -17,12 +17,14 @@ from activemq_fleet.errors import LabError
 from activemq_fleet.fence.store_access import directory_in_force
 from activemq_fleet.kahadb.index import recovery_file_numbers
 from activemq_fleet.kahadb.inspection import StoreInspection, inspect_store
+from activemq_fleet.kahadb.journal import data_file_number
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.releases import Release
 from activemq_fleet.render import service
 from activemq_fleet.render.service import kahadb_directory
 from tests.integration.labs import write_inventory
 from tests.integration.waiting import PATIENCE, until
+from tests.kahadb_batches import moved_acks_batch
 from tests.situations import further
 from tests.stomp_clients import stomp_drain, stomp_send
 
@@ -157,7 +159,7 @@ def test_a_guard_leaves_an_index_out_that_needs_a_file_that_is_gone(tmp_path: Pa
 def test_without_both_a_broker_fails_and_serves_at_its_second_start_without_what_came_after_the_checkpoint(
     tmp_path: Path, release: str, comes_back: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(service, "mend_index_command", lambda _broker: ())
+    monkeypatch.setattr(service, "mend_store_command", lambda _broker: ())
     with lacking_store(tmp_path, release, ha="none") as killed:
         for _ in range(1 if comes_back else 2):
             with pytest.raises(LabError, match="ended while it was starting"):
@@ -165,6 +167,88 @@ def test_without_both_a_broker_fails_and_serves_at_its_second_start_without_what
             killed.lab.down()
         if comes_back:
             assert killed.start_and_drain() == killed.sent[:COUNT]
+
+
+class MovedAcksStore:
+    """A broker that was killed while the last data file of its store held moved acknowledgements of the one before.
+
+    The broker writes no checkpoint for a minute, as one may not that is killed soon.
+    """
+
+    def __init__(self, lab: Lab) -> None:
+        self.lab = lab
+        self.sent: list[str] = []
+        self.send()
+        self.kill()
+        store = Path(directory_in_force(kahadb_directory(lab.fleet.broker(HOST))))
+        last = max(data_file_number(path.name) for path in store.glob("db-*.log"))
+        (store / f"db-{last + 1}.log").write_bytes(moved_acks_batch(last))
+
+    def send(self) -> None:
+        bodies = [f"one-{len(self.sent) + number}" for number in range(COUNT)]
+        active = self.lab.wait_active("orders-mq01")
+        stomp_send(self.lab.addresses(active, "stomp"), "/queue/one", bodies, self.lab.credentials(active))
+        self.sent += bodies
+
+    def kill(self) -> None:
+        for broker in self.lab.fleet.brokers:
+            if self.lab.is_alive(broker.host):
+                self.lab.kill(broker.host)
+
+    def lost_after_two_kills(self) -> list[str]:
+        """Start, send, kill; start, and return which messages do not come."""
+        self.lab.up()
+        self.send()
+        self.kill()
+        self.lab.up()
+        active = self.lab.wait_active("orders-mq01")
+        addresses, credentials = self.lab.addresses(active, "stomp"), self.lab.credentials(active)
+        got = set(stomp_drain(addresses, "/queue/one", credentials, idle=3, timeout=30))
+        return [body for body in self.sent if body not in got]
+
+
+@contextmanager
+def moved_acks_store(directory: Path, release: str, **more: Any) -> Iterator[MovedAcksStore]:
+    hosts = [HOST] if more.get("ha") == "none" else [HOST, "orders-mq01-b.example.com"]
+    inventory = write_inventory(
+        directory / "inventory",
+        hosts,
+        release=release,
+        network_username="network",
+        network_password="s3cret-network",
+        kahadb={"checkpoint_interval": 60_000},
+        **more,
+    )
+    with Lab.open([inventory.parent], directory / "lab") as lab:
+        lab.up()
+        yield MovedAcksStore(lab)
+
+
+MOVING = ("6.3.1", "6.1.6", "5.18.3", "5.15.16", "5.14.5")
+"""Releases that move acknowledgements."""
+_ALONE: dict[str, Any] = {"ha": "none"}
+_GUARDED: dict[str, Any] = {"fence": "guard"}
+
+
+@pytest.mark.parametrize(
+    ("release", "more"),
+    [
+        ("6.3.1", _ALONE),
+        *further(("6.3.1", _GUARDED), *((one, more) for one in MOVING[1:] for more in (_ALONE, _GUARDED))),
+    ],
+)
+def test_no_message_is_lost_behind_moved_acknowledgements(tmp_path: Path, release: str, more: dict[str, Any]) -> None:
+    with moved_acks_store(tmp_path, release, **more) as killed:
+        assert killed.lost_after_two_kills() == []
+
+
+@pytest.mark.parametrize("release", further(*MOVING))
+def test_a_broker_loses_what_it_writes_behind_moved_acknowledgements(
+    tmp_path: Path, release: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "mend_store_command", lambda _broker: ())
+    with moved_acks_store(tmp_path, release, ha="none") as killed:
+        assert killed.lost_after_two_kills() == killed.sent[COUNT:]
 
 
 def let_index_go_on_in(path: Path, number: int) -> None:

@@ -257,7 +257,8 @@ def test_a_store_that_is_away_fails_in_the_check_and_not_before_it() -> None:
 
 @pytest.mark.parametrize(("ha", "more"), [("shared-jdbc", {"jdbc": JDBC}), ("none", {})])
 def test_only_a_shared_directory_needs_a_marker(ha: str, more: dict[str, Any]) -> None:
-    assert values(unit(broker(ha=ha, **more)), "ExecStartPre") == []
+    assert service.STORE_MARKER in unit(broker())
+    assert service.STORE_MARKER not in unit(broker(ha=ha, **more))
 
 
 def pure(node: str) -> Broker:
@@ -280,17 +281,18 @@ def test_a_pure_slave_waits_for_its_masters_replication_port() -> None:
         ("5.13.5", {"ha": "shared-jdbc", "jdbc": JDBC}, False),
         ("5.13.5", {"fence": "guard"}, False),
         ("5.13.5", {"fence": "command", "fence_command": {"argv": ["/bin/fence"]}}, True),
-        ("5.14.0", {}, False),
+        ("5.14.0", {}, True),
+        ("6.3.1", {"fence": "guard"}, False),
         ("5.5.1", {"ha": "pure"}, True),
     ],
 )
-def test_an_index_with_which_no_broker_starts_is_mended_where_no_guard_leaves_it_out(
+def test_a_store_is_made_fit_for_a_start_where_no_guard_makes_generations_of_it(
     release: str, more: dict[str, Any], *, mends: bool
 ) -> None:
     lines = values(unit(broker(release, **more)), "ExecStartPre")
 
-    assert [words(line) for line in lines if "--mend-index" in line] == (
-        [["-/usr/local/sbin/activemq-guard", "--store", broker(release, **more).store_directory, "--mend-index"]]
+    assert [words(line) for line in lines if "--mend" in line] == (
+        [["-/usr/local/sbin/activemq-guard", "--store", broker(release, **more).store_directory, "--mend"]]
         if mends
         else []
     )

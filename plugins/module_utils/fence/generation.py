@@ -6,9 +6,10 @@ A journal file is linked when it is sealed, which its content proves: the broker
 order, and closes a file before it writes into the next (DataFileAppender.processQueue of 5.5.1 to 6.3.1). So a file is
 sealed when a later one holds a whole batch. Not so the files into which 5.14 and later move acknowledgements
 (MessageDatabase.forwardAllAcks): their numbers lie above the file that is being written. Their first record says what
-they are, and one is made after the other, so of those the last counts as open. A broker that starts goes on in the last
-file of all, be it such a one, and the first thing that it writes there is a trace (MessageDatabase.load), which is
-never moved: from then on that is the file that is being written. All else is copied.
+they are, and one is made after the other, so of those the last counts as open. A broker without a guard goes on in the
+last file of all, be it such a one, and the first thing that it writes there is a trace (MessageDatabase.load), which is
+never moved: from then on that is the file that is being written. All else is copied. No generation ends with a file of
+moved acknowledgements (``kahadb.moved_acks``).
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from typing import Any
 
 from ..install import disk
 from ..kahadb import index, journal
+from ..kahadb.moved_acks import begin_data_file_after_moved_acks
 from .shared_store import BARRIER, FenceError
 
 _SKIPPED = (BARRIER,)
@@ -88,6 +90,7 @@ def link_generation(source: str, target: str, *, in_place: bool = False) -> Gene
     for name in names:
         os.link(os.path.join(source, name), os.path.join(target, name))
     has_index = _drop_index_that_cannot_recover(target)
+    begin_data_file_after_moved_acks(target)
     disk.sync_directory(target)
     return Generation({}, "", len(names), has_index, is_whole=True)
 
@@ -174,6 +177,7 @@ def _make(source: str, target: str, names: list[str], *, with_index: bool) -> Ge
     for name in moved_links:
         if journal.data_file_number(name) > journal.data_file_number(open_file):
             ends[name] = os.stat(os.path.join(target, name)).st_size
+    begin_data_file_after_moved_acks(target)
     has_index = with_index and _drop_index_that_cannot_recover(target)
     return Generation(ends, open_file, len(links) + len(moved_links), has_index, copies)
 

@@ -14,7 +14,7 @@ node is known to be dead, because its guard wrote that down, the command of FILE
 
     guard --store STORE --confirm NUMBER     the broker that claimed NUMBER is dead
     guard --store STORE --unfence            both brokers are stopped: make the store one of brokers without a guard
-    guard --store STORE --mend-index         before a start without a fence: an index that no broker can start with goes
+    guard --store STORE --mend               before a start without a fence: mend what a killed broker left
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..install import disk
 from ..kahadb.index import INDEX, UNUSABLE_SUFFIX, move_unusable_index
+from ..kahadb.moved_acks import begin_data_file_after_moved_acks, begin_data_file_unless_locked
 from .broker_process import ENDED, exit_status, notify_systemd, own_command_line, say, start_broker
 from .decision import Action, Claim, CommandFence, Fence, FenceEvidence, Step, claim_in_place
 from .fence_command import FenceCommand, read_fence_command
@@ -71,7 +72,7 @@ def main() -> NoReturn:
     parser.add_argument("--fence-command")
     parser.add_argument("--tidy", action="store_true")
     parser.add_argument("--unfence", action="store_true")
-    parser.add_argument("--mend-index", action="store_true")
+    parser.add_argument("--mend", action="store_true")
     parser.add_argument("--confirm", type=int)
     parser.add_argument("command", nargs="*")
     options = parser.parse_args()
@@ -80,8 +81,8 @@ def main() -> NoReturn:
             status = _say_all(remove_old_generations(SharedStore(options.store)))
         elif options.unfence:
             status = _say_all(unfence(options.store))
-        elif options.mend_index:
-            status = _say_all(mend_index(options.store))
+        elif options.mend:
+            status = _say_all(mend_store(options.store))
         elif options.confirm:
             status = _say_all(confirm_broker_dead(options.store, options.confirm))
         else:
@@ -97,11 +98,7 @@ def main() -> NoReturn:
 def _not_done(options: argparse.Namespace) -> str:
     if options.tidy:
         return "old generations are kept for now"
-    return (
-        "nothing was changed"
-        if options.unfence or options.confirm or options.mend_index
-        else "the broker is not started"
-    )
+    return "nothing was changed" if options.unfence or options.confirm or options.mend else "the broker is not started"
 
 
 def _say_all(sentences: Iterable[str]) -> int:
@@ -124,14 +121,20 @@ def confirm_broker_dead(directory: str, number: int) -> Iterator[str]:
     yield f"the broker of claim {number} counts as dead: the other node may serve"
 
 
-def mend_index(store: str) -> Iterator[str]:
-    """Move an index that needs a removed journal file aside; yield a sentence if that was done. Raises OSError."""
+def mend_store(store: str) -> Iterator[str]:
+    """Mend what a killed broker left in a store, if no broker works in it; yield a sentence on each thing done.
+
+    An index that needs a removed journal file is moved aside, and no message is to come into a file of moved
+    acknowledgements. Raises OSError.
+    """
     lacked = move_unusable_index(store)
     if lacked:
         yield (
             f"the index of {store} needs {', '.join(lacked)}, which its last clean-up removed: it is kept as "
             f"{INDEX[0]}{UNUSABLE_SUFFIX}, and the broker builds a new one from the journal"
         )
+    if made := begin_data_file_unless_locked(store):
+        yield f"{made} is made in {store}: no message is to follow the moved acknowledgements before it"
 
 
 class Guard:
@@ -327,6 +330,8 @@ class Guard:
             raise FenceError(f"{path} is gone, which is in force: put it back from a backup")
         if self._command is None:
             move_aside(self._store, number)
+        else:
+            begin_data_file_after_moved_acks(path)
         self._store.sync_claims()
         disk.point_link(self._link, path)
         self._tidy_at = time.monotonic() + FIRST_TIDY

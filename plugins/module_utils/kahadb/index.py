@@ -14,7 +14,8 @@ from __future__ import annotations
 import fcntl
 import os
 import struct
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 INDEX = ("db.data", "db.redo", "db.free")
 """The files of an index: its pages, those being written, which a broker restores, and the list of free ones."""
@@ -79,19 +80,29 @@ def move_unusable_index(store: str) -> tuple[str, ...]:
     """
     if not missing_journal_files(store):
         return ()
-    descriptor = os.open(os.path.join(store, "lock"), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o640)
-    try:
-        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        lacked = missing_journal_files(store)  # The broker that had the lock until now may have written since.
+    with try_lock_store(store) as is_unused:
+        # The broker that had the lock until now may have written since.
+        lacked = missing_journal_files(store) if is_unused else ()
         if lacked:
             # The pages last: without them, or with them alone, the next call finds the same.
             for name in reversed(INDEX):
                 path = os.path.join(store, name)
                 with suppress(FileNotFoundError):
                     os.replace(path, path + UNUSABLE_SUFFIX)
-        return lacked
-    except BlockingIOError:
-        return ()
+    return lacked
+
+
+@contextmanager
+def try_lock_store(store: str) -> Iterator[bool]:
+    """Hold the lock of a kahaDB store, as a broker does, while the block runs; yield False where a broker has it."""
+    descriptor = os.open(os.path.join(store, "lock"), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o640)
+    try:
+        try:
+            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
     finally:
         os.close(descriptor)
 

@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""Reads every record of the journal of a kahaDB store, as 5.3 to 6.3 write them.
+"""Reads every record of the journal of a kahaDB store, as 5.3 to 6.3 write them, and makes a trace.
 
 A data file ``db-N.log`` is a row of batches. A batch begins with a control record (length, type 2,
 ``WRITE BATCH``, size, Adler-32 or 0); each record in it is length, type 1, the kind of the command in
@@ -289,6 +289,17 @@ def first_record_kind(data: bytes) -> int:
     if len(data) <= at + _RECORD.size or data[: len(_HEADER)] != _HEADER:
         return -1
     return data[at + _RECORD.size]
+
+
+def encode_trace(text: str) -> bytes:
+    """Return a batch of one trace with this text of less than 120 bytes, and the end of file behind it, as 5.14 and
+    later write them. Brokers pass over a trace.
+    """
+    words = text.encode()
+    message = bytes([1 << 3 | 2, len(words)]) + words
+    command = bytes([TRACE, len(message)]) + message
+    record = _RECORD.pack(_RECORD.size + len(command), 1) + command
+    return _CONTROL.pack(_CONTROL.size, 2, _MAGIC, len(record), zlib.adler32(record)) + record + _END_OF_FILE
 
 
 def _records(

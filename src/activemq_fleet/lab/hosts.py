@@ -187,9 +187,9 @@ class Hosts:
         if not broker.profile.replicates:
             for before in service.commands_before_start(broker):
                 processes.run_command_before_start(broker.host, before)
-        _, *mend_index = service.mend_index_command(broker) or ("",)
-        if mend_index:
-            subprocess.run([*_GUARD, *mend_index], stdin=subprocess.DEVNULL, capture_output=True, check=False)
+        _, *mend_store = service.mend_store_command(broker) or ("",)
+        if mend_store:
+            subprocess.run([*_GUARD, *mend_store], stdin=subprocess.DEVNULL, capture_output=True, check=False)
         java = [self.lab.java, *service.java_options(broker), *_arguments(broker, self.lab.software)]
         _, *guard = service.guard_command(broker) or ("",)
         command = [*_GUARD, *guard, *java] if guard else java

@@ -199,11 +199,13 @@ def shared_store_without_a_fence(view: FleetView) -> Iterator[Problem]:
     Why: a node that stands still (a paused virtual machine, a store that does not answer) loses its lock without
         knowing. When it goes on while the other node serves, it writes before it looks at its lock: of 6 stores of
         6.3.1 that met this, 6 lost most of their messages. Up to 5.13 a node that takes over from one killed just
-        after a clean-up may also fail, and then serve without the messages of the last seconds.
+        after a clean-up may also fail, and then serve without the messages of the last seconds; from 5.14 on one that
+        is killed seconds after it took over may leave messages behind moved acknowledgements, where they are lost.
     Fix: set activemq_fence to guard: site takes the store over at the next restart of its nodes. Or to command, with a
-        program of your own that ends the other node.
+        program of your own that ends the other node. Without either set, from 5.14 on, activemq_kahadb to
+        {enable_ack_compaction: false}.
     Cannot see: a fence outside, such as that of a cluster manager. Waive L029 then, with that as the reason.
-    Source: measured on 5.5.1, 5.10.2, 5.11.4, 5.18.3 and 6.3.1 (docs/shared-stores.md)
+    Source: measured on 5.5.1, 5.10.2, 5.11.4, 5.14.5, 5.18.3 and 6.3.1 (docs/shared-stores.md)
 
     Fires on 5.18.3::
 

@@ -102,8 +102,6 @@ class Release:
     has_consumer_ttl: bool
     """``consumerTTL`` and ``messageTTL`` apart (AMQ-4607)."""
     has_replay_when_no_consumers: bool
-    index_may_miss_journal_files: bool
-    """A kill -9 after a clean-up may leave an index that needs a removed journal file (MessageDatabase up to 5.13)."""
     replay_needs_audit_off: bool
     """A replayed message counts as duplicate unless the policy has ``enableAudit="false"``."""
     has_selector_aware_replay: bool

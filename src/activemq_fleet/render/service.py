@@ -164,15 +164,15 @@ def guard_command(broker: Broker) -> tuple[str, ...]:
     return (program, "--store", broker.store_directory, "--local", fence_directory(broker), *command, "--")
 
 
-def mend_index_command(broker: Broker) -> tuple[str, ...]:
-    """Return the words of the command that, before java starts, moves an index aside with which no broker starts.
+def mend_store_command(broker: Broker) -> tuple[str, ...]:
+    """Return the words of the command that, before java starts, mends the store that a killed broker left.
 
-    Empty where no such index comes to be, or where a guard leaves it out of each generation.
+    Empty where there is no kahaDB store, or where a guard does so for each generation.
     """
     keeps_store = not broker.has_guard or broker.calls_fence_command
-    if not broker.release.index_may_miss_journal_files or broker.profile.has_database_lease or not keeps_store:
+    if broker.profile.has_database_lease or not keeps_store:
         return ()
-    return (f"{_PROGRAMS}/{broker.settings.instance}-guard", "--store", broker.store_directory, "--mend-index")
+    return (f"{_PROGRAMS}/{broker.settings.instance}-guard", "--store", broker.store_directory, "--mend")
 
 
 def java_path(broker: Broker) -> str:
@@ -299,7 +299,7 @@ def _unit(broker: Broker) -> dict[str, Any]:
         "directory": where.data,
         "environment_file": f"{where.current}/{environment_path(broker)}",
         "before": [" ".join(map(systemd_word, command)) for command in commands_before_start(broker)],
-        "mend_index": " ".join(map(systemd_word, mend_index_command(broker))),
+        "mend_store": " ".join(map(systemd_word, mend_store_command(broker))),
         # systemd reads k, m and g as upper case only.
         "memory": _systemd_size(broker_memory(settings)),
         "command": _command(broker),

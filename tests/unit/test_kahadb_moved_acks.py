@@ -1,0 +1,86 @@
+"""A store whose last data file holds moved acknowledgements gets another one before a broker works in it."""
+
+from __future__ import annotations
+
+import fcntl
+import struct
+import zlib
+from pathlib import Path
+
+import pytest
+
+from activemq_fleet.fence.generation import link_generation, make_generation
+from activemq_fleet.kahadb.inspection import inspect_store
+from activemq_fleet.kahadb.journal import TRACE, JournalEnd, commands, encode_trace
+from activemq_fleet.kahadb.moved_acks import begin_data_file_after_moved_acks, begin_data_file_unless_locked
+from tests.kahadb_batches import moved_acks_batch
+
+
+def store_of(directory: Path, *contents: bytes) -> Path:
+    directory.mkdir()
+    for number, content in enumerate(contents, 7):
+        (directory / f"db-{number}.log").write_bytes(content)
+    return directory
+
+
+def last_commands(store: Path, name: str) -> list[str]:
+    end = JournalEnd()
+    found = [command.message for command in commands(str(store), end) if command.kind == TRACE]
+    assert (end.damaged, end.unread, f"db-{end.file}.log") == (0, 0, name)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("contents", "made"),
+    [
+        ([encode_trace("one"), moved_acks_batch(7)], "db-9.log"),
+        ([moved_acks_batch(7), moved_acks_batch(7) + encode_trace("a broker went on here")], "db-9.log"),
+        ([encode_trace("one"), moved_acks_batch(7), b""], "db-9.log"),  # brokers pass over an empty file
+        ([moved_acks_batch(7), encode_trace("one")], ""),
+        ([encode_trace("one")], ""),
+        ([], ""),
+    ],
+)
+def test_messages_go_on_in_a_new_data_file(tmp_path: Path, contents: list[bytes], made: str) -> None:
+    store = store_of(tmp_path / "store", *contents)
+    before = {path.name: path.read_bytes() for path in store.iterdir()}
+
+    assert begin_data_file_after_moved_acks(str(store)) == made
+    if made:
+        assert "messages go on here" in last_commands(store, made)[-1]
+        assert inspect_store(str(store)).damaged == 0
+    assert {path.name: path.read_bytes() for path in store.iterdir() if path.name != made} == {
+        name: content for name, content in before.items() if name != made
+    }
+    assert begin_data_file_after_moved_acks(str(store)) == ""
+
+
+def test_a_store_in_which_a_broker_works_is_left_alone(tmp_path: Path) -> None:
+    store = store_of(tmp_path / "store", moved_acks_batch(3))
+    holder = (store / "lock").open("w")
+    fcntl.fcntl(holder, 37, struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, 0, 0, 0))  # an open file's lock: of nobody else
+    assert begin_data_file_unless_locked(str(store)) == ""
+    holder.close()
+    assert begin_data_file_unless_locked(str(store)) == "db-8.log"
+
+
+def test_a_store_that_is_not_there_needs_nothing(tmp_path: Path) -> None:
+    assert begin_data_file_unless_locked(str(tmp_path / "none")) == ""
+
+
+def test_no_generation_ends_with_moved_acknowledgements(tmp_path: Path) -> None:
+    store = store_of(tmp_path / "store", encode_trace("one"), moved_acks_batch(3))
+
+    copied = make_generation(str(store), str(tmp_path / "copied"))
+    assert copied.ends == {"db-7.log": len(encode_trace("one")) - 5, "db-8.log": len(moved_acks_batch(3))}
+    link_generation(str(store), str(tmp_path / "linked"))
+    for made in ("copied", "linked"):
+        assert sorted(path.name for path in (tmp_path / made).iterdir()) == ["db-7.log", "db-8.log", "db-9.log"]
+    assert sorted(path.name for path in store.iterdir() if path.name.startswith("db-")) == ["db-7.log", "db-8.log"]
+
+
+def test_a_trace_has_the_checksum_that_brokers_compare() -> None:
+    batch = encode_trace("x")
+    size, checksum = struct.unpack_from(">iq", batch, 16)
+    assert checksum == zlib.adler32(batch[28 : 28 + size])
+    assert batch[28 + size :] == b"-qMa4"
