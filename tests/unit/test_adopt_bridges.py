@@ -57,6 +57,18 @@ def test_defaults_of_placeholders_count_in_every_attribute_of_a_bridge(tmp_path:
     assert variables(adoption)["network_ttl"] == 2
 
 
+@pytest.mark.parametrize("word", ["yes", "on", "1", "TRUE"])
+def test_booleans_are_read_as_spring_does(tmp_path: Path, word: str) -> None:
+    jmx = f'<managementContext><managementContext createConnector="{word}" connectorPort="1098"/></managementContext>'
+    up = bridge("up", "static:(tcp://x:61616)", duplex=word)
+    adoption = check(tmp_path, {ALONE: document(up + OPENWIRE + jmx, schedulerSupport=word)}, "5.18.3")
+
+    assert variables(adoption)["links"][0]["duplex"] is True
+    assert variables(adoption)["scheduler"] is True
+    assert variables(adoption)["jmx"]["port"] == 1098
+    assert "xml_fragments" not in variables(adoption)
+
+
 def test_each_bridge_that_stays_has_its_own_reason(tmp_path: Path) -> None:
     twice = bridge("up", "static:(tcp://x:61616)").replace("</networkConnectors>", "")
     twice += bridge("up", "static:(tcp://y:61616)").replace("<networkConnectors>", "")

@@ -15,6 +15,7 @@ from activemq_fleet.adopt.secrets import with_masked_passwords
 from activemq_fleet.adopt.sources import Document
 from activemq_fleet.adopt.xml_diff import XmlElement
 from activemq_fleet.lint.uri import Uri
+from activemq_fleet.schema import boolean_of
 from activemq_fleet.settings.network import SplitTtl
 from activemq_fleet.topology import Broker, Fleet, Link
 from activemq_fleet.uris import is_openwire
@@ -92,7 +93,7 @@ def _bridge(node: XmlElement) -> Bridge | str:
         return f"has the name {name!r}, which activemq_links cannot hold" if name else "has no name, as another one"
     if ttl is None:
         return "has a networkTTL, consumerTTL or messageTTL that is neither a number from 1 on nor -1"
-    if duplex not in ("true", "false"):
+    if (is_duplex := boolean_of(duplex)) is None:
         return f"has duplex={duplex!r}"
     include = _destinations(node.find("dynamicallyIncludedDestinations"))
     static_include = _destinations(node.find("staticallyIncludedDestinations"))
@@ -108,9 +109,7 @@ def _bridge(node: XmlElement) -> Bridge | str:
         kind = "masterslave"
     addresses = tuple((one.host, one.port) for one in dialled)
     attributes = network_connector_attributes(node)
-    return Bridge(
-        name, node, kind, addresses, duplex == "true", ttl, include, static_include, exclude, attributes, options
-    )
+    return Bridge(name, node, kind, addresses, is_duplex, ttl, include, static_include, exclude, attributes, options)
 
 
 def replays(document: Document) -> bool:

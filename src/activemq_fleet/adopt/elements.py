@@ -19,6 +19,7 @@ from activemq_fleet.adopt.sources import Document
 from activemq_fleet.adopt.xml_diff import XmlElement
 from activemq_fleet.releases import Release
 from activemq_fleet.render.elements import destination_policies
+from activemq_fleet.schema import boolean_of
 from activemq_fleet.settings.destination_policies import DestinationPolicy
 from activemq_fleet.settings.kahadb import DestinationStore, StoreTuning, TransactionJournal
 from activemq_fleet.settings.plugins import PluginSettings, RedeliveryPolicy
@@ -55,7 +56,9 @@ def propose_elements(proposal: Proposal) -> None:
             proposal.set(document.host, "kahadb", value)
         _propose_plugins(proposal, document)
         directory = broker.get("schedulerDirectory")
-        if broker.get("schedulerSupport") == "true" and (directory or "redelivery" not in variables.get("plugins", {})):
+        if boolean_of(broker.get("schedulerSupport", "")) and (
+            directory or "redelivery" not in variables.get("plugins", {})
+        ):
             proposal.set(document.host, "scheduler", {"directory": directory} if directory else True)
 
 

@@ -10,6 +10,7 @@ from activemq_fleet.adopt.xml_diff import UNNAMED_BRIDGE, XmlElement
 from activemq_fleet.lint.uri import Uri
 from activemq_fleet.protocols import protocol_of
 from activemq_fleet.releases import Release
+from activemq_fleet.schema import boolean_of
 
 MULTICAST_ADDRESS, MULTICAST_PORT, MULTICAST_GROUP = "239.255.2.3", 6155, "default"
 """What ``multicast://default`` stands for (MulticastDiscoveryAgent of the release tags)."""
@@ -74,6 +75,8 @@ def means_the_same(node: XmlElement, name: str, original: str, rendered: str, di
     """Return whether two values of an XML attribute have the same effect on a broker."""
     if original == rendered:
         return True
+    if rendered in ("true", "false"):
+        return boolean_of(original) is boolean_of(rendered)
     if name == "directory" and node.name in ("kahaDB", "mKahaDB"):
         return expanded(original, directories).rstrip("/") == rendered
     if node.name == "networkConnector" and name == "uri":
@@ -90,7 +93,7 @@ def means_the_same(node: XmlElement, name: str, original: str, rendered: str, di
 
 def opens_jmx(context: XmlElement, release: Release) -> bool:
     """Return whether a managementContext opens a JMX port; up to 5.14 it does so by default."""
-    return context.get("createConnector", "false" if release.within("5.15.0") else "true") == "true"
+    return boolean_of(context.get("createConnector", "false" if release.within("5.15.0") else "true")) is True
 
 
 def has_no_meaning(node: XmlElement, name: str, release: Release, rendered: XmlElement | None = None) -> bool:

@@ -74,7 +74,9 @@ def propose_fragments(proposal: Proposal, document: Document, rendered: XmlEleme
 def _propose_attributes(proposal: Proposal, document: Document, rendered: XmlElement) -> None:
     attributes: dict[str, Any] = dict(proposal[document.host].get("broker_attributes", {}))
     for name, value in document.broker.attributes.items():
-        if name in _OUR_OWN or rendered.attributes.get(name) == value or holds_secret(name, value):
+        if name in _OUR_OWN or holds_secret(name, value):
+            continue
+        if name in rendered.attributes and means_the_same(document.broker, name, value, rendered.attributes[name], {}):
             continue
         if is_valid_value("broker_attributes", {name: value}):
             attributes[name] = yaml_value_of(value)
