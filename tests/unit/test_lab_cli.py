@@ -53,6 +53,25 @@ def test_a_command_for_a_host_reaches_the_lab(word: str, calls: Calls, tmp_path:
     assert calls == [(word, "orders-mq01-a")]
 
 
+@pytest.mark.parametrize("words", [("down",), ("status",), ("kill", "orders-mq01-a"), ("resume", "orders-mq01-a")])
+def test_a_command_for_an_existing_lab_needs_no_inventory_beside_dir(
+    words: tuple[str, ...], calls: Calls, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["lab", *words, "--dir", str(tmp_path)]) == 0
+    assert calls == [words]
+    for nowhere in ([], ["--dir", ""]):
+        assert main(["lab", *words, *nowhere]) == 2
+    assert "say which lab: -i INVENTORY, or --dir with the lab's directory" in capsys.readouterr().err
+
+
+def test_lab_up_without_an_inventory_is_refused(
+    calls: Calls, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["lab", "up", "--dir", str(tmp_path)]) == 2
+    assert "Missing option '-i'" in capsys.readouterr().err
+    assert calls == []
+
+
 def test_status_as_json_is_the_list_of_hosts(calls: Calls, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("status", "--format", "json", directory=tmp_path) == 0
     assert json.loads(capsys.readouterr().out) == [host.to_dict() for host in STATUS]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from activemq_fleet.cli.drill import drill_command
-from activemq_fleet.cli.lab_options import interruptible, lab_options
+from activemq_fleet.cli.lab_options import existing_lab_options, interruptible, lab_options
 from activemq_fleet.cli.options import format_option
 from activemq_fleet.cli.printing import echo, echo_to_stderr, warn
 from activemq_fleet.cli.tables import print_table
@@ -83,14 +83,14 @@ def up_command(
 
 
 @command.command("down", short_help="End every broker of the lab.")
-@lab_options
+@existing_lab_options
 def down_command(lab: Lab) -> None:
     """End every process of the lab and give up its addresses. Stores and logs stay."""
     echo(f"{counted(lab.down(), 'broker')} ended")
 
 
 @command.command("status", short_help="How each broker stands now.")
-@lab_options
+@existing_lab_options
 @_format
 def status_command(lab: Lab, form: str) -> None:
     """Show preferred role, state, address, process and bridges of every broker."""
@@ -106,7 +106,7 @@ def _add_host_command(name: str, what: str, done: str) -> None:
 
     @command.command(name, short_help=what, help=f"{what}\n\nHOST is an inventory name or its first label.")
     @click.argument("host")
-    @lab_options
+    @existing_lab_options
     def host_command(host: str, lab: Lab) -> None:
         getattr(lab, name)(host)
         echo(f"{host} {done}")
@@ -122,7 +122,7 @@ command.add_command(drill_command)
 
 @command.command("freeze", short_help="Freeze a broker, give its lock away, and let it go on.")
 @click.argument("host")
-@lab_options
+@existing_lab_options
 @click.option("--steal-lock", is_flag=True, help="Give its lock to the other node, as a lost lease does.")
 @click.option(
     "--thaw-after",

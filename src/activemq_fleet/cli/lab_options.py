@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from activemq_fleet.cli.options import InventoryOptions, inventory_options, options_as_argument
+from activemq_fleet.cli.options import Decorator, InventoryOptions, inventory_options, options_as_argument
 from activemq_fleet.cli.printing import echo_to_stderr
 from activemq_fleet.errors import InputError
 
@@ -29,6 +29,8 @@ def require_packages(who: str, *names: str) -> None:
 
 
 def _open_lab(inventory: InventoryOptions, directory: str | None) -> Lab:
+    if not (inventory or directory):
+        raise click.UsageError("say which lab: -i INVENTORY, or --dir with the lab's directory")
     require_packages("the lab needs", "paho", "psutil")
     # Imported here: it brings clients and the templates along, which --help does not need.
     from activemq_fleet.lab.lab import Lab
@@ -36,15 +38,24 @@ def _open_lab(inventory: InventoryOptions, directory: str | None) -> Lab:
     return Lab.open(directory=directory, progress=echo_to_stderr, **dataclasses.asdict(inventory))
 
 
-lab_options = options_as_argument(
-    "lab",
-    _open_lab,
-    inventory_options(),
-    click.option(
-        "--dir", "directory", type=click.Path(), help="The lab's directory (default: one of the user's, by inventory)."
-    ),
-)
+def _lab_options(*, inventory_required: bool) -> Decorator:
+    return options_as_argument(
+        "lab",
+        _open_lab,
+        inventory_options(required=inventory_required),
+        click.option(
+            "--dir",
+            "directory",
+            type=click.Path(),
+            help="The lab's directory (default: one of the user's, by inventory).",
+        ),
+    )
+
+
+lab_options = _lab_options(inventory_required=True)
 """Adds the options of the inventory and ``--dir``; the command gets the lab that they name as ``lab``."""
+existing_lab_options = _lab_options(inventory_required=False)
+"""The same for commands that read no inventory: ``--dir`` is enough."""
 
 
 @contextmanager
