@@ -107,6 +107,22 @@ def test_a_killed_run_leaves_the_earlier_result_and_the_next_one_tidies_up(tmp_p
     _wait_to_be_empty(scratch)
 
 
+def test_a_java_that_was_killed_is_one_line(tmp_path: Path) -> None:
+    job = _start(tmp_path / "out", seconds=3600)
+    wait_until(
+        lambda: any((tmp_path / "out.staged").glob("drift/_temporary/**/*.parquet")) or job.poll() is not None,
+        "the job writes",
+        patience=_PATIENCE,
+        passing=(FileNotFoundError,),  # what is looked through comes and goes
+    )
+    (java,) = (one for one in psutil.Process(job.pid).children(recursive=True) if one.name() == "java")
+    java.kill()
+    code, _, err = _ended(job)
+    assert code == 2
+    (line,) = err.splitlines()
+    assert "Java was killed by signal 9 in the middle of the job" in line
+
+
 @pytest.mark.parametrize("full", ["out", "tmp"])
 def test_a_full_disk_is_one_line(tmp_path: Path, full: str) -> None:
     if not clusters.can_hide():

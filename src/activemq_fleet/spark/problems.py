@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +23,7 @@ _BUGS = ("PySparkTypeError", "PySparkValueError", "PySparkAttributeError", "PySp
 _FULL = re.compile(r"No space left on device|Disk quota exceeded")
 _PACKAGES = re.compile(r"^(?:[a-z][\w$]*[.])+")
 _SPARE = 32 << 20  # bytes free on a disk that is not full
+_ENDING = 5.0  # seconds in which a JVM whose connections are closed has ended
 
 Line = Callable[[re.Match[str]], str]
 
@@ -84,6 +86,8 @@ def translate_spark_errors(scratch: ScratchDirectory) -> Iterator[None]:
     try:
         yield
     except Exception as error:
+        if _has_lost_java(error):
+            raise SparkProblem(_last_words(scratch.spark_log)) from error
         if not _is_sparks(error):
             raise
         text = error_text(error)
@@ -97,6 +101,34 @@ def _is_sparks(error: Exception) -> bool:
     if names & set(_BUGS):
         return False
     return bool(names & {"PySparkException", "Py4JError", "RpcError"})
+
+
+def java_status() -> int | None:
+    """Return the exit status of the JVM that pyspark has launched, negative for a signal; None while it runs."""
+    from pyspark import SparkContext
+
+    launched = getattr(SparkContext._gateway, "proc", None)
+    status: int | None = launched.poll() if launched else None
+    return status
+
+
+def _has_lost_java(error: Exception) -> bool:
+    if not isinstance(error, ConnectionError) and "Py4JNetworkError" not in {
+        kind.__name__ for kind in type(error).__mro__
+    }:
+        return False
+    deadline = time.monotonic() + _ENDING
+    while (status := java_status()) is None and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return status is not None
+
+
+def _last_words(log: str) -> str:
+    if "OutOfMemoryError" in log:
+        return error_message(log)
+    status = java_status() or 0
+    how = f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
+    return f"Java {how} in the middle of the job: see whether the machine has run out of memory, and start it again"
 
 
 def error_text(error: Exception) -> str:

@@ -6,6 +6,7 @@ in the session's scratch directory; with ``ACTIVEMQ_FLEET_DEBUG=1`` it is shown.
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import warnings
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from activemq_fleet.spark.options import SessionOptions
 from activemq_fleet.spark.prerequisites import check_archives, check_reachable, java_home
-from activemq_fleet.spark.problems import SparkProblem, translate_spark_errors
+from activemq_fleet.spark.problems import SparkProblem, java_status, translate_spark_errors
 from activemq_fleet.spark.progress import phase, show_progress
 from activemq_fleet.spark.scratch import ScratchDirectory, scratch_directory
 from activemq_fleet.spark.settings import (
@@ -101,6 +102,10 @@ def _launch(name: str, options: SessionOptions, scratch: ScratchDirectory) -> Sp
         builder = builder.config(key, value)
     with scratch.output_to_log(enabled=not os.environ.get(DEBUG_VARIABLE)):
         spark = builder.getOrCreate()
+    if not os.environ.get(DEBUG_VARIABLE):
+        # Else both print stack traces if Java ends before its time, beside the line that says so.
+        spark.sparkContext._accumulatorServer.handle_error = lambda *_: None  # type: ignore[method-assign]
+        logging.getLogger().addHandler(logging.NullHandler())  # py4j's
     # spark-submit has chosen how its JVM logs before any setting of ours is read.
     if _SUBMITTED and not os.environ.get(DEBUG_VARIABLE) and spark.conf.get(_LOG_LEVEL, None) is None:
         spark.sparkContext.setLogLevel("ERROR")
@@ -117,8 +122,9 @@ def _check_workers_if_remote(spark: SparkSession, *, remote: bool) -> None:
 
 
 def _end(running: list[SparkSession], *, classic: bool) -> None:
-    for spark in running:
-        spark.stop()
+    if not classic or java_status() is None:
+        for spark in running:
+            spark.stop()
     if classic and not _SUBMITTED:
         _end_java()
 

@@ -104,6 +104,7 @@ def settings_of(options: SessionOptions, master: str | None, scratch: Path) -> d
     if is_local(master):
         found |= {
             "spark.local.dir": str(scratch),
+            # With Spark's own 1 GB the audit of one agent's million events runs out of memory.
             "spark.driver.memory": f"{_driver_megabytes()}m",
         }
     if is_local(master) or (master or "").startswith((f"spark://{_LOOPBACK}:", "spark://localhost:")):
