@@ -30,7 +30,8 @@ _RELEASES = ("5.5.1", "5.8.0", "5.11.4", "5.18.3", "6.3.1")
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the attacks that the results do not have yet, and print the table of all."""
     options = _options(arguments)
-    options.results.parent.mkdir(parents=True, exist_ok=True)
+    for directory in (options.results.parent, options.directory):
+        directory.mkdir(parents=True, exist_ok=True)
     known = {row["name"] for row in read_results(options.results)}
     waiting = [attack for attack in attacks(options) if attack.name not in known]
     one = partial(carry_out, parent=options.directory, heap=options.heap, stores=options.stores, keep=options.keep)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 import shutil
 import tempfile
@@ -18,17 +17,14 @@ from pathlib import Path
 from activemq_fleet.fence.old_generations import uncopied_messages
 from activemq_fleet.fence.replay import Replay
 from activemq_fleet.fence.shared_store import SharedStore
-from activemq_fleet.fence.store_access import directory_in_force
 from activemq_fleet.host.probe import Login
 from activemq_fleet.host.timeouts import READY
 from activemq_fleet.lab.lab import Lab
-from activemq_fleet.render.service import kahadb_directory
-from scripts.attacks.clients import FILLER_QUEUE, MESSAGES_A_MEGABYTE, Sender, consume, fill, sending, wait_until
+from scripts.attacks.clients import FILLER_QUEUE, Sender, consume, sending, wait_until
+from scripts.attacks.filled_pair import HOSTS, PAIR, start_filled, write_inventory
 from scripts.attacks.forms import FORMS, ON_AN_IMAGE, Target, room_of
 from scripts.attacks.store_image import StoreImage, store_image
 
-_HOSTS = ("store-mq01-a.example.com", "store-mq01-b.example.com")
-_PAIR = "store-mq01"
 # Small journal files and short intervals: an attack of some seconds meets rolls, checkpoints, clean-ups, compactions.
 _KAHADB = {"checkpointInterval": "1000", "cleanupInterval": "2000"}
 _COMPACTED = 6.0
@@ -59,7 +55,7 @@ class Attack:
         return f"{self.release}/{self.megabytes}mb/{self.form}/{self.fence}/{self.number}"
 
     @property
-    def is_worn(self) -> bool:
+    def has_aged_store(self) -> bool:
         """True where the store has had take-overs and restarts before, and its messages are taken all the while."""
         return self.number % 2 == 1
 
@@ -68,7 +64,8 @@ class Attack:
 class Result:
     """What an attack left. ``lost`` messages were acknowledged, are not in the store, and nobody names them.
 
-    ``undispatched`` ones came to a second consumer only: the broker had them, and gave the first one nothing for 30 s.
+    ``delivered_after_restart`` ones came to a consumer of the broker that served next only: they were in the store,
+    and the first broker gave its consumer nothing for 30 s.
     ``first_and_last_lost`` are their numbers, by queue. ``behind`` were acknowledged by a node that did not
     know of its successor: an old generation held and named them, and they were sent to the pair again before the count.
     ``two_masters`` names both nodes if they ever could both write to the store in force. ``moment`` is what the broker
@@ -81,7 +78,7 @@ class Result:
     lost: int = 0
     behind: int = 0
     filler_lost: int = 0
-    undispatched: int = 0
+    delivered_after_restart: int = 0
     silence: float = 0.0
     seconds: float = 0.0
     problem: str = ""
@@ -126,21 +123,21 @@ def carry_out(attack: Attack, parent: Path, heap: str, stores: Path | None = Non
 
 
 def _attack(lab: Lab, attack: Attack, result: Result, image: StoreImage | None, stores: Path | None) -> None:
-    fillers = _fill(lab, attack, stores)
-    active = lab.wait_active(_PAIR, READY)
-    credentials = lab.credentials(_PAIR)
+    fillers = start_filled(lab, attack.release, attack.megabytes, stores)
+    active = lab.wait_active(PAIR, READY)
+    credentials = lab.credentials(PAIR)
     if image:
         image.sync()
-    if attack.is_worn:
+    if attack.has_aged_store:
         active = _wear(lab, active)
-    other = next(host for host in _HOSTS if host != active)
+    other = next(host for host in HOSTS if host != active)
     chance = random.Random(attack.name)  # noqa: S311 - a moment, not a secret
     target = Target(lab, active, other, attack.fence != "none", chance, image, attack.seconds)
     target.most_room = result.room = room_of(str(lab.fleet.broker(active).shared_directory))
     with (
         _watched(lab, result),
         sending(
-            lab.addresses(_PAIR, "stomp"), lab.addresses(active, "stomp"), credentials, consumed=attack.is_worn
+            lab.addresses(PAIR, "stomp"), lab.addresses(active, "stomp"), credentials, consumed=attack.has_aged_store
         ) as senders,
     ):
         try:
@@ -154,33 +151,11 @@ def _attack(lab: Lab, attack: Attack, result: Result, image: StoreImage | None, 
         time.sleep(2)
     result.accepted = sum(sender.accepted for sender in senders)
     result.silence = senders[0].silence
-    for host in _HOSTS:
+    for host in HOSTS:
         if lab.is_alive(host):
             lab.kill(host)
     lab.up(timeout=READY)
     _count(lab, senders, fillers, result)
-
-
-def _fill(lab: Lab, attack: Attack, stores: Path | None) -> int:
-    """Start the pair with a store that holds the messages of the attack; return their number."""
-    kept = stores / f"{attack.release}-{attack.megabytes}mb" if stores else None
-    if kept and kept.is_dir():
-        shutil.copytree(kept, lab.directory / "stores" / _PAIR)
-        lab.up(timeout=READY)
-        return attack.megabytes * MESSAGES_A_MEGABYTE
-    lab.up(timeout=READY)
-    active = lab.wait_active(_PAIR, READY)
-    fillers = fill(lab.addresses(active, "stomp")[0], lab.credentials(_PAIR), attack.megabytes)
-    if kept:
-        directory = directory_in_force(kahadb_directory(lab.fleet.broker(active)))
-        for host in (next(host for host in _HOSTS if host != active), active):
-            lab.stop(host)
-        unfinished = kept.with_name(f"{kept.name}-unfinished")
-        shutil.rmtree(unfinished, ignore_errors=True)
-        shutil.copytree(directory, unfinished, ignore=shutil.ignore_patterns("lock"))
-        unfinished.rename(kept)
-        lab.up(timeout=READY)
-    return fillers
 
 
 def _wear(lab: Lab, active: str) -> str:
@@ -190,13 +165,13 @@ def _wear(lab: Lab, active: str) -> str:
     """
     time.sleep(_COMPACTED)
     lab.kill(active)
-    successor = lab.wait_active(_PAIR, READY)
+    successor = lab.wait_active(PAIR, READY)
     time.sleep(_COMPACTED)
     lab.kill(successor)
     lab.start(successor, timeout=READY)
-    active = lab.wait_active(_PAIR, READY)
+    active = lab.wait_active(PAIR, READY)
     time.sleep(_COMPACTED)
-    for host in _HOSTS:
+    for host in HOSTS:
         if not lab.is_alive(host):
             lab.start(host, timeout=READY)
     return active
@@ -209,7 +184,7 @@ def _watched(lab: Lab, result: Result) -> Iterator[None]:
 
     def watch() -> None:
         while not ended.wait(_LOOK) and not result.two_masters:
-            result.two_masters = lab.describe_two_masters(_PAIR)
+            result.two_masters = lab.describe_two_masters(PAIR)
 
     thread = threading.Thread(target=watch, name="masters")
     thread.start()
@@ -227,27 +202,36 @@ def _is_back(lab: Lab, host: str) -> bool:
 
 
 def _count(lab: Lab, senders: Sequence[Sender], fillers: int, result: Result) -> None:
-    active = lab.wait_active(_PAIR, READY)
+    active = lab.wait_active(PAIR, READY)
     if lab.fleet.broker(active).has_guard:
         result.named = dict(_replay(lab, active))
         result.behind = sum(result.named.values())
     for sender in senders:
-        result.queues[sender.queue] = _lost(lab, active, sender.queue, sender.accepted, sender.arrived, result)
+        result.queues[sender.queue] = _lost(lab, sender.queue, sender.accepted, sender.arrived, result)
     result.lost = sum(result.queues.values())
-    result.filler_lost = _lost(lab, active, FILLER_QUEUE, fillers, set(), result)
+    result.filler_lost = _lost(lab, FILLER_QUEUE, fillers, set(), result)
 
 
-def _lost(lab: Lab, active: str, queue: str, count: int, arrived: set[int], result: Result) -> int:
-    """Return how many messages of a queue neither a first nor a second consumer gets, and note which."""
-    address, credentials = lab.addresses(active, "stomp")[0], lab.credentials(_PAIR)
-    lost = consume(address, queue, credentials, count, arrived)
+def _lost(lab: Lab, queue: str, count: int, arrived: set[int], result: Result) -> int:
+    """Return how many messages of a queue are not in the store, and note which.
+
+    Those that a consumer does not get count once a consumer of a broker that was started after it does not either.
+    """
+    active = lab.wait_active(PAIR, READY)
+    lost = _missing(lab, active, queue, count, arrived)
     if lost:
         missed = len(lost)
-        lost = consume(address, queue, credentials, count, set(range(count)) - set(lost))
-        result.undispatched += missed - len(lost)
+        lab.kill(active)
+        lab.start(active, timeout=READY, wait=False)
+        lost = _missing(lab, lab.wait_active(PAIR, READY), queue, count, set(range(count)) - set(lost))
+        result.delivered_after_restart += missed - len(lost)
     if lost:
         result.first_and_last_lost[queue] = [lost[0], lost[-1]]
     return len(lost)
+
+
+def _missing(lab: Lab, active: str, queue: str, count: int, arrived: set[int]) -> list[int]:
+    return consume(lab.addresses(active, "stomp")[0], queue, lab.credentials(PAIR), count, arrived)
 
 
 def _replay(lab: Lab, active: str) -> Counter[str]:
@@ -257,7 +241,7 @@ def _replay(lab: Lab, active: str) -> Counter[str]:
     """
     store = SharedStore(lab.fleet.broker(active).store_directory)
     wait_until(lambda: _old_generations(store) <= set(store.kept_generations()), "old generations are gone or named")
-    login = lab.credentials(_PAIR)
+    login = lab.credentials(PAIR)
     named: Counter[str] = Counter()
     for number in store.kept_generations():
         with Replay(lab.addresses(active, "openwire")[0], Login(*astuple(login) if login else ("", ""))) as connection:
@@ -276,13 +260,5 @@ def _inventory(directory: Path, attack: Attack) -> Path:
     length = {"journalMaxFileLength": f"{max(1, attack.megabytes // _JOURNAL_FILES)}mb"}
     attributes = length | _KAHADB | (_COMPACTION if tuple(map(int, attack.release.split("."))) >= (5, 14) else {})
     text = " ".join(f"{name}='{value}'" for name, value in attributes.items())
-    content = {
-        "activemq_release": attack.release,
-        "activemq_fence": attack.fence,
-        "activemq_network_username": "network",
-        "activemq_network_password": "s3cret-network",
-        "activemq_xml_fragments": [{"xml": f"<persistenceAdapter><kahaDB {text}/></persistenceAdapter>"}],
-    }
-    path = directory / "hosts.yml"
-    path.write_text(json.dumps({"all": {"hosts": {host: {} for host in _HOSTS}, "vars": content}}), encoding="utf-8")
-    return path
+    fragment = {"xml": f"<persistenceAdapter><kahaDB {text}/></persistenceAdapter>"}
+    return write_inventory(directory, attack.release, attack.fence, activemq_xml_fragments=[fragment])

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import os
 import shutil
 import sys
 import tempfile
@@ -26,11 +27,8 @@ from activemq_fleet.errors import FleetError
 from activemq_fleet.host.timeouts import READY
 from activemq_fleet.lab.drill import DrillOptions, drill
 from activemq_fleet.lab.lab import Lab
-from scripts.attacks.clients import fill
+from scripts.attacks.filled_pair import start_filled, write_inventory
 from scripts.attacks.results import append_result, read_results
-
-_HOSTS = ("store-mq01-a.example.com", "store-mq01-b.example.com")
-_PAIR = "store-mq01"
 
 
 @dataclass(frozen=True)
@@ -92,10 +90,10 @@ def _median(seconds: Sequence[float]) -> str:
 def _measure(one: Drill, options: argparse.Namespace) -> dict[str, Any]:
     directory = Path(tempfile.mkdtemp(prefix="takeovers-", dir=options.directory))
     try:
-        with Lab.open(_inventory(directory, one), directory / "lab", heap=options.heap) as lab:
-            lab.up(timeout=READY)
-            active = lab.wait_active(_PAIR, READY)
-            fill(lab.addresses(active, "stomp")[0], lab.credentials(_PAIR), one.megabytes)
+        inventory = write_inventory(directory, one.release, one.fence)
+        with Lab.open(inventory, directory / "lab", heap=options.heap) as lab:
+            start_filled(lab, one.release, one.megabytes, options.stores)
+            os.sync()  # Else a guard, which syncs what it copies, waits for the disk to write the whole store.
             result = drill(
                 lab, DrillOptions(faults=one.kills, what=one.what, rate=options.rate, seed=1, patience=READY)
             )
@@ -113,22 +111,11 @@ def _measure(one: Drill, options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def _inventory(directory: Path, one: Drill) -> Path:
-    content = {
-        "activemq_release": one.release,
-        "activemq_fence": one.fence,
-        "activemq_network_username": "network",
-        "activemq_network_password": "s3cret-network",
-    }
-    path = directory / "hosts.yml"
-    path.write_text(json.dumps({"all": {"hosts": {host: {} for host in _HOSTS}, "vars": content}}), encoding="utf-8")
-    return path
-
-
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m scripts.attacks.takeovers", description=__doc__.partition("\n")[0])
     parser.add_argument("--results", type=Path, default=Path("build/attacks/takeovers.jsonl"))
     parser.add_argument("--directory", type=Path, help="where the labs are, on the file system to be measured")
+    parser.add_argument("--stores", type=Path, help="where filled stores are kept, for later runs")
     parser.add_argument("--fence", nargs="+", default=["guard", "none"], choices=["guard", "none"])
     parser.add_argument("--what", nargs="+", default=["crash", "kill"], choices=["crash", "kill"], help="as lab drill")
     parser.add_argument("--releases", nargs="+", default=["5.5.1", "5.8.0", "5.11.4", "5.18.3", "6.3.1"])

@@ -1,0 +1,57 @@
+"""The pair that attacks and drills work on, and its store, filled beforehand."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from activemq_fleet.fence.store_access import directory_in_force
+from activemq_fleet.host.timeouts import READY
+from activemq_fleet.lab.lab import Lab
+from activemq_fleet.render.service import kahadb_directory
+from scripts.attacks.clients import MESSAGES_A_MEGABYTE, fill
+
+HOSTS = ("store-mq01-a.example.com", "store-mq01-b.example.com")
+PAIR = "store-mq01"
+
+
+def write_inventory(directory: Path, release: str, fence: str, **variables: Any) -> Path:
+    """Write the inventory of the pair, ``directory``/hosts.yml."""
+    content: Mapping[str, Any] = {
+        "activemq_release": release,
+        "activemq_fence": fence,
+        "activemq_network_username": "network",
+        "activemq_network_password": "s3cret-network",
+        **variables,
+    }
+    path = directory / "hosts.yml"
+    path.write_text(json.dumps({"all": {"hosts": {host: {} for host in HOSTS}, "vars": content}}), encoding="utf-8")
+    return path
+
+
+def start_filled(lab: Lab, release: str, megabytes: int, stores: Path | None = None) -> int:
+    """Start the pair with a store of ``megabytes``, messages of 1 kB; return their number.
+
+    The store is copied from ``stores`` where one of this release and size was kept there before, else filled and kept.
+    """
+    kept = stores / f"{release}-{megabytes}mb" if stores else None
+    if kept and kept.is_dir():
+        shutil.copytree(kept, lab.directory / "stores" / PAIR)
+        lab.up(timeout=READY)
+        return megabytes * MESSAGES_A_MEGABYTE
+    lab.up(timeout=READY)
+    active = lab.wait_active(PAIR, READY)
+    messages = fill(lab.addresses(active, "stomp")[0], lab.credentials(PAIR), megabytes)
+    if kept:
+        directory = directory_in_force(kahadb_directory(lab.fleet.broker(active)))
+        for host in (next(host for host in HOSTS if host != active), active):
+            lab.stop(host)
+        unfinished = kept.with_name(f"{kept.name}-unfinished")
+        shutil.rmtree(unfinished, ignore_errors=True)
+        shutil.copytree(directory, unfinished, ignore=shutil.ignore_patterns("lock"))
+        unfinished.rename(kept)
+        lab.up(timeout=READY)
+    return messages
