@@ -9,7 +9,21 @@ import platform
 import sys
 from pathlib import Path
 
-from benchmarks import agent, agent_memory, audit, core, hostile_files, masker, metrics, plan, render, routes, site
+from benchmarks import (
+    agent,
+    agent_memory,
+    audit,
+    core,
+    hostile_files,
+    journals,
+    masker,
+    metrics,
+    plan,
+    render,
+    report_page,
+    routes,
+    site,
+)
 from benchmarks.measure import BenchmarkError
 
 
@@ -49,6 +63,14 @@ def _audit(work: Path) -> str:
     return audit.page(work)
 
 
+def _journals(work: Path) -> str:
+    return journals.table(journals.measure(work))
+
+
+def _report(work: Path) -> str:
+    return report_page.table(report_page.measure(work))
+
+
 def _masker(_work: Path) -> str:
     return masker.table(masker.measure())
 
@@ -69,6 +91,8 @@ PARTS = {
     "metrics": ("Metrics of brokers", _metrics),
     "plan": ("Planning fleets on Spark", _plan),
     "audit": ("Reading brokers' logs on Spark", _audit),
+    "journals": ("Auditing one agent's events", _journals),
+    "report": ("The report of a large audit", _report),
 }
 
 

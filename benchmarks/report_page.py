@@ -1,0 +1,85 @@
+"""The report of an audit of 100 hosts and a million events: its size, and how long Chromium takes to show it.
+
+Chromium is started, opens the page and saves what its window shows; beside it the same with an empty page.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+from benchmarks.journals import write_agent_journals
+from benchmarks.log_data import HOSTS, generate
+from benchmarks.measure import BenchmarkError, run, say
+from scripts.browser import Browser, BrowserError, Scheme
+
+EVENTS = 1_000_000
+MEGABYTES = 200  # of broker logs
+ROUNDS = 5
+_SCHEMES: tuple[Scheme, ...] = ("light", "dark")
+_WINDOW = (1064, 1400)  # pixels
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """Of a report: bytes; and seconds, round by round, for it by colour scheme and for an empty page."""
+
+    size: int
+    report: dict[Scheme, list[float]]
+    empty: list[float]
+
+
+def measure(work: Path) -> Shown:
+    """Audit made-up logs and journals, and open the report in Chromium. Raises BenchmarkError where there is none."""
+    logs, out = generate(work / "logs-of-a-report", MEGABYTES), work / "reported"
+    if not (logs / "publisher.example.com").exists():
+        say(f"journals of {EVENTS:,} events")
+        write_agent_journals(logs, EVENTS)
+    say("the audit")
+    run([sys.executable, "-m", "benchmarks.journals", "audit", logs, out, work / "reported.json"])
+    return open_page(out / "report.html")
+
+
+def open_page(page: Path, rounds: int = ROUNDS) -> Shown:
+    """Open a page and an empty one in turn, each time in a new browser."""
+    shown = Shown(page.stat().st_size, {scheme: [] for scheme in _SCHEMES}, [])
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
+        directory = Path(name)
+        empty = directory / "empty.html"
+        empty.write_text("<!DOCTYPE html><title>Empty</title>", encoding="utf-8")
+        try:
+            browser = Browser.find(directory / "profile")
+            for _ in range(rounds):
+                for scheme in _SCHEMES:
+                    shown.report[scheme].append(_seconds(browser, page, directory, scheme))
+                shown.empty.append(_seconds(browser, empty, directory, "light"))
+        except BrowserError as error:
+            raise BenchmarkError(str(error)) from error
+    return shown
+
+
+def _seconds(browser: Browser, page: Path, directory: Path, scheme: Scheme) -> float:
+    began = time.perf_counter()
+    browser.screenshot(page, directory / "picture.png", _WINDOW, scheme)
+    return time.perf_counter() - began
+
+
+def table(shown: Shown) -> str:
+    """The figures in Markdown."""
+    lines = ["| report | size | in light | in dark | an empty page |", "|---" * 5 + "|"]
+    columns = " | ".join(_rounds(seconds) for seconds in (*shown.report.values(), shown.empty))
+    lines.append(f"| {HOSTS} hosts, {EVENTS:,} events | {shown.size / 1e6:.2f} MB | {columns} |")
+    return "\n".join(lines) + "\n"
+
+
+def _rounds(seconds: Sequence[float]) -> str:
+    return f"{median(seconds):.2f} s (to {max(seconds):.2f})"
+
+
+if __name__ == "__main__":
+    print(table(measure(Path(sys.argv[1]))))
