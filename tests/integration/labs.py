@@ -28,12 +28,19 @@ def pair(group: str, number: int = 1) -> tuple[str, str]:
 
 
 def processes_of(directory: Path) -> list[int]:
-    """Every process of the machine whose command line names this lab, zombies left out."""
+    """Every process of the machine whose command line names this lab.
+
+    Left out are zombies, and children that have yet to run a program of their own: so far they have their parent's
+    command line.
+    """
     found = []
     for process in psutil.process_iter():
         try:
-            is_its = not process_marks(directory).isdisjoint(process.cmdline())
-            if is_its and process.status() != psutil.STATUS_ZOMBIE:
+            words = process.cmdline()
+            if process_marks(directory).isdisjoint(words) or process.status() == psutil.STATUS_ZOMBIE:
+                continue
+            parent = process.parent()
+            if parent is None or parent.cmdline() != words:
                 found.append(process.pid)
         except psutil.Error:
             continue

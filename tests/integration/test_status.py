@@ -72,6 +72,15 @@ def link_state(lab: Lab) -> str | None:
     return links[0] if links else None
 
 
+def comes_up_without_half_link(lab: Lab) -> bool:
+    """Start the fleet; where its link came up half, as any start of 5.5.1 may leave it, end it again."""
+    lab.up()
+    if link_state(lab) != "half":
+        return True
+    lab.down()
+    return False
+
+
 def provoke_half_link(lab: Lab) -> bool:
     """Start the far end again while the dialler is frozen, let it go on, and look at its link once it is there.
 
@@ -99,7 +108,7 @@ def source(tmp_path: Path) -> Path:
 
 def test_each_wrong_state_of_a_fleet_is_named(source: Path, lab_of: LabOf) -> None:
     lab = lab_of(source)
-    lab.up()
+    until(lambda: comes_up_without_half_link(lab), PATIENCE, "a start without a half link")
     code, text = shown(lab, source, "--format", "json")
     found: dict[str, Any] = json.loads(text)
     assert code == 0, found["findings"]
