@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -80,8 +80,8 @@ def sending(lab: Lab, frozen: str) -> Iterator[list[Sender]]:
         yield senders
 
 
-def lost_after(lab: Lab, senders: Sequence[Sender], accepted: dict[str, int]) -> dict[str, int]:
-    """Kill both nodes, start the pair again, and return how many messages of each client are not there."""
+def missing_after(lab: Lab, senders: Sequence[Sender]) -> dict[str, set[str]]:
+    """Kill both nodes, start the pair again, and return which events of each client are not there."""
     for host in (A, B):
         if lab.is_alive(host):
             lab.kill(host)
@@ -89,12 +89,21 @@ def lost_after(lab: Lab, senders: Sequence[Sender], accepted: dict[str, int]) ->
     active = lab.wait_active(PAIR)
     found = {}
     for sender in senders:
-        wanted = set(sender.accepted[: accepted[sender.name]])
+        wanted = set(sender.accepted)
         got = stomp_drain(
             lab.addresses(active, "stomp"), sender.queue, lab.credentials(PAIR), expected=len(wanted), timeout=60
         )
-        found[sender.name] = len(wanted - set(got))
+        found[sender.name] = events(wanted - set(got))
     return found
+
+
+def events(bodies: Iterable[str]) -> set[str]:
+    return {json.loads(body)["eventId"] for body in bodies}
+
+
+def events_behind(store: str) -> set[str]:
+    """The events of the messages that only old generations hold, as the command line names them."""
+    return {row["event"] for row in json.loads(fleet("store", "behind", store, "--format", "json"))}
 
 
 @pytest.mark.parametrize("release", ["6.3.1", *further("5.18.3", "5.11.4", "5.8.0", "5.5.1")])
@@ -117,8 +126,13 @@ def test_a_frozen_node_that_thaws_beside_its_successor_hurts_nothing_and_can_tak
         assert lab.wait_active(PAIR) == frozen
         roaming, before = senders[0], len(senders[0].accepted)
         until(lambda: len(roaming.accepted) > before + 20, PATIENCE, "messages are taken again")
-    accepted = {sender.name: len(sender.accepted) for sender in senders}
-    assert lost_after(lab, senders, accepted) == dict.fromkeys(accepted, 0)
+    store = lab.fleet.broker(frozen).shared_directory
+    assert store
+    missing = missing_after(lab, senders)
+    assert missing.pop(roaming.name) == set(), "the client that fails over never sent to the broker that thawed"
+    # What the others sent, it may have acknowledged until its guard killed it.
+    behind = set().union(*missing.values())
+    until(lambda: behind <= events_behind(store), PATIENCE, f"every message that is missing is named: {behind}")
 
 
 @pytest.mark.parametrize("release", ["6.3.1", *further("5.18.3", "5.11.4", "5.5.1")])
@@ -154,12 +168,11 @@ def test_messages_behind_the_fences_point_are_named_and_can_be_sent_to_the_pair(
         until(lambda: not lab.is_alive(frozen), PATIENCE, "the guard ends the broker that thawed")
     lab.start(frozen)
     until(lambda: (Path(store) / "fence/behind/1").exists(), PATIENCE, "the messages behind are named")
-    rows = json.loads(fleet("store", "behind", store, "--format", "json"))
-    named = {row["event"] for row in rows}
+    named = events_behind(store)
     # The first one of each may have been stored before the freeze, and acknowledged after it.
     late = [body for sender, number in zip(senders[1:], before, strict=True) for body in sender.accepted[number + 1 :]]
-    assert len(late) > 150
-    assert {json.loads(body)["eventId"] for body in late} <= named
+    assert len(late) > 100
+    assert events(late) <= named
     password = tmp_path / "password"
     credentials = lab.credentials(PAIR)
     assert credentials
@@ -167,11 +180,10 @@ def test_messages_behind_the_fences_point_are_named_and_can_be_sent_to_the_pair(
     (host, port), *_ = lab.addresses(successor, "openwire")
     account = ("--username", credentials.username, "--password-file", str(password))
     said = fleet("store", "replay", store, "--to", f"{host}:{port}", *account)
-    assert f"generation 1: {len(rows)} messages were sent" in said
+    assert f"generation 1: {len(named)} messages were sent" in said
     assert "generation 1 is removed" in said
     assert not list((Path(store) / "generations").glob("1-*"))
-    accepted = {sender.name: len(sender.accepted) for sender in senders}
-    assert lost_after(lab, senders, accepted) == dict.fromkeys(accepted, 0)
+    assert missing_after(lab, senders) == {sender.name: set() for sender in senders}
 
 
 def is_guard(process: psutil.Process, host: str) -> bool:
