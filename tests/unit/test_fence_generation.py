@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import struct
 import threading
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from activemq_fleet.fence import generation
 from activemq_fleet.fence.generation import Generation, link_generation, make_first_generation, make_generation
 from activemq_fleet.fence.old_generations import uncopied_messages_after
 from activemq_fleet.fence.shared_store import FenceError
@@ -166,6 +168,27 @@ def test_a_broker_that_is_about_to_end_by_itself_is_waited_for_as_long_as_its_in
     made = make_generation(str(source), str(source.with_name("2-b")), patience=0)
     broker.join()
     assert made.has_index
+
+
+def test_a_large_file_is_copied_whole_and_an_error_of_any_sync_is_seen(
+    source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(generation, "_PORTION", 1000)
+    content = os.urandom(5500)
+    (source / "db.data").write_bytes(content)
+    make_generation(str(source), str(source.parent / "2-b"))
+    assert (source.parent / "2-b/db.data").read_bytes() == content
+
+    sync, synced = os.fdatasync, iter(range(100))
+
+    def fail_once(file: int) -> None:
+        if next(synced) == 2:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        sync(file)
+
+    monkeypatch.setattr(os, "fdatasync", fail_once)
+    with pytest.raises(OSError, match="Input/output error"):
+        make_generation(str(source), str(source.parent / "3-a"))
 
 
 def test_a_damaged_batch_does_not_hide_those_after_it(source: Path) -> None:
