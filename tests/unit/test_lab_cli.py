@@ -64,6 +64,13 @@ def test_a_command_for_an_existing_lab_needs_no_inventory_beside_dir(
     assert "say which lab: -i INVENTORY, or --dir with the lab's directory" in capsys.readouterr().err
 
 
+def test_lab_down_says_where_there_is_no_lab(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["lab", "down", "--dir", str(tmp_path / "none")]) == 0
+    shown = capsys.readouterr()
+    assert shown.out == "0 brokers ended\n"
+    assert f"there is no lab in {tmp_path / 'none'}" in shown.err
+
+
 def test_lab_up_without_an_inventory_is_refused(
     calls: Calls, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

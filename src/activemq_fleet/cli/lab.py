@@ -87,6 +87,8 @@ def up_command(
 def down_command(lab: Lab) -> None:
     """End every process of the lab and give up its addresses. Stores and logs stay."""
     echo(f"{counted(lab.down(), 'broker')} ended")
+    if not lab.exists:
+        warn(f"there is no lab in {lab.directory}: see --dir, or the inventory that lab up was given")
 
 
 @command.command("status", short_help="How each broker stands now.")

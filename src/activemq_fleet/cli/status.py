@@ -48,7 +48,7 @@ class _Question:
 
 @click.command("status", short_help="How every broker, agent and load balancer stands.")
 @click.argument("name", metavar="[HOST|PAIR|GROUP]", default="")
-@inventory_options()
+@inventory_options(required=False)
 @format_option("text", "json", "nagios", help="nagios: one line about one HOST, and the exit codes of its plugins.")
 @click.option("--html", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path), help="Write a page, too.")
 @click.option("--watch", metavar="SECONDS", type=click.FloatRange(min=0.5), help="Again and again, until Ctrl-C.")
@@ -61,7 +61,7 @@ class _Question:
     help="After which a host counts as unreachable.",
 )
 @click.option("--lab", is_flag=True, help="The running lab of the inventory, without Ansible.")
-@click.option("--dir", "directory", type=click.Path(), help="The lab's directory; means --lab.")
+@click.option("--dir", "directory", type=click.Path(), help="The lab's directory; means --lab, and needs no -i.")
 @click.option("--forks", type=click.IntRange(min=1), default=50, show_default=True, help="Hosts asked at once.")
 @click.option(
     "--ansible-options", "ansible", metavar="WORDS", default="", help="For ansible-playbook, such as '--become -u ops'."
@@ -106,6 +106,8 @@ def _gatherer(question: _Question) -> Callable[[], FleetStatus]:
     """Return a function that asks once more; the inventory is read now, and not each time."""
     from activemq_fleet.status.selection import hosts_to_ask, select_hosts
 
+    if not (question.inventory or question.directory):
+        raise InputError("say which fleet: -i INVENTORY, or --dir with a lab's directory")
     if not question.lab and question.directory is None:
         fleet = question.inventory.load_fleet()
         return partial(_ask_hosts, fleet, select_hosts(fleet, question.name), question)

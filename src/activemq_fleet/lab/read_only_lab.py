@@ -38,6 +38,11 @@ class ReadOnlyLab:
         return self._layout.directory
 
     @property
+    def exists(self) -> bool:
+        """Whether the directory holds a lab, which may be down."""
+        return self._layout.state.exists()
+
+    @property
     def inventory(self) -> Path:
         """The path of the inventory file that the lab adds after the user's inventory."""
         return self._layout.inventory

@@ -36,6 +36,13 @@ def test_wrong_usage_is_one_line(
     assert err.count("\n") == 1
 
 
+def test_a_lab_is_named_by_its_directory_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["status", "--dir", str(tmp_path)]) == 1
+    assert capsys.readouterr().err.startswith(f"activemq-fleet: error: there is no lab in {tmp_path}")
+    assert main(["status", "--lab"]) == 2
+    assert "say which fleet: -i INVENTORY, or --dir with a lab's directory" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("name", "said"),
     [("", "--format nagios is about one HOST: name it"), ("nobody", "nobody is no host, pair or group")],
