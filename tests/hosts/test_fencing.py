@@ -56,13 +56,13 @@ def test_a_machine_that_was_paused_loses_nothing_when_it_goes_on(controller: Con
         wait_until(lambda: state(active) == "standby", "the paused node comes back as standby", active, standby)
     # The broker that thawed may have acknowledged the message that it was sent while it stood still.
     store = SharedStore(str(controller.rack.shared(SHARE) / "orders-mq01"))
-    wait_until(lambda: set(found["missing"]) <= bodies_behind(store), "what is missing is named", active)
+    wait_until(lambda: set(found["missing"]) <= bodies_in_old_generations(store), "what is missing is named", active)
     assert len(found["missing"]) <= 1, look(active)
     assert found["sent"] > 0
     assert "the broker was killed: generation 1 is no longer in force" in journal_of(active)
 
 
-def bodies_behind(store: SharedStore) -> set[str]:
+def bodies_in_old_generations(store: SharedStore) -> set[str]:
     """The bodies of the messages that old generations hold and name."""
     messages = (message for number in store.kept_generations() for message in uncopied_messages(store, number))
     frames = [message.frame() for message in messages]

@@ -80,7 +80,7 @@ def sending(lab: Lab, frozen: str) -> Iterator[list[Sender]]:
         yield senders
 
 
-def missing_after(lab: Lab, senders: Sequence[Sender]) -> dict[str, set[str]]:
+def events_missing_after_restart(lab: Lab, senders: Sequence[Sender]) -> dict[str, set[str]]:
     """Kill both nodes, start the pair again, and return which events of each client are not there."""
     for host in (A, B):
         if lab.is_alive(host):
@@ -101,7 +101,7 @@ def events(bodies: Iterable[str]) -> set[str]:
     return {json.loads(body)["eventId"] for body in bodies}
 
 
-def events_behind(store: str) -> set[str]:
+def events_in_old_generations(store: str) -> set[str]:
     """The events of the messages that only old generations hold, as the command line names them."""
     return {row["event"] for row in json.loads(fleet("store", "behind", store, "--format", "json"))}
 
@@ -128,11 +128,15 @@ def test_a_frozen_node_that_thaws_beside_its_successor_hurts_nothing_and_can_tak
         until(lambda: len(roaming.accepted) > before + 20, PATIENCE, "messages are taken again")
     store = lab.fleet.broker(frozen).shared_directory
     assert store
-    missing = missing_after(lab, senders)
+    missing = events_missing_after_restart(lab, senders)
     assert missing.pop(roaming.name) == set(), "the client that fails over never sent to the broker that thawed"
     # What the others sent, it may have acknowledged until its guard killed it.
     behind = set().union(*missing.values())
-    until(lambda: behind <= events_behind(store), PATIENCE, f"every message that is missing is named: {behind}")
+    until(
+        lambda: behind <= events_in_old_generations(store),
+        PATIENCE,
+        f"every message that is missing is named: {behind}",
+    )
 
 
 @pytest.mark.parametrize("release", ["6.3.1", *further("5.18.3", "5.11.4", "5.5.1")])
@@ -168,7 +172,7 @@ def test_messages_behind_the_fences_point_are_named_and_can_be_sent_to_the_pair(
         until(lambda: not lab.is_alive(frozen), PATIENCE, "the guard ends the broker that thawed")
     lab.start(frozen)
     until(lambda: (Path(store) / "fence/behind/1").exists(), PATIENCE, "the messages behind are named")
-    named = events_behind(store)
+    named = events_in_old_generations(store)
     # The first one of each may have been stored before the freeze, and acknowledged after it.
     late = [body for sender, number in zip(senders[1:], before, strict=True) for body in sender.accepted[number + 1 :]]
     assert len(late) > 100
@@ -183,7 +187,7 @@ def test_messages_behind_the_fences_point_are_named_and_can_be_sent_to_the_pair(
     assert f"generation 1: {len(named)} messages were sent" in said
     assert "generation 1 is removed" in said
     assert not list((Path(store) / "generations").glob("1-*"))
-    assert missing_after(lab, senders) == {sender.name: set() for sender in senders}
+    assert events_missing_after_restart(lab, senders) == {sender.name: set() for sender in senders}
 
 
 def is_guard(process: psutil.Process, host: str) -> bool:

@@ -103,6 +103,15 @@ def test_without_the_settings_of_a_repair_more_is_lost_than_what_is_damaged(tmp_
     assert len(DamagedStore(tmp_path, release).lost_with({})["one"]) > COUNT // 2
 
 
+STORE_PER_DESTINATION: dict[str, Any] = {"by_destination": [{"per_destination": True}]}
+
+
+def store_of_queue_one(lab: Lab, host: str) -> Path:
+    """The directory of the kahaDB store with the queue, which may be one of several stores."""
+    root = Path(directory_in_force(kahadb_directory(lab.fleet.broker(host))))
+    return next(root.glob("queue#*one"), root)
+
+
 class LackingStore:
     """A broker that was killed, whose index needs a journal file that is gone; half of its messages came after the
     index's last checkpoint."""
@@ -111,9 +120,9 @@ class LackingStore:
         self.lab = lab
         hosts = [broker.host for broker in lab.fleet.brokers]
         self.active = lab.wait_active("orders-mq01") if len(hosts) > 1 else HOST
-        self.store = Path(directory_in_force(kahadb_directory(lab.fleet.broker(self.active))))
         self.sent = [f"one-{number}" for number in range(2 * COUNT)]
         self._send(self.sent[:COUNT])
+        self.store = store_of_queue_one(lab, self.active)
         path = self.store / "db.data"
         until(lambda: bool(recovery_file_numbers(str(path))), PATIENCE, "a checkpoint has written where the index is")
         self._send(self.sent[COUNT:])
@@ -142,9 +151,17 @@ def lacking_store(directory: Path, release: str, **more: Any) -> Iterator[Lackin
         yield LackingStore(lab)
 
 
-@pytest.mark.parametrize("release", ["5.5.1", *further("5.11.4", "5.8.0")])
-def test_an_index_that_needs_a_file_that_is_gone_is_moved_aside_before_a_start(tmp_path: Path, release: str) -> None:
-    with lacking_store(tmp_path, release, ha="none") as killed:
+@pytest.mark.parametrize(
+    ("release", "tuning"),
+    [
+        ("5.5.1", {}),
+        *further(("5.11.4", {}), ("5.8.0", {}), ("5.11.4", STORE_PER_DESTINATION), ("5.8.0", STORE_PER_DESTINATION)),
+    ],
+)
+def test_an_index_that_needs_a_file_that_is_gone_is_moved_aside_before_a_start(
+    tmp_path: Path, release: str, tuning: dict[str, Any]
+) -> None:
+    with lacking_store(tmp_path, release, ha="none", kahadb=tuning) as killed:
         assert killed.start_and_drain() == killed.sent
         assert (killed.store / "db.data.unusable").exists()
 
@@ -180,7 +197,7 @@ class MovedAcksStore:
         self.sent: list[str] = []
         self.send()
         self.kill()
-        store = Path(directory_in_force(kahadb_directory(lab.fleet.broker(HOST))))
+        store = store_of_queue_one(lab, HOST)
         last = max(data_file_number(path.name) for path in store.glob("db-*.log"))
         (store / f"db-{last + 1}.log").write_bytes(moved_acks_batch(last))
 
@@ -208,7 +225,7 @@ class MovedAcksStore:
 
 
 @contextmanager
-def moved_acks_store(directory: Path, release: str, **more: Any) -> Iterator[MovedAcksStore]:
+def moved_acks_store(directory: Path, release: str, *, several: bool = False, **more: Any) -> Iterator[MovedAcksStore]:
     hosts = [HOST] if more.get("ha") == "none" else [HOST, "orders-mq01-b.example.com"]
     inventory = write_inventory(
         directory / "inventory",
@@ -216,7 +233,7 @@ def moved_acks_store(directory: Path, release: str, **more: Any) -> Iterator[Mov
         release=release,
         network_username="network",
         network_password="s3cret-network",
-        kahadb={"checkpoint_interval": 60_000},
+        kahadb={"checkpoint_interval": 60_000} | (STORE_PER_DESTINATION if several else {}),
         **more,
     )
     with Lab.open([inventory.parent], directory / "lab") as lab:
@@ -228,13 +245,17 @@ MOVING = ("6.3.1", "6.1.6", "5.18.3", "5.15.16", "5.14.5")
 """Releases that move acknowledgements."""
 _ALONE: dict[str, Any] = {"ha": "none"}
 _GUARDED: dict[str, Any] = {"fence": "guard"}
+_SEVERAL: dict[str, Any] = {"ha": "none", "several": True}
 
 
 @pytest.mark.parametrize(
     ("release", "more"),
     [
         ("6.3.1", _ALONE),
-        *further(("6.3.1", _GUARDED), *((one, more) for one in MOVING[1:] for more in (_ALONE, _GUARDED))),
+        *further(
+            *(("6.3.1", more) for more in (_GUARDED, _SEVERAL)),
+            *((one, more) for one in MOVING[1:] for more in (_ALONE, _GUARDED, _SEVERAL)),
+        ),
     ],
 )
 def test_no_message_is_lost_behind_moved_acknowledgements(tmp_path: Path, release: str, more: dict[str, Any]) -> None:
@@ -242,12 +263,12 @@ def test_no_message_is_lost_behind_moved_acknowledgements(tmp_path: Path, releas
         assert killed.lost_after_two_kills() == []
 
 
-@pytest.mark.parametrize("release", further(*MOVING))
+@pytest.mark.parametrize(("release", "more"), further(*((one, more) for one in MOVING for more in (_ALONE, _SEVERAL))))
 def test_a_broker_loses_what_it_writes_behind_moved_acknowledgements(
-    tmp_path: Path, release: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, release: str, more: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(service, "mend_store_command", lambda _broker: ())
-    with moved_acks_store(tmp_path, release, ha="none") as killed:
+    with moved_acks_store(tmp_path, release, **more) as killed:
         assert killed.lost_after_two_kills() == killed.sent[COUNT:]
 
 

@@ -173,7 +173,7 @@ def test_a_broker_that_is_about_to_end_by_itself_is_waited_for_as_long_as_its_in
 def test_a_large_file_is_copied_whole_and_an_error_of_any_sync_is_seen(
     source: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(generation, "_PORTION", 1000)
+    monkeypatch.setattr(generation, "_CHUNK", 1000)
     content = os.urandom(5500)
     (source / "db.data").write_bytes(content)
     make_generation(str(source), str(source.parent / "2-b"))

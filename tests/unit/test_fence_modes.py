@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from activemq_fleet.fence.broker_process import ENDED
-from activemq_fleet.fence.generation import is_of_store
 from activemq_fleet.fence.in_place import unfence
 from activemq_fleet.fence.shared_store import FenceError
+from activemq_fleet.kahadb.index import is_store_file
 from tests.unit.guards import GUARD, Node, said_by, until
 from tests.unit.kahadb_journals import add, batch
 
@@ -45,7 +45,7 @@ def command_of(store: Path, script: str) -> str:
 
 
 def files_of(directory: Path) -> set[str]:
-    return {path.name for path in directory.iterdir() if is_of_store(path.name)}
+    return {path.name for path in directory.iterdir() if is_store_file(path.name)}
 
 
 def in_force(store: Path) -> Path:

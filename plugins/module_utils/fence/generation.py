@@ -44,14 +44,9 @@ better to wait. Reckoned, not measured; seen on 6.3.1 beside much other work: 1.
 minutes, whose index has 1.36 GB."""
 
 
-_PORTION = 64 << 20
+_CHUNK = 64 << 20
 """Bytes of a file after which a sync begins, beside the copying of the rest: out of memory to a quick disk an index of
 1.3 GB took 0.4 s, and 0.65 s copied first and then synced."""
-
-
-def is_of_store(name: str) -> bool:
-    """Return whether a file of this name belongs to a kahaDB store: its journal or its index."""
-    return name in index.INDEX or journal.FILE.fullmatch(name) is not None
 
 
 @dataclass(frozen=True)
@@ -149,7 +144,7 @@ def _looks_of(source: str, *, in_place: bool) -> dict[str, tuple[int, int, int]]
     found = {}
     with os.scandir(source) as entries:
         for entry in entries:
-            if entry.name in _SKIPPED or (in_place and not is_of_store(entry.name)):
+            if entry.name in _SKIPPED or (in_place and not index.is_store_file(entry.name)):
                 continue
             if not entry.is_file(follow_symlinks=False):
                 raise FenceError(
@@ -243,15 +238,12 @@ def _content(path: str) -> Iterator[mmap.mmap]:
 
 def _copy(source: str, target: str, name: str, size: int = -1) -> None:
     """Copy a file, or its first ``size`` bytes, and sync it, what is there already while the rest is copied."""
-    with (
-        open(os.path.join(source, name), "rb") as there,
-        open(os.path.join(target, name), "xb") as here,
-        ThreadPoolExecutor(max_workers=1) as beside,
-    ):
+    old, new = os.path.join(source, name), os.path.join(target, name)
+    with open(old, "rb") as there, open(new, "xb") as here, ThreadPoolExecutor(max_workers=1) as beside:
         left = size if size >= 0 else os.fstat(there.fileno()).st_size
         syncs = []
         while left > 0:
-            sent = _send(there.fileno(), here.fileno(), min(left, _PORTION))
+            sent = _send(there.fileno(), here.fileno(), min(left, _CHUNK))
             if not sent:
                 break
             left -= sent

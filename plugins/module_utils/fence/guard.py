@@ -34,8 +34,8 @@ from concurrent.futures import TimeoutError as LateError
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..install import disk
-from ..kahadb.index import INDEX, UNUSABLE_SUFFIX, move_unusable_index
-from ..kahadb.moved_acks import begin_data_file_after_moved_acks, begin_data_file_unless_locked
+from ..kahadb.mending import mend_store
+from ..kahadb.moved_acks import begin_data_file_after_moved_acks
 from .broker_process import ENDED, exit_status, notify_systemd, own_command_line, say, start_broker
 from .decision import Action, Claim, CommandFence, Fence, FenceEvidence, Step, claim_in_place
 from .fence_command import FenceCommand, read_fence_command
@@ -119,22 +119,6 @@ def confirm_broker_dead(directory: str, number: int) -> Iterator[str]:
         raise FenceError(f"{number} is not the highest claim of {directory}, which is {highest}")
     store.note_end(number)
     yield f"the broker of claim {number} counts as dead: the other node may serve"
-
-
-def mend_store(store: str) -> Iterator[str]:
-    """Mend what a killed broker left in a store, if no broker works in it; yield a sentence on each thing done.
-
-    An index that needs a removed journal file is moved aside, and no message is to come into a file of moved
-    acknowledgements. Raises OSError.
-    """
-    lacked = move_unusable_index(store)
-    if lacked:
-        yield (
-            f"the index of {store} needs {', '.join(lacked)}, which its last clean-up removed: it is kept as "
-            f"{INDEX[0]}{UNUSABLE_SUFFIX}, and the broker builds a new one from the journal"
-        )
-    if made := begin_data_file_unless_locked(store):
-        yield f"{made} is made in {store}: no message is to follow the moved acknowledgements before it"
 
 
 class Guard:

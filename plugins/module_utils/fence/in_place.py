@@ -9,8 +9,9 @@ import secrets
 import time
 
 from ..install import disk
+from ..kahadb.index import is_store_file
 from .decision import claim_in_place
-from .generation import is_of_store, make_generation
+from .generation import make_generation
 from .old_generations import remove_old_generations
 from .shared_store import BARRIER, FenceError, SharedStore
 
@@ -108,4 +109,4 @@ def _put_in_place(store: SharedStore) -> list[str]:
 
 def _files_of(store: SharedStore) -> list[str]:
     """Return the names of the kahaDB files in the store's own directory."""
-    return sorted(name for name in os.listdir(store.directory) if is_of_store(name))
+    return sorted(name for name in os.listdir(store.directory) if is_store_file(name))

@@ -10,7 +10,7 @@ from types import ModuleType
 from ..host import untrusted_paths
 from ..install import configuration_archive, disk
 from ..install.program_archive import pack
-from ..kahadb import index, journal, moved_acks, openwire_message, protocol_buffers
+from ..kahadb import index, journal, mending, moved_acks, openwire_message, protocol_buffers
 from . import broker_process, decision, fence_command, generation, guard, in_place, old_generations, shared_store
 
 _PARTS: tuple[ModuleType, ...] = (
@@ -24,6 +24,7 @@ _PARTS: tuple[ModuleType, ...] = (
     in_place,
     index,
     journal,
+    mending,
     moved_acks,
     old_generations,
     openwire_message,

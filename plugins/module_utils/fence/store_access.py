@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .generation import is_of_store
+from ..kahadb.index import is_store_file
 from .shared_store import FenceError, SharedStore, generation_number, node_name, shared_directory
 
 _NEWEST = 200
@@ -51,7 +51,7 @@ def generation_written(paths: Iterable[str], store: str) -> int | None:
 
     0 where it has files of the store itself open, None where it has none. No file system is asked.
     """
-    directories = {os.path.dirname(path) for path in paths if is_of_store(os.path.basename(path))}
+    directories = {os.path.dirname(path) for path in paths if is_store_file(os.path.basename(path))}
     numbers = [
         generation_number(os.path.basename(directory))
         for directory in directories

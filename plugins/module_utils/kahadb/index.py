@@ -15,7 +15,9 @@ import fcntl
 import os
 import struct
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
+
+from . import journal
 
 INDEX = ("db.data", "db.redo", "db.free")
 """The files of an index: its pages, those being written, which a broker restores, and the list of free ones."""
@@ -31,6 +33,11 @@ _VERSION = struct.Struct(">i")
 _WHOLE_PAGE = 2
 _WITH_ACKS = 5
 """The version of an index from which it also says where the journal holds the map of acknowledgements (5.10)."""
+
+
+def is_store_file(name: str) -> bool:
+    """Return whether a file of this name belongs to a kahaDB store: its journal or its index."""
+    return name in INDEX or journal.FILE.fullmatch(name) is not None
 
 
 def recovery_file_numbers(path: str) -> tuple[int, ...]:
@@ -72,15 +79,16 @@ def missing_journal_files(store: str) -> tuple[str, ...]:
     return tuple(name for name in names if not os.path.exists(os.path.join(store, name)))
 
 
-def move_unusable_index(store: str) -> tuple[str, ...]:
+def move_unusable_index(store: str, root: str = "") -> tuple[str, ...]:
     """Move an index that no broker can start with aside, if no broker runs; return the journal files that it lacks.
 
     The broker that starts next builds an index from the journal. The files keep their names with ``.unusable`` behind;
-    those of an earlier time are replaced. () where nothing was moved. Raises OSError.
+    those of an earlier time are replaced. () where nothing was moved. ``root`` is as in ``try_lock_store``. Raises
+    OSError.
     """
     if not missing_journal_files(store):
         return ()
-    with try_lock_store(store) as is_unused:
+    with try_lock_store(store, root) as is_unused:
         # The broker that had the lock until now may have written since.
         lacked = missing_journal_files(store) if is_unused else ()
         if lacked:
@@ -93,18 +101,23 @@ def move_unusable_index(store: str) -> tuple[str, ...]:
 
 
 @contextmanager
-def try_lock_store(store: str) -> Iterator[bool]:
-    """Hold the lock of a kahaDB store, as a broker does, while the block runs; yield False where a broker has it."""
-    descriptor = os.open(os.path.join(store, "lock"), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o640)
-    try:
-        try:
-            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-        else:
-            yield True
-    finally:
-        os.close(descriptor)
+def try_lock_store(store: str, root: str = "") -> Iterator[bool]:
+    """Hold the lock of a kahaDB store, as a broker does, while the block runs; yield False where a broker has it.
+
+    ``root`` is the directory of the mKahaDB that the store is one of: its lock is held, too. Brokers lock the stores up
+    to 5.8, and the root from 5.9 on.
+    """
+    with ExitStack() as stack:
+        for directory in dict.fromkeys((root or store, store)):
+            path = os.path.join(directory, "lock")
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o640)
+            stack.callback(os.close, descriptor)
+            try:
+                fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                yield False
+                return
+        yield True
 
 
 def _read_position(page: bytes, at: int, found: list[int | None]) -> int:

@@ -34,11 +34,14 @@ def begin_data_file_after_moved_acks(store: str) -> str:
     return name
 
 
-def begin_data_file_unless_locked(store: str) -> str:
-    """Do as ``begin_data_file_after_moved_acks`` if no broker has the store's lock; "" also where one has."""
+def begin_data_file_unless_locked(store: str, root: str = "") -> str:
+    """Do as ``begin_data_file_after_moved_acks`` if no broker has the store's lock; "" also where one has.
+
+    ``root`` is as in ``try_lock_store``.
+    """
     if not _last_file_of_moved_acks(store):
         return ""
-    with try_lock_store(store) as is_unused:
+    with try_lock_store(store, root) as is_unused:
         return begin_data_file_after_moved_acks(store) if is_unused else ""
 
 

@@ -1,0 +1,52 @@
+"""What a killed broker leaves is mended in each of its stores, and not while a broker works in them."""
+
+from __future__ import annotations
+
+import fcntl
+import struct
+from pathlib import Path
+
+import pytest
+
+from activemq_fleet.kahadb.mending import mend_store
+from tests.kahadb_batches import moved_acks_batch
+from tests.unit.kahadb_journals import index
+
+ONE, REST = "queue#3a#2f#2fone", "#210"
+
+
+def make_stores(root: Path, *names: str) -> Path:
+    """Stores whose index needs a journal file that is gone, and whose last one holds moved acknowledgements."""
+    (root / "txStore").mkdir(parents=True)
+    for name in names:
+        (root / name).mkdir(exist_ok=True)
+        (root / name / "db-8.log").write_bytes(moved_acks_batch(7))
+        (root / name / "db.data").write_bytes(index(7))
+    return root
+
+
+@pytest.mark.parametrize("names", [("",), (ONE, REST)])
+def test_each_store_of_a_broker_is_mended_once(tmp_path: Path, names: tuple[str, ...]) -> None:
+    root = make_stores(tmp_path / "store", *names)
+    said = " ".join(mend_store(str(root)))
+    for name in names:
+        assert {path.name for path in (root / name).glob("db*")} == {"db-8.log", "db-9.log", "db.data.unusable"}
+        assert f"the index of {root / name} needs db-7.log" in said
+        assert f"db-9.log is made in {root / name}:" in said
+    assert list(mend_store(str(root))) == []
+
+
+@pytest.mark.parametrize("holds", [".", ONE])
+def test_a_store_in_which_a_broker_works_is_left_alone(tmp_path: Path, holds: str) -> None:
+    root = make_stores(tmp_path / "store", ONE)
+    with (root / holds / "lock").open("w") as lock:
+        fcntl.fcntl(lock, 37, struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, 0, 0, 0))  # an open file's lock: of nobody else
+        assert list(mend_store(str(root))) == []
+    assert {path.name for path in (root / ONE).glob("db*")} == {"db-8.log", "db.data"}
+
+
+def test_where_there_is_no_store_nothing_is_made(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    for name in ("empty", "none"):
+        assert list(mend_store(str(tmp_path / name))) == []
+    assert [path.name for path in tmp_path.rglob("*")] == ["empty"]
