@@ -1,9 +1,15 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a function as an Ansible module: parameters in, the result or one line of failure out."""
+"""Runs a function as an Ansible module: parameters in, the result or one line of failure out.
+
+Ansible runs modules on Python 3.8, too, and so each can be imported there, to say that it needs a later one: aliases of
+types in module_utils are those of ``typing``, for that reason alone.
+"""
 
 from __future__ import annotations
 
+import platform
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 from xml.etree.ElementTree import ParseError
@@ -11,6 +17,9 @@ from xml.etree.ElementTree import ParseError
 from ansible.module_utils.basic import AnsibleModule
 
 from .install.configuration_archive import InstallError
+
+OLDEST_PYTHON = (3, 9)
+"""With it came ``os.pidfd_open``, by which a broker and nothing else is sent a signal."""
 
 
 def run_module(
@@ -27,6 +36,12 @@ def run_module(
     names of parameters are filled in. ``restrictions`` are further arguments of AnsibleModule.
     """
     module = AnsibleModule(argument_spec=argument_spec, **{"supports_check_mode": True, **restrictions})
+    if sys.version_info < OLDEST_PYTHON:
+        needed = ".".join(map(str, OLDEST_PYTHON))
+        module.fail_json(
+            msg=f"{sys.executable} is Python {platform.python_version()}, and activemq.fleet needs {needed} or later "
+            "on its hosts: install one there, and set ansible_python_interpreter to it"
+        )
     try:
         result = act(module.params, module.check_mode)
     except (InstallError, OSError, ParseError) as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import collections.abc
 import io
 import tarfile
 from pathlib import Path
@@ -127,3 +128,9 @@ def test_code_that_runs_on_hosts_is_python_3_8_and_imports_nothing_of_the_librar
     imported |= {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     assert not [name for name in imported if name.split(".")[0] == "activemq_fleet"]
     assert "__future__" in imported
+    assigned = [node.value for node in tree.body if isinstance(node, ast.Assign)]
+    aliases = [node.value for node in assigned if isinstance(node, ast.Subscript)]
+    unknown = {*dir(collections.abc), "dict", "frozenset", "list", "set", "tuple", "type"}
+    assert not [node.id for node in aliases if isinstance(node, ast.Name) and node.id in unknown], (
+        "3.8 cannot import these: an alias of types is one of typing's"
+    )

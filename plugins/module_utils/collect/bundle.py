@@ -15,6 +15,7 @@ import os
 import tarfile
 import tempfile
 import time
+import typing
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -28,8 +29,8 @@ _LINE = 1 << 18
 TIME_IS_OVER = "the time for this host was over"
 _TRIES = 5
 
-Mask = Callable[[str], str]
-Late = Callable[[], bool]
+Mask = typing.Callable[[str], str]
+Late = typing.Callable[[], bool]
 
 
 @dataclass

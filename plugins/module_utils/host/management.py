@@ -14,7 +14,7 @@ import re
 import signal
 import socket
 import time
-from collections.abc import Callable, Mapping, Sequence
+import typing
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
@@ -33,7 +33,7 @@ _LONGEST_ANSWER = 1 << 20
 _ADDRESS = re.compile(r"^com\.sun\.management\.jmxremote\.localConnectorAddress=(.+)$", re.MULTILINE)
 
 
-View = Callable[[Mapping[str, str]], Sequence[str]]
+View = typing.Callable[[typing.Mapping[str, str]], typing.Sequence[str]]
 """Returns the attributes that are wanted of an MBean, by the key properties of its name; none for one left out."""
 
 

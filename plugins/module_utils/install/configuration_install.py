@@ -11,7 +11,8 @@ refers to, which the next run removes.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+import typing
+from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 
@@ -25,7 +26,7 @@ from .disk import Owner
 
 KEEP = 5
 
-Check = Callable[[str], None]
+Check = typing.Callable[[str], None]
 """Checks the directory of a complete version before it is put in force; raises InstallError to refuse it."""
 
 

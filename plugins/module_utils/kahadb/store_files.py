@@ -13,6 +13,7 @@ import hashlib
 import json
 import os
 import stat
+import typing
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -24,7 +25,7 @@ LOCK = "lock"
 PART = ".part"
 """Suffix of a file of a copy that is not complete yet."""
 _PIECE = 1 << 20
-Manifest = Mapping[str, Mapping[str, Any]]
+Manifest = typing.Mapping[str, typing.Mapping[str, Any]]
 
 
 def manifest(store: str) -> dict[str, dict[str, Any]]:

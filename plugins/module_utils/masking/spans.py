@@ -5,12 +5,13 @@
 from __future__ import annotations
 
 import re
+import typing
 from collections.abc import Iterable
 
 UNKNOWN = "@secret@"
 MARK = r"@(?:secret|activemq_[^@\s]{0,200})@"
-Span = tuple[int, int]
-Spans = list[Span]
+Span = typing.Tuple[int, int]  # noqa: UP006
+Spans = typing.List[Span]  # noqa: UP006
 
 CUT_NOTE = " [{} more characters of this line were left out]"
 """The note at the end of a line that was cut."""

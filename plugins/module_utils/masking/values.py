@@ -11,14 +11,15 @@ password may hold blanks, commas and brackets.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+import typing
+from collections.abc import Iterable
 
 from . import value_patterns as patterns
 from .names import is_english_word, is_secret_name, looks_generated
 from .quotes import OPENING, OpenQuotes, quoted_value_end
 from .spans import Span, Spans, cut_note_start, is_reference, reference_end
 
-KnownAt = Callable[[int, int], int]
+KnownAt = typing.Callable[[int, int], int]
 """(position, limit) -> the end of the known secret that begins at the position; -1 for none before the limit."""
 
 _MORE_LINES = 8192
