@@ -54,10 +54,12 @@ def test_a_machine_that_was_paused_loses_nothing_unnamed_when_it_goes_on(control
         wait_until(lambda: state(standby) == "active", "the other node takes over", standby)
         active.thaw()
         wait_until(lambda: state(active) == "standby", "the paused node comes back as standby", active, standby)
-    # The broker that thawed may have acknowledged what it was sent until its guard killed it.
+    # The broker that thawed may have acknowledged what it was sent until its guard killed it, within some 0.2 s: the
+    # client sends its next message 0.02 s after each receipt.
     store = SharedStore(str(controller.rack.shared(SHARE) / "orders-mq01"))
     wait_until(lambda: set(found["missing"]) <= bodies_in_old_generations(store), "what is missing is named", active)
-    assert len(found["missing"]) < found["sent"], look(active)
+    assert len(found["missing"]) <= 10, look(active)
+    assert found["sent"] > 0
     assert "the broker was killed: generation 1 is no longer in force" in journal_of(active)
 
 
