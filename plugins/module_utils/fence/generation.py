@@ -90,8 +90,7 @@ def link_generation(source: str, target: str, *, in_place: bool = False) -> Gene
     names = _looks_of(source, in_place=in_place)
     for name in names:
         os.link(os.path.join(source, name), os.path.join(target, name))
-    has_index = _drop_index_that_cannot_recover(target)
-    begin_data_file_after_moved_acks(target)
+    has_index = _make_fit_for_a_start(target)
     disk.sync_directory(target)
     return Generation({}, "", len(names), has_index, is_whole=True)
 
@@ -178,9 +177,15 @@ def _make(source: str, target: str, names: list[str], *, with_index: bool) -> Ge
     for name in moved_links:
         if journal.data_file_number(name) > journal.data_file_number(open_file):
             ends[name] = os.stat(os.path.join(target, name)).st_size
-    begin_data_file_after_moved_acks(target)
-    has_index = with_index and _drop_index_that_cannot_recover(target)
+    has_index = _make_fit_for_a_start(target) and with_index
     return Generation(ends, open_file, len(links) + len(moved_links), has_index, copies)
+
+
+def _make_fit_for_a_start(target: str) -> bool:
+    """Do for a generation what a unit without a guard has ``kahadb.mending`` do; return whether an index stays."""
+    has_index = _drop_index_that_cannot_recover(target)
+    begin_data_file_after_moved_acks(target)
+    return has_index
 
 
 def _drop_index_that_cannot_recover(target: str) -> bool:
@@ -216,9 +221,8 @@ def _take_row(source: str, target: str, names: list[str], ends: dict[str, int]) 
 
 
 def _holds_moved_acks_alone(path: str) -> bool:
-    with open(path, "rb") as file:
-        if journal.first_record_kind(file.read(journal.LONGEST_HEAD)) != journal.MOVED_ACKS:
-            return False
+    if journal.first_record_kind(path) != journal.MOVED_ACKS:
+        return False
     return not any(journal.commands_after(path, 0, kinds=(journal.TRACE,)))
 
 

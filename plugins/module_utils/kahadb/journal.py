@@ -37,8 +37,6 @@ MOVED_ACKS = 16
 """The kind of the first record of a file into which 5.14 and later move acknowledgements of older files."""
 _CONTROL = struct.Struct(">iB11siq")
 _RECORD = struct.Struct(">iB")
-LONGEST_HEAD = _CONTROL.size + _RECORD.size + 1
-"""Bytes to the kind of a data file's first record."""
 _MAGIC = b"WRITE BATCH"
 _END_OF_FILE = b"-qMa4"
 """What 5.14 and later write behind the last batch of a data file, and at its end (Journal.EOF_RECORD)."""
@@ -279,13 +277,16 @@ def end_of_batches(data: mmap.mmap) -> int:
     return max(whole, default=0)
 
 
-def first_record_kind(data: bytes) -> int:
-    """Return the record type number (``ADD``, ``MOVED_ACKS``) of the first record in a kahaDB data file; -1 if it has
-    none.
+def first_record_kind(path: str) -> int | None:
+    """Return the record type number (``ADD``, ``MOVED_ACKS``) of the first record in a kahaDB data file.
 
-    ``data``: at least its first ``LONGEST_HEAD`` bytes.
+    -1 if it has none, None if it is empty. Raises OSError.
     """
     at = _CONTROL.size
+    with open(path, "rb") as file:
+        data = file.read(at + _RECORD.size + 1)
+    if not data:
+        return None
     if len(data) <= at + _RECORD.size or data[: len(_HEADER)] != _HEADER:
         return -1
     return data[at + _RECORD.size]

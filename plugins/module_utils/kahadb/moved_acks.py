@@ -52,8 +52,7 @@ def _last_file_of_moved_acks(store: str) -> int:
     except FileNotFoundError:
         return 0
     for name in sorted(filter(journal.FILE.fullmatch, names), key=journal.data_file_number, reverse=True):
-        with open(os.path.join(store, name), "rb") as file:
-            head = file.read(journal.LONGEST_HEAD)
-        if head:  # A broker passes over an empty file, too.
-            return journal.data_file_number(name) if journal.first_record_kind(head) == journal.MOVED_ACKS else 0
+        kind = journal.first_record_kind(os.path.join(store, name))
+        if kind is not None:  # A broker passes over an empty file, too.
+            return journal.data_file_number(name) if kind == journal.MOVED_ACKS else 0
     return 0
