@@ -97,10 +97,13 @@ def translate_spark_errors(scratch: ScratchDirectory) -> Iterator[None]:
 
 
 def _is_sparks(error: Exception) -> bool:
-    names = {kind.__name__ for kind in type(error).__mro__}
-    if names & set(_BUGS):
-        return False
-    return bool(names & {"PySparkException", "Py4JError", "RpcError"})
+    names = _kinds(error)
+    return not names & set(_BUGS) and bool(names & {"PySparkException", "Py4JError", "RpcError"})
+
+
+def _kinds(error: Exception) -> set[str]:
+    """Return the names of the error's class and its bases: Spark's are not imported for it."""
+    return {kind.__name__ for kind in type(error).__mro__}
 
 
 def java_status() -> int | None:
@@ -113,9 +116,7 @@ def java_status() -> int | None:
 
 
 def _has_lost_java(error: Exception) -> bool:
-    if not isinstance(error, ConnectionError) and "Py4JNetworkError" not in {
-        kind.__name__ for kind in type(error).__mro__
-    }:
+    if not _kinds(error) & {"ConnectionError", "Py4JNetworkError"}:
         return False
     deadline = time.monotonic() + _ENDING
     while (status := java_status()) is None and time.monotonic() < deadline:
