@@ -26,7 +26,7 @@ _WINDOW = (1064, 1400)  # pixels
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ReportTimings:
     """Of a report: bytes; and seconds, round by round, for it by colour scheme and for an empty page."""
 
     size: int
@@ -34,7 +34,7 @@ class Shown:
     empty: list[float]
 
 
-def measure(work: Path) -> Shown:
+def measure(work: Path) -> ReportTimings:
     """Audit made-up logs and journals, and open the report in Chromium. Raises BenchmarkError where there is none."""
     logs, out = generate(work / "logs-of-a-report", MEGABYTES), work / "reported"
     if not (logs / "publisher.example.com").exists():
@@ -45,9 +45,9 @@ def measure(work: Path) -> Shown:
     return open_page(out / "report.html")
 
 
-def open_page(page: Path, rounds: int = ROUNDS) -> Shown:
+def open_page(page: Path, rounds: int = ROUNDS) -> ReportTimings:
     """Open a page and an empty one in turn, each time in a new browser."""
-    shown = Shown(page.stat().st_size, {scheme: [] for scheme in _SCHEMES}, [])
+    shown = ReportTimings(page.stat().st_size, {scheme: [] for scheme in _SCHEMES}, [])
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
         directory = Path(name)
         empty = directory / "empty.html"
@@ -69,7 +69,7 @@ def _seconds(browser: Browser, page: Path, directory: Path, scheme: Scheme) -> f
     return time.perf_counter() - began
 
 
-def table(shown: Shown) -> str:
+def table(shown: ReportTimings) -> str:
     """The figures in Markdown."""
     lines = ["| report | size | in light | in dark | an empty page |", "|---" * 5 + "|"]
     columns = " | ".join(_rounds(seconds) for seconds in (*shown.report.values(), shown.empty))

@@ -24,9 +24,9 @@ from activemq_fleet.render import service
 from activemq_fleet.render.service import kahadb_directory
 from tests.integration.labs import write_inventory
 from tests.integration.waiting import PATIENCE, until
-from tests.kahadb_batches import moved_acks_batch
 from tests.situations import further
 from tests.stomp_clients import stomp_drain, stomp_send
+from tests.unit.kahadb_journals import batch, moved_acks
 
 HOST = "orders-mq01-a.example.com"
 CHECKSUMS = {"checksumJournalFiles": "true", "checkpointInterval": "500"}
@@ -199,7 +199,7 @@ class MovedAcksStore:
         self.kill()
         store = store_of_queue_one(lab, HOST)
         last = max(data_file_number(path.name) for path in store.glob("db-*.log"))
-        (store / f"db-{last + 1}.log").write_bytes(moved_acks_batch(last))
+        (store / f"db-{last + 1}.log").write_bytes(batch(moved_acks(last), checksum=True))
 
     def send(self) -> None:
         bodies = [f"one-{len(self.sent) + number}" for number in range(COUNT)]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import struct
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
+_F_OFD_SETLK = 37  # linux/fcntl.h
 LOADED = "LOADED Sat Nov 21 13:46:31 UTC 2026"
 
 
@@ -87,6 +90,11 @@ def update(message: str, destination: str = "work") -> bytes:
     return _record(10, _field(1, named))
 
 
+def moved_acks(number: int) -> bytes:
+    """The first record of a data file into which a broker moved acknowledgements of the data file of this number."""
+    return _record(16, _field(1, number))
+
+
 def batch(*records: bytes, checksum: bool = False) -> bytes:
     content = b"".join(records)
     found = zlib.adler32(content) if checksum else 0
@@ -120,3 +128,11 @@ def index(
     head = struct.pack(">BqqiiQ", 2, 7, 0, 0, 2, 1)
     positions = b"".join(map(position, (last_update, in_progress, audit)))
     return bytes(4096) + head + positions + struct.pack(">i", 5) + position(acks) + bytes(4000)
+
+
+@contextmanager
+def store_lock(store: Path) -> Iterator[None]:
+    """Hold the lock of a store, as a broker does: as the file's, which keeps this process out of it, too."""
+    with (store / "lock").open("w") as lock:
+        fcntl.fcntl(lock, _F_OFD_SETLK, struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, 0, 0, 0))
+        yield

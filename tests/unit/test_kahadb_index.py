@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from activemq_fleet.kahadb.index import move_unusable_index
-from tests.unit.kahadb_journals import add, index, write
-
-HOLD = "import fcntl, sys; file = open(sys.argv[1], 'w'); fcntl.lockf(file, fcntl.LOCK_EX); print(flush=True); input()"
+from tests.unit.kahadb_journals import add, index, store_lock, write
 
 
 @pytest.fixture
@@ -27,13 +23,9 @@ def store(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def broker(store: Path) -> Iterator[None]:
-    """Another process that holds the lock of the store."""
-    command = [sys.executable, "-c", HOLD, str(store / "lock")]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout
-        process.stdout.readline()
+    """A broker that holds the lock of the store."""
+    with store_lock(store):
         yield
-        process.communicate("\n")
 
 
 def names(store: Path) -> set[str]:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import fcntl
-import struct
 from pathlib import Path
 
 import pytest
 
 from activemq_fleet.kahadb.mending import mend_stores
-from tests.kahadb_batches import moved_acks_batch
-from tests.unit.kahadb_journals import index
+from tests.unit.kahadb_journals import batch, index, moved_acks, store_lock
 
 ONE, REST = "queue#3a#2f#2fone", "#210"
 
@@ -20,7 +17,7 @@ def make_stores(root: Path, *names: str) -> Path:
     (root / "txStore").mkdir(parents=True)
     for name in names:
         (root / name).mkdir(exist_ok=True)
-        (root / name / "db-8.log").write_bytes(moved_acks_batch(7))
+        (root / name / "db-8.log").write_bytes(batch(moved_acks(7), checksum=True))
         (root / name / "db.data").write_bytes(index(7))
     return root
 
@@ -39,8 +36,7 @@ def test_each_store_of_a_broker_is_mended_once(tmp_path: Path, names: tuple[str,
 @pytest.mark.parametrize("holds", [".", ONE])
 def test_a_store_in_which_a_broker_works_is_left_alone(tmp_path: Path, holds: str) -> None:
     root = make_stores(tmp_path / "store", ONE)
-    with (root / holds / "lock").open("w") as lock:
-        fcntl.fcntl(lock, 37, struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, 0, 0, 0))  # an open file's lock: of nobody else
+    with store_lock(root / holds):
         assert list(mend_stores(str(root))) == []
     assert {path.name for path in (root / ONE).glob("db*")} == {"db-8.log", "db.data"}
 

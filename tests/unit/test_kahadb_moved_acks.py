@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import struct
 import zlib
 from pathlib import Path
@@ -13,7 +12,9 @@ from activemq_fleet.fence.generation import link_generation, make_generation
 from activemq_fleet.kahadb.inspection import inspect_store
 from activemq_fleet.kahadb.journal import TRACE, JournalEnd, commands, encode_trace
 from activemq_fleet.kahadb.moved_acks import begin_data_file_after_moved_acks, begin_data_file_unless_locked
-from tests.kahadb_batches import moved_acks_batch
+from tests.unit.kahadb_journals import batch, moved_acks, store_lock
+
+MOVED = batch(moved_acks(7), checksum=True)
 
 
 def store_of(directory: Path, *contents: bytes) -> Path:
@@ -33,10 +34,10 @@ def last_commands(store: Path, name: str) -> list[str]:
 @pytest.mark.parametrize(
     ("contents", "made"),
     [
-        ([encode_trace("one"), moved_acks_batch(7)], "db-9.log"),
-        ([moved_acks_batch(7), moved_acks_batch(7) + encode_trace("a broker went on here")], "db-9.log"),
-        ([encode_trace("one"), moved_acks_batch(7), b""], "db-9.log"),  # brokers pass over an empty file
-        ([moved_acks_batch(7), encode_trace("one")], ""),
+        ([encode_trace("one"), MOVED], "db-9.log"),
+        ([MOVED, MOVED + encode_trace("a broker went on here")], "db-9.log"),
+        ([encode_trace("one"), MOVED, b""], "db-9.log"),  # brokers pass over an empty file
+        ([MOVED, encode_trace("one")], ""),
         ([encode_trace("one")], ""),
         ([], ""),
     ],
@@ -56,11 +57,9 @@ def test_messages_go_on_in_a_new_data_file(tmp_path: Path, contents: list[bytes]
 
 
 def test_a_store_in_which_a_broker_works_is_left_alone(tmp_path: Path) -> None:
-    store = store_of(tmp_path / "store", moved_acks_batch(3))
-    holder = (store / "lock").open("w")
-    fcntl.fcntl(holder, 37, struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, 0, 0, 0))  # an open file's lock: of nobody else
-    assert begin_data_file_unless_locked(str(store)) == ""
-    holder.close()
+    store = store_of(tmp_path / "store", MOVED)
+    with store_lock(store):
+        assert begin_data_file_unless_locked(str(store)) == ""
     assert begin_data_file_unless_locked(str(store)) == "db-8.log"
 
 
@@ -69,10 +68,10 @@ def test_a_store_that_is_not_there_needs_nothing(tmp_path: Path) -> None:
 
 
 def test_no_generation_ends_with_moved_acknowledgements(tmp_path: Path) -> None:
-    store = store_of(tmp_path / "store", encode_trace("one"), moved_acks_batch(3))
+    store = store_of(tmp_path / "store", encode_trace("one"), MOVED)
 
     copied = make_generation(str(store), str(tmp_path / "copied"))
-    assert copied.ends == {"db-7.log": len(encode_trace("one")) - 5, "db-8.log": len(moved_acks_batch(3))}
+    assert copied.ends == {"db-7.log": len(encode_trace("one")) - 5, "db-8.log": len(MOVED)}
     link_generation(str(store), str(tmp_path / "linked"))
     for made in ("copied", "linked"):
         assert sorted(path.name for path in (tmp_path / made).iterdir()) == ["db-7.log", "db-8.log", "db-9.log"]

@@ -4,22 +4,16 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from ansible.module_utils.testing import patch_module_args
 from ansible_collections.activemq.fleet.plugins.module_utils import run_module
 
 
-class Version(NamedTuple):
-    major: int
-    minor: int
-    micro: int
-
-
-@pytest.mark.parametrize(("version", "runs"), [(Version(3, 8, 18), False), (Version(3, 9, 0), True)])
+@pytest.mark.parametrize(("version", "runs"), [((3, 8, 18), False), ((3, 9, 0), True)])
 def test_an_old_python_is_refused_before_anything_is_done(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], version: Version, *, runs: bool
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], version: tuple[int, ...], *, runs: bool
 ) -> None:
     monkeypatch.setattr(sys, "version_info", version)
     done = []
