@@ -1,0 +1,116 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""A socket with one deadline for the whole exchange and one limit for all bytes that the peer sends.
+
+A timeout of a socket counts for each call: a peer that sends one byte now and then holds such a reader indefinitely.
+Every client that queries a broker, a JVM or an agent on a host reads through this class.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import time
+
+_BLOCK = 1 << 16
+_PARTING = 1.0
+"""Seconds that the peer has to close its end of the connection."""
+_TIMEOUTS = (TimeoutError, socket.timeout)
+"""Two classes until Python 3.10."""
+
+
+class DeadlineSocket:
+    """A connected socket whose sends and reads together end at one deadline and read a limited number of bytes.
+
+    ``timeout``: seconds until the deadline, from now. ``limit``: bytes that the peer may send in all; more raise
+    ValueError. After the deadline every method raises TimeoutError. The socket may use TCP, TLS or a path. It is closed
+    by ``close``, or by leaving the context.
+    """
+
+    def __init__(self, connection: socket.socket, timeout: float, limit: int) -> None:
+        self._connection = connection
+        self._timeout = timeout
+        self._deadline = time.monotonic() + timeout
+        self._limit = self._allowed = limit
+        self._buffer = bytearray()
+
+    def __enter__(self) -> DeadlineSocket:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+    def remaining(self) -> float:
+        """Return the seconds until the deadline, more than 0. Raises TimeoutError after the deadline."""
+        seconds = self._deadline - time.monotonic()
+        if seconds <= 0:
+            raise TimeoutError(f"no complete answer within {self._timeout:g} s")
+        return seconds
+
+    def send(self, content: bytes) -> None:
+        """Send all bytes. Raises OSError; TimeoutError when the peer does not read them before the deadline."""
+        rest = memoryview(content)
+        while rest:
+            self._connection.settimeout(self.remaining())
+            try:
+                rest = rest[self._connection.send(rest) :]
+            except _TIMEOUTS:
+                self.remaining()
+
+    def read(self, count: int) -> bytes:
+        """Return exactly ``count`` bytes. Raises OSError, also when the peer closes the connection before."""
+        self.remaining()
+        while len(self._buffer) < count:
+            if not self._receive_block():
+                raise ConnectionResetError("the connection was closed")
+        return self._take(count)
+
+    def read_through(self, ending: bytes) -> bytes:
+        """Return the bytes through the first ``ending``. Raises OSError, also when the peer closes before."""
+        self.remaining()
+        start = 0
+        while (position := self._buffer.find(ending, start)) < 0:
+            start = max(0, len(self._buffer) - len(ending) + 1)
+            if not self._receive_block():
+                raise ConnectionResetError("the connection was closed")
+        return self._take(position + len(ending))
+
+    def read_to_end(self) -> bytes:
+        """Return all bytes until the peer closes the connection."""
+        while self._receive_block():
+            pass
+        return self._take(len(self._buffer))
+
+    def close(self, *, parting: bool = False) -> None:
+        """Close the connection. Raises nothing.
+
+        ``parting``: first wait, for a second at most, until the peer closes its end. Unread data on closing
+        resets the connection, which a broker logs as an error.
+        """
+        if parting:
+            with contextlib.suppress(OSError, ValueError):
+                self._connection.shutdown(socket.SHUT_WR)
+                self._deadline = time.monotonic() + _PARTING
+                while self._receive_block():
+                    self._buffer.clear()
+        self._connection.close()
+
+    def _take(self, count: int) -> bytes:
+        taken = bytes(self._buffer[:count])
+        del self._buffer[:count]
+        return taken
+
+    def _receive_block(self) -> bool:
+        """Add what the peer sent to the buffer; return False when it has closed the connection."""
+        self._connection.settimeout(self.remaining())
+        try:
+            block = self._connection.recv(_BLOCK)
+        except _TIMEOUTS:
+            self._deadline = min(self._deadline, time.monotonic())
+            self.remaining()
+            raise
+        self._allowed -= len(block)
+        if self._allowed < 0:
+            raise ValueError(f"it sends more than {self._limit} bytes")
+        self._buffer += block
+        return bool(block)

@@ -1,0 +1,111 @@
+"""A deadline socket ends an exchange with any peer at one deadline, and reads a limited number of bytes."""
+
+import contextlib
+import itertools
+import socket
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from activemq_fleet.host.deadline_socket import DeadlineSocket
+
+PATIENCE = 30.0
+"""Seconds after which a read that hangs fails the test; a reader's own deadline is a fraction of it."""
+
+
+@contextlib.contextmanager
+def connected_peer(act: Callable[[socket.socket], object]) -> Iterator[socket.socket]:
+    """Yield a socket whose peer runs ``act`` in a thread, until the socket is closed."""
+    ours, peer = socket.socketpair()
+
+    def serve() -> None:
+        with contextlib.suppress(OSError), peer:
+            act(peer)
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    try:
+        yield ours
+    finally:
+        ours.close()
+        thread.join(PATIENCE)
+    assert not thread.is_alive(), "timed out"
+
+
+def outcome_of(read: Callable[[], object]) -> object:
+    """Return what a read returns, or the exception that it raises; fail when it hangs."""
+    outcomes: list[object] = []
+
+    def run() -> None:
+        try:
+            outcomes.append(read())
+        except (OSError, ValueError) as error:
+            outcomes.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(PATIENCE)
+    assert outcomes, "timed out"
+    return outcomes[0]
+
+
+def send_slowly(peer: socket.socket) -> None:
+    paused = threading.Event()
+    while True:
+        peer.sendall(b"a")
+        paused.wait(0.05)
+
+
+def send_zeros(peer: socket.socket) -> None:
+    while True:
+        peer.sendall(bytes(1000))
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda reader: reader.read(10_000),
+        lambda reader: reader.read_through(b"\0"),
+        lambda reader: reader.read_to_end(),
+        lambda reader: [reader.read(1) for _ in itertools.count()],
+    ],
+    ids=["read", "read_through", "read_to_end", "many_reads"],
+)
+def test_peer_that_sends_byte_by_byte_does_not_outlast_the_deadline(read: Callable[[DeadlineSocket], object]) -> None:
+    with connected_peer(send_slowly) as connection:
+        reader = DeadlineSocket(connection, 0.5, 1 << 20)
+        outcome = outcome_of(lambda: read(reader))
+        assert isinstance(outcome, TimeoutError)
+        assert "within 0.5 s" in str(outcome)
+        assert isinstance(outcome_of(lambda: reader.read(0)), TimeoutError), "the deadline is one for all reads"
+
+
+def test_peer_that_reads_nothing_does_not_outlast_the_deadline() -> None:
+    stopped = threading.Event()
+    with connected_peer(lambda _peer: stopped.wait(PATIENCE)) as connection:
+        reader = DeadlineSocket(connection, 0.5, 1 << 20)
+        assert isinstance(outcome_of(lambda: reader.send(bytes(1 << 26))), TimeoutError)
+        stopped.set()
+
+
+def test_all_reads_together_are_limited() -> None:
+    with connected_peer(send_zeros) as connection:
+        reader = DeadlineSocket(connection, PATIENCE, 100_000)
+        outcome = outcome_of(lambda: [reader.read(7) for _ in itertools.count()])
+        assert str(outcome) == "it sends more than 100000 bytes"
+
+
+def test_closed_connection_is_an_error_unless_its_end_was_awaited() -> None:
+    with connected_peer(lambda peer: peer.sendall(b"one\0two")) as connection:
+        reader = DeadlineSocket(connection, PATIENCE, 100)
+        assert reader.read_through(b"\0") == b"one\0"
+        assert reader.read(1) == b"t"
+        assert reader.read_to_end() == b"wo"
+        assert isinstance(outcome_of(lambda: reader.read(1)), ConnectionResetError)
+
+
+def test_closing_waits_for_the_peer_a_limited_time() -> None:
+    with connected_peer(send_slowly) as connection:
+        reader = DeadlineSocket(connection, PATIENCE, 1 << 20)
+        assert outcome_of(lambda: reader.close(parting=True)) is None
