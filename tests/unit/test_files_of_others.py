@@ -13,7 +13,11 @@ from typing import Any
 import pytest
 from ansible_collections.activemq.fleet.plugins.module_utils.collect.bundle import Bundle, open_matching_files
 from ansible_collections.activemq.fleet.plugins.module_utils.collect.host_collection import collect
-from ansible_collections.activemq.fleet.plugins.module_utils.host import broker_log, state, thread_dumps
+from ansible_collections.activemq.fleet.plugins.module_utils.host import broker_log, state
+from ansible_collections.activemq.fleet.plugins.module_utils.host.untrusted_paths import (
+    UntrustedPathError,
+    open_process_file,
+)
 from ansible_collections.activemq.fleet.plugins.module_utils.install import vendor_files
 from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
 
@@ -76,7 +80,7 @@ def within(seconds: float, act: Callable[[], Any]) -> Any:
     thread = threading.Thread(target=lambda: done.append(act()), daemon=True)
     thread.start()
     thread.join(seconds)
-    assert done, "it waits for what was planted"
+    assert done, "timed out: it waits for what was planted"
     return done[0]
 
 
@@ -196,8 +200,11 @@ def test_a_planted_link_in_the_vendors_files_is_not_copied_into_a_version(base: 
 def test_a_process_that_prints_into_a_fifo_or_a_device_holds_no_thread_dump_up(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "out")
     for path in (tmp_path / "out", Path("/dev/zero")):
-        read = thread_dumps._of_file(str(path))
-        assert within(10, read) == ""
+        with (
+            open(os.open(path, os.O_RDWR | os.O_NONBLOCK), "rb", buffering=0) as file,
+            pytest.raises(UntrustedPathError, match="not a regular file"),
+        ):
+            open_process_file(f"/proc/self/fd/{file.fileno()}")
 
 
 def test_a_pending_restart_that_is_a_fifo_is_owed_and_not_waited_for(base: Path) -> None:

@@ -6,6 +6,7 @@ import struct
 from pathlib import Path
 
 import pytest
+from ansible_collections.activemq.fleet.plugins.module_utils.host.system_accounts import own_account
 from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
 from ansible_collections.activemq.fleet.plugins.module_utils.kahadb import remaining_messages
 from ansible_collections.activemq.fleet.plugins.module_utils.kahadb.backlog import ManagementView, combine_counts
@@ -165,7 +166,7 @@ def test_the_higher_of_two_witnesses_counts(tmp_path: Path) -> None:
     store = journal(tmp_path, add(QUEUE, "stored", "1"), subscribe("t", "desk:all"), add(TOPIC, "t", "1"))
     view = ManagementView(queues={"stored": 0, "fleeting": 2}, subscriptions={("t", "desk", "all"): 0})
 
-    found = combine_counts(view, store)
+    found = combine_counts(view, store, own_account())
 
     assert found["queues"] == {"fleeting": 2, "stored": 1}
     assert found["subscriptions"] == [{"topic": "t", "client": "desk", "name": "all", "messages": 1}]
@@ -174,5 +175,10 @@ def test_the_higher_of_two_witnesses_counts(tmp_path: Path) -> None:
 
 
 def test_a_stopped_store_that_was_shortened_cannot_name_everybody(tmp_path: Path) -> None:
-    assert combine_counts(None, journal(tmp_path / "a", add(TOPIC, "t", "1"), number=4))["certain"] is False
-    assert combine_counts(None, journal(tmp_path / "b", remove(QUEUE, "q", "1"), number=4))["certain"] is True
+    assert (
+        combine_counts(None, journal(tmp_path / "a", add(TOPIC, "t", "1"), number=4), own_account())["certain"] is False
+    )
+    assert (
+        combine_counts(None, journal(tmp_path / "b", remove(QUEUE, "q", "1"), number=4), own_account())["certain"]
+        is True
+    )

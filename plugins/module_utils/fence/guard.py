@@ -34,6 +34,7 @@ from concurrent.futures import TimeoutError as LateError
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..install import disk
+from ..install.configuration_archive import InstallError
 from ..kahadb.mending import mend_stores
 from ..kahadb.moved_acks import begin_data_file_after_moved_acks
 from .broker_process import ENDED, exit_status, notify_systemd, own_command_line, say, start_broker
@@ -42,7 +43,7 @@ from .fence_command import FenceCommand, read_fence_command
 from .generation import Generation, link_generation, make_broker_stand_by, make_first_generation, make_generation
 from .in_place import claim_existing_store, move_aside, note_guarded_node, unfence
 from .old_generations import remove_old_generations
-from .shared_store import BARRIER, SHARED_LINK, FenceError, SharedStore, node_name
+from .shared_store import BARRIER, SHARED_LINK, FenceError, SharedStore, node_name, refuse_root
 
 if TYPE_CHECKING:
     AnyFence = Fence | CommandFence
@@ -82,13 +83,14 @@ def main() -> NoReturn:
         elif options.unfence:
             status = _say_all(unfence(options.store))
         elif options.mend:
+            refuse_root(options.store)
             status = _say_all(mend_stores(options.store))
         elif options.confirm:
             status = _say_all(confirm_broker_dead(options.store, options.confirm))
         else:
             command = read_fence_command(options.fence_command) if options.fence_command else None
             status = Guard(options.store, options.local, command).run(options.command)
-    except (FenceError, OSError, ValueError) as error:
+    except (FenceError, InstallError, OSError, ValueError) as error:
         say(f"{_not_done(options)}: {error}")
         status = 1
     # Not by way of sys.exit, which waits for a look at a store that does not answer.
@@ -195,7 +197,7 @@ class Guard:
                 return ENDED
             try:
                 fence, pause = self._carry_out(fence, step)
-            except (OSError, FenceError) as error:
+            except (OSError, FenceError, InstallError) as error:
                 if fence.serves is not None:
                     raise
                 say(f"it cannot {step.action.value}: {error}")
@@ -214,7 +216,7 @@ class Guard:
         look: Future[FenceEvidence] = self._looks.submit(self._store.gather_evidence, at_end=at_end)
         try:
             return look.result(LOOK_TIMEOUT)
-        except (LateError, OSError, FenceError) as error:
+        except (LateError, OSError, FenceError, InstallError) as error:
             say(f"the store cannot be seen: {error or 'it does not answer'}")
             return FenceEvidence(holds_lock=False, highest=None)
 

@@ -14,6 +14,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ..host.untrusted_paths import open_file
 from ..install import disk
 from ..kahadb import journal, openwire_message
 from .shared_store import SharedStore
@@ -39,7 +40,7 @@ class UncopiedMessage:
 
     def frame(self) -> bytes:
         """Return the message as an OpenWire frame, read from the journal file."""
-        with open(self.path, "rb") as file:
+        with os.fdopen(open_file(self.path), "rb") as file:
             file.seek(self.offset)
             return file.read(self.size)
 

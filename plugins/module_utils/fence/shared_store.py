@@ -31,6 +31,7 @@ import zlib
 from contextlib import suppress
 from typing import Any
 
+from ..host.untrusted_paths import UntrustedPathError, account_name, foreign_owner, read_file
 from ..install import disk
 from .decision import IN_PLACE, Claim, FenceEvidence
 
@@ -39,6 +40,8 @@ _DIRECTORY = re.compile(r"[1-9][0-9]{0,8}-[0-9a-f]{8,64}")
 _LOCKED = (errno.EAGAIN, errno.EACCES)
 _LONGEST_CLAIM = 1 << 20
 """Bytes. A claim names the files of a generation, some 60 bytes for each of 32 MB."""
+_LONGEST_LIST = 256 << 20
+"""Bytes. A list names the messages that came during one take-over, some 200 bytes for each."""
 _LONGEST_TOKEN = 128
 # Linux: a lock of the open file, not of the process, which would lose it by closing any descriptor of the file.
 _F_OFD_SETLK = 37
@@ -46,7 +49,7 @@ _FLOCK = struct.Struct("hhqqi4x")
 BARRIER = "lock"
 """The name, in a store, of the file that a broker without a guard locks, and of the directory at which it waits."""
 SHARED_LINK = "shared"
-"""The link beside the one that the broker's configuration names: it leads to the directory of the fenced store."""
+"""The link next to the one that the broker's configuration names: it leads to the directory of the fenced store."""
 _NOTE = """\
 This store is fenced: activemq_fence is guard. Brokers work in the generations, each behind a guard.
 A broker without one finds this directory where it makes its lock, and waits.
@@ -60,13 +63,38 @@ class FenceError(Exception):
 def shared_directory(store: str, root: int | None = None) -> str:
     """Return the directory shared by both nodes that holds the store which a broker's configuration names.
 
-    Without a guard that is the store itself. ``root``: a descriptor that stands for ``/``.
+    Without a guard that is the store itself. ``root``: a descriptor that stands for ``/``. A guard's directory holds
+    two links, of which the broker's configuration names one. A link next to a store that is a directory counts for
+    nothing: any account that can write there could have made it.
     """
-    link = os.path.join(os.path.dirname(store), SHARED_LINK)
     try:
-        return os.readlink(link) if root is None else os.readlink(link.lstrip("/"), dir_fd=root)
+        _read_link(store, root)
+        return _read_link(os.path.join(os.path.dirname(store), SHARED_LINK), root)
     except OSError:
         return store
+
+
+def _read_link(path: str, root: int | None) -> str:
+    return os.readlink(path) if root is None else os.readlink(path.lstrip("/"), dir_fd=root)
+
+
+def refuse_root(directory: str) -> None:
+    """Raise FenceError where this process is root and another account can change what lies in a store's directory.
+
+    Root would follow that account's links. The message names the command that runs as the account instead.
+    """
+    if os.geteuid() != 0:
+        return
+    try:
+        owner = foreign_owner(os.path.join(directory, "fence", "claims"))
+    except UntrustedPathError as error:
+        raise FenceError(f"{error}. Run this command as the account that owns the store, with runuser") from None
+    if owner is not None:
+        account = account_name(owner[0]) if owner[0] else "the account that owns the store"
+        raise FenceError(
+            f"root does not work in {directory}, because {account} can change it: run the same command as that "
+            f"account, with runuser -u {account if owner[0] else 'ACCOUNT'} -- COMMAND"
+        )
 
 
 def node_name(local: str) -> str:
@@ -94,13 +122,35 @@ def _lock(descriptor: int) -> None:
     fcntl.fcntl(descriptor, _F_OFD_SETLK, _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
 
 
+def _read_record(path: str, limit: int) -> bytes:
+    """Return a file of ``fence``: a regular file, never through a link. Raises FenceError for anything else, OSError.
+
+    The other node of the pair writes there, too, and a FIFO would keep this one waiting.
+    """
+    try:
+        content: bytes = read_file(path, limit)
+    except UntrustedPathError as error:
+        raise FenceError(f"{error}. Remove it") from None
+    return content
+
+
+def _is_row(row: object) -> bool:
+    return (
+        isinstance(row, dict)
+        and {"destination", "message"} <= row.keys()
+        and all(isinstance(text, str) for text in row.values())
+    )
+
+
 class SharedStore:
     """The directory of one pair's fenced store: its lock, its claims and its generations (copies of the store).
 
-    Every method may raise OSError, as for a share whose server is away.
+    Every method may raise OSError, as for a share whose server is away. Raises FenceError for root where another
+    account can change the directory.
     """
 
     def __init__(self, directory: str) -> None:
+        refuse_root(directory)
         self.directory = directory
         self._claims = os.path.join(directory, "fence", "claims")
         self._ended = os.path.join(directory, "fence", "ended")
@@ -224,15 +274,14 @@ class SharedStore:
     def read_claim(self, number: int) -> tuple[Claim, dict[str, Any]]:
         """Return a claim on the store by its number, and its file's content, such as the offsets copied up to."""
         path = os.path.join(self._claims, str(number))
-        with open(path, "rb") as file:
-            content = file.read(_LONGEST_CLAIM)
+        content = _read_record(path, _LONGEST_CLAIM)
         try:
             told = json.loads(content)
             claim = Claim(number, told["node"], told["directory"])
             if told["number"] != number or not _DIRECTORY.fullmatch(claim.directory):
                 raise ValueError("it is about another generation")
-        except (ValueError, KeyError, TypeError) as error:
-            raise FenceError(f"{path} is no claim of a generation ({error}): put it back from a backup") from None
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise FenceError(f"{path} is no claim of a generation ({error}): restore it from a backup") from None
         return claim, told
 
     def claim(self, claim: Claim, told: dict[str, Any]) -> bool:
@@ -279,6 +328,17 @@ class SharedStore:
         """Write the list of uncopied messages, which only the store's generation ``number`` holds, one row each."""
         self._note(self._behind, number, rows)
 
+    def read_uncopied_messages(self, number: int) -> list[dict[str, str]]:
+        """Return the list that ``note_uncopied_messages`` wrote. Raises FenceError for a list that is broken."""
+        path = self.uncopied_list_path(number)
+        try:
+            rows = json.loads(_read_record(path, _LONGEST_LIST))
+            if not isinstance(rows, list) or not all(map(_is_row, rows)):
+                raise ValueError("it is not a list of messages")
+        except (ValueError, RecursionError) as error:
+            raise FenceError(f"{path} does not list uncopied messages ({error}): restore it from a backup") from None
+        return rows
+
     def note_replay(self, number: int, sent: int) -> None:
         """Record that the uncopied messages of generation ``number`` were sent to the pair again, so that it can be
         removed.
@@ -312,8 +372,7 @@ class SharedStore:
                     raise FenceError(
                         f"{directory}: no hard link can be made there ({error.strerror}), which a fenced store needs"
                     ) from None
-            with open(path, "rb") as file:
-                is_made = file.read() == content.encode()
+            is_made = _read_record(path, len(content.encode()) + 1) == content.encode()
         finally:
             disk.remove(draft)
         disk.sync_directory(directory)

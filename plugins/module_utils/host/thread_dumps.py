@@ -9,15 +9,17 @@ sent only to one that does.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import stat
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from .process import Process, proc_text, process_handle, send_signal, status_field
+from .process import Process, account_of, proc_text, process_handle, send_signal, status_field
+from .untrusted_paths import UntrustedPathError, open_process_file
 
 COUNT = 3
 PAUSE = 5.0
@@ -49,10 +51,17 @@ def take_thread_dumps(process: Process, count: int = COUNT, pause: float = PAUSE
     if not catches_quit(process.pid):
         dumps.notes.append(f"no thread dump: process {process.pid} does not catch SIGQUIT (-Xrs?), which would end it")
         return dumps
-    read = _reader(process)
-    if read is None:
-        dumps.notes.append(f"no thread dump: what process {process.pid} prints goes nowhere that can be read")
-        return dumps
+    with _open_output(process) as read:
+        if read is None:
+            dumps.notes.append(
+                f"no thread dump: process {process.pid} prints neither to the journal nor to a file of its own account"
+            )
+        else:
+            _add_dumps(dumps, process, read, count, pause)
+    return dumps
+
+
+def _add_dumps(dumps: ThreadDumps, process: Process, read: Callable[[], str], count: int, pause: float) -> None:
     for number in range(count):
         began = time.monotonic()
         read()  # what was printed before
@@ -71,7 +80,6 @@ def take_thread_dumps(process: Process, count: int = COUNT, pause: float = PAUSE
             dumps.notes.append(f"dump {number + 1} is not whole: journald drops what comes too fast")
         if number < count - 1:
             time.sleep(max(0.0, pause - (time.monotonic() - began)))
-    return dumps
 
 
 def thread_states(pid: int) -> str:
@@ -110,37 +118,26 @@ def _wait(read: Callable[[], str]) -> str:
     return text
 
 
-def _reader(process: Process) -> Callable[[], str] | None:
-    """Return a function that returns what the process has printed since it was last called.
+@contextlib.contextmanager
+def _open_output(process: Process) -> Iterator[Callable[[], str] | None]:
+    """Yield a function that returns what the process has printed since it was last called.
 
-    Returns None if the process prints to something that cannot be read.
+    Yields None if the process prints to something that cannot be read, such as a file of another account.
     """
-    path = f"/proc/{process.pid}/fd/1"
+    path, account = f"/proc/{process.pid}/fd/1", account_of(process.pid)
     try:
-        kind = os.stat(path).st_mode
-    except OSError:
-        return None
-    if stat.S_ISREG(kind):
-        return _of_file(path)
-    return _of_journal(process.pid) if stat.S_ISSOCK(kind) else None
-
-
-def _of_file(path: str) -> Callable[[], str]:
-    # /proc opens the file itself, also when its name is gone.
-    position = os.stat(path).st_size
-
-    def read() -> str:
-        nonlocal position
-        # The process chooses what the descriptor is, also between two reads, so opening must not block.
-        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                return ""
-            file.seek(position)
-            data = file.read(_MOST_PRINTED)
-        position += len(data)
-        return data.decode(errors="replace")
-
-    return read
+        is_socket = stat.S_ISSOCK(os.stat(path).st_mode)
+        descriptor = None if is_socket else open_process_file(path, () if account is None else (account,))
+    except (OSError, UntrustedPathError):
+        yield None
+        return
+    if descriptor is None:
+        yield _of_journal(process.pid)
+        return
+    # Opened once: the process may exchange its descriptor between two reads.
+    with os.fdopen(descriptor, "rb") as file:
+        file.seek(0, os.SEEK_END)
+        yield lambda: file.read(_MOST_PRINTED).decode(errors="replace")
 
 
 def _of_journal(pid: int) -> Callable[[], str]:

@@ -287,6 +287,21 @@ def open_file(
         return directory.open_file(os.path.basename(path), owners, single_name)
 
 
+def open_process_file(path: str, owners: Collection[int] | None = None) -> int:
+    """Open for reading the regular file that a process has open, ``/proc/PID/fd/NUMBER``; return the descriptor.
+
+    The process chooses what its descriptor is, and may exchange it at any time: the kernel follows ``path`` once, and
+    without opening a device. A process can also have a descriptor of a file that its account must not read
+    (``O_PATH``): ``owners`` are the uids of which one must own the file. Raises UntrustedPathError, OSError.
+    """
+    handle = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    try:
+        _check_file(os.fstat(handle), path, owners, single_name=False)
+        return os.open(f"/proc/self/fd/{handle}", os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    finally:
+        os.close(handle)
+
+
 def read_file(path: str, limit: int, owners: Collection[int] | None = None, single_name: bool = False) -> bytes:
     """Return the first ``limit`` bytes of the regular file at a path. Raises UntrustedPathError, OSError."""
     with os.fdopen(open_file(path, owners, single_name), "rb") as file:

@@ -8,12 +8,12 @@ import contextlib
 import io
 import os
 import re
-import stat
 import tarfile
 import zipfile
 from typing import IO
 
 from ..host.process import open_files, process_ids
+from ..host.untrusted_paths import UntrustedPathError, open_process_file
 from .configuration_archive import InstallError
 
 _BROKER_JAR = re.compile(r"(activemq-(?:broker|core|all))(?:-(\d[^/]*))?\.jar")
@@ -73,12 +73,9 @@ def release_of_jar_at(path: str, name: str) -> str | None:
 
     Only a regular file of a jar's size is read, without waiting; else the release comes from the name alone.
     """
-    with contextlib.suppress(OSError):
-        status = os.stat(path)
-        if stat.S_ISREG(status.st_mode) and status.st_size <= _LARGEST_JAR:
-            with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC), "rb") as file:
-                if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                    return release_of_jar(name, file)
+    with contextlib.suppress(OSError, UntrustedPathError), os.fdopen(open_process_file(path), "rb") as file:
+        if os.fstat(file.fileno()).st_size <= _LARGEST_JAR:
+            return release_of_jar(name, file)
     found = _BROKER_JAR.fullmatch(name)
     return found[2] if found else None
 

@@ -19,7 +19,7 @@ from ..fence.store_access import directory_in_force
 from ..host import management
 from ..host.broker_configuration import read_deployed
 from ..host.process import Process, find_broker
-from ..host.system_accounts import account_for, run_as
+from ..host.system_accounts import Account, account_for, run_as
 from ..host.versions import Layout
 from ..install.configuration_archive import InstallError
 from . import remaining_messages
@@ -54,21 +54,37 @@ def count_backlog(base: str, user: str | None = None) -> dict[str, Any]:
     store = deployed.store
     if not store or deployed.persistence["kind"] != "kahaDB":
         raise InstallError(f"{layout.current} names no single kahaDB store: only that can be counted")
-    try:
-        store = directory_in_force(store)
-    except (OSError, FenceError) as error:
-        raise InstallError(f"{store}: the generation in force is not known: {error}") from None
+    # A guard's link belongs to the broker's account, and leads where that account wants: the account is found first.
+    account = account_for(os.path.dirname(store) if os.path.islink(store) else store, user)
+    store = _directory_in_force(store, account)
     process = find_broker(layout.base)
-    return combine_counts(_view(process) if process else None, store, user)
+    return combine_counts(_view(process) if process else None, store, account)
 
 
-def combine_counts(view: ManagementView | None, store: str, user: str | None = None) -> dict[str, Any]:
+def _directory_in_force(store: str, account: Account) -> str:
+    """Return the directory of the store's files, found as an account. Raises InstallError."""
+
+    def find_directory() -> str:
+        try:
+            return directory_in_force(store)
+        except FenceError as error:
+            raise InstallError(str(error)) from None
+
+    try:
+        directory: str = run_as(account, find_directory)
+    except (OSError, InstallError) as error:
+        raise InstallError(f"{store}: the generation in force is not known: {error}") from None
+    return directory
+
+
+def combine_counts(view: ManagementView | None, store: str, account: Account) -> dict[str, Any]:
     """Return a broker's message counts, merged from JMX and its store's journal: the higher number of both counts.
 
-    ``view`` is None for a stopped broker; ``certain`` is False where a subscription could be missing.
+    ``view`` is None for a stopped broker. The journal is read as ``account``. ``certain`` is False where a subscription
+    could be missing.
     """
     keys = None if view is None else {(topic, f"{client}:{name}") for topic, client, name in view.subscriptions}
-    counts = _count(store, keys, user)
+    counts = _count(store, keys, account)
     queues = dict(counts.queues)
     for queue, number in (view.queues if view else {}).items():
         queues[queue] = max(number, queues.get(queue, 0))
@@ -97,11 +113,11 @@ def combine_counts(view: ManagementView | None, store: str, user: str | None = N
     }
 
 
-def _count(store: str, keys: set[tuple[str, str]] | None, user: str | None) -> remaining_messages.Counts:
-    """Return the counts of the store's journal, read as the account that owns the store."""
-    found = run_as(account_for(store, user), _counted, store, keys)
-    subscriptions = {(topic, key): number for topic, key, number in found.pop("subscriptions")}
-    return remaining_messages.Counts(subscriptions=subscriptions, **found)
+def _count(store: str, keys: set[tuple[str, str]] | None, account: Account) -> remaining_messages.Counts:
+    """Return the counts of the store's journal, read as an account."""
+    counts = run_as(account, _counted, store, keys)
+    subscriptions = {(topic, key): number for topic, key, number in counts.pop("subscriptions")}
+    return remaining_messages.Counts(subscriptions=subscriptions, **counts)
 
 
 def _counted(store: str, keys: set[tuple[str, str]] | None) -> dict[str, Any]:

@@ -17,6 +17,7 @@ import struct
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 
+from ..host.untrusted_paths import open_file
 from . import journal
 
 INDEX = ("db.data", "db.redo", "db.free")
@@ -48,7 +49,7 @@ def recovery_file_numbers(path: str) -> tuple[int, ...]:
     OSError.
     """
     try:
-        with open(path, "rb") as index:
+        with os.fdopen(open_file(path), "rb") as index:
             index.seek(_HEADER)
             page = index.read(_PAGE.size + 4 * _POSITION.size + _VERSION.size)
     except FileNotFoundError:

@@ -19,7 +19,7 @@ import zlib
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from ..host.untrusted_paths import Directory, open_directory
+from ..host.untrusted_paths import Directory, open_directory, open_file
 from ..install.configuration_archive import InstallError
 from .protocol_buffers import fields, short_bytes, varint
 
@@ -227,7 +227,7 @@ def commands_after(
     Both offsets are ends of batches.
     ``kinds``: only records of these kinds, such as ``COMMIT``; the others are not decoded, which takes most time.
     """
-    with open(path, "rb") as file:
+    with os.fdopen(open_file(path), "rb") as file:
         if os.fstat(file.fileno()).st_size > offset:
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
                 end = end_of_batches(data) if end is None else end
@@ -283,7 +283,7 @@ def first_record_kind(path: str) -> int | None:
     -1 if it has none, None if it is empty. Raises OSError.
     """
     at = _CONTROL.size
-    with open(path, "rb") as file:
+    with os.fdopen(open_file(path), "rb") as file:
         data = file.read(at + _RECORD.size + 1)
     if not data:
         return None

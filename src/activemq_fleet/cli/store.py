@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import json
 import ssl
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from activemq_fleet.cli.options import format_option
 from activemq_fleet.cli.printing import echo
 from activemq_fleet.errors import FleetError, InputError
+from activemq_fleet.printable import printable
 
 if TYPE_CHECKING:
+    from activemq_fleet.addresses import Address
     from activemq_fleet.fence.replay import Replay
     from activemq_fleet.fence.shared_store import SharedStore
     from activemq_fleet.host.probe import Login
 
+_T = TypeVar("_T")
 _store = click.argument("directory", metavar="STORE", type=click.Path(exists=True, file_okay=False, path_type=Path))
 _format = format_option(help="How to print.")
 
@@ -38,25 +42,19 @@ def command() -> None:
     """
 
 
-@command.command("inspect", short_help="Tell what a store holds and what is damaged.")
+@command.command("inspect", short_help="Show what a store holds and what is damaged.")
 @_store
 @_format
 def inspect_command(directory: Path, form: str) -> int:
-    """Tell what a kahaDB store holds, and what in it is damaged, before a broker touches it. Nothing is written.
+    """Show what a kahaDB store holds, and what in it is damaged, before a broker opens it. Nothing is written.
 
-    Of a fenced store the generation in force is read. Exit 0: no damage was found; 1: there is some.
+    Of a fenced store the command reads the generation in force. Root reads as the account that owns the store.
+    Exit 0: no damage was found; 1: there is some.
     """
     from activemq_fleet.cli.store_report import report_lines
-    from activemq_fleet.fence.shared_store import FenceError
-    from activemq_fleet.install.configuration_archive import InstallError
     from activemq_fleet.kahadb.inspection import inspect_directory
 
-    try:
-        report = inspect_directory(str(directory))
-    except (InstallError, FenceError) as error:
-        raise InputError(str(error)) from None
-    except OSError as error:
-        raise InputError(f"{error.filename or directory}: {error.strerror or error}") from None
+    report = _run_as_owner(directory, lambda: inspect_directory(str(directory)))
     echo(json.dumps(report, indent=2) if form == "json" else "\n".join(report_lines(report)))
     return 1 if report["damaged_places"] or report["index_lacks_files"] else 0
 
@@ -67,18 +65,25 @@ def inspect_command(directory: Path, form: str) -> int:
 def behind_command(directory: Path, form: str) -> None:
     """List the uncopied messages: those that only an old generation of a fenced store holds.
 
-    Of each its destination and message id, and the event id where an agent sent it."""
-    rows = [
-        {"generation": number, **row}
-        for number in _open(directory).kept_generations()
-        for row in _named(directory, number)
-    ]
+    The list shows destination and message id, and the event id where an agent sent the message. Root reads as the
+    account that owns the store.
+    """
+
+    def list_messages() -> list[dict[str, Any]]:
+        store = _open_fenced(directory)
+        return [
+            {"generation": number, **row}
+            for number in store.kept_generations()
+            for row in store.read_uncopied_messages(number)
+        ]
+
+    rows = _run_as_owner(directory, list_messages)
     if form == "json":
         echo(json.dumps(rows, indent=2))
         return
     for row in rows:
-        more = "".join(f"  {row[key]}" for key in ("event", "transaction") if key in row)
-        echo(f"generation {row['generation']}  {row['destination']}  {row['message']}{more}")
+        more = "".join(f"  {printable(row[key])}" for key in ("event", "transaction") if key in row)
+        echo(f"generation {row['generation']}  {printable(row['destination'])}  {printable(row['message'])}{more}")
     if not rows:
         echo("no message is known that only an old generation holds")
 
@@ -105,46 +110,79 @@ def replay_command(
 ) -> None:
     """Send the uncopied messages that ``store behind`` lists to the pair again, then remove their generations.
 
-    Messages of XA transactions that nobody has decided are not sent, and their generation stays.
-    A replay that broke off is repeated from its beginning: a message that is still in its queue is not taken twice.
+    Messages of undecided XA transactions are not sent, and their generation is kept. A replay that was interrupted is
+    repeated from its beginning: the broker does not accept a message twice that is still in its queue. Root reads and
+    writes the store as the account that owns it.
     """
-    from activemq_fleet.fence.old_generations import remove_old_generations, uncopied_messages
-    from activemq_fleet.fence.shared_store import FenceError
     from activemq_fleet.host.probe import Login
 
-    store = _open(directory)
-    numbers = store.kept_generations()
+    numbers = _run_as_owner(directory, lambda: _open_fenced(directory).kept_generations())
     if not numbers:
         echo("no message is known that only an old generation holds")
         return
-    password = _password(username, password_file)
+    login = Login(username, _password(username, password_file))
+    context = ssl.create_default_context(cafile=ca_file)
+    addresses = [_parse(url) for url in urls]
+    for number in numbers:
+        replay = partial(_replay_generation, directory, number, addresses, login, context)
+        sent, in_doubt = _run_as_owner(directory, replay, ReplayError)
+        echo(f"generation {number}: {sent} messages were sent")
+        if in_doubt:
+            echo(f"generation {number} is kept: {in_doubt} messages wait for the decision of an XA transaction")
+    for sentence in _run_as_owner(directory, partial(_remove_generations, directory), ReplayError):
+        echo(sentence)
+
+
+def _run_as_owner(directory: Path, function: Callable[[], _T], failure: type[FleetError] = InputError) -> _T:
+    """Call a function that reads or writes a store, in a child process as the store's owner where this one is root.
+
+    Raises ``failure`` with the reason.
+    """
+    from activemq_fleet.fence.shared_store import FenceError
+    from activemq_fleet.host.system_accounts import account_for, run_as
+    from activemq_fleet.install.configuration_archive import InstallError
+
+    def call() -> _T:
+        try:
+            return function()
+        except FenceError as error:
+            raise InstallError(str(error)) from None
+
     try:
-        with _connect(urls, Login(username, password), ca_file) as connection:
-            for number in numbers:
-                sent = connection.send(message for message in uncopied_messages(store, number) if not message.in_doubt)
-                in_doubt = sum(message.in_doubt for message in uncopied_messages(store, number))
-                echo(f"generation {number}: {sent} messages were sent")
-                if in_doubt:
-                    echo(f"generation {number} is kept: {in_doubt} messages wait for the decision of an XA transaction")
-                else:
-                    store.note_replay(number, sent)
-        for sentence in remove_old_generations(store):
-            echo(sentence)
-    except (FenceError, OSError) as error:
-        raise ReplayError(f"{directory}: {error}") from None
+        return run_as(account_for(str(directory / "fence" / "claims")), call)
+    except InstallError as error:
+        raise failure(f"{directory}: {error}") from None
+    except OSError as error:
+        raise failure(f"{error.filename or directory}: {error.strerror or error}") from None
 
 
-def _open(directory: Path) -> SharedStore:
-    from activemq_fleet.fence.shared_store import SharedStore
+def _replay_generation(
+    directory: Path, number: int, addresses: Sequence[tuple[Address, bool]], login: Login, context: ssl.SSLContext
+) -> tuple[int, int]:
+    """Send a generation's uncopied messages; return how many were sent, and how many wait for an XA decision."""
+    from activemq_fleet.fence.old_generations import uncopied_messages
+
+    store = _open_fenced(directory)
+    with _connect(addresses, login, context) as connection:
+        sent = connection.send(message for message in uncopied_messages(store, number) if not message.in_doubt)
+    in_doubt = sum(message.in_doubt for message in uncopied_messages(store, number))
+    if not in_doubt:
+        store.note_replay(number, sent)
+    return sent, in_doubt
+
+
+def _remove_generations(directory: Path) -> list[str]:
+    from activemq_fleet.fence.old_generations import remove_old_generations
+
+    return list(remove_old_generations(_open_fenced(directory)))
+
+
+def _open_fenced(directory: Path) -> SharedStore:
+    from activemq_fleet.fence.shared_store import FenceError, SharedStore
 
     if not (directory / "fence" / "claims").is_dir():
-        raise InputError(f"{directory} is no fenced store: name the pair's activemq_store_directory")
+        raise FenceError("this is no fenced store: name the pair's activemq_store_directory")
     return SharedStore(str(directory))
-
-
-def _named(directory: Path, number: int) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = json.loads((directory / "fence" / "behind" / str(number)).read_bytes())
-    return rows
 
 
 def _password(username: str, file: Path | None) -> str:
@@ -153,18 +191,26 @@ def _password(username: str, file: Path | None) -> str:
     return str(click.prompt("Password", hide_input=True, err=True)) if username else ""
 
 
-def _connect(urls: Sequence[str], login: Login, ca_file: Path | None) -> Replay:
-    """Return a connection to the node that serves: the first that takes one."""
+def _parse(url: str) -> tuple[Address, bool]:
+    """Return the address that an URL of ``--to`` names, and whether it is reached over TLS."""
     from activemq_fleet.addresses import parse_url
+
+    try:
+        return parse_url(url)
+    except ValueError as error:
+        raise InputError(f"--to: {error}") from None
+
+
+def _connect(addresses: Sequence[tuple[Address, bool]], login: Login, context: ssl.SSLContext) -> Replay:
+    """Return a connection to the active node: the first that accepts one."""
+    from activemq_fleet.addresses import join
     from activemq_fleet.fence.replay import Replay
+    from activemq_fleet.fence.shared_store import FenceError
 
     refusals: list[str] = []
-    for url in urls:
+    for address, tls in addresses:
         try:
-            address, tls = parse_url(url)
-            return Replay(address, login, ssl.create_default_context(cafile=ca_file) if tls else None)
-        except ValueError as error:
-            raise InputError(f"--to: {error}") from None
+            return Replay(address, login, context if tls else None)
         except OSError as error:
-            refusals.append(f"{url}: {error.strerror or error}")
-    raise ReplayError(f"no node takes the messages: {'; '.join(refusals)}")
+            refusals.append(f"{join(*address)}: {error.strerror or error}")
+    raise FenceError(f"no node accepts the messages: {'; '.join(refusals)}")
