@@ -34,6 +34,7 @@ class ActionModule(FleetAction):
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
         arguments = self.validate_argument_spec(argument_spec(DOCUMENTATION))[1]
+        self._check_variables(task_vars or {})
         try:
             return self._compile(task_vars or {}, **arguments)
         except library("errors").FleetError as error:
@@ -43,11 +44,15 @@ class ActionModule(FleetAction):
         data = library("inventory").inventory_of_play(task_vars["hostvars"], task_vars["groups"], self._loader)
         fleet = library("topology").build_fleet(data.hosts, data.groups)
         deployment = library("deployment")
+        agent_facts = {
+            agent.host: {**deployment.agent_facts(agent), "inventory_directory": data.directories[agent.host]}
+            for agent in fleet.agents
+        }
         if not checked:
             return {
                 "changed": False,
                 "brokers": {broker.host: deployment.broker_facts(broker) for broker in fleet.brokers},
-                "agents": {agent.host: deployment.agent_facts(agent) for agent in fleet.agents},
+                "agents": agent_facts,
             }
         validation = library("validation")
         nodes = (*fleet.brokers, *fleet.agents, *fleet.balancers)
@@ -73,7 +78,7 @@ class ActionModule(FleetAction):
                 broker.host: {**deployment.broker_facts(broker), "persistence": persistence_of(documents[broker.host])}
                 for broker in fleet.brokers
             },
-            "agents": {agent.host: deployment.agent_facts(agent) for agent in fleet.agents},
+            "agents": agent_facts,
             "balancers": {balancer.host: deployment.balancer_facts(balancer) for balancer in fleet.balancers},
             "plays": deployment.hosts_by_play(fleet),
             "waivers": [dict(waiver) for waiver in fleet.waivers],

@@ -28,6 +28,7 @@ class ActionModule(FleetAction):
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
         arguments = self.validate_argument_spec(_ARGUMENTS)[1]
+        self._check_variables(task_vars or {})
         operations, name = library("operations"), arguments.pop("operation")
         try:
             request = operations.Request(

@@ -29,6 +29,8 @@ class ActionModule(FleetAction):
         arguments = self.validate_argument_spec(_ARGUMENTS)[1]
         if self._task.check_mode:
             raise AnsibleActionFail("a drill ends brokers: it cannot be done in check mode")
+        if arguments["step"] != "end":  # the load must end, whatever a host returns; nothing of a fact is used for it
+            self._check_variables(task_vars or {})
         errors = library("errors")
         try:
             return {"changed": False, **self._step(arguments, task_vars or {})}
@@ -55,10 +57,11 @@ class ActionModule(FleetAction):
         return self._end(run, arguments, task_vars)
 
     def _begin(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
-        fleet = self._fleet(task_vars)
+        data = self._inventory_data(task_vars)
+        fleet = library("topology").build_fleet(data.hosts, data.groups)
         is_drill_allowed = library("operations.drill").is_drill_allowed
         allowed = {
-            group.name: all(is_drill_allowed(self._variable(task_vars, broker.host)) for broker in group.brokers)
+            group.name: all(is_drill_allowed(data.hosts[broker.host].get(_ALLOWED)) for broker in group.brokers)
             for group in fleet.groups
         }
         directory = Path(tempfile.mkdtemp(prefix="activemq-drill-"))
@@ -69,14 +72,16 @@ class ActionModule(FleetAction):
         except BaseException:
             shutil.rmtree(directory, ignore_errors=True)
             raise
-        return {**found, "directory": str(directory)}
+        return {**found, "directory": str(directory), "report": arguments["report"]}
 
     def _end(self, run: Any, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         if not run.directory.is_dir():
             return {"verdict": "ended", "headline": "the drill has ended already", "reasons": []}
         hosts, report = library("lab.drill_hosts"), Path(arguments["report"])
         skew = float(arguments["options"].get("skew") or 0)
-        result = run.finish(self._fleet(task_vars), skew=skew, notes=hosts.NOTES)
+        data = self._inventory_data(task_vars)
+        fleet = library("topology").build_fleet(data.hosts, data.groups)
+        result = run.finish(fleet, skew=skew, notes=hosts.NOTES)
         hosts.write_report(result, report)
         shutil.rmtree(run.directory, ignore_errors=True)  # it holds passwords
         return {
@@ -86,9 +91,5 @@ class ActionModule(FleetAction):
             "report": str(report),
         }
 
-    def _variable(self, task_vars: dict[str, Any], host: str) -> Any:
-        return self._templar.template(task_vars["hostvars"][host].get(_ALLOWED))
-
-    def _fleet(self, task_vars: dict[str, Any]) -> Any:
-        data = library("inventory").inventory_of_play(task_vars["hostvars"], task_vars["groups"], self._loader)
-        return library("topology").build_fleet(data.hosts, data.groups)
+    def _inventory_data(self, task_vars: dict[str, Any]) -> Any:
+        return library("inventory").inventory_of_play(task_vars["hostvars"], task_vars["groups"], self._loader)

@@ -24,8 +24,13 @@ class ActionModule(FleetAction):
         super().run(tmp, task_vars)
         arguments = self.validate_argument_spec(argument_spec(DOCUMENTATION))[1]
         known = task_vars or {}
+        if arguments["step"] == "begin":
+            self._check_variables(known)
         evidence = {host: _evidence(result) for host, result in arguments["evidence"].items()}
         try:
+            # What a host returned since ``begin`` costs its own row, and no other.
+            for host, problems in library("inventory").runtime_variables(known["hostvars"]).items():
+                evidence[host] = {"unreachable": problems[0]}
             if arguments["step"] == "conclude" and arguments["evidence_to"]:
                 _write_evidence(arguments["evidence_to"], evidence)
                 return {"changed": False, "table": [], "findings": [], "exit_code": 0}
@@ -35,7 +40,8 @@ class ActionModule(FleetAction):
             chosen = selection.select_hosts(fleet, arguments["target"])
             if arguments["step"] == "begin":
                 asked = selection.hosts_to_ask(fleet, chosen)
-                return {"changed": False, "questions": selection.questions(fleet, asked), "time": time.time()}
+                kept = {name: arguments[name] for name in ("target", "evidence_to", "to")}
+                return {"changed": False, "questions": selection.questions(fleet, asked), "time": time.time(), **kept}
             status = library("status").conclude(fleet, evidence, chosen=chosen, seconds=arguments["seconds"])
             return {"changed": False, **_outcome(status, arguments["to"])}
         except library("errors").FleetError as error:

@@ -44,7 +44,7 @@ options:
     type: dict
     default: {}
   report:
-    description: Where the report is written (HTML; JSON beside it).
+    description: For V(begin) and V(end), where the report is written (HTML; JSON beside it).
     type: path
 attributes:
   check_mode:
@@ -71,6 +71,10 @@ directory:
   description: Where the drill keeps what it has.
   type: str
   returned: for V(begin)
+report:
+  description: The O(report) of V(begin), or where V(end) has written it.
+  type: str
+  returned: for V(begin) and V(end)
 order:
   description: The pair of each fault.
   type: list

@@ -60,6 +60,10 @@ questions:
   description: By host the options of M(activemq.fleet.host_status).
   type: dict
   returned: for V(begin)
+target:
+  description: The O(target), for V(conclude). Likewise C(evidence_to) and C(to).
+  type: str
+  returned: for V(begin)
 time:
   description: The controller's time, in seconds since the epoch.
   type: float

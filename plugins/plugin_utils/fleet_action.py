@@ -4,7 +4,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
+from ansible_collections.activemq.fleet.plugins.plugin_utils.library import library
 
 
 class FleetAction(ActionBase):
@@ -14,3 +18,15 @@ class FleetAction(ActionBase):
     _requires_connection = False
     _supports_check_mode = True
     _supports_async = False
+
+    def _check_variables(self, task_vars: dict[str, Any]) -> None:
+        """Raise AnsibleActionFail, naming host and variable, for ``activemq_…`` variables that facts or tasks have set.
+
+        A host returns facts as it likes, and they outrank its inventory variables: they must not configure the fleet
+        or name files of the controller. The arguments of this task may already be made of them.
+        """
+        errors = library("errors")
+        try:
+            library("inventory").check_play_variables(task_vars["hostvars"])
+        except errors.SettingsError as error:
+            raise AnsibleActionFail("\n".join(error.problems)) from None

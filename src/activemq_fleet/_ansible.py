@@ -3,7 +3,7 @@
 Ansible is written to be a process of its own: options, vault secrets, caches and the plugin loader
 are global to it. ``loaded_inventory`` sets them for one reading and restores them afterwards, so that a
 program may read several inventories, or the same one again after a change.
-This module and ``_templating`` alone use Ansible's inner API (as of ansible-core 2.19).
+This module, ``_templating`` and ``_inventory_variables`` alone use Ansible's inner API (as of ansible-core 2.19).
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ from ansible.vars.manager import VariableManager
 
 from activemq_fleet._collection import collections_path
 from activemq_fleet._inventory_groups import group_brokers
+from activemq_fleet._inventory_variables import InventoryVariables
 from activemq_fleet.errors import InputError
 
 __all__ = ["AnsibleError", "LoadedInventory", "loaded_inventory", "message_of"]
@@ -59,7 +60,7 @@ class LoadedInventory:
 
     loader: Any
     inventory: Any
-    variables: Any
+    stated: InventoryVariables
     _warnings: DeferredWarningContext
 
     def warnings(self) -> tuple[str, ...]:
@@ -104,8 +105,8 @@ def loaded_inventory(
         _check_extra_vars(loader)
         inventory = _Manager(loader, sources, warnings)
         variables = VariableManager(loader=loader, inventory=inventory, version_info=CLI.version_info())
-        HostVars(inventory, variables, loader)  # registers itself, so that templates find hostvars
-        yield LoadedInventory(loader, inventory, variables, warnings)
+        stated = InventoryVariables(HostVars(inventory, variables, loader))
+        yield LoadedInventory(loader, inventory, stated, warnings)
 
 
 def _check_extra_vars(loader: Any) -> None:

@@ -29,12 +29,14 @@ class InventoryData:
     ``hosts`` holds for every host, in the order of the inventory, the templated values of its
     variables that start with ``activemq_``, in plain Python types; an encrypted value that cannot
     be opened is an ``EncryptedValue``. ``groups`` are Ansible's, with the hosts of their children.
-    ``warnings`` are Ansible's own, one line each.
+    ``warnings`` are Ansible's own, one line each. ``directories`` holds by host the directory of the inventory source
+    that has the host.
     """
 
     hosts: dict[str, dict[str, object]]
     groups: dict[str, list[str]]
     warnings: tuple[str, ...] = ()
+    directories: dict[str, str] = dataclasses.field(default_factory=dict)
 
 
 def read_inventory(
@@ -48,11 +50,11 @@ def read_inventory(
     read as Ansible reads them.
 
     Values are those that ``hostvars`` has, extra variables (``k=v``, JSON, YAML, ``@file``)
-    included. On a host that is no broker, a variable whose template refers to something that only
-    brokers have is left out, as Ansible would not evaluate it there.
+    included; facts of a fact cache outrank no variable of the inventory. On a host that is no broker, a variable whose
+    template refers to something that only brokers have is left out, as Ansible would not evaluate it there.
 
     Raises InputError for a source that cannot be read as a whole or that has no host, and SettingsError
-    for all values whose template fails, naming host and variable.
+    for all values whose template fails and for cached facts that have names of variables, naming host and variable.
     """
     if not sources:
         raise InputError("no inventory given: name one with -i")
@@ -82,11 +84,40 @@ def inventory_of_play(hostvars: Any, groups: Mapping[str, Sequence[str]], loader
     """Return the inventory's data inside a playbook, from a task's ``hostvars``, ``groups`` and loader.
 
     All hosts of the inventory are read, whatever the limit: the files of one host depend on its peers. Variables
-    of plays and roles are not seen, as in ``read_inventory``.
+    of plays and roles are not seen, as in ``read_inventory``, and facts and results of tasks outrank no variable of the
+    inventory; ``check_play_variables`` refuses them.
     Raises SettingsError for all values whose template fails, naming host and variable.
     """
-    hosts = ((str(host), {**hostvars.raw_get(host), "hostvars": hostvars}) for host in hostvars)
+    from activemq_fleet._inventory_variables import InventoryVariables
+
+    stated = InventoryVariables(hostvars).hostvars
+    hosts = ((str(host), stated.raw_get(host)) for host in stated)
     return _templated(hosts, {str(group): [str(host) for host in members] for group, members in groups.items()}, loader)
+
+
+def runtime_variables(hostvars: Any) -> dict[str, list[str]]:
+    """Return by host one line for each variable ``activemq_…`` that facts or tasks of a play have set.
+
+    ``hostvars`` is a task's.
+    """
+    from activemq_fleet._inventory_variables import InventoryVariables
+
+    return InventoryVariables(hostvars).problems_by_host()
+
+
+def check_play_variables(hostvars: Any) -> None:
+    """Raise SettingsError, naming host and variable, for variables ``activemq_…`` that facts or tasks have set."""
+    _refuse(runtime_variables(hostvars))
+
+
+def _refuse(problems_by_host: Mapping[str, Sequence[str]]) -> None:
+    """Raise one SettingsError for the problems of all hosts, if there are any; hosts share a line for each problem."""
+    hosts_by_problem: dict[str, list[str]] = {}
+    for host, problems in problems_by_host.items():
+        for problem in problems:
+            hosts_by_problem.setdefault(problem, []).append(host)
+    if hosts_by_problem:
+        raise SettingsError(*(f"{shorten_list(hosts)}: {problem}" for problem, hosts in hosts_by_problem.items()))
 
 
 @contextmanager
@@ -116,7 +147,8 @@ def _collect(found: Any, name: str) -> InventoryData:
         reason = "".join(f" ({text})" for text in found.warnings()[:1])
         raise InputError(f"{name}: the inventory has no hosts{reason}")
     groups = {group: list(members) for group, members in found.inventory.get_groups_dict().items()}
-    variables = ((host.name, found.variables.get_vars(host=host, stage="all")) for host in hosts)
+    _refuse(found.stated.problems_by_host())
+    variables = ((host.name, found.stated.get_vars(host, stage="all")) for host in hosts)
     return dataclasses.replace(_templated(variables, groups, found.loader), warnings=found.warnings())
 
 
@@ -130,16 +162,16 @@ def _templated(hosts: Iterable[tuple[str, dict[str, Any]]], groups: dict[str, li
     templates = Templates(loader)
     brokers = frozenset(groups.get(BROKERS, ()))
     found: dict[str, dict[str, object]] = {}
+    directories: dict[str, str] = {}
     wrong: dict[str, list[str]] = {}
     for host, variables in hosts:
+        directories[host] = str(variables.get("inventory_dir") or ".")
         try:
             found[host] = _values(host, variables, templates.of_host(variables), brokers)
         except SettingsError as error:
-            for problem in error.problems:
-                wrong.setdefault(problem.removeprefix(f"{host}: "), []).append(host)
-    if wrong:
-        raise SettingsError(*(f"{shorten_list(names)}: {problem}" for problem, names in wrong.items()))
-    return InventoryData(found, groups)
+            wrong[host] = [problem.removeprefix(f"{host}: ") for problem in error.problems]
+    _refuse(wrong)
+    return InventoryData(found, groups, directories=directories)
 
 
 def _values(host: str, variables: Mapping[Any, Any], templates: Any, brokers: frozenset[str]) -> dict[str, object]:

@@ -1,0 +1,68 @@
+"""Separate the variables of an inventory from those that hosts and tasks add while a play runs.
+
+Ansible ranks the facts of a host above its inventory variables, ``host_vars`` included. A module that runs on a host
+returns facts as it likes, so a fact must not configure anything: root on one managed host would configure the fleet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from copy import copy
+from typing import Any
+
+from ansible.plugins.loader import cache_loader
+from ansible.vars.hostvars import HostVars
+
+from activemq_fleet.naming import PREFIX
+
+_INTERNAL = f"__{PREFIX}"
+"""Begins the names that the playbooks register; a fact of such a name would take the place of a result."""
+_FACTS = ("ansible_facts", "ansible_local")
+_ONLY = "only the inventory, group_vars, host_vars and extra variables (-e) configure the fleet"
+_FACT = f"is a fact of the host: {_ONLY}. Remove the fact, and clear the fact cache with --flush-cache"
+_TASK = f"is set by set_fact, register or include_vars: {_ONLY}. Set it there, or use another name for the result"
+
+
+class InventoryVariables:
+    """The variables of hosts, in which the inventory outranks facts, ``set_fact``, ``register`` and ``include_vars``.
+
+    It is the variable manager of ``hostvars``, so that templates get the same values. A variable that the inventory
+    does not have keeps the value of the play: a template may refer to ``ansible_facts`` and to registered results.
+    """
+
+    def __init__(self, hostvars: Any) -> None:
+        self._inventory, self._play = hostvars._inventory, hostvars._variable_manager
+        self._stated = copy(self._play)
+        self._stated._fact_cache = cache_loader.get("ansible.builtin.memory")
+        self._stated._nonpersistent_fact_cache, self._stated._vars_cache = {}, {}
+        self.hostvars = HostVars(self._inventory, self, hostvars._loader)
+
+    def get_vars(self, host: Any, include_hostvars: bool = False, stage: str = "task") -> dict[str, Any]:
+        """Return the variables of a host, whose templates are not evaluated. The signature is Ansible's."""
+        stated: dict[str, Any] = self._stated.get_vars(host=host, include_hostvars=False, stage=stage)
+        if self._facts(host.name) or any(cache.get(host.name) for cache in self._task_caches()):
+            added = self._play.get_vars(host=host, include_hostvars=False, stage=stage)
+            stated = {**added, **{name: value for name, value in stated.items() if name not in _FACTS}}
+        return stated | {"hostvars": self.hostvars}
+
+    def problems_by_host(self) -> dict[str, list[str]]:
+        """Return for each host with such variables one line for each variable that is not the inventory's to set."""
+        problems = {host: list(self._problems(host)) for host in self._inventory.hosts}
+        return {host: lines for host, lines in problems.items() if lines}
+
+    def _problems(self, host: str) -> Iterator[str]:
+        for name in self._facts(host):
+            if str(name).startswith((PREFIX, _INTERNAL)):
+                yield f"{name} {_FACT}"
+        for name in sorted({str(name) for cache in self._task_caches() for name in cache.get(host) or ()}):
+            if name.startswith(PREFIX):
+                yield f"{name} {_TASK}"
+
+    def _facts(self, host: str) -> Mapping[Any, Any]:
+        try:
+            return self._play._fact_cache.get(host) or {}
+        except KeyError:
+            return {}
+
+    def _task_caches(self) -> tuple[Mapping[str, Any], ...]:
+        return self._play._nonpersistent_fact_cache, self._play._vars_cache
