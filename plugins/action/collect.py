@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Mapping
@@ -11,13 +12,18 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
+from ansible_collections.activemq.fleet.plugins.module_utils.foreign_data import parse_json
+from ansible_collections.activemq.fleet.plugins.module_utils.printable import printable
 from ansible_collections.activemq.fleet.plugins.modules.collect import DOCUMENTATION
 from ansible_collections.activemq.fleet.plugins.plugin_utils import collected
 from ansible_collections.activemq.fleet.plugins.plugin_utils.documented_options import argument_spec
 
 _ARGUMENTS = argument_spec(DOCUMENTATION)
 _ON_CONTROLLER = ("to", "state", "about")
+_RETURNED = ("facts", "left_out", "notes", "files")
 _ASKED = 3
+_LONGEST = 1000
+"""Characters of a warning that a host returned."""
 
 
 class ActionModule(ActionBase):
@@ -42,8 +48,8 @@ class ActionModule(ActionBase):
             facts = self._facts(host, arguments["about"], result)
             target = os.path.join(directory, host)
             collected.unpack_evidence(f"{place}/archive", facts, place, target, arguments["megabytes"] << 20)
-        for line in [f"{what['path']} was left out: {what['why']}" for what in result["left_out"]] + result["notes"]:
-            self._display.warning(f"{host}: {line}")
+        for line in result["warnings_of_host"]:
+            self._display.warning(f"{host}: {printable(line[:_LONGEST])}")
         keep = ("files", "left_out", "notes")
         return {"changed": False, "directory": target, "facts": facts, **{key: result[key] for key in keep}}
 
@@ -58,8 +64,10 @@ class ActionModule(ActionBase):
         )
         if result.get("failed") or "facts" not in result:
             raise AnsibleActionFail(str(result.get("msg", "the module said nothing")), result=result)
+        result = _checked_result(result)
         result["facts"]["clock"] = clock
-        self._connection.fetch_file(remote, f"{place}/archive")
+        with collected.bounded_transfer(arguments["megabytes"] << 20):
+            self._connection.fetch_file(remote, f"{place}/archive")
         return result
 
     def _clock(self) -> dict[str, float] | None:
@@ -85,17 +93,33 @@ class ActionModule(ActionBase):
         """Return the content of ``host.json``: the host's facts and what the inventory says of the host."""
         facts = dict(result["facts"])
         broker = facts.get("broker") or {}
-        known = {key: about.get(key) for key in ("group", "pair", "role", "peer", "ha")}
         return {
+            **facts,
+            # What the inventory has outranks what the host returned under the same name.
             "host": host,
-            **known,
+            **{key: about.get(key) for key in ("group", "pair", "role", "peer", "ha")},
             # What runs counts, and what the inventory wants only where nothing does.
             "release": broker.get("release") or about.get("release"),
             "store": broker.get("store") or about.get("store"),
             "generations": broker.get("generations") or [],
             **{key: broker.get(key) for key in ("state", "how", "since", "pid")},
             "java": about.get("java"),
-            **facts,
             "left_out": result["left_out"],
             "notes": result["notes"],
         }
+
+
+def _checked_result(result: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the result of the module in plain types.
+
+    Raises AnsibleActionFail for one that the module never returns.
+    """
+    try:
+        plain: dict[str, Any] = parse_json(json.dumps({name: result[name] for name in _RETURNED}))
+        if not (isinstance(plain["facts"], dict) and isinstance(plain["facts"].get("broker") or {}, dict)):
+            raise TypeError("facts")
+        left_out = [f"{row['path']} was left out: {row['why']}" for row in plain["left_out"]]
+        plain["warnings_of_host"] = [str(line) for line in (*left_out, *plain["notes"])]
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        raise AnsibleActionFail(f"the host returned what the module collect never returns: {error}") from None
+    return plain

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import shutil
 import tarfile
 import tempfile
@@ -14,6 +15,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
+from ansible_collections.activemq.fleet.plugins.plugin_utils.host_archive import read_host_archive
 
 MARK = ".activemq-fleet-collected"
 HOST = "host.json"
@@ -61,7 +63,7 @@ def staging(directory: str, host: str) -> Iterator[str]:
 def unpack_evidence(archive: str, facts: Mapping[str, Any], place: str, target: str, limit: int) -> None:
     """Unpack a host's archive of evidence, add ``host.json``, and replace the host's directory by the result.
 
-    Raises AnsibleActionFail for an archive that holds anything but files below it, or far more than
+    Raises AnsibleActionFail for an archive that ``read_host_archive`` refuses, or that holds far more than
     ``limit`` bytes, and for a disk that has no room for them.
     """
     tree = os.path.join(place, "tree")
@@ -71,7 +73,7 @@ def unpack_evidence(archive: str, facts: Mapping[str, Any], place: str, target: 
         with open(os.path.join(tree, HOST), "w", encoding="utf-8") as file:
             json.dump(facts, file, indent=1, sort_keys=True, ensure_ascii=False)
             file.write("\n")
-    except (tarfile.TarError, EOFError, OSError, ValueError) as error:
+    except (tarfile.TarError, OSError, ValueError) as error:
         if isinstance(error, OSError) and error.strerror:
             raise AnsibleActionFail(f"{target} cannot be written: {error.strerror}") from None
         raise AnsibleActionFail(f"what the host sent cannot be unpacked: {error}") from None
@@ -85,19 +87,26 @@ def unpack_evidence(archive: str, facts: Mapping[str, Any], place: str, target: 
 
 
 def _unpack(archive: str, tree: str, limit: int) -> None:
-    rest = limit
-    with tarfile.open(archive, "r|gz") as members:
-        for member in members:
-            parts = member.name.split("/")
-            if not member.isreg() or member.name.startswith("/") or any(part in ("", ".", "..") for part in parts):
-                raise ValueError(f"{member.name!r} is no file below it")
-            if member.name == HOST or member.size > rest:
-                raise ValueError(f"{member.name} is not expected, or larger than what may come")
-            rest -= member.size
-            path = os.path.join(tree, *parts)
-            os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-            source = members.extractfile(member)
-            assert source is not None  # noqa: S101 -- it is a regular file
-            with source, open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as target:
-                shutil.copyfileobj(source, target, 1 << 20)
-            os.utime(path, (member.mtime, member.mtime))
+    for file in read_host_archive(archive, limit):
+        if file.name == HOST:
+            raise ValueError(f"{HOST} is not expected")
+        path = os.path.join(tree, *file.name.split("/"))
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as target:
+            target.writelines(file.chunks)
+        os.utime(path, (file.mtime, file.mtime))
+
+
+@contextmanager
+def bounded_transfer(limit: int) -> Iterator[None]:
+    """Context manager: let no file grow beyond ``limit`` bytes (and some slack) in this process and its children.
+
+    A host that lies may send a file without end, and connection plugins of Ansible have no limit.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    most = limit + _SLACK
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

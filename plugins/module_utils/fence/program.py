@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 from types import ModuleType
 
+from .. import foreign_data
 from ..host import untrusted_paths
 from ..install import configuration_archive, disk
 from ..install.program_archive import pack
@@ -19,6 +20,7 @@ _PARTS: tuple[ModuleType, ...] = (
     decision,
     disk,
     fence_command,
+    foreign_data,
     generation,
     guard,
     in_place,

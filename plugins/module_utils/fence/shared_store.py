@@ -31,6 +31,7 @@ import zlib
 from contextlib import suppress
 from typing import Any
 
+from ..foreign_data import parse_json
 from ..host.untrusted_paths import UntrustedPathError, account_name, foreign_owner, read_file
 from ..install import disk
 from .decision import IN_PLACE, Claim, FenceEvidence
@@ -276,11 +277,11 @@ class SharedStore:
         path = os.path.join(self._claims, str(number))
         content = _read_record(path, _LONGEST_CLAIM)
         try:
-            told = json.loads(content)
+            told = parse_json(content)
             claim = Claim(number, told["node"], told["directory"])
             if told["number"] != number or not _DIRECTORY.fullmatch(claim.directory):
                 raise ValueError("it is about another generation")
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
+        except (ValueError, KeyError, TypeError) as error:
             raise FenceError(f"{path} is no claim of a generation ({error}): restore it from a backup") from None
         return claim, told
 
@@ -332,10 +333,10 @@ class SharedStore:
         """Return the list that ``note_uncopied_messages`` wrote. Raises FenceError for a list that is broken."""
         path = self.uncopied_list_path(number)
         try:
-            rows = json.loads(_read_record(path, _LONGEST_LIST))
+            rows = parse_json(_read_record(path, _LONGEST_LIST))
             if not isinstance(rows, list) or not all(map(_is_row, rows)):
                 raise ValueError("it is not a list of messages")
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             raise FenceError(f"{path} does not list uncopied messages ({error}): restore it from a backup") from None
         return rows
 

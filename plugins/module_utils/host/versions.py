@@ -16,6 +16,7 @@ import stat
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from ..foreign_data import parse_json
 from ..install.configuration_archive import File, InstallError
 from ..install.disk import Owner
 from .untrusted_paths import UntrustedPathError, open_directory, open_file
@@ -103,8 +104,8 @@ def read_version(directory: str) -> Version | None:
     """Return the installed configuration version in a directory, or None without a valid manifest and record."""
     try:
         with open_directory(directory) as opened:
-            manifest = json.loads(opened.read_file(MANIFEST, _LARGEST))
-            record = json.loads(opened.read_file(RECORD, _LARGEST))
+            manifest = parse_json(opened.read_file(MANIFEST, _LARGEST))
+            record = parse_json(opened.read_file(RECORD, _LARGEST))
         modes = {path: int(mode, 8) for path, mode in record["modes"].items()}
         hidden = frozenset(record.get("hidden", ()))
         if modes.keys() != manifest.keys():

@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 
+from ..foreign_data import parse_json
 from ..host.process import Process, boot_id, find_broker, uptime
 from ..host.untrusted_paths import UntrustedPathError, read_file
 from ..host.versions import Layout, Version
@@ -76,7 +77,7 @@ def pending_restart_of(layout: Layout, process: Process | None) -> PendingRestar
 
 def _load(path: str) -> PendingRestart | None:
     try:
-        known = json.loads(read_file(path, _LARGEST))
+        known = parse_json(read_file(path, _LARGEST))
         return PendingRestart(known["previous"], tuple(known["reasons"]), known["boot"], known["uptime"])
     except FileNotFoundError:
         return None

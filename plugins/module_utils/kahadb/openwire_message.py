@@ -8,9 +8,10 @@ CommandTypes.PROTOCOL_STORE_VERSION). Which one it is, only the frame's length s
 
 from __future__ import annotations
 
-import json
 import struct
 from dataclasses import dataclass
+
+from ..foreign_data import parse_json
 
 VERSIONS = (11, 6)
 _HEAD = struct.Struct(">iBiB")
@@ -150,7 +151,7 @@ def event_id(frame: bytes) -> str:
         start, stop = read_message(frame).content
         body = frame[start:stop]
         # The body of a text message has its length in front.
-        found = json.loads(body[body.index(b"{") :])
+        found = parse_json(body[body.index(b"{") :])
         identity = found.get("eventId")
     except (ValueError, AttributeError):
         return ""

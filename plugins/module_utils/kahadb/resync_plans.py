@@ -14,6 +14,7 @@ import os
 import re
 from dataclasses import asdict, dataclass
 
+from ..foreign_data import parse_json
 from ..host.system_accounts import Account
 from ..host.untrusted_paths import Directory, open_directory
 from ..install.configuration_archive import InstallError
@@ -60,7 +61,7 @@ def read_plan(store: str, account: Account) -> ResyncPlan | None:
         return None
     base = os.path.basename(store)
     try:
-        plan = ResyncPlan(**json.loads(data))
+        plan = ResyncPlan(**parse_json(data))
         is_ours = plan.store == store and all(isinstance(value, str) for value in asdict(plan).values())
         staging = is_ours and plan.staging.startswith(base) and _STAGING.fullmatch(plan.staging[len(base) :])
         backup = is_ours and (not plan.backup or plan.backup.startswith(base))

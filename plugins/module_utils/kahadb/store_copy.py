@@ -25,6 +25,7 @@ import zlib
 from dataclasses import dataclass
 from typing import Any
 
+from ..foreign_data import inflate_text
 from ..host.system_accounts import Account, account_for, account_to_rename_as, run_as
 from ..host.untrusted_paths import Directory, UntrustedPathError, open_directory
 from ..install.configuration_archive import InstallError
@@ -181,13 +182,9 @@ def unpack_chunk(data: str) -> bytes:
     Raises InstallError for text that is no chunk, or larger than any.
     """
     try:
-        unpacking = zlib.decompressobj()
-        piece = unpacking.decompress(base64.b64decode(data), CHUNK + 1)
-    except (zlib.error, ValueError) as error:
+        return inflate_text(data, CHUNK)
+    except ValueError as error:
         raise InstallError(f"a piece did not arrive as it was sent: {error}") from None
-    if len(piece) > CHUNK or not unpacking.eof:
-        raise InstallError(f"a piece did not arrive as it was sent: it is no piece of up to {CHUNK} bytes")
-    return piece
 
 
 def append_chunk(store: str, files: Manifest, name: str, offset: int, data: str, user: str | None = None) -> int:

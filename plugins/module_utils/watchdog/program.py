@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from .. import printable, protocols, root_cause
+from .. import foreign_data, printable, protocols, root_cause
 from ..host import (
     broker_configuration,
     broker_log,
@@ -33,6 +33,7 @@ _PARTS: tuple[ModuleType, ...] = (
     configuration_archive,
     pending_restart,
     printable,
+    foreign_data,
     root_cause,
     judge,
     probe,

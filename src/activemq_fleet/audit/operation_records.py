@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from activemq_fleet.foreign_data import parse_json
 from activemq_fleet.printable import printable
 
 OPERATIONS_FILE = "operations.jsonl"
@@ -69,7 +69,7 @@ def _pairs(host: str, records: list[_Record]) -> Iterable[Operation]:
 
 def _record(line: bytes) -> _Record | None:
     try:
-        found: Any = json.loads(line)
+        found: Any = parse_json(line)
         at = datetime.fromisoformat(found["ts"])
         kind, run, operation, by = (str(found[name]) for name in ("kind", "run", "operation", "by"))
         record = _Record(kind, run, printable(operation)[:_LONGEST], printable(by)[:_LONGEST], at.astimezone(UTC))

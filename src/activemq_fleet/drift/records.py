@@ -7,12 +7,12 @@ lays it down, with ``.fleet-manifest.json`` and ``.fleet-found.json`` beside, an
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from activemq_fleet import masking
 from activemq_fleet.errors import InputError
+from activemq_fleet.foreign_data import parse_json
 
 CONFIGURATION = "configuration/"
 MANIFEST = ".fleet-manifest.json"
@@ -81,7 +81,7 @@ def collected_file(path: str, content: bytes) -> Iterator[FileRecord]:
 
 def _notes(host: str, path: str, content: bytes) -> dict[str, Any]:
     try:
-        found = json.loads(content)
+        found = parse_json(content)
     except ValueError:
         found = None
     if not isinstance(found, dict):

@@ -12,21 +12,23 @@ or what is unknown can only be what the master had not acknowledged yet. Everyth
 
 from __future__ import annotations
 
-import base64
 import re
 import struct
-import zlib
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any
 
-from activemq_fleet.errors import FleetError
+from activemq_fleet.errors import FleetError, InputError
+from activemq_fleet.foreign_data import inflate_text
+from activemq_fleet.kahadb.messages import LIMIT
 from activemq_fleet.operations.requests import from_mappings
 from activemq_fleet.printable import counted
 
 _TRACE, _ADD, _REMOVE, _SUBSCRIPTION = 0, 1, 2, 7
+_LARGEST = 16 * LIMIT
+"""Bytes of a list of records that store_info returns."""
 _IN_FLIGHT = 1000
 """One message a connection, and ``maximumConnections`` of them: more cannot be on its way to a master."""
 _LOADED = re.compile(r"LOADED \w+ (\w+ +\d+ \d\d:\d\d:\d\d) \S+(?: \S+)? (\d{4})$")
@@ -85,8 +87,8 @@ class Store:
             evidence,
             host=host,
             role=role,
-            order=tuple(struct.iter_unpack(">BQ", _unpacked(evidence["order"]))),
-            live=dict(struct.iter_unpack(">QQ", _unpacked(evidence["live"]))),
+            order=tuple(struct.iter_unpack(">BQ", _unpacked(host, evidence["order"]))),
+            live=dict(struct.iter_unpack(">QQ", _unpacked(host, evidence["live"]))),
             cleaned=not evidence["whole"] or numbers != list(range(1, len(numbers) + 1)),
             runs=[LoggedRun(**run) for run in evidence["runs"]],
         )
@@ -158,8 +160,11 @@ class Store:
         return [last.get(key, -1) for key in brought]
 
 
-def _unpacked(text: str) -> bytes:
-    return zlib.decompress(base64.b64decode(text)) if text else b""
+def _unpacked(host: str, text: str) -> bytes:
+    try:
+        return inflate_text(text, _LARGEST) if text else b""
+    except ValueError as error:
+        raise InputError(f"{host}: what store_info returned of its store cannot be read: {error}") from None
 
 
 def _time(text: str) -> datetime:

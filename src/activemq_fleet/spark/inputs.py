@@ -6,7 +6,6 @@ and read through Spark, so that DIR may be any path that Hadoop reads. A file of
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +14,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from activemq_fleet.audit.operation_records import OPERATIONS_FILE, Operation, operations_of
 from activemq_fleet.audit.result import Gap, InputSummary
 from activemq_fleet.errors import InputError
+from activemq_fleet.foreign_data import parse_json
 from activemq_fleet.logs.zones import zone_of
+from activemq_fleet.printable import printable
 from activemq_fleet.spark.input_directory import refuse_outside_links
 from activemq_fleet.spark.paths import escaped_uri_of, local_path, path_below, uri_of
 from activemq_fleet.spark.settings import temporary_settings
@@ -28,6 +29,10 @@ FileKind = Literal["log", "journal", "host", "operations", "other"]
 HOST_FILE = "host.json"
 _NAMES = f"{{activemq.log*,*.jsonl*,{HOST_FILE}}}"
 _HOST_FILES = f"{{{HOST_FILE},{OPERATIONS_FILE}}}"
+_LONGEST_TEXT = 1000
+"""Characters of a text in host.json."""
+_NO_GENERATION = 10**9
+"""No generation has this number, or a larger one."""
 LARGEST_HOST_FILE = 1 << 24
 """Bytes of a host.json or operations.jsonl that is read."""
 _TASKS_FROM, _NEVER = "spark.sql.sources.parallelPartitionDiscovery.threshold", str((1 << 31) - 1)
@@ -196,12 +201,12 @@ def _host(name: str, content: bytes | None, inventory_hosts: Mapping[str, Host])
     problems: list[str] = []
     if content is not None:
         try:
-            known = json.loads(content)
-        except ValueError:
-            known = None
-        if isinstance(known, dict):
+            known = parse_json(content)
+            if not isinstance(known, dict):
+                raise ValueError("it is not an object")
             return _checked(_from_file(name, known), problems)
-        problems.append(f"{HOST_FILE} is no JSON object: it was not read")
+        except ValueError as error:
+            problems.append(f"{HOST_FILE} is no JSON object that can be used ({error}): it was not read")
     else:
         problems.append(f"no {HOST_FILE}")
     if name in inventory_hosts:
@@ -219,7 +224,7 @@ def _with_operations(host: Host, content: bytes | None) -> Host:
 def _from_file(name: str, known: Mapping[str, Any]) -> Host:
     def text(key: str) -> str | None:
         value = known.get(key)
-        return value if isinstance(value, str) and value else None
+        return printable(value[:_LONGEST_TEXT]) if isinstance(value, str) and value else None
 
     zone = text("timezone")
     problems = () if zone else (f"{HOST_FILE} names no time zone: its times are taken for UTC",)
@@ -235,10 +240,13 @@ def _from_file(name: str, known: Mapping[str, Any]) -> Host:
     )
 
 
-def _generations(told: Any) -> tuple[tuple[int, float], ...]:
-    rows = [row for row in told if isinstance(row, dict)] if isinstance(told, list) else []
-    pairs = [(row.get("number"), row.get("made")) for row in rows]
-    return tuple((int(n), float(at)) for n, at in pairs if isinstance(n, int) and isinstance(at, int | float))
+def _generations(rows: Any) -> tuple[tuple[int, float], ...]:
+    generations = []
+    for row in rows if isinstance(rows, list) else ():
+        number, made = (row.get("number"), row.get("made")) if isinstance(row, dict) else (None, None)
+        if isinstance(number, int) and 0 <= number < _NO_GENERATION and isinstance(made, int | float):
+            generations.append((number, float(made)))
+    return tuple(generations)
 
 
 def _checked(host: Host, problems: list[str]) -> Host:

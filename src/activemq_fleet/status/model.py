@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -14,6 +13,7 @@ from typing import Any, Literal
 
 from activemq_fleet.errors import InputError
 from activemq_fleet.findings import SEVERITIES, Finding
+from activemq_fleet.foreign_data import parse_json
 from activemq_fleet.host.judge import STATES, BrokerState
 from activemq_fleet.profiles import PROFILES
 
@@ -215,7 +215,7 @@ def read_states(text: str, name: str) -> tuple[dict[str, str], tuple[Finding, ..
     Raises InputError for anything else.
     """
     try:
-        found = json.loads(text)
+        found = parse_json(text)
         if found["format"] != FORMAT:
             raise ValueError
         rows = [*found["brokers"], *found["agents"], *found["balancers"]]

@@ -1,0 +1,59 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""Read JSON and compressed data that another host or account wrote: any bytes give a value or a ValueError."""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from typing import Any
+
+_DIGITS = 40
+"""Digits of a number: no counter, time or size that we write has more."""
+
+
+def parse_json(text: str | bytes) -> Any:
+    """Return the value of a JSON text (bytes: UTF-8), in which every number is finite.
+
+    Raises ValueError for any other text, also for one that is nested too deeply and for a number of more than 40
+    digits.
+    """
+    try:
+        return json.loads(text, parse_int=_integer, parse_float=_number, parse_constant=_refuse_constant)
+    except RecursionError:
+        raise ValueError("the JSON text is nested too deeply") from None
+
+
+def inflate_text(text: str, limit: int) -> bytes:
+    """Return the bytes that a text (base64 of zlib data) holds.
+
+    Raises ValueError for any other text, and for more than ``limit`` bytes.
+    """
+    try:
+        stream = zlib.decompressobj()
+        content = stream.decompress(base64.b64decode(text), limit + 1)
+    except zlib.error as error:
+        raise ValueError(str(error)) from None
+    if len(content) > limit:
+        raise ValueError(f"it holds more than {limit} bytes")
+    if not stream.eof:
+        raise ValueError("it is truncated")
+    return content
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > _DIGITS:
+        raise ValueError(f"the JSON text has a number of {len(digits)} digits")
+    return int(digits)
+
+
+def _number(digits: str) -> float:
+    number = float(digits)
+    if number in (float("inf"), float("-inf")):
+        raise ValueError("the JSON text has a number that is too large")
+    return number
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"the JSON text has {name}, which is no number")

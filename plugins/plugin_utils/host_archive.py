@@ -1,0 +1,134 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""Reads the archives that hosts send to the controller: gzipped tar files, with a bound for each thing that grows."""
+
+from __future__ import annotations
+
+import gzip
+import tarfile
+import zlib
+from collections.abc import Iterator
+from typing import IO, NamedTuple
+
+MOST_FILES = 10_000
+"""Files of a host: 200 MiB of logs and journals are some hundreds."""
+LONGEST_HEADER = 1 << 16
+"""Bytes of an extended header, which holds a long name and a time."""
+_BLOCK = tarfile.BLOCKSIZE
+_EXTENDED = {"path", "mtime", "hdrcharset"}
+"""What the extended headers of collect's archives hold; ``hdrcharset`` is there for names that are not UTF-8."""
+_LONGEST_NAME, _DEEPEST = 1024, 8
+_LATEST = 1 << 40
+_CHUNK = 1 << 20
+
+
+class ArchivedFile(NamedTuple):
+    """A file of an archive: its path below the archive's root, size in bytes, and time of its last change."""
+
+    name: str
+    size: int
+    mtime: float
+    chunks: Iterator[bytes]
+    """The content. Read it before the next file; what is not read is skipped."""
+
+
+def read_host_archive(path: str, limit: int) -> Iterator[ArchivedFile]:
+    """Yield the files of a gzipped tar archive that a host sent.
+
+    Raises ValueError for an archive that holds anything but files below its root, more than ``limit`` bytes
+    when unpacked (headers and padding included), more than 10,000 files, or a header of more than 64 KiB.
+    The standard library's reader is not used: it reads a header of any length as a whole.
+    """
+    with open(path, "rb") as packed:
+        source = _Bounded(gzip.GzipFile(fileobj=packed), limit)
+        extended: dict[str, str] = {}
+        count = 0
+        while any(block := source.read(_BLOCK)):
+            header = tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape")
+            if header.type == tarfile.XHDTYPE:
+                extended = _extended_header(source, header.size)
+                continue
+            name, mtime = extended.get("path", header.name), extended.get("mtime", header.mtime)
+            if header.type not in (tarfile.REGTYPE, tarfile.AREGTYPE) or extended.keys() - _EXTENDED:
+                raise ValueError(f"{name!r} is no plain file")
+            count += 1
+            if count > MOST_FILES:
+                raise ValueError(f"it holds more than {MOST_FILES} files")
+            content = _Content(source, header.size)
+            yield ArchivedFile(_checked_name(name), header.size, _checked_time(mtime), content)
+            for _ in content:
+                pass
+            source.read(-header.size % _BLOCK)
+            extended = {}
+
+
+class _Bounded:
+    """Reads exactly as many bytes as are wanted, and no more than a limit in all."""
+
+    def __init__(self, stream: IO[bytes] | gzip.GzipFile, limit: int) -> None:
+        self._stream, self._limit, self._rest = stream, limit, limit
+
+    def read(self, size: int) -> bytes:
+        """Return ``size`` bytes. Raises ValueError at the end of the data, for damaged data, and beyond the limit."""
+        self._rest -= size
+        if self._rest < 0:
+            raise ValueError(f"it holds more than {self._limit} bytes")
+        try:
+            content = self._stream.read(size)
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise ValueError(str(error)) from None
+        if len(content) < size:
+            raise ValueError("it is truncated")
+        return content
+
+
+class _Content:
+    """The bytes of one file, in chunks; each is read once."""
+
+    def __init__(self, source: _Bounded, size: int) -> None:
+        self._source, self._rest = source, size
+        if size < 0:
+            raise ValueError("a file has a negative size")
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self
+
+    def __next__(self) -> bytes:
+        if not self._rest:
+            raise StopIteration
+        size = min(self._rest, _CHUNK)
+        self._rest -= size
+        return self._source.read(size)
+
+
+def _extended_header(source: _Bounded, size: int) -> dict[str, str]:
+    """Return the records of a PAX header: each is ``LENGTH KEY=VALUE`` and a line end."""
+    if not 0 <= size <= LONGEST_HEADER:
+        raise ValueError(f"a header of it has {size} bytes, more than {LONGEST_HEADER}")
+    content = source.read(size + -size % _BLOCK)[:size]
+    records: dict[str, str] = {}
+    while content:
+        digits, _, rest = content[:20].partition(b" ")
+        length = int(digits) if digits.isdigit() and len(digits) < 6 else 0
+        key, is_record, text = content[len(digits) + 1 : length].partition(b"=")
+        if not rest or not is_record or not text.endswith(b"\n"):
+            raise ValueError("a header of it is damaged")
+        records[key.decode("utf-8", "surrogateescape")] = text[:-1].decode("utf-8", "surrogateescape")
+        content = content[length:]
+    return records
+
+
+def _checked_name(name: str) -> str:
+    parts = name.split("/")
+    if len(name) > _LONGEST_NAME or len(parts) > _DEEPEST:
+        raise ValueError(f"the name {name[:60]!r} is longer than any that collect writes")
+    if any(part in ("", ".", "..") or "\0" in part for part in parts):
+        raise ValueError(f"{name!r} is no file below it")
+    return name
+
+
+def _checked_time(mtime: str | float) -> float:
+    moment = float(mtime)
+    if not 0 <= moment < _LATEST:
+        raise ValueError("the time of a file is out of range")
+    return moment

@@ -1,0 +1,1 @@
+../../plugins/module_utils/foreign_data.py

@@ -1,0 +1,50 @@
+"""What one host's host.json holds costs that host its description, and never the audit (attack p15)."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from activemq_fleet.spark.inputs import Host, InputFile, Inputs, inputs_of
+
+HOST = "orders-mq01-a.example.com"
+PEER = "orders-mq01-b.example.com"
+
+
+def inputs_with(content: bytes) -> Inputs:
+    files = tuple(
+        InputFile(f"file:/x/{host}/{name}", host, name, kind, 10, False)  # type: ignore[arg-type]
+        for host in (HOST, PEER)
+        for name, kind in (("activemq.log", "log"), ("host.json", "host"))
+    )
+    sound = json.dumps({"pair": "orders-mq01", "timezone": "UTC"}).encode()
+    return inputs_of("file:/x", files, {(HOST, "host.json"): content, (PEER, "host.json"): sound}, None)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b'{"generations":[{"number":1,"made":1' + b"0" * 400 + b"}]}",
+        b'{"generations":[{"number":1,"made":NaN}]}',
+        b'{"generations":[{"number":1,"made":1e999}]}',
+        b"[" * 200_000,
+        b'{"x":"\xff"}',
+        b"[]",
+    ],
+)
+def test_host_file_that_cannot_be_used_is_named_and_the_peer_is_read(content: bytes) -> None:
+    inputs = inputs_with(content)
+
+    assert inputs.hosts[HOST] == Host(HOST, problems=inputs.hosts[HOST].problems)
+    assert f"{HOST}: host.json is no JSON object that can be used" in inputs.problems[0]
+    assert inputs.hosts[PEER].pair == "orders-mq01"
+
+
+@pytest.mark.parametrize("zone", ["../../../../etc/passwd", "x" * 100_000, "a\0b", "\ud800"])
+def test_host_file_with_a_time_zone_that_is_none_counts_as_utc(zone: str) -> None:
+    inputs = inputs_with(
+        json.dumps({"timezone": zone, "pair": "a\ud800b", "generations": [1, {"number": "x"}]}).encode()
+    )
+
+    assert (inputs.hosts[HOST].timezone, inputs.hosts[HOST].pair) == ("UTC", "a\\ud800b")

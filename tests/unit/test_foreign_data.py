@@ -1,0 +1,48 @@
+"""JSON and compressed data of strangers: any bytes give a value or one ValueError."""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+
+import pytest
+
+from activemq_fleet.foreign_data import inflate_text, parse_json
+
+NESTED = b"[" * 200_000
+LONG = b'{"number": 1' + b"0" * 400 + b"}"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [b"", b"{", NESTED, b'{"a":' * 100_000, LONG, b"[NaN]", b"[-Infinity]", b"[1e999]", b'"\xff"', b"[1" + b"0" * 5000],
+)
+def test_a_text_that_is_no_json_raises_value_error_alone(text: bytes) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        parse_json(text)
+
+
+def test_json_that_we_write_is_read_as_it_is() -> None:
+    written = {"text": "ä\ud800", "numbers": [0, -1, 2**63, 1.5e300], "none": None, "nested": [[[{}]]], "yes": True}
+
+    assert parse_json(json.dumps(written)) == written
+
+
+def test_compressed_text_is_read_up_to_a_limit() -> None:
+    packed = base64.b64encode(zlib.compress(bytes(1000))).decode()
+
+    assert inflate_text(packed, 1000) == bytes(1000)
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (zlib.compress(bytes(1 << 24)), "more than 1000 bytes"),
+        (zlib.compress(b"x" * 900)[:-5], "is truncated"),
+        (b"no zlib", "incorrect header"),
+    ],
+)
+def test_other_compressed_text_is_refused(content: bytes, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        inflate_text(base64.b64encode(content).decode(), 1000)
