@@ -55,8 +55,17 @@ CHAPTERS: dict[str, tuple[Word, ...]] = {
     ),
     "A running broker": (
         Word("evidence", "what was observed: answers, ports, log lines, locks", "host.judge:Evidence"),
-        Word("state", "active, standby, starting, stopped or hung: concluded from evidence", "host.judge:BrokerState"),
+        Word(
+            "state",
+            "active, unhealthy, standby, starting, stopped or hung: concluded from evidence",
+            "host.judge:BrokerState",
+        ),
         Word("active", "the state of the node that serves clients", "host.judge:judge"),
+        Word(
+            "unhealthy",
+            "the state of a node that accepts clients, and at which no message completes a round trip",
+            "host.judge:judge",
+        ),
         Word("standby", "the state of a node that waits for its peer's lock or replicates from it", "host.judge:judge"),
         Word("hung", "the state of a node that holds its lock and answers nobody", "host.judge:judge"),
         Word("backlog", "messages that wait in a store", "kahadb.backlog:*"),

@@ -11,11 +11,14 @@ short_description: The state of a broker now, and how it is known
 version_added: 0.1.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:
-  - Finds out on the broker's own host whether it is active, standby, starting, stopped or hung. That has
+  - Finds out on the broker's own host whether it is active, unhealthy, standby, starting, stopped or hung. That has
     nothing to do with its preferred role. After a failover the preferred slave is active.
   - It goes by the process (found by its command line), by what the broker's log has said since that process
     was started, and by what the connectors of the deployed configuration answer. An open port is not ready.
     Over STOMP or MQTT one message must come back from a topic of the module's own.
+  - A connector counts only if its listener belongs to the account of the broker's process. Before that is certain no
+    login is sent. The module logs in as C(activemq-probe), or with another account of a broker that has yet to read
+    a configuration with this one.
   - It changes nothing. It needs to read the broker's files, so run it as root or as the broker's account.
 options:
   unit:
@@ -29,7 +32,7 @@ options:
     description: The states to wait for. Without O(required) the module does not fail when none is reached.
     type: list
     elements: str
-    choices: [active, standby, starting, stopped, hung]
+    choices: [active, unhealthy, standby, starting, stopped, hung]
     default: [active, standby]
   required:
     description: Fail, in one line with the broker's own error, when none of O(states) is reached.
@@ -61,7 +64,9 @@ EXAMPLES = r"""
 RETURN = r"""
 state:
   description:
-    - V(active) serves. V(standby) lives and waits for the lock, or is attached to its master. V(starting) lives
+    - V(active) serves. V(unhealthy) accepts clients, and no message completes a round trip, for another reason than
+      a right that the account of probes lacks; RV(how) has the broker's own reason.
+    - V(standby) lives and waits for the lock, or is attached to its master. V(starting) lives
       and is neither yet. V(stopped) has no process. V(hung) lives, and does not answer or was stopped by a
       signal.
   type: str
@@ -232,7 +237,7 @@ def gather_or_require_state(parameters: dict[str, Any], _check: bool) -> dict[st
 
 
 def main() -> None:
-    states = ["active", "standby", "starting", "stopped", "hung"]
+    states = ["active", "unhealthy", "standby", "starting", "stopped", "hung"]
     spec = {
         "base": {"type": "path", "required": True},
         "unit": {"type": "str"},

@@ -15,7 +15,9 @@ description:
     a client that lost its broker would. Over STOMP and MQTT one message must come back from a topic of the
     module's own; over OpenWire the broker's greeting is enough.
   - Says who served when, and the gaps, from the last answer before to the first one after.
-  - It signs in with the account that M(activemq.fleet.broker_info) uses, from the configuration below O(base).
+  - It logs in with the account of probes, C(activemq-probe), from the configuration below O(base). A listener on this
+    host counts only if it belongs to the broker's account. A broker of another host is logged in at over TLS only if
+    its certificate is verified; else the TLS handshake must do. Without TLS no other account is sent there.
   - Run it with C(async) on a host that reaches all of them. It makes the file O(flag) when the first message
     came back, and ends with the first answer after somebody removed that file, or after O(seconds).
   - It changes nothing on the brokers.
@@ -40,6 +42,11 @@ options:
     description: Seconds after which an address that says nothing is passed over.
     type: float
     default: 2.0
+  ca_file:
+    description: >-
+      A PEM file with the certificates by which brokers of other hosts are verified over TLS. Without it those of the
+      system are used.
+    type: path
   flag:
     description: A file that must not be there. Without it the module ends after O(seconds).
     type: path
@@ -107,6 +114,7 @@ def main() -> None:
         "seconds": {"type": "int", "default": 600},
         "interval": {"type": "float", "default": 0.1},
         "timeout": {"type": "float", "default": 2.0},
+        "ca_file": {"type": "path"},
         "flag": {"type": "path"},
     }
     run_module(spec, watch_pair)

@@ -17,7 +17,7 @@ from pathlib import Path
 from activemq_fleet.fence.old_generations import uncopied_messages
 from activemq_fleet.fence.replay import Replay
 from activemq_fleet.fence.shared_store import SharedStore
-from activemq_fleet.host.probe import Login
+from activemq_fleet.host.probe_account import Login
 from activemq_fleet.host.timeouts import READY
 from activemq_fleet.lab.lab import Lab
 from scripts.attacks.clients import FILLER_QUEUE, Sender, consume, sending, wait_until

@@ -77,6 +77,7 @@ def broker_facts(broker: Broker) -> dict[str, Any]:
     return {
         "release": broker.release.text,
         "watch": _watched(broker),
+        "probe_ca": settings.probe_ca,
         "group": broker.group,
         "pair": broker.pair,
         "role": broker.role,

@@ -22,7 +22,7 @@ from ansible_collections.activemq.fleet.plugins.module_utils.watchdog.watchdog i
 from activemq_fleet.fence.old_generations import uncopied_messages
 from activemq_fleet.fence.replay import Replay
 from activemq_fleet.fence.shared_store import SharedStore
-from activemq_fleet.host.probe import Login
+from activemq_fleet.host.probe_account import Login
 from activemq_fleet.lab.fleet_status import lab_status
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.polling import poll

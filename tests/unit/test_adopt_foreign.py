@@ -356,7 +356,10 @@ class TestFleets:
         # One variable, and its bridges log in with an account that all of them know.
         asked = fleet_of(tmp_path, adoption, authentication="simple")
         assert not asked.blocking
-        assert {account.name for broker in asked.brokers for account in broker.accounts} == {"network"}
+        assert {account.name for broker in asked.brokers for account in broker.accounts} == {
+            "network",
+            "activemq-probe",
+        }
         assert all("userName" in documents_of(asked)[host].decode() for host in ("o-mq1-a", "o-mq1-b"))
 
     @pytest.mark.parametrize("names", ["", 'userName="net" password="x1"'])

@@ -31,6 +31,11 @@ SERVES = Answer(True, True, "CONNECTED, and gave a message back over STOMP", gre
 REFUSES = Answer(False, None, "refuses connections")
 SILENT = Answer(False, False, "accepts connections and says nothing for 5 s")
 HOLDS_BACK = Answer(False, False, "CONNECTED over STOMP, and then says nothing for 5 s", greeted=True)
+FAILS = Answer(False, False, "answers SEND over STOMP with an error: wrong", greeted=True, failed=True)
+LACKS_RIGHT = Answer(True, None, "answers over STOMP and refuses the probe: not authorized", greeted=True)
+GREETS = Answer(True, None, "greets in OpenWire", greeted=True)
+CLOSES = Answer(False, None, "ConnectionResetError: the connection was closed", failed=True)
+FOREIGN = Answer(False, None, "the account with uid 1234 answers at 127.0.0.1:1883: no login was sent")
 PHASES = ("begin", "waiting", "starting", "attached", "started", "stopping", "stopped", "failed", "unknown")
 
 
@@ -73,8 +78,21 @@ CASES: list[tuple[Evidence, BrokerState]] = [
     *((evidence(ALIVE, phase, SERVES, listens=True, pure=True, has_started=True), "active") for phase in PHASES),
     *((evidence(ALIVE, phase, SILENT, listens=True), "hung") for phase in PHASES),
     # Its memory is full: no log says so, and it greets.
-    *((evidence(ALIVE, phase, HOLDS_BACK, listens=True), "active") for phase in PHASES),
-    (evidence(ALIVE, "started", SILENT, HOLDS_BACK, listens=True), "active"),
+    *((evidence(ALIVE, phase, HOLDS_BACK, listens=True), "unhealthy") for phase in PHASES),
+    (evidence(ALIVE, "started", SILENT, HOLDS_BACK, listens=True), "unhealthy"),
+    # It greets and answers with an error that no missing right explains.
+    *((evidence(ALIVE, phase, FAILS, listens=True), "unhealthy") for phase in PHASES),
+    *((evidence(ALIVE, phase, FAILS, GREETS, listens=True), "unhealthy") for phase in PHASES),
+    *((evidence(ALIVE, phase, FAILS, LACKS_RIGHT, listens=True), "unhealthy") for phase in PHASES),
+    *((evidence(ALIVE, phase, LACKS_RIGHT, GREETS, listens=True), "active") for phase in PHASES),
+    *((evidence(ALIVE, phase, FAILS, SERVES, listens=True), "active") for phase in PHASES),
+    (evidence(ALIVE, "starting", FAILS, pure=True, listens=True), "starting"),
+    # It closes each connection, as a broker does whose connections are used up; before it has started it may open.
+    (evidence(ALIVE, "started", CLOSES, listens=True), "unhealthy"),
+    (evidence(ALIVE, "starting", CLOSES, listens=True), "starting"),
+    # Another account listens at its address.
+    *((evidence(ALIVE, phase, FOREIGN), "standby") for phase in ("waiting", "attached")),
+    (evidence(ALIVE, "started", FOREIGN), "starting"),
     (evidence(ALIVE, "starting", HOLDS_BACK, pure=True, listens=True), "starting"),
     *((evidence(ALIVE, phase, REFUSES, listens=True), "starting") for phase in PHASES),
     *((evidence(ALIVE, phase, REFUSES, holds_lock=True), "starting") for phase in PHASES),

@@ -196,7 +196,7 @@ RESULT = {
     "message_returned": None,
 }
 HOLDS_BACK = {
-    "state": "active",
+    "state": "unhealthy",
     "message_returned": False,
     "error": "",
     "how": "it greets",
@@ -214,7 +214,7 @@ HOLDS_BACK = {
         ({"state": "standby", "pid": 8}, "it runs 5.18.3 and not 6.3.1"),
         ({"state": "standby", "pid": 8, "release": None}, "it runs a release that cannot be seen and not 6.3.1"),
         ({"state": "standby", "pid": 8, "release": "6.3.1"}, ""),
-        (HOLDS_BACK, "it is active: it greets (see /b/data"),
+        (HOLDS_BACK, "it is unhealthy: it greets (see /b/data"),
     ],
 )
 def test_what_was_waited_for_in_vain_is_one_line(more: dict[str, object], told: str) -> None:

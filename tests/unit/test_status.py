@@ -110,10 +110,10 @@ WRONG: list[tuple[str, dict[str, Any], list[tuple[str, str]]]] = [
     ("full", {"a": {"usage": usage(store={"percent": 100, "limit": 1})}}, [("store-full", A)]),
     (
         "full memory",
-        {"a": {"message_returned": False, "usage": usage(memory={"percent": 100, "limit": 1})}},
+        {"a": {"state": "unhealthy", "message_returned": False, "usage": usage(memory={"percent": 100, "limit": 1})}},
         [("memory-full", A)],
     ),
-    ("no message comes back, and no limit says why", {"a": {"message_returned": False}}, [("messages-held-back", A)]),
+    ("no message comes back", {"a": {"state": "unhealthy", "message_returned": False}}, [("messages-held-back", A)]),
     ("filling", {"a": {"usage": usage(memory={"percent": 80, "limit": 1})}}, [("memory-filling", A)]),
     ("no room", {"a": {"free": {"/srv": 1 << 20}}}, [("disk-full", A)]),
     ("dead letters", {"a": {"usage": usage(dlq=4)}}, [("dlq", A)]),

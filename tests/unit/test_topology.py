@@ -192,7 +192,7 @@ def test_agents_get_their_home_pair_preferred_master_first() -> None:
     found = build_fleet(hosts("o-mq1", "o-mq2") | agent, {"activemq_agents": ["a1"]})
 
     assert found.agents[0].urls == (("o-mq2-a.example.com", 1883), ("o-mq2-b.example.com", 1883))
-    assert [account.name for account in found.broker("o-mq1-a").accounts] == ["net", "agent"]
+    assert [account.name for account in found.broker("o-mq1-a").accounts] == ["net", "agent", "activemq-probe"]
 
 
 @given(st.lists(st.from_regex(r"o-mq[0-9]{2}", fullmatch=True), min_size=2, unique=True), st.text("ab", min_size=1))
@@ -217,6 +217,10 @@ def test_with_acls_each_group_gets_what_its_work_needs() -> None:
         ("topic", ">"): ("activemq-network",),
         ("topic", "instance.*.>"): ("activemq-agents",),
         ("topic", "instance.*.*"): ("activemq-agents",),
+        ("topic", "activemq.fleet.probe.*"): ("activemq-probes",),
+        ("topic", "ActiveMQ.Advisory.Connection"): (),
+        ("topic", "ActiveMQ.Advisory.Topic"): (),
+        ("topic", "ActiveMQ.Advisory.*.Topic.activemq.fleet.probe.*"): (),
         **{("topic", name): ("activemq-agent-agent",) for name in (
             "__canary__.a1-publisher", "__canary__.a1-subscriber", "__canary__.a1-check",
             "instance.*.__canary__.a1-subscriber", "instance.*.__canary__.a1", "instance.*.__barrier__.a1",

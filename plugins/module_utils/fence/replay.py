@@ -15,7 +15,7 @@ import ssl
 import struct
 from collections.abc import Iterable
 
-from ..host.probe import Login
+from ..host.probe_account import Login
 from ..kahadb.openwire_message import StoredMessage, read_message
 from .old_generations import UncopiedMessage
 from .shared_store import FenceError

@@ -10,7 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any
 from xml.etree import ElementTree
 
-from .probe import Answer, Login, probe_connector
+from .broker_connection import ExpectedBroker
+from .probe import Answer, probe_connector
+from .probe_account import PROBE_PASSWORD_KEY, PROBE_USER, Login
 from .timeouts import PROBE
 from .untrusted_paths import open_directory
 from .versions import Layout
@@ -19,6 +21,7 @@ _URI = re.compile(r"(?P<scheme>[a-z0-9+]+)://(?P<host>\[[0-9A-Fa-f:]+\]|[^:/?]*)
 _CLIENT_AUTH = re.compile(r"[?&](transport\.)?needClientAuth=true(?![^&])")
 _REFERENCE = re.compile(r"\$\{([^}]+)\}")
 _PAIR = re.compile(rb"<!-- \S+: node \S+ \(preferred \w+\) of pair (\S+), release ")
+_RELEASE = re.compile(rb"<!-- [^>]*, release (\d+)\.(\d+)\.(\d+)")
 _TITLE = 4096
 """Bytes of an activemq.xml within which its comment stands."""
 _WILDCARDS = ("0.0.0.0", "::", "")  # noqa: S104 -- nothing is bound here, it is asked
@@ -45,24 +48,40 @@ class Listener:
 
 @dataclass(frozen=True)
 class DeployedConfiguration:
-    """The parts of a deployed activemq.xml that host modules need: connectors, an account to log in with, the store.
+    """The parts of a deployed activemq.xml that host modules need: connectors, accounts to log in with, the store.
 
-    ``store`` is the directory of a kahaDB or mKahaDB, empty for another store; ``pure``: the broker copies to a slave,
-    or is one.
+    ``login`` is the account of links or another one of the broker, ``probe_login`` that of probes; both are empty where
+    there is none. ``release`` is a tuple of numbers, empty where the file does not name it. ``store`` is the directory
+    of a kahaDB or mKahaDB, empty for another store; ``pure``: the broker copies to a slave, or is one.
     """
 
     listeners: tuple[Listener, ...] = ()
     login: Login = field(default=Login(), repr=False)
+    probe_login: Login = field(default=Login(), repr=False)
+    release: tuple[int, ...] = ()
     store: str = ""
     pure: bool = False
     persistence: dict[str, Any] = field(default_factory=dict)
 
-    def probe(self, listener: Listener, timeout: float = PROBE) -> Answer:
-        """Probe one of the broker's connectors with the configured account, and return the outcome."""
-        certificate = listener.requires_client_certificate
-        return probe_connector(
-            listener.scheme, listener.address, self.login, timeout, requires_client_certificate=certificate
-        )
+    def probe(self, listener: Listener, expected: ExpectedBroker, timeout: float = PROBE) -> Answer:
+        """Probe one of the broker's connectors with the account of probes, and return the outcome.
+
+        A broker that refuses the account, or does not have it yet, is probed with another of its accounts.
+        """
+        logins = [self.probe_login, self.login] if self.probe_login.username else [self.login]
+        for login in logins:
+            answer = probe_connector(
+                listener.scheme,
+                listener.address,
+                login,
+                timeout,
+                requires_client_certificate=listener.requires_client_certificate,
+                expected=expected,
+                release=self.release,
+            )
+            if not answer.refused_login:
+                break
+        return answer
 
 
 def read_deployed(layout: Layout, name: str | None) -> DeployedConfiguration:
@@ -73,12 +92,18 @@ def read_deployed(layout: Layout, name: str | None) -> DeployedConfiguration:
     if name is None:
         return DeployedConfiguration()
     base, conf = layout.base, os.path.join(layout.directory(name), "conf")
-    root = ElementTree.parse(os.path.join(conf, "activemq.xml")).getroot()  # noqa: S314 -- root's own file
+    with open(os.path.join(conf, "activemq.xml"), "rb") as file:
+        document = file.read()
+    root = ElementTree.fromstring(document)  # noqa: S314 -- root's own file
+    release = _RELEASE.search(document[:_TITLE])
+    passwords = _read_passwords(conf)
     paths = {"activemq.base": base, "activemq.data": os.path.join(base, "data"), "activemq.conf": conf}
     stores = [element.get("directory", "") for name in _KAHADB for element in elements_named(root, name)]
     return DeployedConfiguration(
         listeners=tuple(_listeners(root)),
-        login=_login(root, conf),
+        login=_login(root, passwords),
+        probe_login=_probe_login(root, passwords),
+        release=tuple(map(int, release.groups())) if release else (),
         store=_REFERENCE.sub(lambda found: paths.get(found[1], found[0]), stores[0]) if stores else "",
         pure=_is_pure(root),
         persistence=_persistence(root),
@@ -161,21 +186,32 @@ def read_address(uri: str) -> tuple[str, str, int] | None:
     return (match["scheme"], match["host"].strip("[]"), int(match["port"])) if match else None
 
 
-def _login(root: ElementTree.Element, conf: str) -> Login:
-    """Return an account whose password is in the credentials file, the network connectors' account if possible."""
+def _read_passwords(conf: str) -> dict[str, str]:
+    """Return the entries of a version's credentials.properties; none without the file."""
     try:
         with open(os.path.join(conf, "credentials.properties"), encoding="latin-1") as file:
-            entries = dict(read_properties(file.read()))
+            return dict(read_properties(file.read()))
     except OSError:
-        return Login()
-    users = elements_named(root, "authenticationUser")
+        return {}
+
+
+def _login(root: ElementTree.Element, passwords: dict[str, str]) -> Login:
+    """Return an account whose password is in the credentials file, the network connectors' account if possible."""
+    users = [user for user in elements_named(root, "authenticationUser") if user.get("username") != PROBE_USER]
     users.sort(key=lambda user: "activemq.network.password" not in user.get("password", ""))
     for user in users:
         reference = _REFERENCE.fullmatch(user.get("password", ""))
-        password = entries.get(reference[1]) if reference else None
+        password = passwords.get(reference[1]) if reference else None
         if password:
             return Login(user.get("username", ""), password)
     return Login()
+
+
+def _probe_login(root: ElementTree.Element, passwords: dict[str, str]) -> Login:
+    """Return the account of probes; an empty one where the broker's file has accounts and not this one."""
+    names = {user.get("username") for user in elements_named(root, "authenticationUser")}
+    password = passwords.get(PROBE_PASSWORD_KEY)
+    return Login(PROBE_USER, password) if password and (not names or PROBE_USER in names) else Login()
 
 
 _ENTRY = re.compile(r"(?P<key>(?:\\.|[^\\=#!])(?:\\.|[^\\=])*)=(?P<value>.*)")

@@ -20,6 +20,7 @@ from ..printable import printable
 from . import broker_log
 from .broker_usage import read_usage
 from .certificates import certificates_of_connectors
+from .judge import SERVING
 from .state import gather_state_and_sources
 from .timeouts import PROBE
 from .versions import Layout
@@ -60,12 +61,12 @@ def gather_broker_status(base: str, unit: str | None, pids: Collection[int] | No
     if process:
         found["records"] = _records_of_links(sources.records)
         found["state_since"] = _state_since(found, process.since)
-    if process and found["state"] == "active":
+    if process and found["state"] in SERVING:
         try:
             found["usage"] = read_usage(process, PROBE)
         except (InstallError, OSError) as error:
             found["usage_error"] = printable(str(error))
-        found["certificates"] = certificates_of_connectors(deployed, PROBE)
+        found["certificates"] = certificates_of_connectors(deployed, process, PROBE)
     return {**found, "deployed": deployed_hashes(layout)}
 
 
@@ -97,6 +98,6 @@ def _records_of_links(records: list[broker_log.Record]) -> list[dict[str, str]]:
 def _state_since(found: dict[str, Any], started: float) -> float | None:
     """Return since when a broker is in its state: the time of the record that says so, else that of its process."""
     log = found["log"]
-    if found["state"] == "active" and log["phase"] == "started":
+    if found["state"] in SERVING and log["phase"] == "started":
         return broker_log.epoch_seconds(log["time"])
     return round(started, 3) if found["state"] in ("standby", "starting") else None

@@ -16,7 +16,8 @@ from collections.abc import Iterator
 from ..printable import printable
 from ..protocols import is_encrypted
 from .broker_configuration import DeployedConfiguration
-from .probe import connect
+from .broker_connection import connect_to_broker, expected_of_process
+from .process import Process
 from .untrusted_paths import UntrustedPathError, read_file
 
 _PEM = re.compile(rb"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
@@ -24,21 +25,22 @@ _LARGEST = 1 << 20
 _TIMES = {0x17: "%y%m%d%H%M%SZ", 0x18: "%Y%m%d%H%M%SZ"}
 
 
-def certificates_of_connectors(deployed: DeployedConfiguration, timeout: float) -> list[dict[str, object]]:
+def certificates_of_connectors(
+    deployed: DeployedConfiguration, process: Process, timeout: float
+) -> list[dict[str, object]]:
     """Return ``name``, ``ends`` (the certificate's end) and ``error`` for each connector with TLS, by connecting to it.
 
     ``ends`` is in seconds since the epoch, and None where ``error`` says why it is not known: a connector that wants
     a certificate of its client first shows its own only over TLS 1.3.
     """
     found: list[dict[str, object]] = []
+    expected = expected_of_process(process)
     for listener in deployed.listeners:
         if is_encrypted(listener.scheme):
             try:
-                with connect(listener.scheme, listener.address, timeout) as connection:
-                    assert isinstance(connection, ssl.SSLSocket)  # noqa: S101 -- for the type alone
-                    found.append(
-                        _row(f"connector {listener.name}", end_of_certificate(connection.getpeercert(True) or b""))
-                    )
+                connection = connect_to_broker(listener.scheme, listener.address, timeout, _LARGEST, expected)
+                with connection.exchange:
+                    found.append(_row(f"connector {listener.name}", end_of_certificate(connection.certificate())))
             except (OSError, ValueError) as error:
                 found.append(_row(f"connector {listener.name}", None, str(error)))
     return found

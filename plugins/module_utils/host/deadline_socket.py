@@ -81,6 +81,19 @@ class DeadlineSocket:
             pass
         return self._take(len(self._buffer))
 
+    def wait_while_open(self, seconds: float) -> None:
+        """Wait for some seconds, from now, and discard what the peer sends. Raises OSError when the peer closes.
+
+        The time does not count against the deadline of the exchange before; no exchange can follow.
+        """
+        self._deadline = time.monotonic() + seconds
+        try:
+            while self._receive_block():
+                self._buffer.clear()
+        except TimeoutError:
+            return
+        raise ConnectionResetError("the connection was closed")
+
     def close(self, *, parting: bool = False) -> None:
         """Close the connection. Raises nothing.
 

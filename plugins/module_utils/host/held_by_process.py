@@ -14,7 +14,8 @@ from collections.abc import Collection, Iterator
 
 from .process import open_files, proc_text
 
-_LISTENING, _ESTABLISHED = "0A", "01"
+LISTENING, _ESTABLISHED = "0A", "01"
+"""States of a socket in /proc/net/tcp."""
 _TABLES = ("tcp", "tcp6")
 
 
@@ -29,7 +30,7 @@ def is_listening(pid: int, addresses: Collection[tuple[str, int]]) -> bool:
     except OSError:
         return False
     return any(
-        owner == uid and any(_is_address(host, port, wanted) for wanted in addresses)
+        owner == uid and any(is_listening_address(host, port, wanted) for wanted in addresses)
         for owner, host, port in _listeners(pid)
     )
 
@@ -65,8 +66,8 @@ def _is_fuse(mount: str) -> bool:
 
 def _listeners(pid: int) -> Iterator[tuple[int, str, int]]:
     """Yield uid, address as the kernel writes it, and port of every listening socket in the network of the process."""
-    for words in _sockets(pid):
-        if words[3] == _LISTENING:
+    for words in socket_rows(pid):
+        if words[3] == LISTENING:
             host, _, port = words[1].partition(":")
             yield int(words[7]), host, int(port, 16)
 
@@ -78,31 +79,37 @@ def is_port_listened_on(port: int) -> bool:
 
 def has_connected_client_on(port: int) -> bool:
     """Return whether any client is connected to a TCP port of this machine."""
-    return any(words[1].endswith(f":{port:04X}") and words[3] == _ESTABLISHED for words in _sockets(os.getpid()))
+    return any(words[1].endswith(f":{port:04X}") and words[3] == _ESTABLISHED for words in socket_rows(os.getpid()))
 
 
-def _sockets(pid: int) -> Iterator[list[str]]:
-    """Yield the words of /proc/PID/net/tcp for each socket, by position: 1 local address, 3 state, 7 uid."""
+def socket_rows(pid: int) -> Iterator[list[str]]:
+    """Yield the words of /proc/PID/net/tcp for each socket, by position.
+
+    1 is the local address, 2 the remote address, 3 the state, 7 the uid, 9 the inode, 0 without a process.
+    """
     for table in _TABLES:
         yield from map(str.split, proc_text(pid, f"net/{table}").splitlines()[1:])
 
 
-def _address(text: str) -> str:
-    """Return the usual text of an IP address from the hexadecimal words of /proc/net/tcp (little-endian)."""
+def read_kernel_address(text: str) -> str:
+    """Return the usual text of an IP address from the hexadecimal words of /proc/net/tcp (little-endian).
+
+    An IPv4 address in IPv6 form becomes an IPv4 address.
+    """
     data = b"".join(bytes.fromhex(text[at : at + 8])[::-1] for at in range(0, len(text), 8))
     address = ipaddress.ip_address(data)
     mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
     return str(mapped or address)
 
 
-def _is_address(text: str, port: int, wanted: tuple[str, int]) -> bool:
+def is_listening_address(text: str, port: int, wanted: tuple[str, int]) -> bool:
     """Return whether a socket listens on the wanted address: same port, and same or any IP address, if both are IPs.
 
     ``text`` is the socket's IP address as /proc/net/tcp has it.
     """
     if port != wanted[1]:
         return False
-    host = _address(text)
+    host = read_kernel_address(text)
     try:
         same = ipaddress.ip_address(wanted[0]) == ipaddress.ip_address(host)
     except ValueError:

@@ -15,8 +15,10 @@ from .broker_log import UNKNOWN, Phase
 from .probe import Answer
 from .process import Process
 
-BrokerState = Literal["active", "standby", "starting", "stopped", "hung"]
-STATES: tuple[BrokerState, ...] = ("active", "standby", "starting", "stopped", "hung")
+BrokerState = Literal["active", "unhealthy", "standby", "starting", "stopped", "hung"]
+STATES: tuple[BrokerState, ...] = ("active", "unhealthy", "standby", "starting", "stopped", "hung")
+SERVING: tuple[BrokerState, ...] = ("active", "unhealthy")
+"""States of the node that has the store of its pair and accepts clients."""
 
 
 @dataclass(frozen=True)
@@ -52,15 +54,17 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Conclusion:
-    """The state concluded for a broker (active, standby, starting, stopped or hung), and the reason in one sentence."""
+    """The state concluded for a broker, one of ``STATES``, and the reason in one sentence."""
 
     state: BrokerState
     reason: str
 
 
 def judge(evidence: Evidence) -> Conclusion:
-    """Return the broker's state (active, standby, starting, stopped or hung) that the evidence shows, and why.
+    """Return the broker's state, one of ``STATES``, that the evidence shows, and why.
 
+    A broker is active when a message came back, or when the kind of its refusal shows that only the account lacks the
+    right. One that greets and completes no round trip for another reason is unhealthy.
     An open port is not ready, and of a pure master not even an answer is: it serves before its
     slave is attached, and its log says ``started`` only after that (measured on 5.5.1). Clients can write
     into a log, so it only distinguishes what answers, open ports and the lock leave open.
@@ -73,14 +77,15 @@ def judge(evidence: Evidence) -> Conclusion:
     if evidence.is_frozen:
         return Conclusion("hung", f"process {process.pid} was stopped by a signal")
     logged = f"its log says: {phase.message}" if phase.message else "its log says nothing of this start"
-    # One that greets and holds messages back lives: its memory is full, or a deadlock is behind it.
-    served = sorted(evidence.answers.items(), key=lambda one: not one[1].answered)
-    answered = [f"{name} {answer.detail}" for name, answer in served if answer.answered or answer.greeted]
     silent = evidence.silent_connectors
-    if answered:
-        if evidence.pure and not phase.has_started and phase.name != "unknown":
-            return Conclusion("starting", f"{lives} and answers, and {logged}")
-        return Conclusion("active", f"{lives}, {answered[0]}")
+    if spoke := _spoken_answers(evidence):
+        name, answer = spoke[0]
+        is_unhealthy = answer.returned is False or answer.failed
+        # Until it is started, a connector that closes connections may be about to open or to close.
+        if answer.greeted or answer.answered or phase.has_started:
+            if evidence.pure and not phase.has_started and phase.name != "unknown":
+                return Conclusion("starting", f"{lives} and answers, and {logged}")
+            return Conclusion("unhealthy" if is_unhealthy else "active", f"{lives}, {name} {answer.detail}")
     if silent and evidence.listens:
         return Conclusion("hung", f"{lives} and its ports are open, {silent[0]}, whatever its log says")
     # Each node of a pure pair has a store of its own and holds its lock, slaves too.
@@ -98,3 +103,14 @@ def judge(evidence: Evidence) -> Conclusion:
     if phase.name == "unknown" and silent and evidence.has_answered:
         return Conclusion("hung", f"{lives} and has answered before, and {silent[0]}")
     return Conclusion("starting", f"{lives}, no connector answers, and {logged}")
+
+
+def _spoken_answers(evidence: Evidence) -> list[tuple[str, Answer]]:
+    """Return name and answer of the connectors at which the broker spoke or failed, the decisive one first.
+
+    A message that came back decides, then an error, then what answers without a message.
+    """
+    spoke = [(name, answer) for name, answer in evidence.answers.items() if answer.answered or answer.greeted]
+    closes = [(name, answer) for name, answer in evidence.answers.items() if answer.failed and not answer.greeted]
+    spoke.sort(key=lambda named: (named[1].returned is not True, named[1].returned is not False))
+    return spoke or closes

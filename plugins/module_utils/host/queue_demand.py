@@ -10,21 +10,21 @@ that nothing matches brings everything and takes nothing.
 from __future__ import annotations
 
 import os
-import select
-import socket
-import time
 from collections.abc import Iterable
 from typing import Any
 
 from ..install.configuration_archive import InstallError
 from ..protocols import protocol_of
 from .broker_configuration import read_deployed
-from .probe import Login, connect, send_frame, stomp_login_headers
+from .broker_connection import connect_to_broker, expected_of_directory
+from .deadline_socket import DeadlineSocket
+from .probe import error_reason, read_frame, send_frame, stomp_login_headers
+from .probe_account import Login
 from .versions import Layout
 
 _TIMEOUT = 30.0
-_LONGEST = 64 << 10
-"""Bytes that an answer may have at most."""
+_LONGEST = 1 << 20
+"""Bytes that the broker may send at most."""
 _NOTHING = "1 = 0"
 
 
@@ -46,41 +46,28 @@ def subscribe_to_queues(base: str, queues: Iterable[str], seconds: float) -> dic
         raise InstallError("this broker has no STOMP connector: add one to activemq_connectors while you migrate")
     wanted = sorted(set(queues))
     try:
-        with connect(listener.scheme, listener.address, _TIMEOUT) as connection:
+        expected = expected_of_directory(layout.base)
+        connection = connect_to_broker(listener.scheme, listener.address, _TIMEOUT, _LONGEST, expected)
+        with connection.exchange as exchange:
             for number, queue in enumerate(wanted):
-                _subscribe(connection, deployed.login if number == 0 else None, queue, number)
-            _wait(connection, seconds)
-    except OSError as error:
+                _subscribe(exchange, connection.permitted_login(deployed.login) if number == 0 else None, queue, number)
+            exchange.wait_while_open(seconds)
+    except (OSError, ValueError) as error:
         raise InstallError(f"{listener.name} at {listener.address[0]}:{listener.address[1]}: {error}") from None
     return {"changed": False, "queues": wanted, "seconds": seconds}
 
 
-def _subscribe(connection: socket.socket, login: Login | None, queue: str, number: int) -> None:
+def _subscribe(exchange: DeadlineSocket, login: Login | None, queue: str, number: int) -> None:
     if login is not None:
-        send_frame(connection, "CONNECT", stomp_login_headers(login))
-        _expect(connection, "CONNECTED")
+        send_frame(exchange, "CONNECT", stomp_login_headers(login))
+        _expect(exchange, "CONNECTED")
     headers = {"destination": f"/queue/{queue}", "id": str(number), "ack": "client", "selector": _NOTHING}
-    send_frame(connection, "SUBSCRIBE", {**headers, "receipt": str(number)})
-    _expect(connection, "RECEIPT")
+    send_frame(exchange, "SUBSCRIBE", {**headers, "receipt": str(number)})
+    _expect(exchange, "RECEIPT")
 
 
-def _expect(connection: socket.socket, command: str) -> None:
-    frame, end = b"", time.monotonic() + _TIMEOUT
-    while not frame.endswith(b"\0"):
-        if len(frame) > _LONGEST or time.monotonic() > end:
-            raise InstallError(f"what the broker answers does not end within {_LONGEST >> 10} KiB and {_TIMEOUT:g} s")
-        part = connection.recv(1)
-        if not part:
-            raise InstallError("the broker closed the connection")
-        frame = (frame + part).lstrip(b"\n")
-    text = frame.decode(errors="replace")
-    if not text.startswith(command):
-        said = next((line[8:] for line in text.splitlines() if line.startswith("message:")), text[:200])
-        raise InstallError(f"the broker does not let the queues be wanted: {said}")
-
-
-def _wait(connection: socket.socket, seconds: float) -> None:
-    end = time.monotonic() + seconds
-    while (left := end - time.monotonic()) > 0:
-        if select.select([connection], [], [], left)[0] and not connection.recv(4096):
-            raise InstallError("the broker closed the connection")
+def _expect(exchange: DeadlineSocket, command: str) -> None:
+    frame = read_frame(exchange)
+    if not frame.startswith(command):
+        reason = error_reason(frame) if frame.startswith("ERROR") else frame[:200]
+        raise InstallError(f"the broker does not let the queues be wanted: {reason}")

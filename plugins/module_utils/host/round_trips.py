@@ -14,6 +14,9 @@ from xml.etree.ElementTree import ParseError
 from ..install.configuration_archive import InstallError
 from . import probe
 from .broker_configuration import read_address, read_deployed
+from .broker_connection import ExpectedBroker
+from .probe_account import Login
+from .process import account_of_broker
 from .versions import Layout
 
 
@@ -30,22 +33,31 @@ class ProbeRound:
 
 
 def watch_addresses(
-    addresses: list[str], base: str | None, seconds: float, interval: float, timeout: float, flag: str | None
+    addresses: list[str],
+    base: str | None,
+    seconds: float,
+    interval: float,
+    timeout: float,
+    flag: str | None,
+    ca_file: str | None = None,
 ) -> dict[str, Any]:
     """Probe a pair's connectors for some seconds; return, as a module's result, which address answered when.
 
-    Probes are ``interval`` seconds apart, and end early when the file ``flag`` is removed. Raises InstallError for an
-    address or a configuration that cannot be read.
+    A listener on this machine must belong to the account of the broker in ``base``. A broker of another host is logged
+    in at with the account of probes alone, over TLS only if its certificate is verified, by ``ca_file`` or the system's
+    certificates. Probes are ``interval`` seconds apart, and end early when the file ``flag`` is removed. Raises
+    InstallError for an address or a configuration that cannot be read.
     """
     targets = {text: _parse_address(text) for text in addresses}
-    login = _login(base) if base else probe.Login()
+    login = _login(base) if base else Login()
+    expected = ExpectedBroker(account_of_broker(os.path.abspath(base)) if base else None, ca_file=ca_file)
     last: dict[str, str] = {}
     tries: list[ProbeRound] = []
     end, flagged = time.monotonic() + seconds, False
     # Do not end during a gap, whose length would then stay unknown.
     while time.monotonic() < end and not (flagged and flag and tries[-1].address and not os.path.lexists(flag)):
         before = tries[-1].address if tries else None
-        tries.append(_round(targets, login, timeout, before, last))
+        tries.append(_round(targets, login, expected, timeout, before, last))
         if flag and not flagged and tries[-1].address:
             os.close(os.open(flag, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600))
             flagged = True
@@ -61,17 +73,20 @@ def _parse_address(text: str) -> tuple[str, tuple[str, int]]:
     return scheme, (host, port)
 
 
-def _login(base: str) -> probe.Login:
+def _login(base: str) -> Login:
+    """Return the account of probes at the broker of a directory, or another account where it has none."""
     layout = Layout(os.path.abspath(base))
     try:
-        return read_deployed(layout, layout.current_name()).login
+        deployed = read_deployed(layout, layout.current_name())
+        return deployed.probe_login if deployed.probe_login.username else deployed.login
     except (OSError, ParseError) as error:
         raise InstallError(f"{layout.base}: the configuration cannot be read: {error}") from None
 
 
 def _round(
     targets: dict[str, tuple[str, tuple[str, int]]],
-    login: probe.Login,
+    login: Login,
+    expected: ExpectedBroker,
     timeout: float,
     before: str | None,
     last: dict[str, str],
@@ -80,7 +95,7 @@ def _round(
     began = time.time()
     for text in sorted(targets, key=lambda text: text != before):
         scheme, address = targets[text]
-        answer = probe.probe_connector(scheme, address, login, timeout)
+        answer = probe.probe_connector(scheme, address, login, timeout, expected=expected)
         last[text] = answer.detail
         if answer.answered:
             return ProbeRound(began, time.time(), text)

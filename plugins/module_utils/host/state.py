@@ -21,6 +21,7 @@ from ..printable import printable
 from ..protocols import supports_round_trip
 from . import broker_log, health, held_by_process, probe
 from .broker_configuration import DeployedConfiguration, read_deployed
+from .broker_connection import expected_of_process
 from .judge import Evidence, judge
 from .process import Process, find_broker, guard_of, unit_properties
 from .timeouts import HUNG
@@ -52,7 +53,7 @@ def gather_broker_state(base: str, unit: str | None, wait: float = 0, wanted: tu
 
     With ``wait`` the broker is looked at again, for so many seconds, until its state is one of ``wanted``.
     A broker that systemd has given up, or restarted again and again meanwhile, is not waited for. A
-    silent broker counts as hung when it has been silent for ``HUNG`` (30) seconds.
+    silent broker counts as hung, and an unhealthy one as unhealthy, after ``HUNG`` (30) seconds.
     Raises InstallError when the configuration cannot be read.
     """
     return gather_state_and_sources(base, unit, wait, wanted)[0]
@@ -70,7 +71,8 @@ def gather_state_and_sources(
     while True:
         result, more, sources = _gather_now(Layout(os.path.abspath(base)), unit, recent, pids)
         first = first or result
-        silent = (silent or time.monotonic()) if result["state"] == "hung" and not result["frozen"] else None
+        is_silent = result["state"] in ("hung", "unhealthy") and not result["frozen"]
+        silent = (silent or time.monotonic()) if is_silent else None
         is_wanted = _is_in(wanted, result) and (silent is None or time.monotonic() >= silent + HUNG)
         if not wanted or is_wanted or time.monotonic() >= end or _is_hopeless(first, result):
             return {**result, **more()}, sources
@@ -97,11 +99,10 @@ def unmet_expectation(
 
 
 def _is_in(states: Collection[str], result: Mapping[str, Any]) -> bool:
-    """Return whether a broker is in one of the states; an active one that holds messages back only where a hung one
-    would be, too: it does not serve.
+    """Return whether a broker is in one of the states; an unhealthy one also where a hung one would be: it does not
+    serve.
     """
-    holds_back = result["state"] == "active" and result.get("message_returned") is False
-    return result["state"] in states and (not holds_back or "hung" in states)
+    return result["state"] in states or (result["state"] == "unhealthy" and "hung" in states)
 
 
 def _is_hopeless(first: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
@@ -126,7 +127,7 @@ def _gather_now(
     records = broker_log.read_records(layout.data, process.since) if process else []
     phase = broker_log.phase_since(records, process.since) if process else broker_log.UNKNOWN
     frozen = process is not None and process.state == "T"
-    answers = _ask(deployed) if process and not frozen else {}
+    answers = _ask(deployed, process) if process and not frozen else {}
     said = _unit(unit) if unit else None
     error = "" if process else mask_text(broker_log.last_error(layout.data, recent) or _printed(unit, recent))
     ending = _ending(said, error) if said and not process else ""
@@ -135,7 +136,7 @@ def _gather_now(
     locks = process is not None and bool(deployed.store) and held_by_process.holds_lock(process.pid, deployed.store)
     evidence = Evidence(process, phase, answers, deployed.pure, listens, bool(locks), ending=ending)
     conclusion = judge(evidence)
-    returned = [answer.returned for answer in answers.values() if answer.returned is not None]
+    returned = {answer.returned for answer in answers.values()} - {None}
     result = {
         "changed": False,
         "state": conclusion.state,
@@ -151,7 +152,7 @@ def _gather_now(
         "unit": said,
         "log": {"phase": phase.name, "message": printable(phase.message), "time": phase.time or None},
         "connectors": {key: printable(answer.detail) for key, answer in answers.items()},
-        "message_returned": returned[0] if returned else None,
+        "message_returned": True in returned if returned else None,
         "error": printable(error),
         "data": layout.data,
         "store": shared_directory(deployed.store) if deployed.store else None,
@@ -168,13 +169,14 @@ def _deployed(layout: Layout, name: str | None) -> DeployedConfiguration:
         raise InstallError(f"{layout.directory(name or '')}/conf/activemq.xml cannot be read: {error}") from None
 
 
-def _ask(deployed: DeployedConfiguration) -> dict[str, probe.Answer]:
+def _ask(deployed: DeployedConfiguration, process: Process) -> dict[str, probe.Answer]:
     """Probe the connectors, those that support a round trip first; stop at the first that is silent."""
+    expected = expected_of_process(process)
     order = sorted(deployed.listeners, key=lambda listener: not supports_round_trip(listener.scheme))
     answers: dict[str, probe.Answer] = {}
     for listener in order:
-        answers[listener.name] = deployed.probe(listener)
-        if answers[listener.name].returned is False:
+        answer = answers[listener.name] = deployed.probe(listener, expected)
+        if answer.returned is False and not answer.failed:
             break  # a broker that hangs would take the time of every connector
     return answers
 

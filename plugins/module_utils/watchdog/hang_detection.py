@@ -70,6 +70,8 @@ def classify(sample: Sample) -> HangState:
     if greeting:
         details = ", ".join(dict.fromkeys([*silent, *greeting]))
         return HangState(state, ODD, f"{who} lives and is not well: {details}. {_NOT_WELL}")
+    if failing := [f"{name} {answer.detail}" for name, answer in evidence.answers.items() if answer.failed]:
+        return HangState(state, ODD, f"{who} lives and is not well: {', '.join(failing)}. {_NOT_WELL}")
     if silent:
         return HangState(state, *_unanswered(sample, state, f"{who}: {', '.join(silent)}"))
     return HangState(state, IDLE, f"{who} lives and no connector answers: it stands by, starts or ends")

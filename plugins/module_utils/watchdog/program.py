@@ -9,11 +9,15 @@ from types import ModuleType
 from .. import foreign_data, printable, protocols, root_cause
 from ..host import (
     broker_configuration,
+    broker_connection,
     broker_log,
     certificates,
+    deadline_socket,
     held_by_process,
     judge,
+    peer_account,
     probe,
+    probe_account,
     process,
     textfile,
     timeouts,
@@ -26,8 +30,10 @@ from . import hang_detection, watchdog
 
 _PARTS: tuple[ModuleType, ...] = (
     broker_configuration,
+    broker_connection,
     broker_log,
     certificates,
+    deadline_socket,
     disk,
     hang_detection,
     configuration_archive,
@@ -36,7 +42,9 @@ _PARTS: tuple[ModuleType, ...] = (
     foreign_data,
     root_cause,
     judge,
+    peer_account,
     probe,
+    probe_account,
     process,
     protocols,
     held_by_process,

@@ -23,6 +23,7 @@ from xml.etree.ElementTree import ParseError
 
 from ..host import broker_log, held_by_process, probe
 from ..host.broker_configuration import DeployedConfiguration, Listener, read_deployed
+from ..host.broker_connection import ExpectedBroker, expected_of_process
 from ..host.certificates import certificates_of_connectors
 from ..host.judge import Evidence
 from ..host.process import Process, find_broker, is_in_unit, is_same, process_handle, read_process, send_signal, uptime
@@ -85,7 +86,7 @@ class Watchdog:
             return hang_detection.Sample(Evidence(None))
         deployed = self._configuration(process)
         # A process that stands still answers nothing: it need not be asked.
-        answers = {} if process.state == "T" else self._ask(deployed)
+        answers = {} if process.state == "T" else self._ask(deployed, expected_of_process(process))
         who = (process.pid, process.started)
         if any(answer.greeted for answer in answers.values()):
             self._known = who
@@ -117,7 +118,7 @@ class Watchdog:
             self._read = (name, read_deployed(self._layout, name))
         return self._read[1]
 
-    def _ask(self, deployed: DeployedConfiguration) -> dict[str, probe.Answer]:
+    def _ask(self, deployed: DeployedConfiguration, expected: ExpectedBroker) -> dict[str, probe.Answer]:
         """Probe STOMP or MQTT, where a message must come back.
 
         If that fails, or failed last time, probe all connectors.
@@ -127,9 +128,9 @@ class Watchdog:
         ]
         listeners.sort(key=lambda one: not supports_round_trip(one.scheme))
         first = 1 if self._count.kind == hang_detection.FINE else len(listeners)
-        answers = _answers(listeners[:first], deployed)
+        answers = _answers(listeners[:first], deployed, expected)
         if not all(answer.greeted and answer.returned is not False for answer in answers.values()):
-            answers |= _answers(listeners[first:], deployed)
+            answers |= _answers(listeners[first:], deployed, expected)
         return answers
 
     def _replication(self, deployed: DeployedConfiguration) -> Listener | None:
@@ -162,9 +163,9 @@ class Watchdog:
 
     def _write_metrics(self, found: hang_detection.HangState, now: float) -> None:
         """Write the metrics file anew, for the textfile collector of the host's node exporter."""
-        if now - self._certificates_read >= _CERTIFICATES and self._read:
+        if now - self._certificates_read >= _CERTIFICATES and self._read and self._process:
             self._certificates_read = now
-            rows = certificates_of_connectors(self._read[1], PROBE)
+            rows = certificates_of_connectors(self._read[1], self._process, PROBE)
             ends = {str(row["name"]).removeprefix("connector "): row["ends"] for row in rows}
             self._certificates = {name: end for name, end in ends.items() if isinstance(end, float)}
         count = self._count
@@ -189,12 +190,14 @@ class Watchdog:
             disk.replace_file(self._options.metrics, text_of(samples, labels), 0o644)
 
 
-def _answers(listeners: Sequence[Listener], deployed: DeployedConfiguration) -> dict[str, probe.Answer]:
+def _answers(
+    listeners: Sequence[Listener], deployed: DeployedConfiguration, expected: ExpectedBroker
+) -> dict[str, probe.Answer]:
     """Probe connectors at the same time, so that a broker that hangs takes the time of one; return answers by name."""
     if not listeners:
         return {}
     with ThreadPoolExecutor(len(listeners)) as pool:
-        asked = {one.name: pool.submit(deployed.probe, one, PROBE) for one in listeners}
+        asked = {one.name: pool.submit(deployed.probe, one, expected, PROBE) for one in listeners}
     found = {name: answer.result() for name, answer in asked.items()}
     notify("WATCHDOG=1")
     return found

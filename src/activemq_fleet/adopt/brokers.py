@@ -13,6 +13,7 @@ from activemq_fleet.adopt.proposal import Proposal, is_valid_value, yaml_value_o
 from activemq_fleet.adopt.secrets import holds_secret
 from activemq_fleet.adopt.sources import Document
 from activemq_fleet.adopt.xml_diff import XmlElement, is_console_import
+from activemq_fleet.host.probe_account import PROBE_GROUP, PROBE_USER
 from activemq_fleet.render.activemq_xml import memory_limit
 from activemq_fleet.schema._documents import BEANS
 from activemq_fleet.settings.broker import Settings
@@ -259,8 +260,12 @@ def accounts_of(document: Document) -> list[XmlElement]:
 
 
 def groups_of(node: XmlElement, attribute: str = "groups") -> list[str]:
-    """Return the group names that an attribute lists: of an authenticationUser, or a right of an authorizationEntry."""
-    return [group.strip() for group in node.get(attribute).split(",") if group.strip()]
+    """Return the group names that an attribute lists: of an authenticationUser, or a right of an authorizationEntry.
+
+    The group of the probe account is left out: the account and its rights are rendered for every broker.
+    """
+    groups = [group.strip() for group in node.get(attribute).split(",") if group.strip()]
+    return [group for group in groups if group != PROBE_GROUP]
 
 
 def propose_users(proposal: Proposal) -> None:
@@ -272,7 +277,7 @@ def propose_users(proposal: Proposal) -> None:
         names = Counter(account.get("username") for account in accounts_of(document))
         for account in accounts_of(document):
             name, groups = account.get("username"), groups_of(account)
-            if name == proposal[document.host].get("network_username") or names[name] > 1:
+            if name in (proposal[document.host].get("network_username"), PROBE_USER) or names[name] > 1:
                 continue
             is_agents = groups in ([AGENT_GROUP], [AGENT_GROUP, agent_user_group(name)])
             if is_agents and name in known.get(document.identity.group, ()):
@@ -329,7 +334,8 @@ def _permission(node: XmlElement) -> dict[str, Any] | None:
     for right in ("read", "write", "admin"):
         if groups := groups_of(node, right):
             entry[right] = groups
-    return entry if is_valid_value("acl", [entry]) else None
+    has_rights = len(entry) > 2 or PROBE_GROUP not in "".join(node.attributes.values())
+    return entry if has_rights and is_valid_value("acl", [entry]) else None
 
 
 def _without_ours(entries: Sequence[Mapping[str, Any]], ours: Set[str]) -> list[dict[str, Any]]:

@@ -173,4 +173,11 @@ def _print_difference(substitutions: Sequence[Substitution]) -> None:
     print_table(("host", "variable", "of the inventory", "in the lab"), rows)
 
 
-_STYLES = {"active": "green", "standby": "cyan", "starting": "yellow", "hung": "red", "stopped": "red"}
+_STYLES = {
+    "active": "green",
+    "standby": "cyan",
+    "starting": "yellow",
+    "unhealthy": "red",
+    "hung": "red",
+    "stopped": "red",
+}

@@ -27,7 +27,7 @@ _STYLES = {
     **dict.fromkeys(("active", "running", "up"), "green"),
     **dict.fromkeys(("standby", "planned"), "cyan"),
     **dict.fromkeys(("starting", "outdated", "required", "by hand"), "yellow"),
-    **dict.fromkeys(("hung", "frozen", "stopped", "unreachable", "unknown", "down"), "red"),
+    **dict.fromkeys(("unhealthy", "hung", "frozen", "stopped", "unreachable", "unknown", "down"), "red"),
 }
 _REFUSED = "ansible-playbook: error: "
 _SEVERITIES = {"error": "red", "warning": "yellow", "info": "dim"}

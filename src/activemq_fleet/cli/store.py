@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from activemq_fleet.addresses import Address
     from activemq_fleet.fence.replay import Replay
     from activemq_fleet.fence.shared_store import SharedStore
-    from activemq_fleet.host.probe import Login
+    from activemq_fleet.host.probe_account import Login
 
 _T = TypeVar("_T")
 _store = click.argument("directory", metavar="STORE", type=click.Path(exists=True, file_okay=False, path_type=Path))
@@ -114,7 +114,7 @@ def replay_command(
     repeated from its beginning: the broker does not accept a message twice that is still in its queue. Root reads and
     writes the store as the account that owns it.
     """
-    from activemq_fleet.host.probe import Login
+    from activemq_fleet.host.probe_account import Login
 
     numbers = _run_as_owner(directory, lambda: _open_fenced(directory).kept_generations())
     if not numbers:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from activemq_fleet import uris
 from activemq_fleet.addresses import format_list
 from activemq_fleet.explain.model import Entry, Section, variable_entry
+from activemq_fleet.host.probe_account import PROBE_USER
 from activemq_fleet.settings.broker import PREFIX
 from activemq_fleet.topology import Account, Agent, Broker, Fleet, Pair, Permission
 from activemq_fleet.topology.access import AGENT_GROUP, NETWORK_GROUP
@@ -16,26 +17,30 @@ MOST_AGENTS = 12
 
 def accounts_section(fleet: Fleet, broker: Broker) -> Section:
     """Return the section that explains a broker's accounts: names, groups and rights, never passwords."""
-    accounts = [_account(account) for account in broker.accounts] or [Entry("none", "nobody can log in")]
+    accounts = [_account(account, broker) for account in broker.accounts] or [Entry("none", "nobody can log in")]
     rights = [_permission(permission) for permission in broker.permissions]
     if not rights:
         rights = [variable_entry(broker.settings, "acl", "rights", "whoever logs in may do everything")]
     return Section("accounts", "Who may log in", (*accounts, *rights))
 
 
-def _account(account: Account) -> Entry:
+def _account(account: Account, broker: Broker) -> Entry:
     groups = ", ".join(account.groups)
     why = ""
+    is_derived = account.name == PROBE_USER and broker.settings.probe_password is None
     if NETWORK_GROUP in account.groups:
         why = "bridges log in with it, on both sides"
     elif AGENT_GROUP in account.groups:
         why = "an agent of this group"
+    elif account.name == PROBE_USER:
+        why = "probes log in with it"
+        why += "; its password is derived from activemq_network_password" if is_derived else ""
     return Entry(
         account.name,
         f"in {groups}" if groups else "in no group",
         why=why,
-        variable=account.variable if account.variable.startswith(PREFIX) else "",
-        origin="inventory",
+        variable=account.variable if account.variable.startswith(PREFIX) and not is_derived else "",
+        origin=None if is_derived else "inventory",
         data={"name": account.name, "groups": list(account.groups)},
     )
 

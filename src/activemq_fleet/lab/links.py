@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from activemq_fleet.host.judge import SERVING
 from activemq_fleet.lab.hosts import BrokerSnapshot, Hosts
 from activemq_fleet.lab.log_tail import records_of
 from activemq_fleet.lab.status import bridges_of
@@ -60,7 +61,7 @@ class Links:
 
     def _missing_links(self, snapshots: Mapping[str, BrokerSnapshot]) -> Iterator[MissingLink]:
         """Yield the links between active brokers that are not up, from one snapshot of every broker by host."""
-        active = {host for host, snapshot in snapshots.items() if snapshot.state == "active"}
+        active = {host for host, snapshot in snapshots.items() if snapshot.state in SERVING}
         for broker in self._hosts.fleet.brokers:
             if broker.host not in active:
                 continue

@@ -8,7 +8,8 @@ import socket
 from activemq_fleet.addresses import Address
 from activemq_fleet.errors import LabError
 from activemq_fleet.host import probe
-from activemq_fleet.host.probe import Answer, Login
+from activemq_fleet.host.probe import Answer
+from activemq_fleet.host.probe_account import Login
 from activemq_fleet.host.timeouts import LAB_PROBE
 from activemq_fleet.lab.loopback_overlay import LAB_USER
 from activemq_fleet.lab.stomp import Credentials

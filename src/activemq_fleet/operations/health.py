@@ -12,7 +12,7 @@ from typing import Any
 
 from activemq_fleet.fence.store_access import StoreAccess, two_masters, writers_in_force
 from activemq_fleet.host.health import MIN_FREE_BYTES
-from activemq_fleet.host.judge import BrokerState
+from activemq_fleet.host.judge import SERVING, BrokerState
 from activemq_fleet.host.timeouts import HUNG, SETTLE
 from activemq_fleet.operations.requests import from_mappings
 from activemq_fleet.profiles import PROFILES, Profile
@@ -67,6 +67,11 @@ class Node:
     store_marker: tuple[str, ...] | None = None
     store_access: str | None = None
     free: Mapping[str, int] | None = None
+
+    @property
+    def is_serving(self) -> bool:
+        """Whether the node has its pair's store and accepts clients, healthy or not."""
+        return self.state in SERVING
 
     @property
     def profile(self) -> Profile:
@@ -231,7 +236,7 @@ def _release(node: Node) -> Iterator[Problem]:
 
 
 def _who_serves(nodes: Sequence[Node], settle: float) -> Iterator[Problem]:
-    active = [node for node in nodes if node.state == "active"]
+    active = [node for node in nodes if node.is_serving]
     guarded = [node for node in nodes if node.guard]
     if guarded and (both := two_masters({node.host: node.generation_access for node in nodes})):
         text = f"{both}: stop the one without clients at once, and keep a copy of {guarded[0].store}"

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from activemq_fleet.errors import InputError
+from activemq_fleet.host.judge import SERVING
 from activemq_fleet.operations.requests import Decision, Request, Step, from_mappings, operation
 from activemq_fleet.printable import counted
 from activemq_fleet.profiles import PROFILES
@@ -149,7 +150,7 @@ def _old_nodes(pair: str, nodes: Sequence[MigrationEvidence]) -> tuple[Migration
 
 
 def _check_running(master: MigrationEvidence, slave: MigrationEvidence | None) -> None:
-    if slave and slave.state == "active":
+    if slave and slave.state in SERVING:
         raise InputError(
             f"{slave.host} serves as promoted slave ({slave.how}): a link must not lead to it, it would take "
             f"the dialling broker for its master. Run the playbook resync for {master.pair} first"

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from activemq_fleet.errors import InputError
+from activemq_fleet.host.judge import SERVING
 from activemq_fleet.operations.recency import ResyncRefused, Store, StoreChoice, choose_store, differences
 from activemq_fleet.operations.requests import Decision, Request, Step, from_mappings, operation
 from activemq_fleet.profiles import PROFILES
@@ -161,7 +162,7 @@ def _next(pair: str, master: PureNode, slave: PureNode, chosen: str | None, rest
 
 def _well(pair: str, master: PureNode, slave: PureNode, restart_older: float | None) -> ResyncStep | None:
     """Return the step of a pair that needs nothing but perhaps a restart; None for a pair that needs a resync."""
-    if master.state != "active" or slave.state != "standby" or slave.phase != "attached":
+    if master.state not in SERVING or slave.state != "standby" or slave.phase != "attached":
         return None
     if master.returned is False:
         return ResyncStep("wait", f"{master.host} has yet to give a message back", seconds=_WAIT)
@@ -196,7 +197,7 @@ def _rising(master: PureNode, slave: PureNode) -> ResyncStep | None:
 
 
 def _judge(master: PureNode, slave: PureNode, chosen: str | None) -> StoreChoice:
-    if chosen is None and master.state == "active" and slave.state == "active":
+    if chosen is None and master.state in SERVING and slave.state in SERVING:
         raise ResyncRefused(
             f"{master.host} and {slave.host} both serve, and have each taken what the other does not know: keep "
             "clients away from one of them, let its messages be consumed, and run again with "

@@ -136,7 +136,7 @@ def next_switchover(nodes: Sequence[Node], to: Mapping[str, str], run: Operation
     """Return the next step that makes the nodes ``to`` (by pair) active; ``done`` where they are active already."""
 
     def step_of(pair: Sequence[Node]) -> NextStep | None:
-        wanted, active = to[pair[0].pair], next(node for node in pair if node.state == "active")
+        wanted, active = to[pair[0].pair], next(node for node in pair if node.is_serving)
         if active.host == wanted or len(pair) == 1:
             return None
         if active.host in run.acted:
@@ -160,12 +160,12 @@ def nodes_by_pair(nodes: Sequence[Node]) -> dict[str, list[Node]]:
 
 def first_to_touch(nodes: Sequence[Node]) -> Node:
     """Return the node of a pair to restart or upgrade first: a standby before the active node, then the slave."""
-    return min(nodes, key=lambda node: (node.state == "active", node.role != "slave", node.host))
+    return min(nodes, key=lambda node: (node.is_serving, node.role != "slave", node.host))
 
 
 def active_hosts(pairs: Sequence[Sequence[Node]]) -> str:
     """Return the inventory names of all active nodes, separated by commas."""
-    return ", ".join(node.host for pair in pairs for node in pair if node.state == "active")
+    return ", ".join(node.host for pair in pairs for node in pair if node.is_serving)
 
 
 def next_touch(node: Node, pair: Sequence[Node], act: str) -> NextStep:
@@ -173,11 +173,11 @@ def next_touch(node: Node, pair: Sequence[Node], act: str) -> NextStep:
     peer = next((other for other in pair if other.host != node.host), None)
     if peer is None:
         say = f"{act} {node.host}, which has no peer: its clients wait"
-    elif node.state == "active":
+    elif node.is_serving:
         say = f"{act} {node.host}, which is active: {peer.host} takes over ({peer.how})"
     else:
         how = "the standby" if node.state == "standby" else f"which is {node.state}"
-        serves = "serves" if peer.state == "active" else f"is {peer.state}"
+        serves = "serves" if peer.is_serving else f"is {peer.state}"
         say = f"{act} {node.host}, {how}: {peer.host} {serves} ({peer.how})"
     return NextStep(act, say, (node.host,), peer.host if peer else None, node.state)
 

@@ -37,7 +37,7 @@ def pending_actions(
     # A stopped node becomes the standby that lets the active one go.
     starts = [("start", node) for node in nodes if node.state == "stopped"]
     owing = [node for node in nodes if node.restart_required and node.state != "stopped"]
-    return starts + [("restart", node) for node in sorted(owing, key=lambda node: node.state == "active")]
+    return starts + [("restart", node) for node in sorted(owing, key=lambda node: node.is_serving)]
 
 
 def notes_on_skipped_nodes(pair: Sequence[Node], chosen: Collection[str]) -> list[str]:
@@ -78,7 +78,7 @@ def next_site_step(nodes: Sequence[Node], run: OperationRun, unseen: Mapping[str
         act, node = acts[0]
         if node.host in run.acted:
             raise run.refusal(f"{node.host}: {act} was done in this run and does not show: see its log")
-        ends_service = act == "restart" and node.state == "active"
+        ends_service = act == "restart" and node.is_serving
         if ends_service and (waiting := _wait_for_standby(node, pair, run, unseen or {})):
             return waiting
         return _step(act, node, pair)
@@ -104,7 +104,7 @@ def _wait_for_standby(
         if peer.state == "standby":
             continue
         text = f"{node.host} is active and is not restarted, because {peer.host} is {peer.state} ({peer.how})"
-        if peer.state not in ("active", "stopped"):
+        if not (peer.is_serving or peer.state == "stopped"):
             return _wait(text, peer, run)
         raise run.refusal(text)
     if node.host in unseen:

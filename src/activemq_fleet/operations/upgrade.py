@@ -55,7 +55,7 @@ def judge_upgrade(
     jumps: dict[str, ReleaseChange] = {}
     refused: list[str] = []
     for name, pair in sorted(pairs.items()):
-        active = [node for node in pair if node.state == "active"]
+        active = [node for node in pair if node.is_serving]
         lines = list(_unfit(pair, stores, run))
         if not lines and len(active) == 1 and any(node.release not in (None, node.wanted) for node in pair):
             try:
@@ -128,7 +128,7 @@ def _step(
         return None
     node = first_to_touch(left)
     peer = next((other for other in pair if other.host != node.host), None)
-    if node.state == "active" and peer is not None:
+    if node.is_serving and peer is not None:
         if switched.get(node.host, 0) >= _TRIES:
             raise run.refusal(
                 f"{node.host}: it took the lock back {_TRIES} times before {peer.host} had it: see its log"
@@ -164,7 +164,7 @@ def _unfit(pair: Sequence[Node], stores: Mapping[str, StoreChange], run: Operati
             )
     for node in running:
         # One that has just been started has opened nothing yet; it is waited for elsewhere.
-        if node.release is None and node.state in ("active", "standby"):
+        if node.release is None and (node.is_serving or node.state == "standby"):
             yield f"{node.host}: which release process {node.pid} runs cannot be seen: see what it has open"
     if len({node.wanted for node in pair}) > 1:
         says = ", ".join(f"{node.host} {node.wanted}" for node in pair)

@@ -19,6 +19,7 @@ from pydantic import (
     model_validator,
 )
 
+from activemq_fleet.host.probe_account import PROBE_GROUP, PROBE_USER
 from activemq_fleet.naming import DEFAULT_MASTER_NODE, NODE_MARK, PLAIN_NAME
 from activemq_fleet.profiles import DEFAULT_PROFILE, PROFILES, Profile, ProfileName
 from activemq_fleet.settings import fields
@@ -200,6 +201,8 @@ class _Broker(NetworkModel):
     multicast_interface: fields.NetworkInterface | None = None
     network_username: fields.Principal | None = None
     network_password: fields.Secret | None = None
+    probe_password: fields.Secret | None = None
+    probe_ca: fields.AbsolutePath | None = None
     network_ttl: Ttl | None = None
     network_attributes: LinkAttributes = ()
     network_options: UriOptions = BRIDGE_OPTIONS
@@ -339,6 +342,8 @@ class Settings(_Broker, ElementSettings, _Host, MetricsSettings, BalancerSetting
         for kind in ("network", "agent", "vip"):
             if _has_default_password(getattr(self, f"{kind}_username"), getattr(self, f"{kind}_password")):
                 yield f"activemq_{kind}_password is one that the releases ship: set another"
+        if _has_default_password(PROBE_USER, self.probe_password):
+            yield "activemq_probe_password is one that the releases ship: set another"
         for name in self.profile.required_variables:
             if getattr(self, name) is None:
                 yield f"activemq_ha is {self.ha}, so activemq_{name} must be set"
@@ -358,6 +363,31 @@ class Settings(_Broker, ElementSettings, _Host, MetricsSettings, BalancerSetting
             yield f"activemq_broker_attributes has {decided!r}: {_DECIDED[decided]}"
         for doubled in fields.repeated_names([user.name for user in self.users]):
             yield f"activemq_users has {doubled!r} twice"
+        yield from self._probe_account_collisions()
+
+    def _probe_account_collisions(self) -> Iterator[str]:
+        """Yield a reason for each account that has the name of the probe account, and each use of its user group."""
+        names = [(f"activemq_users[{position}].name", user.name) for position, user in enumerate(self.users)]
+        names += [
+            (f"activemq_{kind}_username", getattr(self, f"{kind}_username")) for kind in ("network", "agent", "vip")
+        ]
+        for variable, name in names:
+            if name == PROBE_USER:
+                yield f"{variable} is {name}, the name of the account that probes log in with: choose another name"
+        groups = [
+            (f"activemq_users[{position}].groups", group)
+            for position, user in enumerate(self.users)
+            for group in user.groups
+        ]
+        groups += [
+            (f"activemq_acl[{position}].{right}", group)
+            for position, entry in enumerate(self.acl)
+            for right in ("read", "write", "admin")
+            for group in getattr(entry, right)
+        ]
+        for variable, group in groups:
+            if group == PROBE_GROUP:
+                yield f"{variable} has {group}, the user group of the account that probes log in with: take it out"
 
     def archive_of_release(self) -> str | None:
         """Return the path on the controller or the URL of the release's archive, or None when it is not set."""

@@ -9,6 +9,7 @@ from typing import Any
 from activemq_fleet.fence.store_access import StoreAccess, two_masters, writers_in_force
 from activemq_fleet.findings import Finding, Severity
 from activemq_fleet.host.health import MIN_FREE_BYTES
+from activemq_fleet.host.judge import SERVING
 from activemq_fleet.status.model import AgentStatus, BalancerStatus, BrokerStatus, Certificate
 from activemq_fleet.topology import Broker, Fleet
 
@@ -83,7 +84,7 @@ def _hung(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Fin
 
 def _lock(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Finding]:
     # Where its descriptors cannot be read, the release is not seen either.
-    if row.state == "active" and row.holds_lock is False and row.release and not evidence.get("guard"):
+    if row.state in SERVING and row.holds_lock is False and row.release and not evidence.get("guard"):
         yield _finding(
             "lock-lost",
             "error",
@@ -91,14 +92,14 @@ def _lock(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Fin
             f"is active and does not hold the lock of {evidence.get('store')}: the other node can become active, too",
             f"see who removed the file lock, and end the broker that clients do not use ({_end(row, broker)})",
         )
-    if row.state in ("active", "standby") and evidence.get("store_access"):
+    if row.state in (*SERVING, "standby") and evidence.get("store_access"):
         text = f"could not take the lock of its store: {evidence['store_access']}"
         yield _finding("store-access", "error", row.host, text, "put the share or its owner right")
 
 
 def _generation(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Finding]:
     wrong = row.generation is not None and row.generation_in_force not in (None, row.generation)
-    if wrong and row.state in ("active", "starting", "hung"):
+    if wrong and row.state in (*SERVING, "starting", "hung"):
         yield _finding(
             "stale-generation",
             "error",
@@ -145,9 +146,9 @@ def _room(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Fin
             yield _finding(f"{name}-full", "error", row.host, text, _HINTS[name])
         elif percent >= FILLING:
             yield _finding(f"{name}-filling", "warning", row.host, f"its {name} is {percent} % full", _HINTS[name])
-    if row.state == "active" and evidence.get("message_returned") is False and max(percents.values()) < FULL:
-        text = f"it greets clients and holds their messages back: {row.reason}"
-        see = "take a thread dump (kill -QUIT) and see its log: a deadlock, or connections that are used up"
+    if row.state == "unhealthy" and max(percents.values()) < FULL:
+        text = f"no message completes a round trip: {row.reason}"
+        see = "see activemq.log for the error; without one, take a thread dump (kill -QUIT): it may be a deadlock"
         yield _finding("messages-held-back", "error", row.host, text, see)
     for directory, free in sorted((evidence.get("free") or {}).items()):
         if free < MIN_FREE_BYTES:
@@ -194,8 +195,8 @@ def _certificates(host: str, certificates: Sequence[Certificate]) -> Iterator[Fi
 
 def _who_is_active(rows: Sequence[BrokerStatus], fleet: Fleet, evidence: Mapping[str, Evidence]) -> Iterator[Finding]:
     """Yield what is wrong with a pair, or a broker on its own, about which of its nodes is active."""
-    active = [row for row in rows if row.state == "active"]
-    others = [row for row in rows if row.state != "active"]
+    active = [row for row in rows if row.state in SERVING]
+    others = [row for row in rows if row.state not in SERVING]
     name, has_peer = fleet.broker(rows[0].host).unit, len(rows) > 1
     told = ", ".join(map(_stands, others))
     if len(active) > 1:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 from activemq_fleet.findings import SEVERITIES
+from activemq_fleet.host.judge import SERVING
 from activemq_fleet.render import render, render_agent
 from activemq_fleet.status.findings import findings_of
 from activemq_fleet.status.links import links_of, planned_network
@@ -72,7 +73,7 @@ def conclude(
 
 
 def _links(fleet: Fleet, known: Mapping[str, Evidence]) -> dict[str, tuple[LinkStatus, ...]]:
-    usages = {host: one["usage"] for host, one in known.items() if one.get("state") == "active"}
+    usages = {host: one["usage"] for host, one in known.items() if one.get("state") in SERVING}
     if not any(fleet.broker(host).links or fleet.broker(host).settings.xml_fragments for host in usages):
         return {}
     records = {

@@ -7,13 +7,17 @@ more.
 
 from __future__ import annotations
 
+import functools
+import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from pydantic import SecretStr
 
 from activemq_fleet import agent_topics
+from activemq_fleet.host.probe_account import PROBE_GROUP, PROBE_PASSWORD_KEY, PROBE_TOPICS, PROBE_USER
 from activemq_fleet.releases import Release
+from activemq_fleet.settings.broker import Settings
 from activemq_fleet.settings.encrypted import EncryptedValue
 from activemq_fleet.topology.model.balancer import Balancer
 from activemq_fleet.topology.model.broker import Account, Broker, Permission
@@ -28,6 +32,16 @@ _REPLACED = str.maketrans("/+#", ".*>")
 _SWAPPED = str.maketrans("/+#.*>", ".*>/+#")
 
 
+_PROBE_ADVISORIES = (
+    "ActiveMQ.Advisory.Connection",
+    "ActiveMQ.Advisory.Topic",
+    f"ActiveMQ.Advisory.*.Topic.{PROBE_TOPICS}",
+)
+"""Advisory topics that the connection of a probe creates. Measured on 5.5.1, 5.8.0, 5.18.3 and 6.3.1."""
+_DERIVATION_LABEL = b"activemq.fleet: password of the probe account"
+_DERIVATION_ROUNDS = 50_000
+
+
 def agent_user_group(username: str) -> str:
     """Return the name of an agent's own user group, which alone may send the agent's canaries and barriers."""
     return f"activemq-agent-{username}"
@@ -39,8 +53,8 @@ def agent_name(agent: Agent) -> str:
 
 
 def accounts_of(broker: Broker, agents: Sequence[Agent], balancers: Sequence[Balancer] = ()) -> tuple[Account, ...]:
-    """Return the accounts that a broker accepts: for network bridges, ``activemq_users``, agents and balancers; empty
-    without login.
+    """Return the accounts that a broker accepts: for network bridges, ``activemq_users``, agents, balancers and probes;
+    empty without login.
 
     A name that occurs twice is one account with the user groups of both and the first password.
     """
@@ -81,7 +95,28 @@ def accounts_of(broker: Broker, agents: Sequence[Agent], balancers: Sequence[Bal
         name = balancer.settings.vip_username
         if name:  # in no group: it logs in, and that is all
             add(name, "activemq_vip_password", balancer.settings.vip_password, (), f"activemq.user.{name}.password")
+    password = probe_password_of(settings)
+    if password is not None:
+        add(PROBE_USER, "activemq_probe_password", password, (PROBE_GROUP,), PROBE_PASSWORD_KEY)
     return tuple(found.values())
+
+
+def probe_password_of(settings: Settings) -> SecretStr | EncryptedValue | None:
+    """Return the password of the account that probes log in with; None where the broker has no such account.
+
+    It is ``activemq_probe_password``, or derived from ``activemq_network_password`` where the broker's accounts are
+    rendered. The derivation has one result for one password and cannot be reversed.
+    """
+    network = settings.network_password
+    if settings.probe_password is not None or settings.authentication != "simple":
+        return settings.probe_password
+    return SecretStr(_derive_password(network.get_secret_value())) if isinstance(network, SecretStr) else network
+
+
+@functools.lru_cache(maxsize=1024)
+def _derive_password(password: str) -> str:
+    derived = hashlib.pbkdf2_hmac("sha256", password.encode(), _DERIVATION_LABEL, _DERIVATION_ROUNDS, 20)
+    return derived.hex()
 
 
 @dataclass
@@ -116,6 +151,7 @@ def permissions_of(
         here.write += entry.write
         here.admin += entry.admin
     own = {agent_user_group(account.name) for account in accounts}
+    own.add(PROBE_GROUP)
     everyone = dict.fromkeys(group for account in accounts for group in account.groups if group not in own)
     for group in everyone:
         # Who first uses a destination makes its advisory topics, which takes admin; the broker itself writes there, and
@@ -135,6 +171,10 @@ def permissions_of(
         if agent.settings.agent_username:
             for topic in _own_topics(agent):
                 at("topic", _destination(topic, broker.release)).all(agent_user_group(agent.settings.agent_username))
+    if any(account.name == PROBE_USER for account in accounts):
+        at("topic", PROBE_TOPICS).all(PROBE_GROUP)
+        for topic in _PROBE_ADVISORIES:
+            at("topic", topic).admin.append(PROBE_GROUP)
     # The broker unites all entries that match a destination, so none has to repeat a wider one
     # (source: DefaultAuthorizationMap.getAllEntries).
     return tuple(

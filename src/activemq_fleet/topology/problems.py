@@ -7,6 +7,7 @@ from operator import attrgetter
 from typing import Any
 
 from activemq_fleet.findings import Finding, error
+from activemq_fleet.host.probe_account import PROBE_USER
 from activemq_fleet.settings.encrypted import may_equal
 from activemq_fleet.topology.brokers import discovery_of
 from activemq_fleet.topology.links import Network
@@ -335,7 +336,8 @@ def missing_account_findings(broker: Broker) -> Iterator[Finding]:
     """Yield the warning T016 for a broker that requires a login and has no account."""
     if broker.settings.authentication == "none":
         return
-    if not broker.accounts and not broker.links and not broker.networked:  # else T008 has said so
+    has_account = any(account.name != PROBE_USER for account in broker.accounts)
+    if not has_account and not broker.links and not broker.networked:  # else T008 has said so
         yield Finding(
             rule="T016",
             severity="warning",

@@ -1,0 +1,319 @@
+"""Listeners of other accounts at a broker's address: they get no login, and no state of the broker comes from them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from activemq_fleet.host.broker_configuration import read_deployed
+from activemq_fleet.host.probe import Answer, probe_connector
+from activemq_fleet.host.probe_account import Login
+from activemq_fleet.host.round_trips import watch_addresses
+from activemq_fleet.host.state import gather_broker_state
+from activemq_fleet.host.versions import Layout
+from tests.unit.attackers import BROKER, STRANGER, common_directory, needs_root, owned_directory
+
+LISTENER = Path(__file__).parents[1] / "hostile_listener.py"
+PATIENCE = 60.0
+"""Seconds after which a probe that hangs fails the test; a probe has 5."""
+NETWORK_PASSWORD, PROBE_PASSWORD = "N3tworkS3cret", "Pr0beS3cret"
+XML = """<beans><!-- o: node b (preferred slave) of pair o, release 5.18.3 -->
+<broker><plugins><simpleAuthenticationPlugin><users>
+<authenticationUser username="network" password="${{activemq.network.password}}" groups="activemq-network"/>
+{probe}</users></simpleAuthenticationPlugin></plugins>
+<transportConnectors><transportConnector name="c" uri="{scheme}://0.0.0.0:{port}"/></transportConnectors>
+</broker></beans>"""
+PROBE_ACCOUNT = '<authenticationUser username="activemq-probe" password="${activemq.probe.password}" groups="p"/>'
+WAITS = (
+    " | INFO  | Database /store/lock is locked by another server. This broker is now in slave "
+    "mode waiting a lock to be acquired | org.apache.activemq.store.SharedFileLocker | main\n"
+)
+
+
+def free_port() -> int:
+    with socket.socket() as unbound:
+        unbound.bind(("127.0.0.1", 0))
+        return int(unbound.getsockname()[1])
+
+
+class Standby:
+    """A broker's directory, a process of the broker's account that waits for the lock, and hostile listeners."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.base = directory / "orders"
+        self.port = free_port()
+        self.record = owned_directory(directory / "record", STRANGER, 0o777) / "sent"
+        self._children: list[subprocess.Popen[str]] = []
+
+    def deploy(self, scheme: str, probe: str = PROBE_ACCOUNT) -> None:
+        """Write the broker's files, and start a process that has them open and listens nowhere."""
+        conf = self.base / "versions/v/conf"
+        conf.mkdir(parents=True)
+        (conf / "activemq.xml").write_text(XML.format(scheme=scheme, port=self.port, probe=probe))
+        passwords = {"network": NETWORK_PASSWORD, "probe": PROBE_PASSWORD}
+        lines = [f"activemq.{name}.password={password}\n" for name, password in passwords.items()]
+        (conf / "credentials.properties").write_text("".join(lines))
+        (self.base / "current").symlink_to("versions/v")
+        log = owned_directory(self.base / "data") / "activemq.log"
+        log.touch()
+        os.chown(log, BROKER, BROKER)
+        code = f"import time; kept = open({str(log)!r}, 'a'); print('up', flush=True); time.sleep(600)"
+        self._start(BROKER, ["-c", code, f"-Dactivemq.base={self.base}", "start"])
+        log.write_text(f"{time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(time.time() + 1))},000{WAITS}")
+
+    def listen(self, protocol: str, host: str, account: int, *pem: str) -> None:
+        """Start a hostile listener of an account at the broker's port."""
+        words = [str(self.directory / "hostile_listener.py"), host, str(self.port), str(self.record), protocol, *pem]
+        Path(words[0]).write_bytes(LISTENER.read_bytes())
+        self._start(account, words)
+
+    def _start(self, account: int, words: list[str]) -> None:
+        child = subprocess.Popen(
+            ["/usr/bin/python3", *words],
+            stdout=subprocess.PIPE,
+            text=True,
+            user=account,
+            group=account,
+            extra_groups=[],
+        )
+        self._children.append(child)
+        assert child.stdout is not None
+        assert child.stdout.readline(), "the attacker could not even try"
+
+    def recorded(self) -> bytes:
+        """Return what the hostile listener recorded."""
+        return self.record.read_bytes() if self.record.exists() else b""
+
+    def end(self) -> None:
+        for child in self._children:
+            child.kill()
+            child.communicate()
+
+
+@pytest.fixture
+def standby() -> Iterator[Standby]:
+    with common_directory() as directory:
+        broker = Standby(directory)
+        try:
+            yield broker
+        finally:
+            broker.end()
+
+
+def make_certificate(directory: Path) -> tuple[str, str]:
+    """Make a self-signed certificate of another name; return the paths of certificate and key."""
+    certificate, key = directory / "certificate.pem", directory / "key.pem"
+    command = [
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "rsa:2048",
+        "-nodes",
+        "-days",
+        "1",
+        "-subj",
+        "/CN=mallory.example.net",
+    ]
+    subprocess.run([*command, "-keyout", key, "-out", certificate], check=True, capture_output=True)
+    key.chmod(0o644)
+    return str(certificate), str(key)
+
+
+@needs_root
+@pytest.mark.parametrize(
+    ("scheme", "protocol", "host", "account"),
+    [
+        ("mqtt+nio", "mqtt", "127.0.0.1", STRANGER),
+        ("stomp+nio", "stomp", "127.0.0.1", STRANGER),
+        ("nio", "openwire", "127.0.0.1", STRANGER),
+        ("mqtt", "mqtt", "0.0.0.0", STRANGER),
+        ("stomp", "stomp", "::", STRANGER),  # an IPv4 client is in IPv6 form there
+        ("mqtt+nio+ssl", "mqtt", "127.0.0.1", STRANGER),
+        ("stomp+ssl", "stomp", "::", STRANGER),
+        ("ws", "mqtt", "127.0.0.1", STRANGER),
+        ("mqtt", "mqtt", "127.0.0.1", 0),  # root's, as a forwarder is
+        ("mqtt", "pending", "127.0.0.1", STRANGER),
+    ],
+)
+def test_listener_of_another_account_gets_no_login_and_is_no_broker(
+    standby: Standby, scheme: str, protocol: str, host: str, account: int
+) -> None:
+    standby.deploy(scheme)
+    before = gather_broker_state(str(standby.base), None)
+    assert before["state"] == "standby", before
+    pem = make_certificate(standby.directory) if "ssl" in scheme else ()
+    standby.listen(protocol, host, account, *pem)
+
+    after = gather_broker_state(str(standby.base), None)
+
+    recorded = standby.recorded()
+    assert b"CONNECTION" in recorded, "the attack did not reach its target"
+    assert NETWORK_PASSWORD.encode() not in recorded
+    assert PROBE_PASSWORD.encode() not in recorded
+    assert after["state"] == "standby", after
+    assert after["message_returned"] is None
+
+
+@needs_root
+def test_listener_of_another_account_gets_no_login_from_the_watchdog(standby: Standby) -> None:
+    standby.deploy("mqtt+nio")
+    standby.listen("mqtt", "127.0.0.1", STRANGER)
+    program = "from ansible_collections.activemq.fleet.plugins.module_utils.watchdog.watchdog import main; main()"
+    options = ["--base", str(standby.base), "--unit", "x.service", "--ha", "shared-file", "--every", "0.2", "kill"]
+    watchdog = subprocess.Popen(
+        [sys.executable, "-c", program, *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        deadline = time.monotonic() + PATIENCE
+        while standby.recorded().count(b"CONNECTION") < 4:
+            assert time.monotonic() < deadline, "timed out"
+            assert watchdog.poll() is None, watchdog.communicate()[0]
+            time.sleep(0.05)
+    finally:
+        watchdog.kill()
+        watchdog.communicate()
+    assert NETWORK_PASSWORD.encode() not in standby.recorded()
+    assert PROBE_PASSWORD.encode() not in standby.recorded()
+
+
+@needs_root
+def test_listener_of_the_brokers_account_is_probed_with_the_probe_account(standby: Standby) -> None:
+    standby.deploy("mqtt+nio")
+    standby.listen("mqtt", "0.0.0.0", BROKER)
+    assert gather_broker_state(str(standby.base), None)["state"] == "active"
+    assert PROBE_PASSWORD.encode() in standby.recorded()
+    assert NETWORK_PASSWORD.encode() not in standby.recorded()
+
+
+@needs_root
+def test_broker_without_the_probe_account_is_probed_with_its_old_one(standby: Standby) -> None:
+    standby.deploy("stomp", probe="")
+    standby.listen("stomp", "::", BROKER)
+    assert gather_broker_state(str(standby.base), None)["state"] == "active"
+    assert NETWORK_PASSWORD.encode() in standby.recorded()
+    assert PROBE_PASSWORD.encode() not in standby.recorded()
+
+
+@needs_root
+@pytest.mark.parametrize("scheme", ["mqtt", "mqtt+ssl"])
+def test_watching_a_pair_sends_no_login_to_another_account_of_this_host(standby: Standby, scheme: str) -> None:
+    standby.deploy(scheme)
+    standby.listen("mqtt", "127.0.0.1", STRANGER, *(make_certificate(standby.directory) if "ssl" in scheme else ()))
+
+    watched = watch_addresses([f"{scheme}://localhost:{standby.port}"], str(standby.base), 1.0, 0.2, 2.0, None)
+
+    assert b"CONNECTION" in standby.recorded(), "the attack did not reach its target"
+    assert NETWORK_PASSWORD.encode() not in standby.recorded()
+    assert PROBE_PASSWORD.encode() not in standby.recorded()
+    assert watched["trips"] == 0
+
+
+@contextlib.contextmanager
+def serving(act: Callable[[socket.socket], None]) -> Iterator[tuple[str, int]]:
+    """Serve connections of this process on a port until the end; yield the address."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    client = server.accept()[0]
+                    with contextlib.suppress(OSError), client:
+                        act(client)
+
+        threading.Thread(target=serve, daemon=True).start()
+        yield server.getsockname()
+
+
+def send_other_messages(client: socket.socket) -> None:
+    """Greet as an MQTT broker, then send messages that are not the probe's, one now and then."""
+    client.recv(1000)
+    client.sendall(b"\x20\2\0\0")
+    head = client.recv(1000)
+    client.sendall(b"\x90\3" + head[2:4] + b"\1")
+    pause = threading.Event()
+    while True:
+        client.sendall(b"\x30\x05\0\1aXX")
+        pause.wait(0.1)
+
+
+def send_single_bytes(client: socket.socket) -> None:
+    """Begin a frame of STOMP, and continue it by one byte now and then."""
+    client.recv(1000)
+    client.sendall(b"CONNECTED\n")
+    pause = threading.Event()
+    while True:
+        client.sendall(b"a")
+        pause.wait(0.1)
+
+
+def send_nothing_but_newlines(client: socket.socket) -> None:
+    """Send what STOMP calls a heartbeat, now and then."""
+    pause = threading.Event()
+    while True:
+        client.sendall(b"\n")
+        pause.wait(0.1)
+
+
+def send_messages_without_end(client: socket.socket) -> None:
+    """Greet as a STOMP broker, then send messages that are not the probe's, as fast as they are read."""
+    client.recv(1000)
+    client.sendall(b"CONNECTED\n\n\0")
+    client.recv(1000)
+    client.sendall(b"RECEIPT\nreceipt-id:s\n\n\0")
+    message = b"MESSAGE\n\n" + b"x" * 50_000 + b"\0"
+    while True:
+        client.sendall(message)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "act"),
+    [
+        ("mqtt", send_other_messages),
+        ("stomp", send_single_bytes),
+        ("stomp", send_nothing_but_newlines),
+        ("stomp", send_messages_without_end),
+        ("nio", lambda client: send_nothing_but_newlines(client)),
+    ],
+    ids=["other_messages", "single_bytes", "newlines", "without_end", "openwire"],
+)
+def test_probe_ends_whatever_a_listener_sends(scheme: str, act: Callable[[socket.socket], None]) -> None:
+    reached = threading.Event()
+
+    def act_once(client: socket.socket) -> None:
+        reached.set()
+        act(client)
+
+    answers: list[Answer] = []
+    with serving(act_once) as address:
+        thread = threading.Thread(
+            target=lambda: answers.append(probe_connector(scheme, address, Login("u", "p"), 1.0)), daemon=True
+        )
+        thread.start()
+        thread.join(PATIENCE)
+    assert reached.is_set(), "the attack did not reach its target"
+    assert answers, "timed out"
+    assert not answers[0].answered
+
+
+@needs_root
+def test_deployed_configuration_names_both_accounts_and_the_release(standby: Standby) -> None:
+    standby.deploy("mqtt")
+    deployed = read_deployed(Layout(str(standby.base)), "v")
+    assert deployed.login == Login("network", NETWORK_PASSWORD)
+    assert deployed.probe_login == Login("activemq-probe", PROBE_PASSWORD)
+    assert deployed.release == (5, 18, 3)
+    assert PROBE_PASSWORD not in repr(deployed)
