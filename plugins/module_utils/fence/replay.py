@@ -15,6 +15,7 @@ import ssl
 import struct
 from collections.abc import Iterable
 
+from ..host.broker_connection import require_owner_of_local_listener
 from ..host.probe_account import Login
 from ..kahadb.openwire_message import StoredMessage, read_message
 from .old_generations import UncopiedMessage
@@ -42,15 +43,26 @@ def _object(kind: int, content: bytes) -> bytes:
 class Replay:
     """An OpenWire connection that sends messages read from a store to a broker; a context manager.
 
-    Raises OSError, FenceError.
+    ``account``: the uid that must own a listener on this machine before the login is sent. Raises OSError, FenceError.
     """
 
     def __init__(
-        self, address: tuple[str, int], login: Login, tls: ssl.SSLContext | None = None, timeout: float = 30.0
+        self,
+        address: tuple[str, int],
+        login: Login,
+        tls: ssl.SSLContext | None = None,
+        timeout: float = 30.0,
+        account: int | None = None,
     ) -> None:
         self._commands = 0
         self._waiting: dict[int, str] = {}
         plain = socket.create_connection(address, timeout)
+        if account is not None:
+            try:
+                require_owner_of_local_listener(plain, account, timeout)
+            except OSError:
+                plain.close()
+                raise
         self._socket = tls.wrap_socket(plain, server_hostname=address[0]) if tls else plain
         self._file = self._socket.makefile("rb")
         name = f"ID:activemq-fleet-{secrets.token_hex(8)}"

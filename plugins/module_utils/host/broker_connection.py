@@ -126,9 +126,7 @@ def _open_socket(address: tuple[str, int], deadline: float, expected: ExpectedBr
     try:
         is_local = expected.is_local or is_local_address(connection.getpeername()[0])
         if is_local and expected.account is not None:
-            account = peer_account(connection, _remaining(deadline), expected.pid)
-            if account != expected.account:
-                raise ForeignListenerError(errno.EPERM, _foreign_message(address, account, expected.account))
+            _require_owner(connection, expected.account, _remaining(deadline), expected.pid)
         connection.settimeout(_remaining(deadline))
     except BaseException:
         connection.close()
@@ -136,19 +134,32 @@ def _open_socket(address: tuple[str, int], deadline: float, expected: ExpectedBr
     return connection, is_local
 
 
+def require_owner_of_local_listener(connection: socket.socket, account: int, timeout: float) -> None:
+    """Raise ForeignListenerError when the other end is on this machine and does not belong to an account.
+
+    A listener on another host is not checked.
+    """
+    if is_local_address(connection.getpeername()[0]):
+        _require_owner(connection, account, timeout, None)
+
+
+def _require_owner(connection: socket.socket, expected: int, timeout: float, pid: int | None) -> None:
+    account = peer_account(connection, expected, timeout, pid)
+    if account == expected:
+        return
+    who = "a process outside of the broker's network namespace"
+    if account is not None:
+        who = f"the account with uid {account}"
+    host, port = connection.getpeername()[:2]
+    text = f"{who} answers at {host}:{port}, and not the broker's account, uid {expected}: no login was sent"
+    raise ForeignListenerError(errno.EPERM, text)
+
+
 def _remaining(deadline: float) -> float:
     seconds = deadline - time.monotonic()
     if seconds <= 0:
         raise TimeoutError("timed out")
     return seconds
-
-
-def _foreign_message(address: tuple[str, int], account: int | None, expected: int) -> str:
-    who = "a process outside of the broker's network namespace"
-    if account is not None:
-        who = f"the account with uid {account}"
-    broker = f"the broker's account, uid {expected}"
-    return f"{who} answers at {address[0]}:{address[1]}, and not {broker}: no login was sent"
 
 
 def _unverifying_context() -> ssl.SSLContext:

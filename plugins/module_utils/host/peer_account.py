@@ -38,12 +38,12 @@ def is_local_address(host: str) -> bool:
     return any(address in network for network in _local_networks())
 
 
-def peer_account(connection: socket.socket, timeout: float, pid: int | None = None) -> int | None:
+def peer_account(connection: socket.socket, expected: int, timeout: float, pid: int | None = None) -> int | None:
     """Return the account that owns the socket at the other end of a connection within this machine; None if unknown.
 
-    A connection that no process accepts within ``timeout`` seconds belongs to the account that listens. ``pid``: a
-    process in the network namespace in which the other end must be, by default this process. Raises
-    ConnectionResetError when the other end was closed meanwhile.
+    A connection that no process has accepted belongs to the account that listens: at once where that is ``expected``,
+    else after ``timeout`` seconds. ``pid``: a process in the network namespace in which the other end must be, by
+    default this process. Raises ConnectionResetError when the other end was closed meanwhile.
     """
     ours, theirs = _end_of(connection.getsockname()), _end_of(connection.getpeername())
     namespace = pid or os.getpid()
@@ -55,12 +55,14 @@ def peer_account(connection: socket.socket, timeout: float, pid: int | None = No
         if row is not None and row[3] in _CLOSED:
             raise ConnectionResetError("the connection was closed")
         waited = time.monotonic() - began
-        if waited >= (min(_SETTLING, timeout) if row is None else timeout):
-            break
+        is_over = waited >= (min(_SETTLING, timeout) if row is None else timeout)
+        listeners = _listeners_of(theirs, namespace) if row is not None else set()
+        if len(listeners) == 1 and (is_over or listeners == {expected}):
+            return _distinguishable(listeners.pop())
+        if is_over:
+            return None
         time.sleep(pause)
         pause = min(_LONGEST_POLL, pause * 2)
-    listeners = _listeners_of(theirs, namespace) if row is not None else set()
-    return _distinguishable(listeners.pop()) if len(listeners) == 1 else None
 
 
 def _distinguishable(account: int) -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import ssl
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -210,7 +211,8 @@ def _connect(addresses: Sequence[tuple[Address, bool]], login: Login, context: s
     refusals: list[str] = []
     for address, tls in addresses:
         try:
-            return Replay(address, login, context if tls else None)
+            # This runs as the account that owns the store, which is the account of a broker on this machine.
+            return Replay(address, login, context if tls else None, account=os.geteuid())
         except OSError as error:
             refusals.append(f"{join(*address)}: {error.strerror or error}")
     raise FenceError(f"no node accepts the messages: {'; '.join(refusals)}")

@@ -9,6 +9,7 @@ queue can be told from a dead one.
 from __future__ import annotations
 
 import itertools
+import os
 import socket
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,6 +18,7 @@ from typing import Self
 
 from activemq_fleet.addresses import Address
 from activemq_fleet.errors import LabError
+from activemq_fleet.host.broker_connection import require_owner_of_local_listener
 
 RETRY_PAUSE = 0.05
 """Seconds between two tries, when no broker accepts the message."""
@@ -60,13 +62,19 @@ class StompConnection:
         timeout: float = 10.0,
         client_id: str | None = None,
     ) -> None:
-        """Dial and log in. Raises StompTimeout, StompError, or OSError where nobody listens."""
+        """Connect and log in. Raises StompTimeout, StompError, or OSError where no process listens.
+
+        A listener on this machine must belong to the account of the caller, as the brokers of a lab do: no other one
+        gets the login.
+        """
         self._timeout = timeout
         self._buffer = b""
         self._receipts = 0
         self._waiting: list[Frame] = []
         self._socket = socket.create_connection(address, timeout)
         try:
+            if credentials:
+                require_owner_of_local_listener(self._socket, os.geteuid(), timeout)
             headers = {"client-id": client_id} if client_id else {}
             if credentials:
                 headers |= {"login": credentials.username, "passcode": credentials.password}

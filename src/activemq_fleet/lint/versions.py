@@ -247,3 +247,27 @@ def locker_before_its_time(document: Document) -> Iterator[Problem]:
     for store in document.all("kahaDB", "mKahaDB"):
         if store.has("lockKeepAlivePeriod"):
             yield store.problem(f"lockKeepAlivePeriod on <{store.name}> {since}", "lockKeepAlivePeriod")
+
+
+@rule("V027", "error", each="broker", releases="5.17.7 !5.18.0 5.18.4 !5.19.8 6.1.0 !6.2.7")
+def uncommitted_limit_refuses_messages(broker: Element) -> Iterator[Problem]:
+    """A limit of uncommitted messages, with which the broker refuses every message outside of a transaction.
+
+    Why: with maxUncommittedCount above 0 these releases look up the transaction of each message, and fail with a
+        NullPointerException where a message has none. That is each message of a bridge and of an MQTT client, and most
+        of other clients: none is delivered, while the broker accepts connections.
+    Fix: remove maxUncommittedCount, or install 5.19.8, 6.2.7, 6.3.0 or later.
+    Source: apache/activemq#2137, TransactionBroker of the release tags; measured on 6.1.8
+
+    Fires on 6.1.8::
+
+        <broker maxUncommittedCount="5000"/>
+
+    Silent on 6.3.1::
+
+        <broker maxUncommittedCount="5000"/>
+    """
+    limit = broker.number("maxUncommittedCount")
+    if limit is not None and limit > 0:
+        text = f'maxUncommittedCount="{limit}" refuses every message outside of a transaction'
+        yield broker.problem(f"{text} on {broker.document.release.text}", "maxUncommittedCount")

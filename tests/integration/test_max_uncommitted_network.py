@@ -1,0 +1,62 @@
+"""A broker that refuses every message, and accepts every client: nothing calls it active."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+
+import pytest
+from pydantic import SecretStr
+
+from activemq_fleet.addresses import Address
+from activemq_fleet.errors import LabError
+from activemq_fleet.host.probe import Answer, probe_connector
+from activemq_fleet.host.probe_account import Login
+from activemq_fleet.lab.polling import poll
+from activemq_fleet.topology.access import probe_password_of
+from tests.integration.conftest import LabOf
+from tests.integration.labs import write_inventory
+from tests.integration.waiting import PATIENCE
+
+HOST = "till-mq01-a.example.com"
+NULL_TRANSACTION = 'Cannot invoke "org.apache.activemq.transaction.Transaction.size()" because "transaction" is null'
+
+
+@pytest.mark.timeout(600)
+def test_max_uncommitted_network_is_unhealthy_with_the_reason_of_the_broker(lab_of: LabOf, tmp_path: Path) -> None:
+    lab = lab_of(
+        write_inventory(
+            tmp_path / "inventory",
+            [HOST],
+            release="6.1.8",
+            ha="none",
+            network_username="network",
+            network_password="k3Tz8wQp1xx",
+            users=[{"name": "shop", "password": "aB3dE5fG7h", "groups": ["shops"]}],
+            broker_attributes={"maxUncommittedCount": 5000},
+        )
+    )
+    password = probe_password_of(lab.fleet.broker(HOST).settings)
+    assert isinstance(password, SecretStr)
+    login = Login("activemq-probe", password.get_secret_value())
+    # What does not become ready is stopped at the end, so it is probed while it is waited for.
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        start = pool.submit(lab.up, timeout=60)
+        answers = {
+            protocol: poll(partial(probed, protocol, lab.addresses(HOST, protocol)[0], login), PATIENCE)
+            for protocol in ("stomp", "mqtt")
+        }
+        with pytest.raises(LabError, match="unhealthy") as refusal:
+            start.result()
+    assert NULL_TRANSACTION in str(refusal.value)
+    details = {protocol: answer.detail for protocol, answer in answers.items() if answer}
+    assert NULL_TRANSACTION in details["stomp"]
+    assert "and then says nothing" in details["mqtt"]
+    assert [(answer.answered, answer.returned) for answer in answers.values() if answer] == [(False, False)] * 2
+
+
+def probed(protocol: str, address: Address, login: Login) -> Answer | None:
+    """Return the outcome of a probe of a broker that greets; None of one that does not yet."""
+    answer = probe_connector(protocol, address, login)
+    return answer if answer.greeted else None
