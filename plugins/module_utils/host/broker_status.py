@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import time
 from collections.abc import Collection
 from typing import Any
 
@@ -18,6 +19,7 @@ from ..install.configuration_archive import InstallError
 from ..masking import mask_text
 from ..printable import printable
 from . import broker_log
+from .bridge_breaks import breaking_bridges
 from .broker_usage import read_usage
 from .certificates import certificates_of_connectors
 from .judge import SERVING
@@ -44,7 +46,8 @@ def gather_broker_status(base: str, unit: str | None, pids: Collection[int] | No
     ``state_since``: since when it is in its state, in seconds since the epoch, None where that is not known.
     ``usage``: as ``broker_usage`` describes it, empty for a broker that is not active; ``usage_error`` says why there
     is none. ``records``: the newest ``message`` s of its log about links and its newest warnings, each with ``level``,
-    secrets masked. ``deployed``: the SHA-256 of each installed file, of one with secrets that of its masked text.
+    secrets masked. ``breaking_bridges``: as the function of that name returns them, secrets masked.
+    ``deployed``: the SHA-256 of each installed file, of one with secrets that of its masked text.
     ``certificates``: as ``certificates_of_connectors`` returns them.
 
     A configuration that cannot be read gives the state None, and the reason as ``how``.
@@ -55,11 +58,12 @@ def gather_broker_status(base: str, unit: str | None, pids: Collection[int] | No
     except (InstallError, OSError) as error:
         return {"state": None, "how": printable(str(error))}
     process, deployed = sources.process, sources.deployed
-    found.update(holds_lock=None, usage={}, usage_error="", records=[], certificates=[])
+    found.update(holds_lock=None, usage={}, usage_error="", records=[], breaking_bridges=[], certificates=[])
     if process and deployed.store:
         found["holds_lock"] = sources.holds_lock
     if process:
         found["records"] = _records_of_links(sources.records)
+        found["breaking_bridges"] = [_masked(bridge) for bridge in breaking_bridges(sources.records, time.time())]
         found["state_since"] = _state_since(found, process.since)
     if process and found["state"] in SERVING:
         try:
@@ -68,6 +72,10 @@ def gather_broker_status(base: str, unit: str | None, pids: Collection[int] | No
             found["usage_error"] = printable(str(error))
         found["certificates"] = certificates_of_connectors(deployed, process, PROBE)
     return {**found, "deployed": deployed_hashes(layout)}
+
+
+def _masked(bridge: dict[str, Any]) -> dict[str, Any]:
+    return {name: printable(mask_text(text)) if isinstance(text, str) else text for name, text in bridge.items()}
 
 
 def deployed_hashes(layout: Layout) -> dict[str, str]:

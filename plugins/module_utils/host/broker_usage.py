@@ -24,7 +24,7 @@ _BROKER = (
 )
 _WANTED: dict[str, Sequence[str]] = {
     "broker": _BROKER,
-    "queue": ("QueueSize", "ConsumerCount", "DLQ"),
+    "queue": ("QueueSize", "ConsumerCount", "DLQ", "MaxMessageSize"),
     "durable": ("PendingQueueSize", "DispatchedQueueSize"),
     "bridge": ("RemoteBrokerName", "RemoteAddress", "CreatedByDuplex"),
 }
@@ -44,8 +44,9 @@ def usage_of(mbeans: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     ``store``, ``memory`` and ``temp``: ``percent`` and ``limit`` in bytes. ``connections``: None where the release
     does not count them. ``messages``: in all queues but dead-letter queues, ``durable``: that wait for durable
     subscriptions, ``dlq``: in dead-letter queues. ``queues``: the ten fullest, each with ``name``, ``messages``,
-    ``consumers`` and ``dlq``. ``bridges``: ``link`` (of the broker that dials; empty for the end that was dialled),
-    ``peer`` (the remote brokerName) and ``responder``. ``whole``: all MBeans were read. Empty while the broker has
+    ``consumers`` and ``dlq``, and where the release counts it ``largest``, the bytes of the largest message since the
+    start. ``bridges``: ``link`` (of the broker that dials; empty for the end that was dialled), ``peer`` (the remote
+    brokerName) and ``responder``. ``whole``: all MBeans were read. Empty while the broker has
     no MBean of its own, as a standby.
     """
     found = list(mbeans)
@@ -94,7 +95,9 @@ def _queue(known: Mapping[str, Any]) -> dict[str, Any]:
     # Releases before 5.11 have no attribute that says so.
     is_dlq = known.get("DLQ") is True or name == "ActiveMQ.DLQ" or name.startswith(("DLQ.", "ActiveMQ.DLQ."))
     consumers = _number(known, "ConsumerCount")
-    return {"name": name, "messages": _number(known, "QueueSize"), "consumers": consumers, "dlq": is_dlq}
+    queue = {"name": name, "messages": _number(known, "QueueSize"), "consumers": consumers, "dlq": is_dlq}
+    largest = _number(known, "MaxMessageSize")
+    return {**queue, "largest": largest} if largest else queue
 
 
 def _bridge(known: Mapping[str, Any]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from activemq_fleet.host.probe_account import PROBE_GROUP, PROBE_USER
 from activemq_fleet.render.activemq_xml import memory_limit
 from activemq_fleet.schema._documents import BEANS
 from activemq_fleet.settings.broker import Settings
-from activemq_fleet.settings.network import DEFAULT_OPTIONS
+from activemq_fleet.settings.network import default_connector_options
 from activemq_fleet.topology.access import AGENT_GROUP, NETWORK_GROUP, agent_user_group
 
 _LISTENS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(\[[^\]]+\]|[^:/?#]+):(\d{1,5})/?(?:\?(.*))?", re.DOTALL)
@@ -48,7 +48,7 @@ class Listener:
     def to_setting(self) -> dict[str, Any]:
         """Return the transportConnector as an entry of ``activemq_connectors``."""
         entry: dict[str, Any] = {"name": self.name, "scheme": self.scheme, "port": self.port}
-        if list(self.options.items()) != list(DEFAULT_OPTIONS.items()):
+        if list(self.options.items()) != list(default_connector_options(self.scheme).items()):
             entry["options"] = {name: yaml_value_of(value) for name, value in self.options.items()}
         if self.own_bind:
             entry["bind"] = self.bind

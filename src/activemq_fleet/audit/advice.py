@@ -13,6 +13,8 @@ IncidentKind = Literal[
     "demotion",
     "flapping",
     "takeover",
+    "breaking_bridge",
+    "refused_frames",
     "duplicate_bridge",
     "refused_credentials",
 ]
@@ -21,6 +23,8 @@ IncidentKind = Literal[
 NAMES = {
     "takeover": ("take-over", "take-overs"),
     "failed_takeover": ("failed take-over", "failed take-overs"),
+    "breaking_bridge": ("bridge that breaks repeatedly", "bridges that break repeatedly"),
+    "refused_frames": ("refusal of large frames", "refusals of large frames"),
     "refused_credentials": ("refusal of credentials", "refusals of credentials"),
     "duplicate_bridge": ("double bridge", "double bridges"),
 }
@@ -172,6 +176,18 @@ REFUSED_BRIDGE = Advice(
 REFUSED_RIGHTS = Advice(
     "Give the account of the bridges the right to read and write what the link carries, and the advisory topics.",
     ("N027",),
+)
+FRAMES = Advice(
+    "Set wireFormat.maxFrameSize of the OpenWire connectors at both ends of the link to more than the largest message "
+    "(three times the limit of the STOMP connectors suffices) and restart both brokers. Until then move the message "
+    "out of its queue: it is the first one that is waiting, and `activemq-fleet status` lists the queues.",
+    ("N048",),
+)
+BREAKING_BRIDGE = Advice(
+    "Read the log of the broker at the other end for the same times, and correct what the error names. If the bridge "
+    "breaks at each attempt to forward one message, move that message out of its queue: it is the first one that is "
+    "waiting, and `activemq-fleet status` lists the queues.",
+    ("N048",),
 )
 DUPLICATE_BRIDGE = Advice(
     "Keep one of the two links, and let it be duplex; or give the links different names and no duplex.",

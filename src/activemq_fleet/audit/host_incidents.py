@@ -1,10 +1,10 @@
-"""Find the incidents of one host: lost locks, store errors, refused clients, duplicate bridges."""
+"""Find the incidents of one host: lost locks, store errors, refused clients, duplicate and breaking bridges."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from itertools import groupby
 
@@ -12,7 +12,7 @@ from activemq_fleet.audit import advice
 from activemq_fleet.audit.bridges import Bridge, bridges_of, link_name
 from activemq_fleet.audit.broker_runs import ObservedRun
 from activemq_fleet.audit.evidence import Incident, LogEvidence, PairNode, incident_of, seconds_between, short_name
-from activemq_fleet.audit.log_evidence import REFUSED, STARTS_FAILED, STORE, TWICE
+from activemq_fleet.audit.log_evidence import FORWARDED, FRAME, REFUSED, STARTS_FAILED, STORE, TWICE
 
 STARTS = 3
 """So many starts in a row that fail are an incident."""
@@ -27,6 +27,13 @@ _NAMELESS = "Unknown"
 """What a bridge calls a broker that has not told its name yet."""
 _ENDS_WITHIN = timedelta(seconds=10)
 """A bridge that is refused ends so soon after it."""
+BREAKS = 5
+"""A bridge that breaks so many times in a row, each time soon after it came up, is an incident."""
+_BREAKS_WITHIN = timedelta(seconds=10)
+"""A break that is no later than this after the bridge came up is soon."""
+_BREAKS_APART = timedelta(minutes=5)
+"""Breaks that are further apart than this are not in a row."""
+_BROKEN = ("NET-LOCAL-ERR", "NET-REMOTE-ERR", "NET-DOWN")
 _OPEN = datetime.max.replace(tzinfo=UTC)
 """The end of what has not ended."""
 _NAMED = 6
@@ -54,6 +61,8 @@ def host_incidents(node: PairNode, seen: Sequence[LogEvidence], runs: Sequence[O
             tuple(sorted({term.name for term in runs if term.name})),
         ),
         *_double_bridges(node, ordered),
+        *_breaking_bridges(node, ordered),
+        *_refused_frames(node, [evidence for evidence in ordered if evidence.kind == FRAME]),
     ]
 
 
@@ -214,6 +223,103 @@ def _double_bridges(node: PairNode, seen: Sequence[LogEvidence]) -> Iterator[Inc
             yield _of_spell(node, spell, "duplicate_bridge", cause, advice.DUPLICATE_BRIDGE)
     if both and not told:
         yield from _both_ends(node, bridges_of(sorted(seen, key=lambda one: one.sequence)))
+
+
+@dataclass(slots=True)
+class _Breaks:
+    """The breaks of the bridges to one broker in a row, each soon after the bridge came up."""
+
+    peer: str
+    breaks: list[LogEvidence] = field(default_factory=list)
+    destinations: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def error(self) -> str:
+        """The error that most of the breaks have; empty where the log has none."""
+        errors = Counter(one.fields["e"] for one in self.breaks if one.fields.get("e"))
+        return errors.most_common(1)[0][0] if errors else ""
+
+
+def _breaking_bridges(node: PairNode, seen: Sequence[LogEvidence]) -> Iterator[Incident]:
+    """Yield an incident for each bridge that comes up and breaks again at once, many times in a row.
+
+    A bridge that breaks because its login or its client id is refused has an incident of that kind.
+    """
+    refused = {one.fields["local"] for one in seen if one.kind in (REFUSED, TWICE) and "local" in one.fields}
+    up: dict[str, LogEvidence] = {}
+    series: dict[str, _Breaks] = {}
+    for one in seen:
+        if one.kind == "NET-UP":
+            up[one.fields["local"]] = one
+        elif one.kind == FORWARDED:
+            for breaks in series.values():
+                breaks.destinations[one.fields["destination"]] += 1
+        elif one.kind in _BROKEN and (began := _broken_bridge(one, up)):
+            peer = began.fields.get("peer", "")
+            breaks = series.setdefault(peer, _Breaks(peer))
+            if breaks.breaks and one.at - breaks.breaks[-1].at > _BREAKS_APART:
+                yield from _breaking_bridge(node, breaks)
+                breaks = series[peer] = _Breaks(peer)
+            if one.at - began.at > _BREAKS_WITHIN:
+                yield from _breaking_bridge(node, series.pop(peer))
+            elif one.fields.get("local") not in refused:
+                breaks.breaks.append(one)
+    for breaks in series.values():
+        yield from _breaking_bridge(node, breaks)
+
+
+def _broken_bridge(ended: LogEvidence, up: dict[str, LogEvidence]) -> LogEvidence | None:
+    """Remove and return the bridge in ``up`` that a record shows to be broken; NET-DOWN names the peer alone."""
+    local = ended.fields.get("local")
+    if local is None:
+        peers = (name for name, began in up.items() if began.fields.get("peer") == ended.fields.get("peer"))
+        local = next(peers, "")
+    return up.pop(local, None)
+
+
+def _breaking_bridge(node: PairNode, breaks: _Breaks) -> Iterator[Incident]:
+    count = len(breaks.breaks)
+    if count < BREAKS:
+        return
+    began, ended = breaks.breaks[0].at, breaks.breaks[-1].at
+    minutes = max((ended - began).total_seconds() / 60, 1)
+    destination = ""
+    if breaks.destinations:
+        names = ", ".join(name for name, _ in breaks.destinations.most_common(_NAMED))
+        destination = f" Destinations of the messages that it forwarded meanwhile: {names}."
+    error = f"“{_quoted(breaks.error)}”" if breaks.error else "no error in this log"
+    is_frame = "MaxFrameSizeExceeded" in breaks.error or "larger than max allowed" in breaks.error
+    yield incident_of(
+        "breaking_bridge",
+        node,
+        advice.FRAMES if is_frame else advice.BREAKING_BRIDGE,
+        began=began,
+        ended=ended,
+        seconds=seconds_between(began, ended),
+        began_from="log",
+        cause=f"The bridge from {short_name(node.host)} to {breaks.peer[:80]} broke {count} times "
+        f"({count / minutes:.0f} times per minute), each time within {_BREAKS_WITHIN.seconds} s after it came up: "
+        f"{error}.{destination}",
+        told=began,
+        mark=breaks.peer,
+    )
+
+
+def _refused_frames(node: PairNode, seen: Sequence[LogEvidence]) -> Iterator[Incident]:
+    """Yield an incident for each address whose frames exceeded the limit of a connector many times."""
+    by_address: dict[str, list[LogEvidence]] = {}
+    for one in seen:
+        by_address.setdefault(one.fields["who"], []).append(one)
+    for address, signs in sorted(by_address.items()):
+        for spell in _spells(signs):
+            count = sum(one.count for one in spell)
+            if count >= BREAKS:
+                sender = f"{address} " if address else "a client or a bridge "
+                cause = (
+                    f"{short_name(node.host)} closed {count} connections because {sender}sent a frame that is larger "
+                    f"than wireFormat.maxFrameSize of its connector: “{_quoted(spell[0].text)}”"
+                )
+                yield _of_spell(node, spell, "refused_frames", cause, advice.FRAMES)
 
 
 def _both_ends(node: PairNode, bridges: Sequence[Bridge]) -> Iterator[Incident]:

@@ -14,7 +14,7 @@ from activemq_fleet.root_cause import root_cause
 TEXT = 2000
 """Characters of message and stack trace that are looked at."""
 
-REFUSED, TWICE, STORE = "X-REFUSED", "X-TWICE", "X-STORE"
+REFUSED, TWICE, STORE, FRAME = "X-REFUSED", "X-TWICE", "X-STORE", "X-FRAME"
 """What a sign's kind becomes; its field ``what`` says more, ``who`` whom it concerns."""
 
 _OF_STORE: Mapping[str, str] = {
@@ -46,7 +46,10 @@ OF_LINKS = frozenset(
     | {"NET-REMOTE-URI-ERR", "NET-CONNECTOR-UP", "NET-CONNECTOR-DOWN", "NET-DUPLEX-UP", "NET-DUPLEX-UP-OLD"}
     | {"NET-PEER-SHUTDOWN", "NET-GAVE-UP", "FO-RECONNECTED"}
 )
-KINDS = OF_RUNS | OF_LINKS | _OF_REFUSAL | STARTS_FAILED | _LOCKS | frozenset(_OF_STORE)
+_OF_FRAMES = frozenset({"TR-FRAME-TOO-LARGE"})
+FORWARDED = "X-NET-REGISTER"
+"""A record that names the destination of a message which a bridge was about to forward."""
+KINDS = OF_RUNS | OF_LINKS | _OF_FRAMES | {FORWARDED} | _OF_REFUSAL | STARTS_FAILED | _LOCKS | frozenset(_OF_STORE)
 """The kinds of the dataset ``events`` that any of this looks at."""
 
 _START_ERROR = 200  # characters
@@ -69,7 +72,7 @@ def evidence_in(records: Iterable[LogEvidence]) -> Iterator[LogEvidence]:
     """
     minutes: dict[tuple[str, str, str, str, datetime], LogEvidence] = {}
     for record in records:
-        if record.kind in OF_RUNS or record.kind in OF_LINKS or record.kind in _LOCKS:
+        if record.kind in OF_RUNS or record.kind in OF_LINKS or record.kind in _LOCKS or record.kind == FORWARDED:
             yield replace(record, text=_start_error(record.text) if record.kind in STARTS_FAILED else "")
         sign = sign_of(record)
         if sign is None:
@@ -95,6 +98,8 @@ def sign_of(record: LogEvidence) -> LogEvidence | None:
     if record.kind in STARTS_FAILED:
         what = _store_error(record.text)
         return None if what is None or _LOCK.search(record.text) else _sign(record, STORE, what, "")
+    if record.kind == "TR-FRAME-TOO-LARGE":
+        return _sign(record, FRAME, "frame", record.fields.get("remote", "").rpartition(":")[0])
     if record.kind not in _OF_REFUSAL:
         return None
     if record.kind == "NET-DUP-CLIENT" and not record.text.startswith(_ADDED):

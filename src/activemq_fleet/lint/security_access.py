@@ -169,18 +169,20 @@ def frames_fill_the_heap(view: FleetView) -> Iterator[Problem]:
     """
     for broker in view.brokers:
         heap = size_of(broker.settings.heap) or 0
+        listed = {c.name for c in broker.settings.connectors or () if "options" in c.model_fields_set}
         too_large = []
         for connector in broker.connectors:
             frame, most = (_number(connector.options.get(name)) for name in (_FRAME_SIZE, "maximumConnections"))
             if heap and frame and (most is None or most * frame > heap):
-                too_large.append((frame, connector.name, "any number" if most is None else most))
+                is_default = connector.name not in listed
+                too_large.append((frame, connector.name, "any number" if most is None else most, is_default))
         if too_large:
-            frame, name, let_in = max(too_large, key=lambda one: one[0])
+            frame, name, let_in, is_default = max(too_large, key=lambda largest: (largest[0], not largest[3]))
             yield Problem(
                 f"{max(heap // frame, 1)} connections with a frame of {frame >> 20} MiB each fill the heap of "
                 f"{heap >> 20} MiB, and connector {name} lets in {let_in}",
                 host=broker.host,
-                severity="warning" if heap // frame < _FEW else "info",
+                severity="warning" if heap // frame < _FEW and not is_default else "info",
             )
 
 

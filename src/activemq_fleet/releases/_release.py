@@ -66,6 +66,8 @@ class Release:
     """The far end of a duplex link puts ``ActiveMQ.Advisory.Consumer.`` before the filter; later ones take it whole."""
     has_max_frame_size: bool
     """``wireFormat.maxFrameSize``; before it the option is silently ignored."""
+    limits_client_frames: bool
+    """``wireFormat.maxFrameSize`` limits STOMP and MQTT, too; before it they take 100 and 256 MiB, whatever is set."""
     has_lockers: bool
     """``<locker>``, ``lockKeepAlivePeriod`` on kahaDB, ``useLock``."""
     goes_by_database_clock: bool

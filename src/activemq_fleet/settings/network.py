@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
 
+from activemq_fleet.protocols import protocol_of
 from activemq_fleet.settings import fields
 
 _BOOLEAN, _NUMBER, _TEXT = ("true", "false"), "a whole number", "text"
@@ -91,7 +92,27 @@ _AS_MAPPING = PlainSerializer(dict, return_type=dict[str, str])
 LinkAttributes = Annotated[_Items, _of_types(_LINK_ATTRIBUTES), _AS_MAPPING]
 ConnectorAttributes = Annotated[_Items, _of_types(_CONNECTOR_ATTRIBUTES), _AS_MAPPING]
 UriOptions = Annotated[tuple[tuple[fields.OptionName, fields.UriOption], ...], BeforeValidator(_pairs), _AS_MAPPING]
-DEFAULT_OPTIONS = {"maximumConnections": "1000", "wireFormat.maxFrameSize": "10485760"}
+FRAME_SIZE = "wireFormat.maxFrameSize"
+DEFAULT_OPTIONS = {"maximumConnections": "1000", FRAME_SIZE: "10485760"}
+"""The options of a connector for clients that do not speak OpenWire."""
+_OPENWIRE_FRAME = "33554432"
+"""32 MiB. A STOMP message of 10 MiB is up to three times as large in OpenWire, plus 8 KiB for its headers and 32 bytes
+for each broker that it has passed (measured on 5.8.0 to 6.3.1)."""
+_OPENWIRE_FRAME_FOR_UNLIMITED_CLIENTS = "301989888"
+"""288 MiB: more than a broker accepts over STOMP and MQTT in a release that cannot limit them."""
+
+
+def default_connector_options(scheme: str, *, limits_client_frames: bool = True) -> dict[str, str]:
+    """Return the URI options of a connector with this scheme that has none of its own.
+
+    OpenWire carries the links. So it has a larger limit than the other protocols: each message that a client sends
+    over one of those passes each link. ``limits_client_frames``: the release limits the frames of STOMP and MQTT. A
+    connector of the scheme ``auto`` has one limit for all protocols.
+    """
+    if protocol_of(scheme) != "openwire" or scheme.startswith("auto"):
+        return dict(DEFAULT_OPTIONS)
+    frame = _OPENWIRE_FRAME if limits_client_frames else _OPENWIRE_FRAME_FOR_UNLIMITED_CLIENTS
+    return {**DEFAULT_OPTIONS, FRAME_SIZE: frame}
 
 
 class NetworkModel(BaseModel):
@@ -136,7 +157,7 @@ class ConnectorSettings(NetworkModel):
     scheme: fields.Identifier
     port: fields.Port
     options: dict[fields.OptionName, Annotated[fields.UriOption, BeforeValidator(fields.option_text)]] = Field(
-        default_factory=lambda: dict(DEFAULT_OPTIONS)
+        default_factory=lambda known: default_connector_options(known.get("scheme", ""))
     )
     bind: fields.Host | None = None
     tls: bool = True

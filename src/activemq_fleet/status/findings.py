@@ -19,6 +19,7 @@ CERTIFICATE_DAYS = 30
 """Days before the end of a certificate from which on it is a finding."""
 OLD_EVENT = 300.0
 """Seconds after which an event that waits in an agent's outbox is a finding: longer than any take-over."""
+_NAMED = 3
 _HINTS = {
     "store": "drain queues that nobody consumes, or raise activemq_store_limit",
     "memory": "see which queues have no consumers, or raise activemq_memory_limit or activemq_heap",
@@ -167,14 +168,39 @@ def _messages(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator
 
 
 def _links(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Finding]:
+    breaking = {bridge.get("peer"): bridge for bridge in evidence.get("breaking_bridges") or ()}
     for link in row.links:
         text = f"link {link.link} to {' or '.join(link.to)}"
-        if link.state == "down":
+        if link.breaking in breaking:
+            yield _breaking_bridge(row, text, breaking[link.breaking], link.reason)
+        elif link.state == "down":
             see = f"see activemq.log on {row.host}; activemq-fleet explain shows the link"
             yield _finding("bridge-down", "error", row.host, f"{text} is not up: {link.reason}", see)
         elif link.state == "half":
             text = f"{text} carries messages one way: {link.reason}"
             yield _finding("bridge-half", "error", row.host, text, f"restart {row.host}, which dials it")
+
+
+def _breaking_bridge(row: BrokerStatus, link: str, bridge: Mapping[str, Any], reason: str) -> Finding:
+    error = reason or bridge.get("error") or "the log has no error"
+    waiting = [queue for queue in row.usage.get("queues", ()) if not queue["dlq"]]
+    largest = max(waiting, key=lambda queue: queue.get("largest", 0), default=None)
+    if largest and largest.get("largest"):
+        message = (
+            f"probably the first message of queue://{largest['name']}, whose largest has {largest['largest']} bytes"
+        )
+    elif waiting:
+        names = ", ".join(f"queue://{queue['name']}" for queue in waiting[:_NAMED])
+        message = f"probably the first message of one of these queues: {names}"
+    else:
+        message = "a message that the log does not name"
+    text = f"{link} broke {bridge['count']} times, each time soon after it came up, at {message}: {error}"
+    if "MaxFrameSize" in error or "larger than max allowed" in error:
+        fix = "raise wireFormat.maxFrameSize of the OpenWire connectors at both ends"
+    else:
+        fix = "correct what the error names, see activemq.log at both ends"
+    fix += ", or move that message out of its queue"
+    return _finding("bridge-breaking", "error", row.host, text, fix)
 
 
 def _broker_certificates(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Finding]:

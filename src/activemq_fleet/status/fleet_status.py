@@ -81,7 +81,10 @@ def _links(fleet: Fleet, known: Mapping[str, Evidence]) -> dict[str, tuple[LinkS
         for host, one in known.items()
     }
     network = planned_network(fleet)
-    return {host: links_of(fleet.broker(host), network, usages, records) for host in usages}
+    breaking = {
+        host: [str(bridge["peer"]) for bridge in one.get("breaking_bridges") or ()] for host, one in known.items()
+    }
+    return {host: links_of(fleet.broker(host), network, usages, records, breaking[host]) for host in usages}
 
 
 def _broker(broker: Broker, evidence: Evidence, links: tuple[LinkStatus, ...], now: float) -> BrokerStatus:

@@ -30,6 +30,7 @@ _LAST_COMPLAINTS = 4
 _BRIDGE_ENDED = "shutdown due to a"
 # What a look without TLS at a TLS port leaves: the lab's own.
 _OWN_LOOK = re.compile(r"closing inbound before|not an SSL/TLS record|Unrecognized SSL message|plaintext connection")
+_TOO_LARGE = "larger than max allowed"
 _RESPONDER = re.compile(r"Started responder end of duplex bridge (?P<link>\S+?)@(?P<broker>\S+)")
 
 
@@ -134,16 +135,30 @@ def links_of(
     network: Network,
     usages: Mapping[str, Mapping[str, Any]],
     records: Mapping[str, Sequence[LogRecord]],
+    breaking: Collection[str] = (),
 ) -> tuple[LinkStatus, ...]:
     """Return the state of each link of an active broker.
 
     ``usages`` are by host what the active brokers' MBeans say, empty for one whose management view did not answer.
+    ``breaking`` are the brokerNames of peers whose bridges to this broker break repeatedly.
     """
     found = []
     for connector, peers in expected_peers(network, broker, usages):
+        at_peer = next((peer for peer in peers if peer.broker_name in breaking), None)
+        if at_peer is not None:
+            reason = _frame_refused_by(records.get(at_peer.host, ()))
+            hosts = tuple(peer.host for peer in peers)
+            found.append(LinkStatus(connector.name, hosts, "down", reason, at_peer.broker_name))
+            continue
         state, reason = _link_state(broker, connector, peers, usages, records)
         found.append(LinkStatus(connector.name, tuple(peer.host for peer in peers), state, reason))
     return tuple(found)
+
+
+def _frame_refused_by(records: Sequence[LogRecord]) -> str:
+    """Return the last record of a broker that refused a frame as too large; up to 5.16.3 the sender does not log it."""
+    refused = (record.message for record in reversed(records) if _TOO_LARGE in record.message)
+    return " ".join(next(refused, "").split())[:_LONGEST_REASON]
 
 
 def _link_state(

@@ -37,6 +37,8 @@ class LinkStatus:
     to: tuple[str, ...]
     state: LinkState
     reason: str = ""
+    breaking: str = ""
+    """The brokerName of the peer at which the bridge breaks repeatedly, each time soon after it came up."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,10 @@ from activemq_fleet import uris
 from activemq_fleet.addresses import Address, check_host
 from activemq_fleet.findings import Finding, error
 from activemq_fleet.naming import Identity
-from activemq_fleet.protocols import PROTOCOLS
+from activemq_fleet.protocols import PROTOCOLS, protocol_of
 from activemq_fleet.releases import Release
 from activemq_fleet.settings.broker import Settings
-from activemq_fleet.settings.network import ConnectorSettings, SplitTtl
+from activemq_fleet.settings.network import ConnectorSettings, SplitTtl, default_connector_options
 from activemq_fleet.topology.model.broker import Broker, Connector
 
 _DEFAULT_CONNECTORS = (
@@ -22,6 +22,8 @@ _DEFAULT_CONNECTORS = (
     ConnectorSettings(name="stomp", scheme="stomp+nio", port=PROTOCOLS["stomp"].port),
     ConnectorSettings(name="mqtt", scheme="mqtt+nio", port=PROTOCOLS["mqtt"].port),
 )
+_UNLIMITED = ("stomp", "mqtt", "ws")
+"""Protocols whose frames releases before 5.12 do not limit."""
 _NO_OPTIONS: dict[str, str] = {}
 _MOST_PORT = 65535
 # Measured on 5.5.1, 5.8.0, 5.11.4, 5.18.3 and 6.3.1, each TLS listener there is. Without "transport."
@@ -148,6 +150,7 @@ def _connectors(member: Member, unknown: list[tuple[int, ConnectorSettings]]) ->
     wanted = settings.connectors if settings.connectors is not None else _default_connectors(release)
     # Only one connector announces the broker: a second announcement would be a second bridge.
     announced = discovery_of(settings, release) != "multicast"
+    is_limited = release.limits_client_frames or not any(protocol_of(c.scheme) in _UNLIMITED for c in wanted)
     for position, connector in enumerate(wanted):
         scheme = _scheme(member, connector)
         if scheme is None:
@@ -158,6 +161,8 @@ def _connectors(member: Member, unknown: list[tuple[int, ConnectorSettings]]) ->
         if not announced and uris.is_openwire(scheme):
             discovery, announced = multicast_uri(member), True
         options = connector.options
+        if "options" not in connector.model_fields_set:
+            options = default_connector_options(scheme, limits_client_frames=is_limited)
         if settings.connectors is None and not release.has_max_frame_size:
             options = {name: value for name, value in options.items() if name != "wireFormat.maxFrameSize"}
         if settings.tls and settings.tls.client_auth and connector.tls:

@@ -1,0 +1,81 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""Finds in a broker's log the bridges that break repeatedly, each time soon after they came up."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from .broker_log import Record, epoch_seconds
+
+BREAKS = 3
+"""A bridge that broke so many times in a row breaks repeatedly."""
+SOON = 10.0
+"""Seconds after it came up within which a bridge breaks soon."""
+RECENT = 120.0
+"""Seconds since the last break after which the bridge is no longer reported."""
+_BRIDGE = ("DemandForwardingBridgeSupport", "DemandForwardingBridge", "ConduitBridge", "DurableConduitBridge")
+_UP = re.compile(r"Network connection between (?P<local>\S+) and \S+ ?\((?P<peer>[^)]*)\) has been established\.$")
+_ERROR = re.compile(
+    r"Network connection between (?P<local>\S+) and \S+ shutdown due to a (?:remote|local) error: (?P<error>.*)"
+)
+_DOWN = re.compile(r"\S+ bridge to (?P<peer>.+) stopped$")
+_LONGEST = 300
+
+
+def breaking_bridges(records: Sequence[Record], now: float) -> list[dict[str, Any]]:
+    """Return the bridges that break repeatedly at ``now`` (seconds since the epoch), by records of the broker's log.
+
+    Each has ``peer`` (the remote brokerName), ``count``, ``first`` and ``last`` (seconds since the epoch), ``error``,
+    the most frequent one, and ``destination`` of the message that it was about to forward; both are empty where the
+    log does not name them. Pure.
+    """
+    up: dict[str, tuple[str, float]] = {}
+    times: dict[str, list[float]] = {}
+    errors: dict[str, Counter[str]] = {}
+    for record in records:
+        if not record.is_by(_BRIDGE):
+            continue
+        at = (epoch_seconds(record.time) or 0.0) + record.milliseconds / 1000
+        established = _UP.match(record.message)
+        if established:
+            up[established["local"]] = established["peer"], at
+            continue
+        broken, down = _ERROR.match(record.message), _DOWN.match(record.message)
+        local = broken["local"] if broken else _bridge_to(down["peer"], up) if down else ""
+        peer, began = up.pop(local, ("", at))
+        if not peer:
+            continue
+        if at - began > SOON:
+            for known in (times, errors):
+                known.pop(peer, None)
+        else:
+            times.setdefault(peer, []).append(at)
+            if broken:
+                errors.setdefault(peer, Counter())[broken["error"].split("\n", 1)[0][:_LONGEST]] += 1
+    return [
+        {
+            "peer": peer,
+            "count": len(breaks),
+            "first": breaks[0],
+            "last": breaks[-1],
+            "error": _most_frequent(errors.get(peer)),
+        }
+        for peer, breaks in times.items()
+        if len(breaks) >= BREAKS and now - breaks[-1] <= RECENT and not _lasts(peer, up, now)
+    ]
+
+
+def _bridge_to(peer: str, up: dict[str, tuple[str, float]]) -> str:
+    return next((local for local, (name, _) in up.items() if name == peer), "")
+
+
+def _lasts(peer: str, up: dict[str, tuple[str, float]], now: float) -> bool:
+    return any(name == peer and now - began > SOON for name, began in up.values())
+
+
+def _most_frequent(texts: Counter[str] | None) -> str:
+    return texts.most_common(1)[0][0] if texts else ""

@@ -1,0 +1,153 @@
+"""Rule N048: compare the messages that the connectors of a broker accept with the frames that its links carry."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from activemq_fleet.lint.document import Problem
+from activemq_fleet.lint.engine import rule
+from activemq_fleet.lint.fleet_network_links import LintedLink
+from activemq_fleet.lint.fleets import FleetView
+from activemq_fleet.lint.uri import Uri
+from activemq_fleet.protocols import protocol_of
+from activemq_fleet.settings.network import FRAME_SIZE
+from activemq_fleet.topology import Broker, Connector
+
+_MIB = 1 << 20
+_NO_LIMIT = 1 << 62
+_STOMP_GROWTH = 3
+"""A byte of a STOMP frame that is not UTF-8 becomes a character of three bytes."""
+_STOMP_HEADERS = 1001 * 10_241
+"""The headers of a STOMP frame. Up to 5.11 its body does not grow: measured on 5.8.0 and 5.11.4."""
+_HEADERS = 64 << 10
+"""Bytes that suffice for what OpenWire adds to a message: measured 32 for each broker, 8 KiB for 1,000 headers."""
+_ADDED = 64
+"""Bytes by which each message of STOMP and MQTT grows: at least 79 were measured."""
+_DEFAULT_FRAMES = {"stomp": 100 * _MIB, "ws": 100 * _MIB, "mqtt": 256 * _MIB}
+_OPENWIRE_100_MIB = "5.6.0 !5.7.0"
+_DIGITS = 15
+
+
+@dataclass(frozen=True, slots=True)
+class FrameLimit:
+    """The largest frame that one connector, or the URI of a link, accepts, in bytes.
+
+    ``is_set``: the inventory sets the limit. ``added`` and ``most_added``: the bytes by which a frame grows in OpenWire
+    at least and at most. Those of an OpenWire frame are not counted, see "Cannot see" of the rule.
+    """
+
+    place: str
+    size: int
+    is_set: bool
+    added: int = 0
+    most_added: int = 0
+
+    @property
+    def text(self) -> str:
+        """The limit as findings show it."""
+        if self.size >= _NO_LIMIT:
+            return "messages of any size"
+        is_whole = self.size % _MIB == 0
+        return f"{self.size // _MIB} MiB" if is_whole else f"{self.size} bytes"
+
+
+@rule("N048", "warning", scope="fleet")
+def frames_larger_than_a_link_carries(view: FleetView) -> Iterator[Problem]:
+    """A connector accepts messages that are too large for a link of the broker.
+
+    Why: the link breaks at such a message, comes up again and breaks at the same message, every two seconds and without
+        an end. The message and all messages after it in its queue stay where they are, and all other destinations of
+        the link lose most of their throughput.
+    Fix: set wireFormat.maxFrameSize of the OpenWire connectors of all brokers to the same value: at least three
+        times that of the STOMP connectors and 64 KiB more than that of the MQTT connectors.
+    Cannot see: OpenWire clients that send a message within a few hundred bytes of the limit of a connector that links
+        use as well: the message grows by 32 bytes or more with each broker. Set wireFormat.maxFrameSize in the broker
+        URL of those clients. AMQP connectors: their limit is for frames, and a message has any number of frames. It is
+        an info where nothing but rendered defaults meet, as between releases, and where only a message of many
+        characters that are not UTF-8 is too large.
+    Source: OpenWireFormat, StompWireFormat and MQTTWireFormat of the release tags; measured on 5.8.0, 5.11.4, 5.18.3
+        and 6.3.1
+
+    Fires on 5.18.3::
+
+        all: {activemq_ha: none}
+        hosts:
+          north-mq01-a: {}
+          north-mq02-a:
+            activemq_connectors:
+              - {name: openwire, scheme: nio, port: 61616, options: {wireFormat.maxFrameSize: 1048576}}
+
+    Silent on 5.18.3::
+
+        all: {activemq_ha: none}
+        hosts: {north-mq01-a: {}, north-mq02-a: {}}
+    """
+    reported: set[tuple[str, str, str]] = set()
+    for link in (*view.bridges.planned, *(link for links in view.bridges.multicast.values() for link in links)):
+        for source in view.units[link.source]:
+            for target, carried in _limits_of_link(view, link):
+                pairs = [(source, target), (target, source)] if link.duplex else [(source, target)]
+                for sender, receiver in pairs:
+                    key = sender.host, receiver.host, carried.place
+                    if sender.unit != receiver.unit and key not in reported:
+                        reported.add(key)
+                        yield from _compare(sender, receiver, link, carried)
+
+
+def _compare(sender: Broker, receiver: Broker, link: LintedLink, carried: FrameLimit) -> Iterator[Problem]:
+    accepted = [_limit_of(sender, connector) for connector in sender.connectors if connector.name != "replication"]
+    too_large = [limit for limit in accepted if limit.size + limit.added > carried.size]
+    if not too_large:
+        too_large = [limit for limit in accepted if limit.size + limit.most_added > carried.size]
+        certain = False
+    else:
+        certain = any(limit.is_set for limit in (carried, *too_large))
+    if too_large:
+        accepting = ", ".join(f"{limit.place} accepts {limit.text}" for limit in too_large)
+        yield Problem(
+            f"link {link.name} carries at most {carried.text} to {receiver.host} ({carried.place}), and {accepting}: "
+            "a message that is too large for the link blocks the link",
+            node=link.node,
+            severity=None if certain else "info",
+            host=sender.host,
+        )
+
+
+def _limits_of_link(view: FleetView, link: LintedLink) -> Iterator[tuple[Broker, FrameLimit]]:
+    """Yield (broker, limit) of each listener that a link connects to: the smaller one of both ends applies."""
+    planned = next((known for known in link.broker.links if known.name == link.name), None)
+    if not link.target:
+        for broker in view.fleet.brokers:
+            announced = next((c for c in broker.connectors if c.discovery_uri and c.name != "replication"), None)
+            if announced and broker.group == link.broker.group:
+                yield broker, _limit_of(broker, announced)
+        return
+    uri = link.node.uri() if link.node else Uri.read(planned.uri) if planned else None
+    for transport in uri.transports if uri else ():
+        listener = view.listeners.listener_at(transport.host, transport.port or 0)
+        if listener:
+            limits = [_limit_of(listener.broker, listener.connector)]
+            if (size := _size_in(transport.options.get(FRAME_SIZE))) and link.broker.release.has_max_frame_size:
+                limits.append(FrameLimit(f"the URI of the link at {link.broker.host}", size, is_set=True))
+            yield listener.broker, min(limits, key=lambda limit: limit.size)
+
+
+def _limit_of(broker: Broker, connector: Connector) -> FrameLimit:
+    listed = {known.name for known in broker.settings.connectors or () if "options" in known.model_fields_set}
+    place, is_listed = f"{connector.name} of {broker.host}", connector.name in listed
+    protocol = protocol_of(connector.scheme)
+    size = _size_in(connector.options.get(FRAME_SIZE))
+    if protocol == "openwire":
+        default = 100 * _MIB if broker.release.within(_OPENWIRE_100_MIB) else _NO_LIMIT
+        return FrameLimit(place, (size if broker.release.has_max_frame_size else None) or default, is_listed)
+    if protocol not in _DEFAULT_FRAMES:
+        return FrameLimit(place, 0, is_listed)
+    is_limited = broker.release.limits_client_frames
+    size = (size if is_limited else None) or _DEFAULT_FRAMES[protocol]
+    growing = 0 if protocol == "mqtt" else size if is_limited else min(size, _STOMP_HEADERS)
+    return FrameLimit(place, size, is_listed, _ADDED, _HEADERS + (_STOMP_GROWTH - 1) * growing)
+
+
+def _size_in(text: str | None) -> int | None:
+    return int(text) if text and text.isdecimal() and len(text) < _DIGITS else None
