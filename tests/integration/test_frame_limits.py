@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 import socket
+import struct
 import threading
 from contextlib import ExitStack, suppress
 
 import pytest
 
-from activemq_fleet.settings.network import DEFAULT_OPTIONS
-from tests.integration.planted import STOMP, Ground, Planted, document, until
+from activemq_fleet.settings.network import DEFAULT_OPTIONS, FRAME_SIZE, default_connector_options
+from tests.integration.planted import OPENWIRE, STOMP, Ground, Planted, document, until
 from tests.integration.waiting import PATIENCE
 from tests.situations import further
 from tests.stomp_clients import stomp_round_trip
@@ -21,20 +22,20 @@ CONNECTIONS, FRAME = 4, 90 << 20
 CHUNK = bytes(1 << 20).replace(b"\0", b"x")
 
 
-def flood(address: tuple[str, int]) -> None:
-    """Four connections that each send one CONNECT of 90 MiB without an end, and stay for as long as they may."""
+def flood(address: tuple[str, int], beginning: bytes = b"CONNECT\n\n") -> None:
+    """Four connections that each send 90 MiB of one frame without an end, and stay for as long as they may."""
     with ExitStack() as stack:
         clients = [stack.enter_context(socket.create_connection(address, PATIENCE)) for _ in range(CONNECTIONS)]
-        threads = [threading.Thread(target=announce, args=(client,)) for client in clients]
+        threads = [threading.Thread(target=announce, args=(client, beginning)) for client in clients]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
 
 
-def announce(client: socket.socket) -> None:
+def announce(client: socket.socket, beginning: bytes) -> None:
     with suppress(OSError):
-        client.sendall(b"CONNECT\n\n")
+        client.sendall(beginning)
         for _ in range(FRAME // len(CHUNK)):
             client.sendall(CHUNK)
 
@@ -42,6 +43,8 @@ def announce(client: socket.socket) -> None:
 def broker(ground: Ground, release: str, limit: str) -> Planted:
     text = document("flooded", ground.address(1))
     uri = rf'uri="stomp+nio://\1:{STOMP}?wireFormat.maxFrameSize={limit}"'
+    openwire = default_connector_options("nio")[FRAME_SIZE]
+    text = text.replace(f':{OPENWIRE}"', f':{OPENWIRE}?{FRAME_SIZE}={openwire}"')
     text = re.sub(rf'uri="stomp://([0-9.]+):{STOMP}"', uri, text)
     planted = ground.plant("flooded", release, text, options=HEAP)
     assert planted.boot().fate == "started", planted.said
@@ -58,10 +61,13 @@ def test_four_strangers_end_a_broker_that_takes_frames_of_100_mib(ground: Ground
 
 @pytest.mark.parametrize("release", [*further("5.18.3"), "6.3.1"])
 def test_a_broker_outlives_strangers_with_the_default_for_frames(ground: Ground, release: str) -> None:
-    planted = broker(ground, release, DEFAULT_OPTIONS["wireFormat.maxFrameSize"])
+    planted = broker(ground, release, DEFAULT_OPTIONS[FRAME_SIZE])
     address = (ground.address(1), STOMP)
+    largest = int(default_connector_options("nio")[FRAME_SIZE]) - 4  # NIOTransport counts the four bytes of the length
     for _ in range(3):
         flood(address)
+        flood((ground.address(1), OPENWIRE), struct.pack(">i", largest))
+        flood((ground.address(1), OPENWIRE), struct.pack(">i", FRAME))
     stomp_round_trip(address, None, "alive", timeout=PATIENCE)
     assert not planted.has_ended
     assert "java.lang.OutOfMemoryError" not in planted.said

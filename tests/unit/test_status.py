@@ -203,6 +203,34 @@ def test_a_link_is_up_half_or_down_with_the_reason(hosts: dict[str, Any], state:
     assert named == {"half": ["bridge-half"], "down": ["bridge-down"]}.get(state, [])
 
 
+BREAKS = {"peer": "orders-mq01", "count": 22, "first": 1.0, "last": 50.0, "error": "java.io.EOFException"}
+EDGE = {"name": "edge", "messages": 2, "consumers": 0, "dlq": False, "largest": 10_485_650}
+OTHER = {"name": "other", "messages": 28, "consumers": 0, "dlq": False, "largest": 12}
+TOO_LARGE = "Transport Connection to: tcp://10.0.0.1:4 failed: java.io.IOException: Frame size of 14 MB larger than max"
+
+
+@pytest.mark.parametrize(
+    ("queues", "records", "named"),
+    [
+        ([EDGE, OTHER], [], ("queue://edge", "EOFException", "correct what the error names")),
+        ([OTHER, EDGE], [f"{TOO_LARGE} allowed 10 MB"], ("queue://edge", TOO_LARGE, "wireFormat.maxFrameSize")),
+        ([{**OTHER, "largest": 0}], [], ("one of these queues: queue://other", "EOFException", "move that message")),
+        ([], [], ("that the log does not name", "EOFException", "move that message")),
+    ],
+)
+def test_bridge_that_breaks_repeatedly_is_a_finding_with_queue_and_remedy(
+    queues: list[dict[str, Any]], records: list[str], named: tuple[str, ...]
+) -> None:
+    refused = [{"level": "WARN", "message": text} for text in records]
+    hosts = {"shop_a": {"usage": usage(queues=queues), "breaking_bridges": [BREAKS]}, "a": {"records": refused}}
+    found = status(BRIDGED, **hosts)
+    (finding,) = [finding for finding in found.findings if finding.rule.startswith("bridge")]
+    assert (finding.rule, finding.host, finding.severity) == ("bridge-breaking", SHOP_A, "error")
+    assert "22 times" in finding.message
+    for text in named:
+        assert text in f"{finding.message}: {finding.fix}"
+
+
 def test_a_link_is_found_under_the_name_that_jmx_gives_it() -> None:
     named = fleet("orders-mq01", "shop-mq01", links=[{"from": "shop", "to": "orders", "name": "T:shop->orders"}])
     bridges = [bridge("orders-mq01", "T_shop->orders")]

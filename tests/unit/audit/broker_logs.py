@@ -55,6 +55,10 @@ SAID = {
     "tcp://orders-mq01-a.example.com/10.0.0.1:61616@50000 (orders-mq01-a) has been established.",
     "bridge lost": "Network connection between vm://billing-mq01#0 and unconnected "
     "shutdown due to a remote error: java.io.EOFException",
+    "bridge too large": "Network connection between vm://billing-mq01#0 and tcp://x:61616 shutdown due to a local "
+    "error: org.apache.activemq.MaxFrameSizeExceededException: Frame size of 10 MB is larger than max allowed 10 MB",
+    "frame too large": "Transport Connection to: tcp://10.30.0.11:41011 failed: "
+    "org.apache.activemq.MaxFrameSizeExceededException: Frame size of 14 MB larger than max allowed 10 MB",
     "bridge up b": "Network connection between vm://billing-mq01#4 and "
     "tcp://orders-mq01-b.example.com/10.0.0.2:61616@50001 (orders-mq01-b) has been established.",
     "dial to billing": "Establishing network connection from vm://orders-mq01-a?async=false&network=true "

@@ -184,6 +184,51 @@ def test_a_duplex_connection_that_replaces_a_dead_one_is_no_double_bridge() -> N
     assert audit_pair(log(A, *MASTER, "5 replaced", "6 replaced")) == []
 
 
+UP, LOCAL = "bridge up", "bridge too large"
+
+
+def breaking(*minutes: int, error: str = LOCAL, lasts: int = 1) -> list[str]:
+    return [line for minute in minutes for line in (f"{minute}:01 {UP}", f"{minute}:{1 + lasts:02} {error}")]
+
+
+def test_bridge_that_breaks_five_times_soon_after_it_came_up_is_one_incident_with_remedy() -> None:
+    found = only(audit_pair(log(A, *MASTER, *breaking(1, 2, 3, 4, 5))), "breaking_bridge")
+
+    assert "broke 5 times" in found.cause
+    assert "MaxFrameSizeExceededException" in found.cause
+    assert "wireFormat.maxFrameSize" in found.remedy
+    assert found.rules == ("N048",)
+    assert found.seconds == 240.0
+
+
+def test_bridge_that_breaks_with_another_error_is_an_incident_too() -> None:
+    found = only(audit_pair(log(A, *MASTER, *breaking(1, 2, 3, 4, 5, error="bridge lost"))), "breaking_bridge")
+
+    assert "EOFException" in found.cause
+    assert "log of the broker at the other end" in found.remedy
+
+
+def test_bridge_that_breaks_seldom_late_or_long_apart_is_no_incident() -> None:
+    for lines in (breaking(1, 2, 3, 4), breaking(1, 2, 3, 4, 5, lasts=30), breaking(1, 2, 30, 31, 60, 61)):
+        assert kinds(audit_pair(log(A, *MASTER, *lines))) == []
+
+
+def test_bridge_whose_login_is_refused_is_a_refusal_and_not_a_breaking_bridge() -> None:
+    found = audit_pair(log(A, *MASTER, *breaking(1, 2, 3, 4, 5, error="bridge refused")))
+
+    assert set(kinds(found)) == {"refused_credentials"}
+
+
+def test_frames_that_a_connector_refuses_many_times_are_one_incident_with_the_address() -> None:
+    found = only(
+        audit_pair(log(A, *MASTER, *(f"{minute}:01 frame too large" for minute in range(1, 6)))), "refused_frames"
+    )
+
+    assert "tcp://10.30.0.11" in found.cause
+    assert "Frame size of 14 MB" in found.cause
+    assert kinds(audit_pair(log(A, *MASTER, *(f"{minute}:01 frame too large" for minute in range(1, 5))))) == []
+
+
 DIALLED = ("1 dial to billing", "1 link started", "2 link up")
 
 
