@@ -52,6 +52,7 @@ def prometheus_files(
             brokers=BROKERS,
             agents=AGENTS,
             hosts=HOSTS,
+            shared_node=surroundings.node is not None,
             interval=surroundings.interval,
             alertmanager=surroundings.alertmanager,
             jobs=[(name, login, ca_file) for name, (login, ca_file) in jobs.items()],
