@@ -42,6 +42,7 @@ CHECKS = (
     Check("mypy --strict", [PYTHON, "-m", "mypy", "--no-error-summary"]),
     Check("imports", [str(Path(PYTHON).parent / "lint-imports"), "--no-cache"]),
     Check("ansible-lint", [PYTHON, "-m", "ansiblelint", "--offline", "-q", "--nocolor"]),
+    Check("time limits", [PYTHON, "-m", "scripts.check_time_limits"]),
     Check("packages", [PYTHON, "-m", "scripts.check_packages"]),
     Check("documentation", [PYTHON, "-m", "scripts.check_documentation"]),
     Check("docs/rules.md", [PYTHON, "-m", "scripts.rules_page", "--check"]),

@@ -16,6 +16,10 @@ from activemq_fleet.errors import LabError
 from activemq_fleet.lab.stomp import RETRY_PAUSE, Credentials, send_until_accepted
 
 
+class LatePublishError(LabError):
+    """A broker had not acknowledged a message when the wait timed out."""
+
+
 def mqtt_round_trip(address: Address, credentials: Credentials | None, topic: str, *, timeout: float = 5.0) -> None:
     """Send one message to a topic with QoS 1 and get it back: a broker that does this works.
 
@@ -224,8 +228,10 @@ class _Connected:
         try:
             info = self._client.publish(topic, payload, 1)
             while not info.is_published():
-                if self.lost.is_set() or time.monotonic() > deadline:
-                    raise LabError(f"{join(*self._address)} did not acknowledge a message")
+                if self.lost.is_set():
+                    raise LabError(f"{join(*self._address)} closed the connection before it acknowledged a message")
+                if time.monotonic() > deadline:
+                    raise LatePublishError(f"{join(*self._address)} did not acknowledge a message: timed out")
                 time.sleep(0.001)
         except (RuntimeError, ValueError) as error:  # as paho tells that the connection went before
             raise LabError(f"{join(*self._address)} did not take a message: {error}") from None

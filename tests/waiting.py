@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
+from queue import Empty, Queue
+from typing import TypeVar
+
+T = TypeVar("T")
 
 PATIENCE = 300.0
 """Seconds that no machine under load needs for what takes a few by itself."""
@@ -35,8 +40,28 @@ def wait_until(
         except passing as raised:
             error = f"{type(raised).__name__}: {raised}"
         if time.monotonic() > end:
-            raise LateError(f"after {patience:g} s it does not hold that {what}: {error or tell(seen)}")
+            raise LateError(f"timed out: after {patience:g} s it does not hold that {what}: {error or tell(seen)}")
         time.sleep(pause)
+
+
+def within(seconds: float, act: Callable[[], T]) -> T:
+    """Return what ``act`` returns, from a thread of its own; LateError when it has not ended after ``seconds``."""
+    outcomes: Queue[tuple[T] | BaseException] = Queue()
+
+    def run() -> None:
+        try:
+            outcomes.put((act(),))
+        except BaseException as error:  # noqa: BLE001 -- raised again in the test's thread
+            outcomes.put(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    try:
+        outcome = outcomes.get(timeout=seconds)
+    except Empty:
+        raise LateError(f"timed out after {seconds:g} s: the call has not ended") from None
+    if isinstance(outcome, BaseException):
+        raise outcome
+    return outcome[0]
 
 
 def tell(seen: Callable[[], object]) -> str:

@@ -41,6 +41,10 @@ class ExchangeError(Exception):
     """The broker did not do its part; ``str()`` says which."""
 
 
+class LateExchangeError(ExchangeError):
+    """The broker had not done its part when the wait timed out."""
+
+
 @dataclass(frozen=True, slots=True)
 class Login:
     username: str
@@ -196,7 +200,9 @@ def take(addresses: Sequence[str], login: Login, count: int, timeout: float) -> 
             break
         except ExchangeError as error:
             if time.monotonic() > end:
-                raise ExchangeError(f"{error}; {count} messages left, {_last_of(sessions)} taken") from error
+                raise LateExchangeError(
+                    f"timed out: {error}; {count} messages left, {_last_of(sessions)} taken"
+                ) from error
         finally:
             session.close()
             sessions.append(session.received)
@@ -220,7 +226,7 @@ def _wait_for_all(session: Session, before: Sequence[Sequence[str]], count: int,
         elif session.lost:
             raise ExchangeError(f"{session.address}: the connection is lost")
         elif time.monotonic() > end:
-            raise ExchangeError(f"{session.address}: fewer than {count} messages")
+            raise LateExchangeError(f"{session.address}: timed out with fewer than {count} messages")
         else:
             time.sleep(0.05)
 
@@ -247,7 +253,7 @@ def watch(addresses: Sequence[str], login: Login, timeout: float) -> dict[str, A
             else:
                 return {"address": address, "seconds": round(time.monotonic() - began, 3)}
         if time.monotonic() - began > timeout:
-            raise ExchangeError(f"nobody took over within {timeout:g} s: {'; '.join(problems)}")
+            raise LateExchangeError(f"timed out: nobody took over within {timeout:g} s: {'; '.join(problems)}")
         time.sleep(0.05)
 
 
@@ -263,7 +269,7 @@ def cross(source: str, target: str, login: Login, timeout: float) -> dict[str, A
         while not there.received:
             here.publish(f"exchange/cross/{token}", token)
             if time.monotonic() - began > timeout:
-                raise ExchangeError(f"nothing crosses from {source} to {target} within {timeout:g} s")
+                raise LateExchangeError(f"timed out: nothing crosses from {source} to {target} within {timeout:g} s")
             time.sleep(0.2)
     finally:
         there.close()

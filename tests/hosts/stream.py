@@ -23,7 +23,7 @@ import uuid
 from collections.abc import Sequence
 from typing import Any
 
-from tests.hosts.exchange import ExchangeError, Login, Session
+from tests.hosts.exchange import ExchangeError, LateExchangeError, Login, Session
 
 TOPIC = "stream/numbers"
 PATIENCE = 300.0
@@ -119,8 +119,8 @@ def take(addresses: Sequence[str], login: Login, name: str, sent: int) -> dict[s
                 break
             if quiet > PATIENCE:
                 late = len(wanted - set(got))
-                raise ExchangeError(
-                    f"{session.address}: {late} of {sent} have not come, nor anything for {quiet:.0f} s"
+                raise LateExchangeError(
+                    f"{session.address}: timed out: {late} of {sent} have not come, nor anything for {quiet:.0f} s"
                 )
     finally:
         session.close()

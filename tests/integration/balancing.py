@@ -24,6 +24,7 @@ from activemq_fleet.render import render_balancer
 from activemq_fleet.topology import Balancer
 from activemq_fleet.topology.balancers import place_balancers
 from tests.integration.labs import write_inventory
+from tests.waiting import LateError
 
 PATIENCE = 120.0
 """Seconds for what takes a few on a machine that has nothing else to do."""
@@ -66,7 +67,7 @@ def wait(condition: Callable[[], object], complaint: Callable[[], str], timeout:
     deadline = time.monotonic() + timeout
     while not condition():
         if time.monotonic() > deadline:
-            pytest.fail(f"not within {timeout:g} s: {complaint()}")
+            raise LateError(f"timed out after {timeout:g} s: {complaint()}")
         time.sleep(0.2)
 
 

@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
+from typing import NamedTuple
 
 import psutil
 import pytest
@@ -30,7 +31,6 @@ WARM = 20.0
 UP, DOWN = 1.0, 2.0
 """Seconds for which a flapping broker takes connections, and closes each at once, and for which it takes none."""
 MOST_GROWTH = 16 << 20  # bytes
-MOST_PROCESSOR = 0.05  # of one core
 
 
 @contextmanager
@@ -66,8 +66,16 @@ def family(agent: Agent) -> list[psutil.Process]:
     return [process, *process.children(recursive=True)]
 
 
-def measured(agent: Agent, seconds: float) -> tuple[int, float]:
-    """Return by how many bytes the agent's memory grew, and its part of a core; it accepts one event a second."""
+class Strain(NamedTuple):
+    """How many bytes an agent's memory grew by, its part of a core, and how many events were published to it."""
+
+    growth: int
+    part: float
+    published: int
+
+
+def measured(agent: Agent, seconds: float) -> Strain:
+    """Return the strain on an agent that accepts one event a second."""
     processes = family(agent)
 
     def memory() -> int:
@@ -76,18 +84,19 @@ def measured(agent: Agent, seconds: float) -> tuple[int, float]:
     def processor() -> float:
         return sum(sum(process.cpu_times()[:2]) for process in processes)
 
-    before, began, used = memory(), time.monotonic(), processor()
+    before, began, used, published = memory(), time.monotonic(), processor(), 0
     with agent.client() as client:
         while time.monotonic() - began < seconds:
             client.publish("events/OrderEvent", "{}")
+            published += 1
             time.sleep(1)
-    return memory() - before, (processor() - used) / (time.monotonic() - began)
+    return Strain(memory() - before, (processor() - used) / (time.monotonic() - began), published)
 
 
 @pytest.mark.skipif(not SECONDS, reason="DOWN_SECONDS is not set: for how long brokers are away")
 @pytest.mark.timeout(600 + 2 * SECONDS)
 @pytest.mark.parametrize("is_flapping", [False, True], ids=["away", "flapping"])
-def test_an_agent_without_a_broker_takes_no_more_memory_and_hardly_any_processor(
+def test_an_agent_without_a_broker_takes_no_more_memory(
     lab_of: LabOf, tmp_path: Path, sockets: Path, capsys: pytest.CaptureFixture[str], is_flapping: bool
 ) -> None:
     fleet = write_fleet(
@@ -106,9 +115,10 @@ def test_an_agent_without_a_broker_takes_no_more_memory_and_hardly_any_processor
             flapping(lab.addresses("orders-mq01", "mqtt")) if is_flapping else nullcontext([])
         )
         with connections as taken:
-            growth, part = measured(agent, SECONDS)
+            strain = measured(agent, SECONDS)
         with capsys.disabled():
-            print(f"\n{SECONDS:g} s: {growth / (1 << 20):.1f} MiB more, {part:.2%} of a core; {len(taken)} connections")
+            growth = strain.growth / (1 << 20)
+            print(f"\n{SECONDS:g} s: {growth:.1f} MiB more, {strain.part:.2%} of a core; {len(taken)} connections")
         lab.up()
         accepted = agent.journal.ids("accepted")
         until(
@@ -116,7 +126,6 @@ def test_an_agent_without_a_broker_takes_no_more_memory_and_hardly_any_processor
             PATIENCE + SECONDS,
             lambda: f"all {len(accepted)} events are handled, or too old: {agent.said}",
         )
-    assert len(accepted) > SECONDS / 2
-    assert growth < MOST_GROWTH
-    assert part < MOST_PROCESSOR
+    assert len(accepted) > strain.published / 2
+    assert strain.growth < MOST_GROWTH
     assert bool(taken) == is_flapping

@@ -153,6 +153,7 @@ def test_nothing_that_was_accepted_is_lost_by_kill_9(tmp_path: Path, capsys: pyt
         rates.append(len(returned) / (time.monotonic() - began))
         with Store.open(tmp_path, agent="a1", sweep=None) as store:
             epoch = epoch or store.epoch
+            assert returned
             assert store.damage is None
             assert store.epoch == epoch
             outgoing = store.outgoing(10**6)
@@ -174,7 +175,6 @@ def test_nothing_that_was_accepted_is_lost_by_kill_9(tmp_path: Path, capsys: pyt
             store.delete_exported_journal(last.position)
     if missing := {"accepted", "sent", "acknowledged", "received", "handling", "handled"} - set(kinds):
         pytest.fail(f"void: in {KILLS} runs the process had no time for {missing}")
-    assert min(rates) > 0
     bound = 1 - 0.05 ** (1 / KILLS)
     with capsys.disabled():
         print(

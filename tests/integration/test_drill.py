@@ -249,10 +249,8 @@ def test_a_login_that_brokers_refuse_is_named_before_anything_is_struck(
         return replace(right, publisher={**right.publisher, "mb.username": "till", "mb.password": "wrong"})
 
     monkeypatch.setattr("activemq_fleet.lab.drill_run.load_spec", wrong)
-    began = time.monotonic()
     with pytest.raises(InputError, match=r"brokers refuse the login of the load: .*'till' or its password"):
         drill(lab, DrillOptions(faults=1, rate=RATE))
-    assert time.monotonic() - began < 30
 
 
 def test_a_group_that_is_not_there_to_be_tried_is_refused(inventory: Path, lab: Lab) -> None:

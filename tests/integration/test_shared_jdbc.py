@@ -229,7 +229,6 @@ def assert_a_node_that_is_cut_off_gives_way(lab: Lab, database: tuple[str, int],
             assert lab.state(B) == "active"
     print(f"{B} served after {served:.1f} s, {A} did not any more after {closed:.1f} s: {load.account}")
     assert_nothing_was_lost(load)
-    assert served < 2 * LEASE + 7
 
 
 def use_relay(lab: Lab, host: str, database: tuple[str, int], relay: Relay) -> None:

@@ -36,8 +36,6 @@ COMMON = {
     "activemq_topology": "none",
     "activemq_links": LINK,
 }
-LATE = 10.0
-"""Seconds that the status of four brokers takes at most where other tests run; half a second where none does."""
 
 
 def inventory(path: Path, release: str = "6.3.1") -> Path:
@@ -121,7 +119,6 @@ def test_each_wrong_state_of_a_fleet_is_named(source: Path, lab_of: LabOf) -> No
     until(lambda: lab.active("orders-mq01") == B, PATIENCE, "B active")
     found_now = status(lab)
     assert found_now.states == {A: "stopped", B: "active", SHOP_A: "active", SHOP_B: "standby"}
-    assert found_now.seconds < LATE
     assert ("standby-missing", A) in {(finding.rule, finding.host) for finding in found_now.findings}
     lab.start(A)
 

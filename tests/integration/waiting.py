@@ -20,6 +20,6 @@ def until(holds: Callable[[], object], timeout: float, what: Callable[[], str] |
     began = time.monotonic()
     while not holds():
         if time.monotonic() - began > timeout:
-            raise LateError(f"not in {timeout:g} s: {what if isinstance(what, str) else tell(what)}")
+            raise LateError(f"timed out after {timeout:g} s: {what if isinstance(what, str) else tell(what)}")
         time.sleep(pause)
     return time.monotonic() - began

@@ -5,9 +5,10 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
+
+from tests.waiting import wait_until
 
 GUARD = [sys.executable, "-m", "activemq_fleet.fence"]
 BROKER = """
@@ -94,10 +95,7 @@ class Node:
 
 def until(holds: Callable[[], object], seconds: float = 60) -> None:
     """Return once ``holds()`` is true; it fails after so many seconds."""
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    wait_until(holds, "the condition holds", patience=seconds, pause=0.02)
 
 
 def said_by(guard: subprocess.Popen[str]) -> str:

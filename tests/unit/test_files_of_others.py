@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import socket
 import tarfile
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from ansible_collections.activemq.fleet.plugins.module_utils.install import vend
 from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
 
 from tests.unit.attackers import BROKER, STRANGER, common_directory, do_as, doing_as, needs_root, owned_directory
+from tests.waiting import PATIENCE, within
 
 pytestmark = needs_root
 SECRET = "2026-01-01 00:00:00,001 | ERROR | root alone | org.apache.activemq.broker.BrokerService | main\n"
@@ -74,26 +74,16 @@ def plant_directory(path: Path) -> None:
 PLANTS: list[Callable[[Path], None]] = [plant_fifo, plant_link, plant_device, plant_socket, plant_directory]
 
 
-def within(seconds: float, act: Callable[[], Any]) -> Any:
-    """What ``act`` returns, if it does so in time."""
-    done: list[Any] = []
-    thread = threading.Thread(target=lambda: done.append(act()), daemon=True)
-    thread.start()
-    thread.join(seconds)
-    assert done, "timed out: it waits for what was planted"
-    return done[0]
-
-
 @pytest.mark.parametrize("plant", PLANTS)
 @pytest.mark.parametrize("name", ["activemq.log", "activemq.log.1"])
 def test_a_planted_log_holds_nobody_up_and_shows_nothing_of_roots(
     base: Path, plant: Callable[[Path], None], name: str
 ) -> None:
     do_as(BROKER, lambda: plant(base / "data" / name))
-    phase = within(10, lambda: broker_log.read_phase(str(base / "data"), 0))
+    phase = within(PATIENCE, lambda: broker_log.read_phase(str(base / "data"), 0))
     assert "root alone" not in phase.message
-    assert "root alone" not in within(10, lambda: broker_log.last_error(str(base / "data")))
-    assert within(20, lambda: state.gather_broker_state(str(base), None))["state"] == "stopped"
+    assert "root alone" not in within(PATIENCE, lambda: broker_log.last_error(str(base / "data")))
+    assert within(PATIENCE, lambda: state.gather_broker_state(str(base), None))["state"] == "stopped"
 
 
 def test_a_hard_link_to_a_file_of_root_is_not_read_as_a_log(base: Path) -> None:
@@ -135,7 +125,7 @@ def collected(base: Path) -> tuple[dict[str, bytes], dict[str, Any]]:
         "days": 1,
         "dumps": "never",
     }
-    result = within(60, lambda: collect(parameters))
+    result = within(PATIENCE, lambda: collect(parameters))
     with tarfile.open(archive) as tar:
         files = {one.name: tar.extractfile(one).read() for one in tar if one.isfile()}  # type: ignore[union-attr]
     return files, result
@@ -186,7 +176,7 @@ def test_a_planted_link_in_the_vendors_files_is_not_copied_into_a_version(base: 
     do_as(BROKER, lambda: (home / "conf/jetty.xml").write_text("<own/>"))
     do_as(BROKER, lambda: (home / "conf/planted.xml").symlink_to(base.parent / "secret"))
     do_as(BROKER, lambda: os.mkfifo(home / "conf/fifo.xml"))
-    assert [*within(10, lambda: vendor_files.vendor_files(str(home)))] == ["conf/jetty.xml"]
+    assert [*within(PATIENCE, lambda: vendor_files.vendor_files(str(home)))] == ["conf/jetty.xml"]
     os.link(base.parent / "secret", home / "conf/hard.xml")
     with pytest.raises(InstallError, match=r"hard\.xml has another name elsewhere"):
         vendor_files.vendor_files(str(home))
@@ -209,7 +199,7 @@ def test_a_process_that_prints_into_a_fifo_or_a_device_holds_no_thread_dump_up(t
 
 def test_a_pending_restart_that_is_a_fifo_is_owed_and_not_waited_for(base: Path) -> None:
     os.mkfifo(base / ".fleet-pending.json")
-    found = within(20, lambda: state.gather_broker_state(str(base), None))
+    found = within(PATIENCE, lambda: state.gather_broker_state(str(base), None))
     assert found["restart_reasons"] == []
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import faulthandler
 import os
-import time
 from pathlib import Path
 
 import pytest
@@ -20,24 +19,23 @@ from ansible_collections.activemq.fleet.plugins.module_utils.kahadb import (
 
 from tests.unit.attackers import BROKER, common_directory, needs_root, owned_directory
 from tests.unit.kahadb_journals import add, batch, remove, subscribe, trace, write
+from tests.work import QUADRATIC, growth_of_time
 
 
-def processor_seconds(store: Path, records: list[bytes]) -> float:
-    write(store, *records, each=1000)
-    began = time.process_time()
+def read_store(store: Path) -> None:
     remaining_messages.count_remaining(str(store))
     messages.read_store_contents(str(store))
-    return time.process_time() - began
 
 
 def test_a_topic_of_many_messages_and_many_subscribers_takes_time_in_proportion_to_its_journal(tmp_path: Path) -> None:
-    def records(number: int) -> list[bytes]:
+    def make(number: int) -> Path:
         messages = [add(f"m{one}", "topic/news") for one in range(number)]
         taken = [remove(f"m{one}", "topic/news", f"c:{one}") for one in range(number)]
-        return [*messages, *(subscribe("news", f"c:{one}") for one in range(number)), *taken]
+        subscriptions = [subscribe("news", f"c:{one}") for one in range(number)]
+        write(tmp_path / f"{number}", *messages, *subscriptions, *taken, each=1000)
+        return tmp_path / f"{number}"
 
-    small, large = (processor_seconds(tmp_path / f"{number}", records(number)) for number in (2_000, 16_000))
-    assert large < 8 * small * 4 + 1
+    assert growth_of_time(read_store, make, 1000) < QUADRATIC
 
 
 def test_more_deliveries_than_a_journal_has_bytes_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import socket
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -17,6 +16,7 @@ from activemq_fleet.lab.agent_load_generator import AgentLoadSpec
 from activemq_fleet.lab.agent_process import _plain
 from activemq_fleet.lab.drill_reach import refuse_unreachable
 from tests.unit.agent.certificates import Authority, server, serving
+from tests.waiting import PATIENCE, within
 
 NOWHERE = "nowhere.invalid:1883"
 
@@ -118,8 +118,7 @@ def test_one_that_hangs_up_is_asked_again() -> None:
 
 
 @pytest.mark.parametrize("code", [3, 4, 5])
-def test_a_login_that_a_broker_refuses_is_named_within_seconds(refused: str, code: int) -> None:
-    began = time.monotonic()
+def test_a_login_that_a_broker_refuses_is_named(refused: str, code: int) -> None:
     with server_of(bytes([0x20, 2, 0, code])) as address:
         keys = {"mb.username": "till", "mb.password": "canary-wrong"}
         said = refusal(spec(address, refused, **keys))
@@ -127,7 +126,6 @@ def test_a_login_that_a_broker_refuses_is_named_within_seconds(refused: str, cod
         assert "activemq_agent_password" in said
         assert "canary" not in said
         assert f"{address} (it refuses a client without a login" in refusal(spec(address))
-    assert time.monotonic() - began < 10
 
 
 def test_the_login_is_tried_over_tls_too(tmp_path: Path) -> None:
@@ -151,10 +149,8 @@ def test_a_certificate_that_agents_do_not_accept_is_named(tmp_path: Path) -> Non
     assert "shows a certificate of an authority that is not trusted here" in said
 
 
-def test_a_silent_host_is_named_within_seconds(served: str, silent: str) -> None:
-    began = time.monotonic()
-    assert f"{silent} (no answer in 1 s)" in refusal(spec(served, silent))
-    assert time.monotonic() - began < 10
+def test_a_silent_host_is_named(served: str, silent: str) -> None:
+    assert f"{silent} (no answer in 1 s)" in within(PATIENCE, lambda: refusal(spec(served, silent)))
 
 
 def test_a_line_names_four_and_counts_the_others() -> None:

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +18,7 @@ from activemq_fleet.lab.layout import Layout
 from activemq_fleet.lab.loopback_overlay import MARK
 from activemq_fleet.lab.processes import ProcessRun
 from activemq_fleet.lab.readiness import is_port_taken
+from tests.waiting import wait_until
 
 SLEEP = "import time; time.sleep(60)"
 STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(60)"
@@ -90,11 +90,9 @@ def test_a_process_ends_with_its_last_thread_and_so_do_its_ports(layout: Layout)
 def test_children_of_a_broker_die_with_it(layout: Layout) -> None:
     run = launch(layout, f"import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', {SLEEP!r}]); {SLEEP}")
     process = living(layout, run)
-    deadline = time.monotonic() + 60
-    while not (children := process.children()) and time.monotonic() < deadline:
-        time.sleep(0.02)
+    wait_until(process.children, "the process has a child", pause=0.02)
+    children = process.children()
     processes.end([process], grace=0)
-    assert children
     assert not psutil.wait_procs(children, timeout=60)[1]
 
 
@@ -140,12 +138,22 @@ def test_a_frozen_process_is_told_from_one_that_works(layout: Layout) -> None:
     assert not processes.is_frozen(process)
 
 
-def test_a_frozen_process_is_ended_without_waiting(layout: Layout) -> None:
+def test_a_frozen_process_is_killed_without_waiting_for_the_grace_period(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It cannot heed SIGTERM: the first signal that it gets is SIGKILL."""
     process = living(layout, launch(layout))
     processes.set_frozen(process, True)
-    began = time.monotonic()
-    processes.end([process], grace=30)
-    assert time.monotonic() - began < 10
+    signals: list[tuple[int, signal.Signals]] = []
+    send = processes.send_signal
+
+    def record(target: psutil.Process, number: signal.Signals) -> None:
+        signals.append((target.pid, number))
+        send(target, number)
+
+    monkeypatch.setattr(processes, "send_signal", record)
+    processes.end([process], grace=3600)
+    assert signals[0] == (process.pid, signal.SIGKILL)
 
 
 def test_strays_are_found_by_their_mark_alone(layout: Layout) -> None:
@@ -185,13 +193,5 @@ def test_options_of_the_users_environment_do_not_reach_a_broker(
 
 def _wait_for_output(layout: Layout) -> str:
     console = layout.base("a") / "console.log"
-    _until(lambda: console.read_text() != "")
+    wait_until(lambda: console.read_text() != "", "the process has printed a line", pause=0.02)
     return console.read_text()
-
-
-def _until(condition: object) -> None:
-    assert callable(condition)
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)

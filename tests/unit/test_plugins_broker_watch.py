@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -16,6 +16,8 @@ from ansible_collections.activemq.fleet.plugins.module_utils.host.round_trips im
     watch_addresses,
 )
 from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
+
+from tests.waiting import wait_until
 
 A, B = "tcp://a:61616", "tcp://b:61616"
 
@@ -104,11 +106,8 @@ def test_a_watch_begins_with_its_first_answer_and_ends_with_the_first_one_after_
     assert found["longest"] >= 0.5  # type: ignore[operator]
 
 
-def wait_for(condition: object, seconds: float = 60) -> None:
-    end = time.monotonic() + seconds
-    while not condition():  # type: ignore[operator]
-        assert time.monotonic() < end
-        time.sleep(0.01)
+def wait_for(condition: Callable[[], object]) -> None:
+    wait_until(condition, "the condition holds", pause=0.01)
 
 
 def test_a_flag_that_is_there_already_is_somebody_elses(tmp_path: Path) -> None:

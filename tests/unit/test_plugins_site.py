@@ -7,7 +7,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,6 +15,8 @@ from typing import Any
 
 import pytest
 import yaml
+
+from tests.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 RELEASE = "5.18.3"
@@ -197,10 +198,7 @@ def interrupt(process: subprocess.Popen[str]) -> None:
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 240
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.05)
+    wait_until(condition, "the condition holds", pause=0.05)
 
 
 def test_all_errors_of_the_fleet_are_told_at_once_and_nothing_is_written(place: Place) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from .errors import MachinesError, UnsupportedError
+from .errors import LateMachineError, UnsupportedError
 
 _MOUNTS = Path("/proc/self/mountinfo")
 PATIENCE = 120.0
@@ -125,5 +125,5 @@ def _wait(condition: Callable[[], bool], timeout: float, message: str) -> None:
     deadline = time.monotonic() + timeout
     while not condition():
         if time.monotonic() > deadline:
-            raise MachinesError(message)
+            raise LateMachineError(f"timed out: {message}")
         time.sleep(0.01)

@@ -10,6 +10,10 @@ class MachinesError(Exception):
         return " ".join(super().__str__().split())
 
 
+class LateMachineError(MachinesError):
+    """A machine had not done what it was told when the wait timed out."""
+
+
 class UnsupportedError(MachinesError):
     """This kernel, user or system cannot run machines; the text says what is missing.
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from .cgroups import ControlGroup
 from .commands import PATIENCE, Completed, attempt, last_words, run
-from .errors import MachinesError
+from .errors import LateMachineError, MachinesError
 from .network import Lan
 
 _MEANS = "CAP_NET_ADMIN"
@@ -85,7 +85,9 @@ class Machine:
             if time.monotonic() > deadline:
                 failed = self.attempt("systemctl", "--failed", "--plain", "--no-legend").stdout
                 jobs = self.attempt("systemctl", "list-jobs", "--plain", "--no-legend").stdout
-                raise MachinesError(f"{self.name}: {state} after {timeout:g} s; failed units: {failed}; jobs: {jobs}")
+                raise LateMachineError(
+                    f"{self.name}: timed out: {state} after {timeout:g} s; failed units: {failed}; jobs: {jobs}"
+                )
             time.sleep(1)
 
     def wait_until_reached(self, timeout: float = PATIENCE) -> None:
@@ -95,7 +97,9 @@ class Machine:
             if not self.is_running():
                 raise MachinesError(f"{self.name}: has ended by itself: {self._last_console_line()}")
             if time.monotonic() > deadline:
-                raise MachinesError(f"{self.name}: no login within {timeout:g} s: {self._last_console_line()}")
+                raise LateMachineError(
+                    f"{self.name}: timed out: no login within {timeout:g} s: {self._last_console_line()}"
+                )
             time.sleep(0.1)
 
     def _is_reached(self) -> bool:
@@ -228,6 +232,6 @@ def unmount(tree: Path) -> None:
     while tree.is_mount():
         done = attempt(["umount", str(tree)])
         if done.returncode and time.monotonic() > deadline:
-            raise MachinesError(f"{tree} stays mounted: {last_words(done)}")
+            raise LateMachineError(f"timed out: {tree} stays mounted: {last_words(done)}")
         if done.returncode:
             time.sleep(0.1)

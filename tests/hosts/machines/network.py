@@ -14,7 +14,7 @@ from ipaddress import IPv4Address, IPv4Interface
 from pathlib import Path
 
 from .commands import attempt, run
-from .errors import MachinesError
+from .errors import LateMachineError, MachinesError
 
 GATEWAY = IPv4Interface("10.77.0.1/24")
 """The bridge's address: where the controller is, and the machines' default route. Without a
@@ -90,7 +90,7 @@ class Lan:
         deadline = time.monotonic() + 60  # the kernel reports the carrier up to a second late
         while "LOWER_UP" not in _ip("-n", name, "link", "show", "eth0"):
             if time.monotonic() > deadline:
-                raise MachinesError(f"{machine}: no carrier on its cable")
+                raise LateMachineError(f"{machine}: timed out: no carrier on its cable")
             time.sleep(0.02)
         _ip("-n", name, "route", "replace", "default", "via", str(GATEWAY.ip))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,15 +12,13 @@ from activemq_agent.client import Client
 from activemq_agent.errors import AgentError
 from activemq_agent.notify import Notifier
 from activemq_agent.service import Service
+from tests import waiting
 
 from .logged import Lines, make_config
 
 
 def wait_until(done: Callable[[], object], seconds: float = 60.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not done():
-        assert time.monotonic() < deadline, f"not in {seconds} s"
-        time.sleep(0.02)
+    waiting.wait_until(done, "the condition holds", patience=seconds, pause=0.02)
 
 
 def answers(path: Path) -> bool:

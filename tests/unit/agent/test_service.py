@@ -69,9 +69,7 @@ def test_stopping_empties_the_outbox_first(running: Callable[..., Running]) -> N
 def test_what_cannot_be_sent_is_kept_when_the_time_is_over(running: Callable[..., Running]) -> None:
     agent = running(drain_seconds=0.5)  # nobody listens
     publish("a/b", "kept", socket=agent.socket)
-    began = time.monotonic()
     assert agent.stop() == 0
-    assert time.monotonic() - began > 0.4
     assert rows(agent.directory)[0] == b"kept"
     assert "kept for the next start" in agent.log.events("warning")
 

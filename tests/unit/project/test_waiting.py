@@ -8,7 +8,7 @@ from tests.waiting import LateError, wait_until
 
 
 def test_a_wait_that_ran_out_says_what_was_waited_for_and_what_was_seen() -> None:
-    with pytest.raises(LateError, match=r"after 0 s it does not hold that it stands by: its log is empty"):
+    with pytest.raises(LateError, match=r"timed out: after 0 s it does not hold that it stands by: its log is empty"):
         wait_until(lambda: False, "it stands by", seen=lambda: "its log is empty", patience=0)
 
 
