@@ -174,7 +174,7 @@ class _Scope:
                 return next(filter(None, map(self.kind, parts)), None)
             case ast.GeneratorExp(elt=inner) | ast.ListComp(elt=inner) | ast.SetComp(elt=inner):
                 scope = _Scope(self.functions, dict(self.names))
-                for generator in node.generators:  # type: ignore[union-attr]
+                for generator in node.generators:
                     scope._assign(generator)
                 return scope.kind(inner)
             case ast.IfExp(body=first, orelse=second):

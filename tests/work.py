@@ -55,7 +55,7 @@ def growth_of_time(act: Callable[[T], object], make: Callable[[int], T], size: i
         short, long = (median(times) for times in zip(*pairs, strict=True))
         if len(pairs) == 1 and long < short * QUADRATIC / 2:
             break
-    return long / short
+    return float(long / short)
 
 
 def _processor_time(act: Callable[[T], object], inputs: Sequence[T]) -> float:

@@ -10,7 +10,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,6 +22,7 @@ from activemq_fleet import deployment
 from activemq_fleet.topology import build_fleet
 from tests.unit.attackers import BROKER, common_directory, do_as, needs_root, owned_directory
 from tests.unit.kahadb_journals import add, trace, write
+from tests.waiting import wait_until
 
 pytestmark = needs_root
 DEADLINE = 120
@@ -276,10 +276,7 @@ def running_fake_broker(place: Path, secret: Path) -> Iterator[subprocess.Popen[
 
 
 def wait_for(path: Path) -> None:
-    deadline = time.monotonic() + DEADLINE
-    while not path.exists():
-        assert time.monotonic() < deadline, f"timed out: {path} was not made"
-        time.sleep(0.05)
+    wait_until(path.exists, f"{path} exists", pause=0.05)
 
 
 def test_a_thread_dump_holds_nothing_of_a_file_that_the_process_may_not_read(place: Path) -> None:

@@ -21,6 +21,7 @@ def test_a_pem_file_says_when_its_certificate_ends(tmp_path: Path, days: int) ->
     before = time.time()
     make(tmp_path / "c.pem", days)
     (row,) = certificates_of_file(str(tmp_path / "c.pem"))
+    assert isinstance(row["ends"], (int, float))
     assert int(before) <= row["ends"] - days * 86400 <= time.time()
 
 
@@ -30,6 +31,7 @@ def test_of_several_certificates_in_a_file_the_first_to_end_counts(tmp_path: Pat
     make(tmp_path / "b.pem", 3)
     (tmp_path / "both.pem").write_text((tmp_path / "a.pem").read_text() + (tmp_path / "b.pem").read_text())
     (row,) = certificates_of_file(str(tmp_path / "both.pem"))
+    assert isinstance(row["ends"], (int, float))
     assert int(before) <= row["ends"] - 3 * 86400 <= time.time()
 
 
