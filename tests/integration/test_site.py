@@ -89,7 +89,7 @@ def test_check_mode_shows_exactly_the_lines_that_the_run_then_changes(site: Site
     assert untouched == before
     assert tree(tmp_path / "hosts") != before
     assert diff_lines(foretold) == diff_lines(done)
-    assert any('memoryUsage limit="716 mb"' in line for line in diff_lines(done))
+    assert any('memoryUsage limit="409 mb"' in line for line in diff_lines(done))
 
 
 def test_no_secret_is_printed_and_a_changed_one_shows_as_such(site: Site) -> None:

@@ -97,6 +97,7 @@ class TestOneFile:
             "beans/broker/@id": "rendered adds",
             "beans/broker/@networkConnectorStartAsync": "rendered adds",
             "beans/broker/@schedulePeriodForDiskUsageCheck": "rendered adds",
+            "beans/broker/destinationPolicy": "rendered adds",
             "beans/broker/ioExceptionHandler": "rendered adds",
             "beans/broker/managementContext": "rendered adds",
             "beans/broker/persistenceAdapter": "rendered adds",

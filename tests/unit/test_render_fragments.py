@@ -67,7 +67,10 @@ def test_a_policy_for_all_queues_joins_the_one_that_lets_messages_go_back() -> N
     own = f"<destinationPolicy><policyMap><policyEntries>{entries}</policyEntries></policyMap></destinationPolicy>"
     root = merged(own)
 
-    assert found(root, "//c:policyEntry") == [{"queue": ">", "memoryLimit": "1mb"}, {"topic": ">"}]
+    assert found(root, "//c:policyEntry") == [
+        {"queue": ">", "memoryLimit": "1mb"},
+        {"topic": ">", "topicPrefetch": "100"},
+    ]
     assert len(found(root, "//c:policyEntry/c:networkBridgeFilterFactory")) == 1
 
 

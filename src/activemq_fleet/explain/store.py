@@ -140,5 +140,5 @@ def _limits(broker: Broker) -> Iterator[Entry]:
     yield variable_entry(settings, "store_limit", "room", f"{settings.store_limit} for messages on disk")
     if memory is not None:
         name = "memory_limit" if settings.memory_limit else "heap"
-        why = "" if settings.memory_limit else f"70 % of a heap of {settings.heap}"
+        why = "" if settings.memory_limit else f"40 % of a heap of {settings.heap}"
         yield variable_entry(settings, name, "memory", f"{memory.get('limit')} for messages", why=why)

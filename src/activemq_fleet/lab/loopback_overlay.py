@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from activemq_fleet.lab.state import LabState
 
 HEAP = "256m"
-_MEMORY_LIMIT = "179 mb"  # 70 % of the heap, as without the variable
+_MEMORY_LIMIT = "102 mb"  # 40 % of the heap, as without the variable
 # A broker's own message server would not be the bottleneck of a test, its compiler would be: C1
 # alone halves the time to start (measured: 8 brokers on 2 cores).
 _JVM = (

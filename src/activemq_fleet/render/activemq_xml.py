@@ -25,7 +25,9 @@ _KEEP_WAITING = "86400000"  # a day in ms: by default a master gives up its star
 _FIXED_LEASE = 5000  # ms
 _DISK_CHECK = "60000"  # ms
 _REGROW_THRESHOLD = str(32 << 20)  # bytes: room for a file of the journal is worth a line in the log
-_HEAP_SHARE = 0.7
+_HEAP_SHARE = 0.4
+"""The share of the heap that messages may have. G1 gives an object above half a region whole regions, so that a message
+takes up to twice its size: under 70 % of 512 MB a broker of 5.18.3 stopped with 266 MB of messages of 550 kB."""
 _UNITS = {"k": 1 / 1024, "m": 1, "g": 1024}
 
 
@@ -96,9 +98,7 @@ def _context(broker: Broker) -> dict[str, Any]:
 
 
 def memory_limit(heap: str) -> str:
-    """Return the default memoryLimit as text: 70 % of the heap, to which a broker lowers any
-    larger limit at its start.
-    """
+    """Return the default memoryLimit as text, a share of the heap."""
     return f"{max(1, int(int(heap[:-1]) * _UNITS[heap[-1].lower()] * _HEAP_SHARE))} mb"
 
 
