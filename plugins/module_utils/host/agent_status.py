@@ -13,6 +13,7 @@ from typing import Any
 from ..printable import printable
 from .broker_status import deployed_hashes
 from .certificates import certificates_of_file
+from .deadline_socket import DeadlineSocket
 from .process import unit_properties
 from .versions import Layout
 
@@ -55,16 +56,16 @@ def gather_agent_status(agent: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def ask_agent(path: str) -> dict[str, Any]:
-    """Return the status that a running agent reports on its socket. Raises OSError, or ValueError where no agent
-    answers.
+    """Return the status that a running agent reports on its socket.
+
+    Raises OSError when the agent does not answer completely within 5 s, ValueError when the answer is not a status.
     """
-    with socket.socket(socket.AF_UNIX) as connection:
-        connection.settimeout(_TIMEOUT)
-        connection.connect(path)
-        connection.sendall(b'{"op": "status"}\n')
-        answer = b""
-        while not answer.endswith(b"\n") and len(answer) < _LONGEST and (part := connection.recv(65536)):
-            answer += part
+    with socket.socket(socket.AF_UNIX) as plain:
+        plain.settimeout(_TIMEOUT)
+        plain.connect(path)
+        with DeadlineSocket(plain, _TIMEOUT, _LONGEST) as connection:
+            connection.send(b'{"op": "status"}\n')
+            answer = connection.read_through(b"\n")
     found = json.loads(answer)
     if not isinstance(found, dict) or "error" in found:
         raise ValueError(f"it answers {answer[:100]!r}")

@@ -47,8 +47,18 @@ class _Class:
     parent: _Class | None = None
 
     def hierarchy(self) -> list[_Class]:
-        """Return the Java class and its superclasses, the topmost first, in the order of their serialized data."""
-        return [*(self.parent.hierarchy() if self.parent else []), self]
+        """Return the Java class and its superclasses, the topmost first, in the order of their serialized data.
+
+        Raises ValueError for more than 60 superclasses: a hostile peer can make a class its own superclass.
+        """
+        classes: list[_Class] = []
+        kind: Any = self
+        while kind is not None:
+            if not isinstance(kind, _Class) or len(classes) > _DEEPEST:
+                raise ValueError("the answer has a class without a valid superclass")
+            classes.append(kind)
+            kind = kind.parent
+        return classes[::-1]
 
 
 class ObjectReader:
@@ -175,11 +185,17 @@ class ObjectReader:
 
     def _annotations(self) -> list[Any]:
         found: list[Any] = []
+        blocks: list[bytes] = []
         while (value := self.read_value()) is not _END:
-            if isinstance(value, bytes) and found and isinstance(found[-1], bytes):
-                found[-1] += value
-            else:
-                found.append(value)
+            if isinstance(value, bytes):
+                blocks.append(value)
+                continue
+            if blocks:
+                found.append(b"".join(blocks))
+                blocks = []
+            found.append(value)
+        if blocks:
+            found.append(b"".join(blocks))
         return found
 
     def _text(self, length: str) -> str:
@@ -196,8 +212,11 @@ class ObjectReader:
 
 
 def serialized_string(value: str) -> bytes:
-    """Return a text of at most 65,535 bytes as a serialized java.lang.String."""
-    return b"\x74" + encoded_utf(value)
+    """Return a text as a serialized java.lang.String."""
+    encoded = value.encode()
+    if len(encoded) < 1 << 16:
+        return b"\x74" + encoded_utf(value)
+    return b"\x7c" + struct.pack(">q", len(encoded)) + encoded
 
 
 def serialized_strings(values: Sequence[str]) -> bytes:

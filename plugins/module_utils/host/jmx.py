@@ -9,15 +9,16 @@ Source: Java RMI Specification, chapter 10 (wire protocol), and javax.management
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 import re
 import socket
 import struct
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from .deadline_socket import DeadlineSocket
 from .java_objects import (
     HEADER,
     NULL,
@@ -29,7 +30,14 @@ from .java_objects import (
 )
 
 _URL = re.compile(r"service:jmx:rmi://[^/]*/stub/([A-Za-z0-9+/=]+)")
-_PROPERTY = re.compile(r'([^=,]+)=("(?:\\.|[^"\\])*"|[^,]*)(?:,|\Z)')
+_QUOTED = re.compile(r'"(?:\\.|[^"\\])*"(?=,|\Z)')
+_LARGEST = 64 << 20
+"""Bytes of all answers of one connection that are read at most: 40 times those of a broker with 2,000 MBeans."""
+_LONGEST = 16 << 20
+"""Characters in all names and values that one connection returns: an answer may refer to one long text many times."""
+_DEEPEST = 10
+"""Nested objects of a stub: a proxy, its handler and the reference."""
+_LONGEST_MESSAGE = 400
 _PACKAGE = "Ljavax/management/"
 _SUBJECT = "Ljavax/security/auth/Subject;"
 _NEW_CLIENT = f"newClient(Ljava/lang/Object;){_PACKAGE}remote/rmi/RMIConnection;"
@@ -53,93 +61,134 @@ class _Remote:
 class MBeanServer:
     """A JMX connection to the MBean server of a JVM, by its local connector address; to be closed by the caller.
 
-    ``timeout``: seconds for the whole of it. Raises JmxError where nobody answers in time, or not in RMI.
+    ``timeout``: seconds from now for all calls together. Raises JmxError when the JVM does not answer in time, sends
+    more than 64 MiB or something other than RMI.
     """
 
     def __init__(self, url: str, timeout: float) -> None:
         match = _URL.search(url)
         if match is None:
             raise JmxError(f"{url[:80]!r} is no address of a local JMX connector")
-        self._end = time.monotonic() + timeout
-        data = memoryview(base64.b64decode(match[1]))
-        server = _remote(ObjectReader(_reader_of(data)).read_value())
+        self._left = _LONGEST
+        with _reported_errors():
+            server = _remote(ObjectReader(_reader_of(memoryview(base64.b64decode(match[1])))).read_value())
+            connection = socket.socket()
+            self._socket = DeadlineSocket(connection, timeout, _LARGEST)
         try:
-            self._socket = socket.create_connection(("127.0.0.1", server.port), timeout)
-            self._file = self._socket.makefile("rb")
-            self._socket.sendall(b"JRMI\0\2\x4b")
-            if self._read(1) != b"\x4e":
-                raise JmxError("the JVM does not speak RMI")
-            self._read(struct.unpack(">H", self._read(2))[0] + 4)
-            self._socket.sendall(b"\0\0\0\0\0\0")
-            self._connection = _remote(self._call(server, _NEW_CLIENT, NULL))
-        except (OSError, ValueError, IndexError) as error:
-            raise JmxError(f"the JVM's management view does not answer: {error}") from None
+            with _reported_errors():
+                connection.settimeout(self._socket.remaining())
+                connection.connect(("127.0.0.1", server.port))
+                self._socket.send(b"JRMI\0\2\x4b")
+                if self._socket.read(1) != b"\x4e":
+                    raise ValueError("the JVM does not speak RMI")
+                self._socket.read(struct.unpack(">H", self._socket.read(2))[0] + 4)
+                self._socket.send(b"\0\0\0\0\0\0")
+                self._connection = _remote(self._call(server, _NEW_CLIENT, NULL))
+        except JmxError:
+            self._socket.close()
+            raise
 
     def close(self) -> None:
         """Close the JMX connection."""
-        try:
+        with contextlib.suppress(JmxError), _reported_errors():
             self._call(self._connection, _CLOSE, b"", returns=False)
-        except (JmxError, OSError, ValueError, IndexError):
-            pass  # It has answered all that was asked.
-        finally:
-            self._file.close()
-            self._socket.close()
+        self._socket.close()
 
     def names(self, pattern: str) -> list[str]:
         """Return the sorted names of the MBeans that match a pattern such as ``org.apache.activemq:Type=Queue,*``."""
-        found = self._ask(_QUERY_NAMES, serialized_object_name(pattern) + NULL + NULL)
-        return sorted(str(next(one.inner_values())) for one in _elements(found))
+        with _reported_errors():
+            found = self._call(self._connection, _QUERY_NAMES, serialized_object_name(pattern) + NULL + NULL)
+            return sorted(name for one in _elements(found) if isinstance(name := self._plain(one), str))
 
-    def attributes(self, name: str, wanted: Sequence[str]) -> dict[str, Any]:
+    def attributes(self, mbean: str, wanted: Sequence[str]) -> dict[str, Any]:
         """Return the wanted attributes that an MBean has, by name: numbers and texts unchanged, ObjectNames as text.
 
         Empty for an MBean that has gone meanwhile.
         """
+        arguments = serialized_object_name(mbean) + serialized_strings(wanted) + NULL
         try:
-            found = self._ask(_GET_ATTRIBUTES, serialized_object_name(name) + serialized_strings(wanted) + NULL)
+            with _reported_errors():
+                found = self._call(self._connection, _GET_ATTRIBUTES, arguments)
+                return {
+                    name: self._plain(one.fields.get("value"))
+                    for one in _elements(found)
+                    if isinstance(name := self._plain(one.fields.get("name")), str)
+                }
         except JmxError as error:
             if "InstanceNotFoundException" in str(error):
                 return {}
             raise
-        return {str(one.fields["name"]): _plain(one.fields["value"]) for one in _elements(found)}
 
-    def _ask(self, method: str, arguments: bytes) -> Any:
-        try:
-            return self._call(self._connection, method, arguments)
-        except (OSError, ValueError, IndexError) as error:
-            raise JmxError(f"the JVM's management view does not answer: {error}") from None
+    def _plain(self, value: Any) -> Any:
+        """Return a value without its Java class: the text of an ObjectName, a list of those of a list; else None.
+
+        Raises ValueError when the values of this connection have more than 16 Mi characters together: several
+        references to one text in an answer are as many texts in the result. A list within a list is None.
+        """
+        if isinstance(value, list):
+            return [None if isinstance(one, list) else self._plain(one) for one in value]
+        if isinstance(value, JavaObject):
+            value = next(value.inner_values(), None) if value.name == "javax.management.ObjectName" else None
+        if isinstance(value, (list, JavaObject, bytes)):
+            return None
+        self._left -= len(value) if isinstance(value, str) else 8
+        if self._left < 0:
+            raise ValueError(f"its names and values have more than {_LONGEST >> 20} Mi characters")
+        return value
 
     def _call(self, target: _Remote, method: str, arguments: bytes, returns: bool = True) -> Any:
         """Call a method of a remote object; return the value, raise JmxError for the exception that it returns."""
-        left = self._end - time.monotonic()
-        if left <= 0:
-            raise TimeoutError("it took too long")
-        self._socket.settimeout(left)
         head = target.id + struct.pack(">i", -1) + _hash_of(method)
-        self._socket.sendall(b"\x50" + HEADER + b"\x77" + bytes([len(head)]) + head + arguments)
-        if self._read(1) != b"\x51":
+        self._socket.send(b"\x50" + HEADER + b"\x77" + bytes([len(head)]) + head + arguments)
+        if self._socket.read(1) != b"\x51":
             raise ValueError("it does not answer with a return value")
-        reader = ObjectReader(self._read)
+        reader = ObjectReader(self._socket.read)
         is_exception = reader.read_block_data()[:1] == b"\2"
         value = reader.read_value() if returns or is_exception else None
         if is_exception:
-            message = value.fields.get("detailMessage") if isinstance(value, JavaObject) else None
-            raise JmxError(f"{getattr(value, 'name', 'an exception')}: {message}")
+            raise JmxError(_described(value)[:_LONGEST_MESSAGE])
         return value
 
-    def _read(self, count: int) -> bytes:
-        data = self._file.read(count)
-        if len(data) < count:
-            raise ConnectionResetError("the connection was closed")
-        return data
+
+@contextlib.contextmanager
+def _reported_errors() -> Iterator[None]:
+    """Raise JmxError in place of any error that an answer of the JVM, or its absence, causes."""
+    try:
+        yield
+    except (OSError, ValueError, IndexError, TypeError, struct.error) as error:
+        raise JmxError(f"the JVM's management view does not answer: {error}") from None
+
+
+def _described(exception: Any) -> str:
+    """Return the class and the message of a Java exception."""
+    if not isinstance(exception, JavaObject):
+        return "an exception"
+    message = exception.fields.get("detailMessage")
+    return f"{exception.name}: {message if isinstance(message, str) else None}"
 
 
 def object_name_properties(name: str) -> dict[str, str]:
     """Return the key properties of an MBean name ``domain:key=value,…`` as a dict; values have no
     quotes around them.
+
+    The time grows with the length of the name.
     """
-    found = _PROPERTY.findall(name.partition(":")[2])
-    return {key: value[1:-1] if value.startswith('"') else value for key, value in found}
+    text = name.partition(":")[2]
+    properties: dict[str, str] = {}
+    position = 0
+    while (equals := text.find("=", position)) >= 0:
+        key = text[position:equals].rpartition(",")[2]
+        quoted = _QUOTED.match(text, equals + 1)
+        if quoted:
+            value, end = quoted[0][1:-1], quoted.end()
+        else:
+            end = text.find(",", equals + 1)
+            end = len(text) if end < 0 else end
+            value = text[equals + 1 : end]
+        if key:
+            properties[key] = value
+        position = end + 1
+    return properties
 
 
 def encoded_name(name: str) -> str:
@@ -162,18 +211,15 @@ def _elements(found: Any) -> Iterator[JavaObject]:
         yield from (one for one in found.inner_values() if isinstance(one, JavaObject))
 
 
-def _plain(value: Any) -> Any:
-    """Return a value without its Java class: the text of an ObjectName, a list of those of a list; else None."""
-    if isinstance(value, JavaObject):
-        return next(value.inner_values(), None) if value.name == "javax.management.ObjectName" else None
-    return [_plain(one) for one in value] if isinstance(value, list) else value
-
-
 def _remote(stub: Any) -> _Remote:
     """Return the remote object of a stub: ``UnicastRef`` or ``UnicastRef2``, host, port, ObjID."""
-    while isinstance(stub, JavaObject) and not stub.added:
+    for _ in range(_DEEPEST):
+        if not isinstance(stub, JavaObject) or stub.added:
+            break
         stub = stub.fields.get("h")
-    data = stub.added[0] if isinstance(stub, JavaObject) else b""
+    data = stub.added[0] if isinstance(stub, JavaObject) and stub.added else b""
+    if not isinstance(data, bytes):
+        raise ValueError("the JVM's management view has no remote reference")
     size = struct.unpack(">H", data[:2])[0]
     kind, rest = data[2 : 2 + size], data[2 + size :]
     if kind == b"UnicastRef2":
@@ -182,6 +228,8 @@ def _remote(stub: Any) -> _Remote:
         raise ValueError(f"the JVM's management view is of the kind {kind!r}")
     size = struct.unpack(">H", rest[:2])[0]
     port = struct.unpack(">i", rest[2 + size : 6 + size])[0]
+    if not 0 < port < 1 << 16:
+        raise ValueError(f"the JVM's management view has the port {port}")
     return _Remote(port, bytes(rest[6 + size : 28 + size]))
 
 

@@ -158,6 +158,12 @@ def status_field(pid: int, field: str) -> list[str]:
     return next((text.split() for name, _, text in lines if name == field), [])
 
 
+def catches_quit(pid: int) -> bool:
+    """Return whether a process handles SIGQUIT itself, as a JVM does to print its threads, and is not ended by it."""
+    caught = status_field(pid, "SigCgt")
+    return bool(caught) and bool(int(caught[0], 16) & (1 << (signal.SIGQUIT - 1)))
+
+
 def is_in_unit(pid: int, unit: str) -> bool:
     """Return whether the system's own systemd started the process for a unit.
 

@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from .process import Process, account_of, proc_text, process_handle, send_signal, status_field
+from .process import Process, account_of, catches_quit, proc_text, process_handle, send_signal
 from .untrusted_paths import UntrustedPathError, open_process_file
 
 COUNT = 3
@@ -99,12 +99,6 @@ def thread_states(pid: int) -> str:
         name, wait = (proc_text(pid, f"task/{thread}/{file}").strip() for file in ("comm", "wchan"))
         lines.append(f"{thread:>8} {state} cpu={ticks / os.sysconf('SC_CLK_TCK'):.2f}s {wait or '-'} {name}")
     return "\n".join(lines) + "\n"
-
-
-def catches_quit(pid: int) -> bool:
-    """Return whether a process handles SIGQUIT itself, as a JVM does to print its threads, and is not ended by it."""
-    caught = status_field(pid, "SigCgt")
-    return bool(caught) and bool(int(caught[0], 16) & (1 << (signal.SIGQUIT - 1)))
 
 
 def _wait(read: Callable[[], str]) -> str:

@@ -1,0 +1,167 @@
+"""A hostile JVM ends neither the time nor the memory of what reads its MBeans."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from activemq_fleet.host import jmx
+from activemq_fleet.host.java_objects import HEADER, JavaObject, ObjectReader
+from tests.unit import hostile_jvm
+from tests.unit.attackers import BROKER, common_directory, needs_root, owned_directory
+from tests.unit.hostile_jvm import HostileJvm, attribute, blocks, long_text, nested_lists, own_superclass, set_of_names
+
+TIMEOUT = 1.0
+HANGS = 60.0
+"""Seconds after which a read that hangs fails the test."""
+
+
+def query_outcome(jvm: HostileJvm) -> object:
+    """Return what a query of all MBeans and their attributes returns, or the JmxError that it raises."""
+    outcomes: list[object] = []
+
+    def run() -> None:
+        try:
+            server = jmx.MBeanServer(jvm.url, TIMEOUT)
+            outcomes.append([server.attributes(name, ["QueueSize"]) for name in server.names("o:*")])
+        except Exception as error:  # noqa: BLE001 -- the test compares its kind
+            outcomes.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(HANGS)
+    assert jvm.queries > 0, "the attack did not reach the reader"
+    assert outcomes, "timed out"
+    return outcomes[0]
+
+
+NAME = set_of_names(b"o:type=Queue")
+
+
+@pytest.mark.parametrize(
+    ("jvm", "reason"),
+    [
+        pytest.param(lambda: HostileJvm(drips=True), "no complete answer within", id="a byte at a time"),
+        pytest.param(lambda: HostileJvm(own_superclass()), "without a valid superclass", id="class without an end"),
+        pytest.param(
+            lambda: HostileJvm(set_of_names(*[b"o:type=Queue"] * 10), attribute(long_text(b"x" * (15 << 20)))),
+            "more than",
+            id="15 MiB of one answer after the other",
+        ),
+    ],
+)
+def test_jmx_reader_ends_hostile_answer_in_one_error(jvm: Callable[[], HostileJvm], reason: str) -> None:
+    outcome = query_outcome(jvm())
+    assert isinstance(outcome, jmx.JmxError)
+    assert reason in str(outcome)
+
+
+def test_nested_lists_of_an_answer_are_not_unfolded() -> None:
+    assert query_outcome(HostileJvm(NAME, nested_lists(20))) == [{"QueueSize": [None] * 10}]
+
+
+def seconds_for(work: Callable[[], object]) -> float:
+    """Return the least CPU seconds of this thread that three runs took."""
+    taken = []
+    for _ in range(3):
+        began = time.thread_time()
+        work()
+        taken.append(time.thread_time() - began)
+    return min(taken)
+
+
+def read_blocks(count: int) -> None:
+    content = memoryview(HEADER + blocks(count))
+    position = 0
+
+    def take(size: int) -> bytes:
+        nonlocal position
+        position += size
+        return bytes(content[position - size : position])
+
+    read = ObjectReader(take).read_value()
+    assert isinstance(read, JavaObject)
+    assert read.added == [b"A" * 255 * count]
+
+
+@pytest.mark.parametrize(
+    ("work", "size"),
+    [
+        pytest.param(lambda size: jmx.object_name_properties("o:" + "a" * size), 4_000, id="name without a value"),
+        pytest.param(lambda size: jmx.object_name_properties("o:" + 'a="' * size), 5_000, id="name of open quotes"),
+        pytest.param(read_blocks, 1_000, id="data in small blocks"),
+    ],
+)
+def test_time_for_answer_grows_with_its_length(work: Callable[[int], object], size: int) -> None:
+    # Four times the length took 16 times the time.
+    assert seconds_for(lambda: work(4 * size)) < 9 * max(seconds_for(lambda: work(size)), 1e-3)
+
+
+@contextmanager
+def hostile_broker(base: Path, attack: str, report: Path) -> Iterator[None]:
+    """A process of the broker's account with a broker's command line, log and attach socket."""
+    program = Path(hostile_jvm.__file__).read_text()
+    words = f"{attack},{report},{BROKER}"
+    started = "Apache ActiveMQ 5.18.3 (x, ID:x-1) started | org.apache.activemq.broker.BrokerService | main"
+    with (base / "data/activemq.log").open("w") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-c", program, words, f"-Dactivemq.base={base}", "start"],
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+        )
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n"
+            log.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')},000 | INFO  | {started}\n")
+            log.flush()
+            yield
+        finally:
+            process.kill()
+            process.wait()
+            Path(f"/tmp/.java_pid{process.pid}").unlink(missing_ok=True)  # noqa: S108
+
+
+GATHER = """
+import encodings.idna, json, sys  # the child of another account may not be able to read this Python
+from activemq_fleet.host.broker_status import gather_broker_status
+shown = gather_broker_status(sys.argv[1], None)
+print(json.dumps([shown["state"], shown["usage"], shown["usage_error"]]))
+"""
+
+
+@needs_root
+@pytest.mark.parametrize("attack", list(hostile_jvm.ATTACKS))
+def test_status_of_broker_with_hostile_jvm_ends(attack: str) -> None:
+    with common_directory() as directory:
+        base = directory / "orders"
+        (base / "versions/v/conf").mkdir(parents=True)
+        (base / "versions/v/conf/activemq.xml").write_text("<beans><broker/></beans>")
+        (base / "current").symlink_to("versions/v")
+        owned_directory(base / "data")
+        report = base / "data/queries"
+        with hostile_broker(base, attack, report):
+            gather = subprocess.Popen(
+                [sys.executable, "-c", GATHER, str(base)], stdout=subprocess.PIPE, text=True, start_new_session=True
+            )
+            try:
+                printed, _ = gather.communicate(timeout=HANGS)
+            except subprocess.TimeoutExpired:
+                pytest.fail(f"timed out; the JVM got {report.read_text()} queries")
+            finally:
+                if gather.poll() is None:
+                    os.killpg(gather.pid, signal.SIGKILL)
+            assert int(report.read_text()) > 0, f"the attack did not reach the reader: {printed}"
+    state, usage, error = json.loads(printed)
+    assert (state, usage) == ("active", {})
+    assert error or attack == "names"
