@@ -121,6 +121,12 @@ connectors:
   description: What each connector answered, by its name. Empty where no process runs.
   type: dict
   returned: always
+settled:
+  description: >-
+    With O(wait), whether the broker stays ready: an active one has loaded its configuration completely, so that no bean
+    after its C(<broker>) can still end it. Null without O(wait), and for a broker that is not ready.
+  type: bool
+  returned: always
 message_returned:
   description: Whether a message came back. Null where it was not tried or the account may not.
   type: bool

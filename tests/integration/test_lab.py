@@ -190,6 +190,27 @@ def test_a_broker_that_does_not_start_takes_everything_down_and_says_why(tmp_pat
     assert processes_of(lab.directory) == []
 
 
+LATE_BEAN = """<bean xmlns="http://www.springframework.org/schema/beans" id="late" class="java.util.Date">
+  <property name="noSuchProperty" value="50"/>
+</bean>"""
+
+
+@pytest.mark.parametrize("release", [*further("5.5.1", "6.3.1"), "5.18.3"])
+def test_up_refuses_broker_with_late_bean_that_fails_crash_loop_late_bean(
+    tmp_path: Path, lab_of: LabOf, release: str
+) -> None:
+    fragments = [{"parent": "beans", "xml": LATE_BEAN}]
+    lab = lab_of(orders(tmp_path, release, xml_fragments=fragments, ha="none" if release == "5.5.1" else "shared-file"))
+    with pytest.raises(LabError) as raised:
+        lab.up()
+    assert f"{A} ended while it was starting: " in str(raised.value)
+    assert "Invalid property 'noSuchProperty' of bean class [java.util.Date]" in str(raised.value)
+    assert "run the command again" in str(raised.value)
+    assert processes_of(lab.directory) == []
+    log = (lab.directory / "hosts" / A / "activemq/data/activemq.log").read_text()
+    assert "JMS Message Broker" in log or ") started |" in log, "the broker never served: not the case that is meant"
+
+
 def test_a_port_that_somebody_has_is_told_before_anything_starts(tmp_path: Path, lab_of: LabOf) -> None:
     lab = lab_of(orders(tmp_path))
     lab.prepare()

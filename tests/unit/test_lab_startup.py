@@ -8,6 +8,7 @@ import pytest
 
 from activemq_fleet.errors import LabError
 from activemq_fleet.host.judge import BrokerState
+from activemq_fleet.host.process import Process
 from activemq_fleet.lab.hosts import BrokerSnapshot, Hosts
 from activemq_fleet.lab.startup import Startup, check_pair, check_start
 from activemq_fleet.logs import BrokerRun
@@ -27,6 +28,8 @@ class Stage:
         self.events: list[str] = []
         self.stories: dict[str, BrokerRun] = {}
         self.alive: set[str] = set()
+        self.ending: set[str] = set()
+        """The hosts whose brokers end when they are asked whether they load their configuration."""
         self._broken = broken
 
     def is_alive(self, broker: Broker) -> bool:
@@ -40,7 +43,12 @@ class Stage:
     def observe(self, broker: Broker, *, timeout: float = 0) -> BrokerSnapshot:
         state = self._state(broker)
         self.events.append(f"{broker.host} {state}")
-        return BrokerSnapshot(state, BrokerRun())
+        return BrokerSnapshot(state, BrokerRun(), java=Process(1, 1.0, "S", ("java",)))
+
+    def is_loading(self, _process: Process) -> bool:
+        is_loading = bool(self.alive & self.ending)
+        self.alive -= self.ending
+        return is_loading
 
     def _state(self, broker: Broker) -> BrokerState:
         if broker.host not in self.alive:
@@ -63,7 +71,7 @@ class Stage:
 
 def start(stage: Stage, timeout: float = 5) -> list[str]:
     said: list[str] = []
-    Startup(cast("Hosts", stage), timeout, said.append).run(list(stage.fleet.pairs.values()))
+    Startup(cast("Hosts", stage), timeout, said.append, stage.is_loading).run(list(stage.fleet.pairs.values()))
     return said
 
 
@@ -115,6 +123,14 @@ def test_a_node_that_runs_comes_before_the_preferred_master() -> None:
 def test_a_broker_that_ends_is_told_with_its_log() -> None:
     with pytest.raises(LabError, match=rf"{B} ended while it was starting: disk on fire \(log: /x\)"):
         start(Stage(fleet(), broken=B))
+
+
+@pytest.mark.parametrize("ending", [A, B])
+def test_up_refuses_broker_that_ends_while_it_loads_its_configuration(ending: str) -> None:
+    stage = Stage(fleet(ha="none"))
+    stage.ending.add(ending)
+    with pytest.raises(LabError, match=rf"{ending} ended while it was starting: disk on fire .*then run the command"):
+        start(stage)
 
 
 def test_a_broker_that_is_not_ready_in_time_is_told_with_its_state() -> None:

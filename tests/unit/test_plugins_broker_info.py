@@ -19,6 +19,7 @@ from types import SimpleNamespace
 import pytest
 from ansible_collections.activemq.fleet.plugins.module_utils.host import broker_configuration, broker_log, probe, state
 from ansible_collections.activemq.fleet.plugins.module_utils.host.process import Process, find_broker, uptime
+from ansible_collections.activemq.fleet.plugins.module_utils.host.settling import Settling, is_loading_in
 from ansible_collections.activemq.fleet.plugins.module_utils.host.versions import Layout
 
 from activemq_fleet.logs import BrokerRun, parse
@@ -467,6 +468,51 @@ def test_waiting_ends_when_the_time_is_over(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("looks", "settled", "complaint"),
+    [
+        # A bean after <broker> fails, and systemd gives the broker up: the broker of crash-loop-late-bean.
+        ([("active", 7, True), ("active", 7, True), ("stopped", None, None)], None, "it is stopped: bad bean"),
+        ([("active", 7, True), ("active", 7, False)], True, ""),
+        ([("active", 7, True), ("active", 8, True), ("active", 8, False)], True, ""),
+        ([("active", 7, True)] * 40, False, "it is active, but it has not finished loading its configuration"),
+        ([("active", 7, None)] * 6, True, ""),
+        ([("standby", 7, True)], True, ""),
+    ],
+)
+def test_broker_is_ready_only_when_its_configuration_is_loaded_crash_loop_late_bean(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    looks: list[tuple[str, int | None, bool | None]],
+    settled: bool | None,
+    complaint: str,
+) -> None:
+    """A second a look, 30 s to wait; a look is the state, the pid, and whether a thread dump shows the loading."""
+    left, now = list(looks), [0.0]
+
+    def look_once(*_: object) -> tuple[dict[str, object], Callable[[], dict[str, object]], object]:
+        name, pid, _loading = current = left.pop(0)
+        now[0] += 1
+        process = dataclasses.replace(ALIVE, pid=pid) if pid else None
+        unit = {"Id": "u", "ActiveState": "failed" if pid is None else "active"}
+        look_once.current = current  # type: ignore[attr-defined]
+        shown = {"state": name, "frozen": False, "unit": unit, "pid": pid, "error": "bad bean", "data": "/b/data"}
+        return {**shown, "release": "6.3.1"}, dict, SimpleNamespace(process=process)
+
+    def is_loading(process: Process) -> bool | None:
+        loading: bool | None = look_once.current[2]  # type: ignore[attr-defined]
+        return loading
+
+    clock = SimpleNamespace(monotonic=lambda: now[0], time=time.time, sleep=lambda _: None)
+    monkeypatch.setattr(state, "_gather_now", look_once)
+    monkeypatch.setattr(state, "time", clock)
+    monkeypatch.setattr(state, "Settling", lambda: Settling(is_loading, clock.monotonic))
+    ready = ("active", "standby")
+    found = state.gather_broker_state(str(tmp_path), "u", wait=30, wanted=ready)
+    assert found.get("settled") is settled
+    assert state.unmet_expectation(found, ready, None, None)[: len(complaint) or None] == complaint
+
+
+@pytest.mark.parametrize(
     ("states", "frozen", "looks"),
     [
         (["hung", "hung", "active"], False, 3),  # it was busy
@@ -484,10 +530,35 @@ def test_a_broker_that_is_waited_for_is_hung_when_it_stays_silent(
     def look_once(*_: object) -> tuple[dict[str, object], Callable[[], dict[str, object]], None]:
         seen.append(states[len(seen)])
         now[0] += 10
-        return {"state": seen[-1], "frozen": frozen, "unit": None}, dict, None
+        return {"state": seen[-1], "frozen": frozen, "unit": None}, dict, SimpleNamespace(process=ALIVE)
 
     monkeypatch.setattr(state, "_gather_now", look_once)
+    monkeypatch.setattr(state, "Settling", lambda: Settling(lambda _process: False))
     clock = SimpleNamespace(monotonic=lambda: now[0], time=time.time, sleep=lambda _: None)
     monkeypatch.setattr(state, "time", clock)
     found = state.gather_broker_state(str(tmp_path), None, wait=300, wanted=("active", "stopped", "hung"))
     assert (len(seen), found["state"]) == (looks, states[looks - 1])
+
+
+DUMP = """Full thread dump OpenJDK 64-Bit Server VM:
+
+"main" #1 prio=5 os_prio=0 cpu=966.47ms elapsed=33.24s tid=0x00007fa34c018d20 nid=0x2e69 waiting on condition
+   java.lang.Thread.State: WAITING (parking)
+\tat jdk.internal.misc.Unsafe.park(java.base@17.0.15/Native Method)
+{frame}
+\tat org.apache.activemq.console.command.StartCommand.runTask(StartCommand.java:118)
+
+"Reference Handler" #2 daemon prio=10 os_prio=0
+   java.lang.Thread.State: RUNNABLE
+\tat java.lang.ref.Reference.waitForReferencePendingList(java.base@17.0.15/Native Method)
+\tat org.apache.activemq.broker.BrokerFactory.createBroker(BrokerFactory.java:71)
+"""
+
+
+def test_thread_main_shows_whether_a_broker_loads_its_configuration() -> None:
+    loading = "\tat org.apache.activemq.broker.BrokerFactory.createBroker(BrokerFactory.java:71)"
+    assert is_loading_in(DUMP.format(frame=loading))
+    assert not is_loading_in(
+        DUMP.format(frame="\tat java.util.concurrent.CountDownLatch.await(CountDownLatch.java:230)")
+    )
+    assert not is_loading_in("")

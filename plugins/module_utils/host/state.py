@@ -24,6 +24,7 @@ from .broker_configuration import DeployedConfiguration, read_deployed
 from .broker_connection import expected_of_process
 from .judge import Evidence, judge
 from .process import Process, find_broker, guard_of, unit_properties
+from .settling import READY, Settling
 from .timeouts import HUNG
 from .versions import Layout
 
@@ -51,7 +52,9 @@ class EvidenceSources:
 def gather_broker_state(base: str, unit: str | None, wait: float = 0, wanted: tuple[str, ...] = ()) -> dict[str, Any]:
     """Return state and evidence of the broker below ``base``, as the result of the module broker_info.
 
-    With ``wait`` the broker is looked at again, for so many seconds, until its state is one of ``wanted``.
+    With ``wait`` the broker is looked at again, for so many seconds, until its state is one of ``wanted``. A ready
+    broker must stay so: ``settled`` of the result is True when an active one has loaded its configuration completely
+    (module ``settling``), False when it has not, and None without ``wait``.
     A broker that systemd has given up, or restarted again and again meanwhile, is not waited for. A
     silent broker counts as hung, and an unhealthy one as unhealthy, after ``HUNG`` (30) seconds.
     Raises InstallError when the configuration cannot be read.
@@ -66,6 +69,7 @@ def gather_state_and_sources(
     the broker's is, by default all.
     """
     end, first, silent = time.monotonic() + wait, None, None
+    settling = Settling() if wait and wanted else None
     # Who waits has just started the broker: what its log said before is not about this start.
     recent = time.time() - _JUST if wait else 0
     while True:
@@ -74,6 +78,8 @@ def gather_state_and_sources(
         is_silent = result["state"] in ("hung", "unhealthy") and not result["frozen"]
         silent = (silent or time.monotonic()) if is_silent else None
         is_wanted = _is_in(wanted, result) and (silent is None or time.monotonic() >= silent + HUNG)
+        if settling and is_wanted and result["state"] in READY:
+            result["settled"] = is_wanted = settling.is_settled(sources.process, result["state"])
         if not wanted or is_wanted or time.monotonic() >= end or _is_hopeless(first, result):
             return {**result, **more()}, sources
         time.sleep(_POLL)
@@ -91,6 +97,8 @@ def unmet_expectation(
     if not _is_in(states, result):
         reason = result["error"] or result["how"]
         return f"it is {result['state']}: {reason} ({where})"
+    if result.get("settled") is False:
+        return f"it is {result['state']}, but it has not finished loading its configuration: a bean blocks ({where})"
     if old_pid is not None and result["pid"] == old_pid:
         return f"process {old_pid}, which was there before, still runs ({where})"
     if release and result["release"] != release:
@@ -146,6 +154,7 @@ def _gather_now(
         "guard": guard_of(process) if process else None,
         "since": _moment(process.since) if process else None,
         "version": name,
+        "settled": None,
         "restart_required": owed is not None,
         "restart_reasons": list(owed.reasons) if owed else [],
         "previous": owed.previous if owed else None,

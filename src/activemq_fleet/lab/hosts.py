@@ -19,7 +19,7 @@ from activemq_fleet.fence.store_access import StoreAccess, generation_in_force, 
 from activemq_fleet.host.broker_log import Phase
 from activemq_fleet.host.held_by_process import holds_lock, is_listening
 from activemq_fleet.host.judge import BrokerState, Evidence, judge
-from activemq_fleet.host.process import open_files, read_process
+from activemq_fleet.host.process import Process, open_files, read_process
 from activemq_fleet.host.timeouts import LAB_PROBE
 from activemq_fleet.lab import processes
 from activemq_fleet.lab.layout import Layout
@@ -47,6 +47,8 @@ class BrokerSnapshot:
     process: psutil.Process | None = None
     run: ProcessRun | None = None
     reason: str = ""
+    java: Process | None = None
+    """The broker's own process, which a guard may have started."""
 
 
 class Hosts:
@@ -85,7 +87,7 @@ class Hosts:
             story = self._story(broker, run)
             evidence = self._evidence(broker, process, story, timeout)
         conclusion = judge(evidence)
-        return BrokerSnapshot(conclusion.state, story, process, run, conclusion.reason)
+        return BrokerSnapshot(conclusion.state, story, process, run, conclusion.reason, evidence.process)
 
     def observe_all(self) -> dict[str, BrokerSnapshot]:
         """Return the current state of every broker, by inventory name, in the order of the inventory."""

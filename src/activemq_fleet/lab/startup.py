@@ -1,8 +1,9 @@
 """Start a fleet: preferred masters first, so that they become active; different pairs at the same time.
 
 A pure slave is started only when its master listens for it: a slave without a master opens its own connectors, and the
-pair has two masters. A standby is started when its master has the store. Ready means that a broker answers; open ports
-are not enough. A pure pair whose stores may differ is not started: they are equal only while both nodes run.
+pair has two masters. A standby is started when its master has the store. A broker is ready when it answers and has
+loaded its configuration completely; open ports are not enough. A pure pair whose stores may differ is not started: they
+are equal only while both nodes run.
 """
 
 from __future__ import annotations
@@ -10,17 +11,20 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 
 from activemq_fleet.errors import LabError
 from activemq_fleet.host.judge import BrokerState
+from activemq_fleet.host.process import Process
+from activemq_fleet.host.settling import Settling, is_loading
 from activemq_fleet.lab.hosts import Hosts
 from activemq_fleet.topology import Broker, Pair
 
 Progress = Callable[[str], None]
 
 _POLL = 0.1
+_SETTLE_POLL = 0.3  # each look takes a thread dump
 _PROBE_TIMEOUT = 2.0
 _READY: tuple[BrokerState, ...] = ("active", "standby")
 _ACTIVE: tuple[BrokerState, ...] = ("active",)
@@ -32,9 +36,19 @@ class _GivenUpError(Exception):
 
 
 class Startup:
-    """One start of a fleet's stopped brokers; ``timeout`` is for each broker, in seconds."""
+    """One start of a fleet's stopped brokers; ``timeout`` is for each broker, in seconds.
 
-    def __init__(self, hosts: Hosts, timeout: float, progress: Progress) -> None:
+    ``loading`` returns whether a broker's process is still loading its configuration.
+    """
+
+    def __init__(
+        self,
+        hosts: Hosts,
+        timeout: float,
+        progress: Progress,
+        loading: Callable[[Process], bool | None] = is_loading,
+    ) -> None:
+        self._loading = loading
         self._hosts = hosts
         self._timeout = timeout
         self._progress = progress
@@ -67,6 +81,13 @@ class Startup:
             self._start_pure_master(broker)
         else:
             self._start(broker, _READY)
+            self._settle(broker)
+
+    def check_alive(self, brokers: Iterable[Broker]) -> None:
+        """Raise LabError for the first broker whose process has ended since it was ready."""
+        for broker in brokers:
+            if not self._hosts.is_alive(broker):
+                raise self._ended(broker, "after it was ready")
 
     def _start_pair(self, pair: Pair) -> None:
         ordered = pair.in_order
@@ -83,6 +104,8 @@ class Startup:
             for broker in sorted(ordered, key=lambda b: not self._hosts.is_alive(b)):
                 self._start(broker, _READY)
             self._await_either(ordered)
+        for broker in ordered:
+            self._settle(broker)
 
     def _start(self, broker: Broker, wanted: Collection[BrokerState]) -> None:
         with self._turns:
@@ -120,13 +143,29 @@ class Startup:
 
         self._until(brokers[0], one_is, "and its peer both wait for the store")
 
-    def _until(self, broker: Broker, condition: Callable[[], bool], complaint: str) -> None:
+    def _settle(self, broker: Broker) -> None:
+        """Wait until a ready broker stays ready: until no bean of its configuration can end it any more."""
+        settling = Settling(self._loading)
+
+        def is_settled() -> bool:
+            seen = self._hosts.observe(broker, timeout=_PROBE_TIMEOUT)
+            return settling.is_settled(seen.java, seen.state)
+
+        self._until(broker, is_settled, "has not loaded its configuration completely", pause=_SETTLE_POLL)
+
+    def _ended(self, broker: Broker, when: str) -> LabError:
+        return LabError(
+            f"{broker.host} ended {when}: {self._hosts.failure(broker)}. "
+            "Correct what its log names, in the inventory, then run the command again"
+        )
+
+    def _until(self, broker: Broker, condition: Callable[[], bool], complaint: str, pause: float = _POLL) -> None:
         deadline = time.monotonic() + self._timeout
         while not condition():
-            if self._given_up.wait(_POLL):
+            if self._given_up.wait(pause):
                 raise _GivenUpError
             if not self._hosts.is_alive(broker):
-                raise LabError(f"{broker.host} ended while it was starting: {self._hosts.failure(broker)}")
+                raise self._ended(broker, "while it was starting")
             if time.monotonic() > deadline:
                 detail = self._hosts.observe(broker, timeout=_PROBE_TIMEOUT)
                 why = f"{detail.reason}; " if detail.reason else ""

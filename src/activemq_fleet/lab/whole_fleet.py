@@ -33,10 +33,12 @@ def start_fleet(hosts: Hosts, database: Database | None, timeout: float, progres
             hosts.check_ports(broker)
     if database:
         database.start(pair.name for pair in pairs if pair.profile.has_database_lease)
-    Startup(hosts, timeout, progress).run(pairs)
+    startup = Startup(hosts, timeout, progress)
+    startup.run(pairs)
     links = Links(hosts)
     if missing := links.wait_until_up(hosts.observe_all, timeout):
         raise LinksDownError(*map(links.describe, missing))
+    startup.check_alive(hosts.fleet.brokers)
 
 
 def _remove_fence(hosts: Hosts, pair: Pair) -> None:
