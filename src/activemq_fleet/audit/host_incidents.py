@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from itertools import groupby
+from itertools import groupby, pairwise
 
 from activemq_fleet.audit import advice
 from activemq_fleet.audit.bridges import Bridge, bridges_of, link_name
@@ -18,7 +18,10 @@ STARTS = 3
 """So many starts in a row that fail are an incident."""
 STARTS_WITHIN = timedelta(minutes=10)
 """As long as no more than this is between one and the next."""
+SOON = timedelta(seconds=30)
+"""A start whose broker ends so soon after it was ready has failed: a bean after <broker> fails 2 to 4 s later."""
 _STARTED = frozenset({"LIFE-STARTED", "LIFE-STARTED-OLD", "LOCK-FILE-WAIT", "LOCK-FILE-WAIT-OLD", "LOCK-DB-WAIT"})
+_SILENT = "X-SILENT-END"
 APART = timedelta(minutes=15)
 """Signs of one thing that are further apart than this are two incidents."""
 _PEERS = ("NET-UP", "NET-UP-INTERRUPTED", "NET-DOWN")
@@ -52,7 +55,7 @@ def host_incidents(node: PairNode, seen: Sequence[LogEvidence], runs: Sequence[O
     ordered = sorted(seen, key=lambda one: (one.at, one.sequence))
     return [
         *_demotions(node, ordered, runs),
-        *_failing_starts(node, ordered),
+        *_failing_starts(node, sorted([*ordered, *_silent_ends(runs)], key=lambda one: (one.at, one.sequence))),
         *_store_errors(node, [one for one in ordered if one.kind == STORE]),
         *_refusals(
             node,
@@ -100,15 +103,32 @@ def _reason(seen: Sequence[LogEvidence], lost: datetime) -> LogEvidence | None:
     return strong[-1] if strong else reasons[-1] if reasons else None
 
 
+def _silent_ends(runs: Sequence[ObservedRun]) -> Iterator[LogEvidence]:
+    """Yield evidence of each run that was active, ended soon after without a record, and was followed by another."""
+    for run, following in pairwise(runs):
+        begins = following.first or following.chosen
+        if run.end == "silent" and run.started and begins and begins - run.started <= SOON:
+            text = "its process ended soon after the start, without a record"
+            yield LogEvidence(run.host, run.place, run.last or run.started, _SILENT, {}, text)
+
+
 def _failing_starts(node: PairNode, seen: Sequence[LogEvidence]) -> Iterator[Incident]:
-    """Starts that failed, one after the other, without one between them that came to serve or to stand by."""
+    """Yield series of starts that failed, at once or soon after the broker was ready.
+
+    A start that came to serve, or to stand by, for longer than ``SOON`` ends a series.
+    """
     failed: list[LogEvidence] = []
+    ready: datetime | None = None
     for one in seen:
-        if failed and (one.kind in _STARTED or one.at - failed[-1].at > STARTS_WITHIN):
-            yield from _failing_start(node, failed)
-            failed = []
-        if one.kind in STARTS_FAILED:
+        if one.kind in _STARTED:
+            ready = ready or one.at
+        elif one.kind in STARTS_FAILED or one.kind == _SILENT:
+            stayed = ready is not None and one.at - ready > SOON
+            if failed and (stayed or one.at - failed[-1].at > STARTS_WITHIN):
+                yield from _failing_start(node, failed)
+                failed = []
             failed.append(one)
+            ready = None
     yield from _failing_start(node, failed)
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from activemq_fleet.audit import advice
 from activemq_fleet.audit.evidence import Incident
 from tests.unit.audit.broker_logs import A, audit_pair, kinds, log
@@ -71,6 +73,25 @@ def test_two_starts_that_fail_or_three_with_one_that_came_up_between_are_no_inci
     came_up = [*failing(1, 2), "3:00 chosen", "3:01 opened", "3:02 starting", "3:03 started", *failing(4, 5)]
     assert "failing_start" not in kinds(audit_pair(log(A, *came_up)))
     assert kinds(audit_pair(log(A, *failing(1, 20, 40)))) == []
+
+
+def served_until(end: str, *seconds: int) -> list[str]:
+    """Starts at these seconds that each served from their third second on."""
+    serves = ((0, "chosen"), (1, "opened"), (2, "starting"), (3, "started"))
+    after, _, what = end.partition(" ")
+    events = [*serves, (int(after), what)] if end else serves
+    return [f"{(start + at) // 60}:{(start + at) % 60} {what}" for start in seconds for at, what in events]
+
+
+@pytest.mark.parametrize("end", ["6 invalid", ""])
+def test_starts_that_end_soon_after_each_are_failing_start_crash_loop_late_bean(end: str) -> None:
+    found = only(audit_pair(log(A, *served_until(end, 0, 20, 40, 60))), "failing_start")
+    assert f"was started {4 if end else 3} times in vain" in found.cause  # the last one may still run
+    assert kinds(audit_pair(log(A, *served_until(end, 0, 20)))) == []
+
+
+def test_starts_that_fail_after_minutes_are_no_failing_start() -> None:
+    assert "failing_start" not in kinds(audit_pair(log(A, *served_until("45 invalid", 0, 60, 120, 180))))
 
 
 def test_missing_journal_files_that_keep_a_broker_from_starting_are_one_store_error() -> None:
