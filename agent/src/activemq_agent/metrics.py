@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Histogram, start_http_server
+from prometheus_client import CollectorRegistry, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from activemq_agent.addresses import join
 from activemq_agent.errors import AgentError
+from activemq_agent.metrics_server import MetricsServer
 
 PREFIX = "activemq_agent"
 MOST_EVENTS = 200
@@ -58,7 +59,7 @@ class Metrics(Collector):
             buckets=(0.005, 0.02, 0.1, 0.5, 1, 5, 15, 60, 300),
         )  # fmt: skip
         self.registry.register(self)
-        self._server: Any = None
+        self._server: MetricsServer | None = None
 
     def observe(self, event: str, seconds: float) -> None:
         """Record the seconds of one handler run in the histogram of handler times, under the name of the event."""
@@ -69,7 +70,8 @@ class Metrics(Collector):
     def serve(self, address: tuple[str, int]) -> None:
         """Serve the metrics on http://ADDRESS/metrics. Raises AgentError if the address cannot be listened on."""
         try:
-            self._server, _ = start_http_server(address[1], address[0], registry=self.registry)
+            self._server = MetricsServer(address, self.registry)
+            self._server.start()
         except OSError as error:
             raise AgentError(
                 f"metrics.address: {join(*address)} cannot be served: {error.strerror or error}"
@@ -78,8 +80,7 @@ class Metrics(Collector):
     def close(self) -> None:
         """Stop serving the metrics."""
         if self._server is not None:
-            self._server.shutdown()
-            self._server.server_close()
+            self._server.close()
             self._server = None
 
     def describe(self) -> Iterator[Metric]:

@@ -34,7 +34,7 @@ from activemq_fleet.render import service
 from activemq_fleet.topology import Broker, Fleet
 
 _GUARD = (sys.executable, "-m", "activemq_fleet.fence")
-_LONGEST_REASON = 400  # characters; Spring's go on for pages
+_LONGEST_REASON, _REASON_BEGIN = 400, 120  # characters; Spring's go on for pages
 _PORT_FREED = 5.0  # seconds in which a killed process is gone with all its threads
 
 
@@ -208,7 +208,9 @@ class Hosts:
         """Return why a broker failed, as the end of a sentence: the last error in its log, and the path of the log."""
         run = self.last_run(broker)
         said = explain_failed_run(self.data_directory(broker), run) if run else ""
-        short = said if len(said) <= _LONGEST_REASON else f"{said[:_LONGEST_REASON]} …"
+        # Its end is the deepest cause.
+        is_short = len(said) <= _LONGEST_REASON
+        short = said if is_short else f"{said[:_REASON_BEGIN]} … {said[_REASON_BEGIN - _LONGEST_REASON :]}"
         return f"{short or 'nothing in its log says why'} (log: {self.log_path(broker)})"
 
     def wipe(self, brokers: Iterable[Broker]) -> None:

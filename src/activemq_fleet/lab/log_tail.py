@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from activemq_fleet.host.broker_log import printed_error
 from activemq_fleet.lab.processes import ProcessRun
 from activemq_fleet.logs import BrokerRun, Parser, Record, last_error, parse
 
@@ -52,19 +53,22 @@ def records_of(data: Path, run: ProcessRun) -> list[Record]:
 
 
 def explain_failed_run(data: Path, run: ProcessRun) -> str:
-    """Return one line that says why a broker's run failed: its log's last error, else a line that the process printed.
+    """Return one line that says why a broker's run failed: its log's last error, else the error that it printed.
 
-    Returns an empty text where neither the log nor the output says anything.
+    5.5 only prints why its configuration could not be loaded. Without an error it is the log's last warning, else the
+    last line that was printed; empty where neither the log nor the output shows anything.
     """
-    said = last_error(records_of(data, run))
-    if said:
-        return said
+    records = records_of(data, run)
+    error = last_error(record for record in records if record.level in ("ERROR", "FATAL"))
+    if error:
+        return error
     try:
-        printed = (data / "console.log").read_text(errors="replace").splitlines()
+        printed = printed_error((data / "console.log").read_text(errors="replace").split("\n"))
     except OSError:
-        return ""
-    lines = [line.strip() for line in printed if line.strip() and not line.startswith(("\t", " "))]
-    return next((line for line in lines if "rror" in line or "xception" in line), lines[-1] if lines else "")
+        printed = ""
+    if "rror" in printed or "xception" in printed:
+        return printed
+    return last_error(records) or printed
 
 
 def _files(data: Path) -> list[tuple[Path, int]]:

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import select
+import socket
+import threading
+import time
+import urllib.request
 from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 from prometheus_client import REGISTRY, generate_latest
 
-from activemq_agent import metrics
+from activemq_agent import metrics, metrics_server
 from activemq_agent.errors import AgentError
 from activemq_agent.metrics import Metrics
 from activemq_agent.store import Limits, Store
@@ -64,6 +71,56 @@ def test_nothing_gets_into_the_registry_of_others(tmp_path: Path) -> None:
         metrics_of(store)
         metrics_of(store)
     assert b"activemq_agent" not in generate_latest(REGISTRY)
+
+
+def descriptors_and_threads() -> tuple[int, int]:
+    return len(os.listdir("/proc/self/fd")), threading.active_count()
+
+
+def test_idle_connections_to_metrics_take_no_more_than_eight_slots(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(metrics_server, "SECONDS", 1.0)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with Store.open(tmp_path, agent="a") as store:
+        hold_idle_connections(metrics_of(store), port)
+
+
+def hold_idle_connections(served: Metrics, port: int) -> None:
+    before = descriptors_and_threads()
+    served.serve(("127.0.0.1", port))
+    idle: list[socket.socket] = []
+    try:
+        for _ in range(60):
+            connection = socket.socket()
+            idle.append(connection)
+            connection.setblocking(False)
+            with contextlib.suppress(BlockingIOError):
+                connection.connect(("127.0.0.1", port))
+        connected = {one for one in idle if select.select([], [one], [], 1.0)[1]}
+        for one in connected:
+            with contextlib.suppress(OSError):
+                one.send(b"GET /metrics HTTP/1.1\r\nX: ")
+        assert len(connected) >= 8, "the attack did not reach the server"
+        most = before
+        for _ in range(20):
+            time.sleep(0.05)
+            now = descriptors_and_threads()
+            most = max(most[0], now[0]), max(most[1], now[1])
+        descriptors, threads = most
+        # Of each connection the test has one end, the server the other one; a connection has a thread and a timer.
+        # Some of those that are closed meanwhile may still be there.
+        assert descriptors - before[0] - len(idle) <= 2 * 8
+        assert threads - before[1] <= 3 * 8
+        # All slots are free again after a second each, also with a client that sends a byte now and then.
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=120) as answer:
+            assert b"activemq_agent_outbox_events" in answer.read()
+    finally:
+        for one in idle:
+            one.close()
+        served.close()
 
 
 def test_an_address_that_is_taken_is_one_line_with_the_key(tmp_path: Path) -> None:

@@ -1,0 +1,80 @@
+"""An HTTP server for Prometheus metrics with a limited number of connections and a limited time for each.
+
+Any account of the machine can connect to the port. A server without limits gives every idle connection a thread and a
+descriptor, until the agent has none for its broker and its store.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from http.server import ThreadingHTTPServer
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import MetricsHandler
+
+CONNECTIONS = 8
+"""Connections that are served at once; further ones wait in the queue of the kernel."""
+SECONDS = 5.0
+"""Seconds after which a connection is closed, whatever it has sent or read by then."""
+_POLL = 0.1
+
+
+class MetricsServer(ThreadingHTTPServer):
+    """A server of the metrics of a registry on http://ADDRESS/metrics, from ``start`` to ``close``.
+
+    Raises OSError when the address cannot be listened on.
+    """
+
+    daemon_threads = True
+    request_queue_size = CONNECTIONS
+
+    def __init__(self, address: tuple[str, int], registry: CollectorRegistry) -> None:
+        self.address_family, *_, resolved = socket.getaddrinfo(*address, type=socket.SOCK_STREAM)[0]
+        self._slots = threading.BoundedSemaphore(CONNECTIONS)
+        self._closing = False
+        super().__init__(resolved[:2], MetricsHandler.factory(registry))
+        self._thread = threading.Thread(target=self.serve_forever, args=(_POLL,), name="metrics", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread that accepts connections."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop accepting connections and release the address."""
+        self._closing = True
+        self.shutdown()
+        self.server_close()
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Serve a connection in a thread of its own, once fewer than ``CONNECTIONS`` are served."""
+        while not self._slots.acquire(timeout=_POLL):
+            if self._closing:
+                self.shutdown_request(request)
+                return
+        try:
+            super().process_request(request, client_address)
+        except BaseException:
+            self._slots.release()
+            raise
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Serve a connection and close it after ``SECONDS`` at the latest."""
+        closer = threading.Timer(SECONDS, _end_connection, (request,))
+        closer.daemon = True
+        try:
+            closer.start()
+            super().process_request_thread(request, client_address)
+        finally:
+            closer.cancel()
+            self._slots.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Ignore a connection that failed: it was closed by its client, or by ``SECONDS``."""
+
+
+def _end_connection(connection: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
