@@ -37,6 +37,7 @@ def test_max_uncommitted_network_is_unhealthy_with_the_reason_of_the_broker(lab_
             broker_attributes={"maxUncommittedCount": 5000},
         )
     )
+    lab.prepare()
     password = probe_password_of(lab.fleet.broker(HOST).settings)
     assert isinstance(password, SecretStr)
     login = Login("activemq-probe", password.get_secret_value())
