@@ -10,6 +10,7 @@ IncidentKind = Literal[
     "failed_takeover",
     "failing_start",
     "store_error",
+    "refused_messages",
     "demotion",
     "flapping",
     "takeover",
@@ -26,6 +27,7 @@ NAMES = {
     "breaking_bridge": ("bridge that breaks repeatedly", "bridges that break repeatedly"),
     "refused_frames": ("refusal of large frames", "refusals of large frames"),
     "refused_credentials": ("refusal of credentials", "refusals of credentials"),
+    "refused_messages": ("refusal of messages", "refusals of messages"),
     "duplicate_bridge": ("double bridge", "double bridges"),
 }
 """Incidents, one and many, whose name is not their kind."""
@@ -164,6 +166,11 @@ STORE_ERRORS = {
     ),
 }  # fmt: skip
 
+REFUSED_MESSAGES = Advice(
+    "Put right what the error names. Clients must send again what the broker did not acknowledge. A bridge does so, "
+    "and its queue waits meanwhile.",
+    ("V027",),
+)
 REFUSED_CLIENT = Advice(
     "Put the client's account and password right; for a fleet of agents, configure installs what the inventory says. "
     "Somebody who guesses passwords looks like this as well.",

@@ -12,10 +12,12 @@ from activemq_fleet.audit import advice
 from activemq_fleet.audit.bridges import Bridge, bridges_of, link_name
 from activemq_fleet.audit.broker_runs import ObservedRun
 from activemq_fleet.audit.evidence import Incident, LogEvidence, PairNode, incident_of, seconds_between, short_name
-from activemq_fleet.audit.log_evidence import FORWARDED, FRAME, REFUSED, STARTS_FAILED, STORE, TWICE
+from activemq_fleet.audit.log_evidence import FAILED, FORWARDED, FRAME, REFUSED, STARTS_FAILED, STORE, TWICE
 
 STARTS = 3
 """So many starts in a row that fail are an incident."""
+MESSAGES = 3
+"""So many refused messages within a while are an incident."""
 STARTS_WITHIN = timedelta(minutes=10)
 """As long as no more than this is between one and the next."""
 SOON = timedelta(seconds=30)
@@ -57,6 +59,7 @@ def host_incidents(node: PairNode, seen: Sequence[LogEvidence], runs: Sequence[O
         *_demotions(node, ordered, runs),
         *_failing_starts(node, sorted([*ordered, *_silent_ends(runs)], key=lambda one: (one.at, one.sequence))),
         *_store_errors(node, [one for one in ordered if one.kind == STORE]),
+        *_failed_messages(node, [one for one in ordered if one.kind == FAILED]),
         *_refusals(
             node,
             [one for one in ordered if one.kind == REFUSED],
@@ -163,6 +166,15 @@ def _store_errors(node: PairNode, seen: Sequence[LogEvidence]) -> Iterator[Incid
         yield _of_spell(
             node, spell, "store_error", f"On {short_name(node.host)} {sentence}: “{_quoted(first.text)}”", advised
         )
+
+
+def _failed_messages(node: PairNode, seen: Sequence[LogEvidence]) -> Iterator[Incident]:
+    """Yield an incident for messages that the broker refused again and again, not for want of a right."""
+    for spell in _spells(seen):
+        count = sum(one.count for one in spell)
+        if count >= MESSAGES:
+            cause = f"{short_name(node.host)} refused messages {count} times: “{_quoted(spell[-1].text)}”"
+            yield _of_spell(node, spell, "refused_messages", cause, advice.REFUSED_MESSAGES)
 
 
 def _refusals(

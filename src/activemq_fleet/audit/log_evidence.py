@@ -14,7 +14,7 @@ from activemq_fleet.root_cause import root_cause
 TEXT = 2000
 """Characters of message and stack trace that are looked at."""
 
-REFUSED, TWICE, STORE, FRAME = "X-REFUSED", "X-TWICE", "X-STORE", "X-FRAME"
+REFUSED, TWICE, STORE, FRAME, FAILED = "X-REFUSED", "X-TWICE", "X-STORE", "X-FRAME", "X-FAILED"
 """What a sign's kind becomes; its field ``what`` says more, ``who`` whom it concerns."""
 
 _OF_STORE: Mapping[str, str] = {
@@ -36,6 +36,8 @@ _OF_STORE: Mapping[str, str] = {
 # A refusal leaves more records than these; so it is counted once. What names a client that is there
 # already is of the kind NET-DUP-CLIENT, whatever else it says.
 _OF_REFUSAL = frozenset({"TR-ADD-FAILED", "NET-DUP-CLIENT", "NET-REMOTE-ERR"})
+_COMMAND_FAILED = "TR-ASYNC-ERR"
+"""A command of a client or a bridge that is not answered failed, such as a message that is sent."""
 STARTS_FAILED = frozenset({"LIFE-START-FAILED", "LIFE-CONFIG-INVALID"})
 _LOCKS = frozenset(
     {"LOCK-FILE-GONE", "LOCK-FILE-MODIFIED", "LOCK-LEASE-UPD-ERR", "LOCK-DB-UPDATE-ERR", "LOCK-OWNER-LOST"}
@@ -49,7 +51,16 @@ OF_LINKS = frozenset(
 _OF_FRAMES = frozenset({"TR-FRAME-TOO-LARGE"})
 FORWARDED = "X-NET-REGISTER"
 """A record that names the destination of a message which a bridge was about to forward."""
-KINDS = OF_RUNS | OF_LINKS | _OF_FRAMES | {FORWARDED} | _OF_REFUSAL | STARTS_FAILED | _LOCKS | frozenset(_OF_STORE)
+KINDS = (
+    OF_RUNS
+    | OF_LINKS
+    | _OF_FRAMES
+    | {FORWARDED, _COMMAND_FAILED}
+    | _OF_REFUSAL
+    | STARTS_FAILED
+    | _LOCKS
+    | frozenset(_OF_STORE)
+)
 """The kinds of the dataset ``events`` that any of this looks at."""
 
 _START_ERROR = 200  # characters
@@ -58,6 +69,8 @@ _CREDENTIALS = re.compile(r"User name (?:\[(?P<user>[^\]\n]*)\] )?or password is
 _RIGHTS = re.compile(r"User (?P<user>\S+) is not authorized to ")
 _TWICE = re.compile(r"Client: (?P<client>\S*_(?:in|out)bound\S*) already connected from")
 _CLIENT = re.compile(r"clientId=(?P<client>\S+_(?:in|out)bound\S*?),")
+_FAULT = re.compile(r"NullPointerException|Cannot invoke \"|ResourceAllocationException|Usage Manager")
+"""Errors that refuse a message for another reason than a right of the account."""
 _FULL = re.compile(r"No space left on device|[Dd]isk quota exceeded")
 _MISSING = re.compile(r"(?:[Mm]issing|corrupt)\S* journal files|references corrupt locations")
 _BROKEN = re.compile(r"Read-only file system|Stale (?:NFS )?file handle|Input/output error|Transport endpoint is not")
@@ -92,7 +105,7 @@ def _start_error(text: str) -> str:
 
 
 def sign_of(record: LogEvidence) -> LogEvidence | None:
-    """Return the evidence in one log record: a refusal, a duplicate client or a store error; None for most records."""
+    """Return the evidence in one log record, such as a refusal or a store error; None for most records."""
     if record.kind in _OF_STORE:
         return _sign(record, STORE, _store_error(record.text) or _OF_STORE[record.kind], "")
     if record.kind in STARTS_FAILED:
@@ -100,6 +113,8 @@ def sign_of(record: LogEvidence) -> LogEvidence | None:
         return None if what is None or _LOCK.search(record.text) else _sign(record, STORE, what, "")
     if record.kind == "TR-FRAME-TOO-LARGE":
         return _sign(record, FRAME, "frame", record.fields.get("remote", "").rpartition(":")[0])
+    if record.kind == _COMMAND_FAILED:
+        return _sign(record, FAILED, "message", "") if _FAULT.search(record.text) else None
     if record.kind not in _OF_REFUSAL:
         return None
     if record.kind == "NET-DUP-CLIENT" and not record.text.startswith(_ADDED):

@@ -25,7 +25,7 @@ Progress = Callable[[str], None]
 
 _POLL = 0.1
 _SETTLE_POLL = 0.3  # each look takes a thread dump
-_PROBE_TIMEOUT = 2.0
+_PROBE_TIMEOUT = 8.0
 _READY: tuple[BrokerState, ...] = ("active", "standby")
 _ACTIVE: tuple[BrokerState, ...] = ("active",)
 _STANDBY: tuple[BrokerState, ...] = ("standby",)

@@ -79,6 +79,10 @@ SAID = {
     "remote error: java.lang.SecurityException: User network is not authorized to read from: topic://ActiveMQ.Advisory",
     "client refused": "Failed to add Connection id=ID:vm-1-2-3:4, clientId=shop, clientIP=tcp://10.0.0.9:4711 "
     "due to User name [shop] or password is invalid.",
+    "message failed": "Async error occurred: java.lang.NullPointerException: Cannot invoke "
+    '"org.apache.activemq.transaction.Transaction.size()" because "transaction" is null',
+    "right missing": "Async error occurred: java.lang.SecurityException: User shop is not authorized to write to: "
+    "queue://orders",
     "client gone": "Transport Connection to: tcp://10.0.0.9:4711 failed: java.io.EOFException",
     "client twice": "Failed to add Connection id=ID:x, clientId=shop, clientIP=tcp://10.0.0.9:1 due to "
     "Broker: orders-mq01 - Client: shop already connected from tcp://10.0.0.8:1",

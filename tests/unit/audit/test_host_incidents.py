@@ -130,6 +130,24 @@ def test_errors_hours_apart_are_two() -> None:
     assert kinds(audit_pair(log(A, *MASTER, "9 corrupt", "200:00 corrupt"))) == ["store_error", "store_error"]
 
 
+def test_max_uncommitted_network_is_an_incident_with_the_error_of_the_broker() -> None:
+    sends = [f"5:{second:02} message failed" for second in range(0, 18, 3)]
+
+    found = only(audit_pair(log(A, *MASTER, *sends)), "refused_messages")
+
+    assert found.cause.startswith("orders-mq01-a refused messages 6 times: “Async error occurred: ")
+    assert 'because "transaction" is null' in found.cause
+    assert found.rules == ("V027",)
+
+
+def test_single_failed_message_is_no_incident() -> None:
+    assert audit_pair(log(A, *MASTER, "5 message failed", "5:30 message failed")) == []
+
+
+def test_message_without_a_right_is_no_refusal_of_messages() -> None:
+    assert audit_pair(log(A, *MASTER, *[f"5:{second} right missing" for second in range(1, 9)])) == []
+
+
 def test_a_refused_client_is_one_incident_however_often_it_tries() -> None:
     tries = [f"{minute}:{second} client refused" for minute in range(1, 20) for second in (1, 2, 30)]
 
