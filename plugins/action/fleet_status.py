@@ -11,10 +11,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
+from ansible_collections.activemq.fleet.plugins.module_utils.foreign_data import parse_json
 from ansible_collections.activemq.fleet.plugins.modules.fleet_status import DOCUMENTATION
 from ansible_collections.activemq.fleet.plugins.plugin_utils.documented_options import argument_spec
 from ansible_collections.activemq.fleet.plugins.plugin_utils.fleet_action import FleetAction
 from ansible_collections.activemq.fleet.plugins.plugin_utils.library import library
+
+_PARTS = ("broker", "agent", "balancer")
 
 
 class ActionModule(FleetAction):
@@ -30,7 +33,7 @@ class ActionModule(FleetAction):
         try:
             # What a host returned since ``begin`` costs its own row, and no other.
             for host, problems in library("inventory").runtime_variables(known["hostvars"]).items():
-                evidence[host] = {"unreachable": problems[0]}
+                evidence[host] = {"invalid": problems[0]}
             if arguments["step"] == "conclude" and arguments["evidence_to"]:
                 _write_evidence(arguments["evidence_to"], evidence)
                 return {"changed": False, "table": [], "findings": [], "exit_code": 0}
@@ -72,4 +75,8 @@ def _evidence(result: Mapping[str, Any]) -> dict[str, Any]:
     if result.get("unreachable") or result.get("failed"):
         why = str(result.get("msg", "nothing came of it")).removeprefix("Task failed: ")
         return {"unreachable": " ".join(why.split())[:300]}
-    return {part: result[part] for part in ("broker", "agent", "balancer") if part in result}
+    try:
+        parts: dict[str, Any] = parse_json(json.dumps({part: result[part] for part in _PARTS if part in result}))
+    except (ValueError, TypeError, RecursionError) as error:  # one host's: it costs no other its row
+        return {"invalid": str(error)[:300]}
+    return parts

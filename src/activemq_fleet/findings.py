@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
+from activemq_fleet.printable import printable
+
 Severity = Literal["error", "warning", "info"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
 """The severities, the worst first."""
@@ -35,9 +37,12 @@ class Finding:
         return self.severity == "error" and self.waived is None
 
     def to_line(self) -> str:
-        """Return the finding as one line of text: rule, host, message, fix, and the reason of a waiver."""
+        """Return the finding as one line of text: rule, host, message, fix, and the reason of a waiver.
+
+        Control and invisible characters are escaped: a message may quote what a host or a client wrote.
+        """
         waived = f" (waived: {self.waived})" if self.waived else ""
-        return f"{self.rule} {self.host}: {self.message}: {self.fix}{waived}"
+        return printable(f"{self.rule} {self.host}: {self.message}: {self.fix}{waived}")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the finding as a dictionary, as in JSON output and in the dataset ``findings``."""

@@ -94,6 +94,11 @@ class Prometheus:
             return {"result": [], "alerts": [], "groups": []}
 
 
+def await_evaluation(prometheus: Prometheus) -> None:
+    seen = prometheus.evaluated()
+    until(lambda: prometheus.evaluated() > seen, FIRES, "timed out: rules are not evaluated")
+
+
 def attackers_page(lines: list[str]) -> str:
     return "\n".join([f"activemq_watchdog_hung{{{ABOUT_ATTACKER}}} 0", *lines, ""])
 
@@ -173,8 +178,7 @@ def test_a_host_cannot_speak_for_another_pair_in_its_metrics(prometheus: Prometh
         lambda: "timed out: the forged lines were not scraped",
     )
     for _ in range(2):  # rules have seen what was scraped once their next evaluation but one has begun
-        seen = prometheus.evaluated()
-        until(lambda seen=seen: prometheus.evaluated() > seen, FIRES, "timed out: rules are not evaluated")
+        await_evaluation(prometheus)
 
     assert "ActiveMQNoActiveNode" in prometheus.alerts_of("orders-mq01")
     assert prometheus.query("activemq:operation") == []

@@ -24,7 +24,13 @@ def test_a_text_that_is_no_json_raises_value_error_alone(text: bytes) -> None:
 
 
 def test_json_that_we_write_is_read_as_it_is() -> None:
-    written = {"text": "ä\ud800", "numbers": [0, -1, 2**63, 1.5e300], "none": None, "nested": [[[{}]]], "yes": True}
+    written: dict[str, object] = {
+        "text": "ä\ud800",
+        "numbers": [0, -1, 2**63, 1.5e300],
+        "none": None,
+        "nested": [[[{}]]],
+        "yes": True,
+    }
 
     assert parse_json(json.dumps(written)) == written
 

@@ -4,12 +4,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 from collections.abc import Mapping
 from typing import Any
 
+from ..foreign_data import parse_json
 from ..printable import printable
 from .broker_status import deployed_hashes
 from .certificates import certificates_of_file
@@ -42,6 +42,9 @@ def gather_agent_status(agent: Mapping[str, Any]) -> dict[str, Any]:
         status = ask_agent(os.path.join(agent["state"], "agent.sock"))
     except (OSError, ValueError) as error:
         return {**found, "state": "stopped", "how": f"its socket in {agent['state']} does not answer: {error}"}
+    wrong = [part for part in ("store", "publisher", "subscriber") if not isinstance(status.get(part) or {}, dict)]
+    if wrong:
+        return {**found, "state": None, "how": f"its answer cannot be used: {wrong[0]} is no JSON object"}
     store = status.get("store") or {}
     return {
         **found,
@@ -66,7 +69,7 @@ def ask_agent(path: str) -> dict[str, Any]:
         with DeadlineSocket(plain, _TIMEOUT, _LONGEST) as connection:
             connection.send(b'{"op": "status"}\n')
             answer = connection.read_through(b"\n")
-    found = json.loads(answer)
+    found = parse_json(answer)
     if not isinstance(found, dict) or "error" in found:
         raise ValueError(f"it answers {answer[:100]!r}")
     return found

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import shlex
 import tempfile
 import time
@@ -17,7 +16,8 @@ import click
 from activemq_fleet.cli.options import InventoryOptions, format_option, inventory_options
 from activemq_fleet.cli.printing import echo
 from activemq_fleet.errors import FleetError, InputError
-from activemq_fleet.printable import printable_json
+from activemq_fleet.foreign_data import parse_json
+from activemq_fleet.printable import printable, printable_json
 
 if TYPE_CHECKING:
     from activemq_fleet.status import FleetStatus
@@ -79,7 +79,7 @@ def command(form: str, html: Path | None, watch: float | None, **question: Any) 
         if form != "nagios":
             raise
         # Exit code 2 would be CRITICAL there.
-        echo(f"ACTIVEMQ UNKNOWN - {error}".replace("|", "/"))
+        echo(printable(f"ACTIVEMQ UNKNOWN - {error}".replace("|", "/")))
         return 3
 
 
@@ -144,7 +144,7 @@ def _ask_hosts(fleet: Fleet, chosen: tuple[str, ...], question: _Question) -> Fl
         if refused:
             raise InputError(f"--ansible-options: {refused.removeprefix(_REFUSED)}")
         try:
-            evidence = json.loads(file.read_text(encoding="utf-8"))
+            evidence = parse_json(file.read_text(encoding="utf-8"))
         except FileNotFoundError:
             raise PlaybookError("the playbook activemq.fleet.status failed:", *last_lines(done)) from None
     return conclude(fleet, evidence, chosen=chosen, seconds=time.monotonic() - began)

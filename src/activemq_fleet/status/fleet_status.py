@@ -12,6 +12,7 @@ from activemq_fleet.findings import SEVERITIES
 from activemq_fleet.host.judge import SERVING
 from activemq_fleet.render import render, render_agent
 from activemq_fleet.status.findings import findings_of
+from activemq_fleet.status.host_evidence import typed_evidence
 from activemq_fleet.status.links import links_of, planned_network
 from activemq_fleet.status.model import (
     AgentStatus,
@@ -46,11 +47,13 @@ def conclude(
     """Return the status of a fleet from the evidence of its hosts.
 
     ``evidence`` is by host the result of the module ``host_status`` (``broker``, ``agent`` and ``balancer``, whichever
-    the host has), or ``unreachable``: why there is none. Hosts that have no evidence at all are left out: nobody asked
-    for them. ``chosen`` are the hosts that the status is of, where more were asked. ``now`` is in seconds since the
-    epoch; ``seconds``: how long it took to gather the evidence.
+    the host has), or ``unreachable``: why there is none, or ``invalid``: why it cannot be used. A host whose result
+    does not have the types of that module's gets the state unknown, and changes nothing about others. Hosts that have
+    no evidence at all are left out: nobody asked for them. ``chosen`` are the hosts that the status is of, where more
+    were asked. ``now`` is in seconds since the epoch; ``seconds``: how long it took to gather the evidence.
     """
     at = time.time() if now is None else now
+    evidence = typed_evidence(fleet, evidence)
     known = {host: one.get("broker") or {} for host, one in evidence.items()}
     links = _links(fleet, known)
     brokers = tuple(
@@ -73,7 +76,7 @@ def conclude(
 
 
 def _links(fleet: Fleet, known: Mapping[str, Evidence]) -> dict[str, tuple[LinkStatus, ...]]:
-    usages = {host: one["usage"] for host, one in known.items() if one.get("state") in SERVING}
+    usages = {host: one.get("usage") or {} for host, one in known.items() if one.get("state") in SERVING}
     if not any(fleet.broker(host).links or fleet.broker(host).settings.xml_fragments for host in usages):
         return {}
     records = {
@@ -167,8 +170,8 @@ def _agent(agent: Agent, evidence: Evidence, now: float) -> AgentStatus:
 
 def _balancer(balancer: Balancer, evidence: Evidence) -> BalancerStatus:
     found = evidence.get("balancer")
-    if not found:
-        why = str(evidence.get("unreachable") or "nothing came of it")
+    if not found or "haproxy" not in found:
+        why = str((found or {}).get("how") or evidence.get("unreachable") or "nothing came of it")
         return BalancerStatus(host=balancer.host, state="unreachable", reason=why)
     haproxy, keepalived = found["haproxy"], found["keepalived"]
     answers = bool(haproxy["answers"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from activemq_fleet.errors import InputError
+from activemq_fleet.printable import printable
 from activemq_fleet.status.findings import FILLING, FULL
 from activemq_fleet.status.model import FleetStatus
 
@@ -28,11 +29,13 @@ def nagios_line(status: FleetStatus) -> tuple[str, int]:
         code = max((2 if one.severity == "error" else 1 for one in findings), default=0)
     said = "; ".join(f"{one.rule}: {one.message}" for one in findings) or "all is well"
     states = ", ".join(f"{host} is {state}" for host, state in rows.items())
-    line = " ".join(f"ACTIVEMQ {_WORDS[code]} - {states}: {said}".replace("|", "/").split())
+    line = printable(" ".join(f"ACTIVEMQ {_WORDS[code]} - {states}: {said}".replace("|", "/").split()))
     data = " ".join(_performance_data(row.usage) for row in status.brokers if row.usage)
     return line + (f" | {data}" if data else ""), code
 
 
 def _performance_data(usage: Any) -> str:
-    limits = [f"{name}={usage[name]['percent'] or 0}%;{FILLING};{FULL};0" for name in ("store", "memory", "temp")]
-    return " ".join([*limits, *(f"{name}={usage[name]}" for name in ("messages", "durable", "dlq"))])
+    """Return performance data: numbers alone, since the broker's account chooses what its MBeans return."""
+    percents = {name: int(usage[name].get("percent") or 0) for name in ("store", "memory", "temp")}
+    limits = [f"{name}={percent}%;{FILLING};{FULL};0" for name, percent in percents.items()]
+    return " ".join([*limits, *(f"{name}={int(usage[name])}" for name in ("messages", "durable", "dlq"))])

@@ -1,0 +1,205 @@
+"""Parse what hosts returned for a status into typed values, host by host.
+
+Root of a host, and the accounts of its broker and its agent, choose those values. A part that does not parse makes the
+state of that host unknown, with the reason, and changes nothing about other hosts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+
+from activemq_fleet.host.judge import BrokerState
+from activemq_fleet.printable import printable
+from activemq_fleet.topology import Fleet
+
+_LONGEST = 4000
+_DEEPEST = 20
+_LAST_SECOND = 253402300799  # of the year 9999
+
+
+def _shown(text: str) -> str:
+    return printable(text[:_LONGEST])
+
+
+Text = Annotated[str, AfterValidator(_shown)]
+Number = Annotated[int, Field(strict=True, ge=-(1 << 63), lt=1 << 63)]
+Decimal = Annotated[float, Field(strict=True, allow_inf_nan=False, ge=-1e18, le=1e18)]
+Moment = Annotated[float, Field(strict=True, ge=0, le=_LAST_SECOND)]
+Flag = Annotated[bool, Field(strict=True)]
+
+
+class _Part(BaseModel):
+    """Values of the types that our modules return. Keys that no rule reads are left out: declare what a rule reads."""
+
+    model_config = ConfigDict(strict=True, extra="ignore")
+
+
+class _Limit(_Part):
+    percent: Number | None = None
+    limit: Number | None = None
+
+
+class _Queue(_Part):
+    name: Text
+    messages: Number
+    consumers: Number
+    dlq: Flag
+    largest: Number = 0
+
+
+class _Bridge(_Part):
+    link: Text
+    peer: Text
+    responder: Flag
+
+
+class _Usage(_Part):
+    store: _Limit
+    memory: _Limit
+    temp: _Limit
+    connections: Number | None = None
+    messages: Number
+    durable: Number
+    dlq: Number
+    queues: list[_Queue] = []
+    bridges: list[_Bridge]
+    whole: Flag = True
+
+
+class _NoUsage(_Part):
+    """The usage of a broker that has none: an empty mapping."""
+
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+
+class _Certificate(_Part):
+    name: Text
+    ends: Annotated[float, Field(strict=True, ge=-_LAST_SECOND, le=_LAST_SECOND)] | None
+    error: Text
+
+
+class _Record(_Part):
+    level: Text
+    message: Text
+
+
+class _Breaking(_Part):
+    peer: Text
+    count: Number
+    error: Text | None = None
+
+
+class _Broker(_Part):
+    state: BrokerState | None
+    how: Text
+    frozen: Flag | None = None
+    pid: Number | None = None
+    guard: Number | None = None
+    since: Text | None = None
+    state_since: Moment | None = None
+    release: Text | None = None
+    version: Text | None = None
+    store: Text | None = None
+    store_access: Text | None = None
+    holds_lock: Flag | None = None
+    generation: Number | None = None
+    generation_in_force: Number | None = None
+    drift: list[Text] | None = None
+    restart_reasons: list[Text] | None = None
+    free: dict[Text, Number] | None = None
+    usage: _NoUsage | _Usage | None = None
+    usage_error: Text | None = None
+    records: list[_Record] = []
+    breaking_bridges: list[_Breaking] | None = None
+    deployed: dict[Text, Text] | None = None
+    certificates: list[_Certificate] | None = None
+    message_returned: Flag | None = None
+
+
+class _Outbox(_Part):
+    outbox_rows: Number | None = None
+    outbox_bytes: Number | None = None
+    oldest_age: Decimal | None = None
+    inbox_rows: Number | None = None
+    quarantined: Number | None = None
+
+
+class _Agent(_Part):
+    state: Literal["running", "stopped"] | None
+    how: Text
+    damage: Text | None = None
+    store: _Outbox | None = None
+    publisher: Text | None = None
+    subscriber: Text | None = None
+    deployed: dict[Text, Text] | None = None
+    certificates: list[_Certificate] | None = None
+
+
+class _HAProxy(_Part):
+    state: Text | None
+    answers: Flag
+
+
+class _Keepalived(_Part):
+    state: Text | None
+
+
+class _Balancer(_Part):
+    haproxy: _HAProxy
+    keepalived: _Keepalived
+    addresses: dict[Text, Flag | None]
+
+
+def typed_evidence(fleet: Fleet, evidence: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the evidence of each host of the fleet in typed values, as ``conclude`` describes it.
+
+    A part that cannot be used has the state None, and the reason as ``how``. A part that the fleet does not have on a
+    host is left out.
+    """
+    parts: dict[str, dict[str, type[_Part]]] = {}
+    for broker in fleet.brokers:
+        parts.setdefault(broker.host, {})["broker"] = _Broker
+    for agent in fleet.agents:
+        parts.setdefault(agent.host, {})["agent"] = _Agent
+    for balancer in fleet.balancers:
+        parts.setdefault(balancer.host, {})["balancer"] = _Balancer
+    return {host: _typed_host(parts[host], returned) for host, returned in evidence.items() if host in parts}
+
+
+def _typed_host(parts: Mapping[str, type[_Part]], returned: Any) -> dict[str, Any]:
+    if not isinstance(returned, Mapping):
+        return {part: _unusable("it is no mapping") for part in parts}
+    typed: dict[str, Any] = {}
+    if returned.get("unreachable"):
+        typed["unreachable"] = _shown(" ".join(str(returned["unreachable"]).split()))
+    for part, model in parts.items():
+        if returned.get("invalid"):
+            typed[part] = _unusable(_shown(str(returned["invalid"])))
+        elif part in returned:
+            try:
+                typed[part] = model.model_validate(_plain(returned[part])).model_dump(exclude_unset=True)
+            except ValidationError as error:
+                first = error.errors(include_url=False, include_input=False)[0]
+                place = ".".join(str(one) for one in (part, *first["loc"]) if not str(one).startswith("_"))
+                typed[part] = _unusable(_shown(f"{place}: {first['msg']}"))
+            except ValueError as error:
+                typed[part] = _unusable(_shown(f"{part}: {error}"))
+    return typed
+
+
+def _unusable(reason: str) -> dict[str, Any]:
+    return {"state": None, "how": f"what its host returned cannot be used: {reason}"}
+
+
+def _plain(value: Any, depth: int = 0) -> Any:
+    """Return a value in Python's own containers: Ansible's evaluate templates when they are read."""
+    if depth > _DEEPEST:
+        raise ValueError("it is nested too deeply")
+    if isinstance(value, Mapping):
+        return {str(key): _plain(value[key], depth + 1) for key in value}
+    if isinstance(value, list | tuple):
+        return [_plain(one, depth + 1) for one in value]
+    return value
