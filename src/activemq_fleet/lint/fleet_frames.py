@@ -24,7 +24,7 @@ _HEADERS = 64 << 10
 """Bytes that suffice for what OpenWire adds to a message: measured 32 for each broker, 8 KiB for 1,000 headers."""
 _ADDED = 64
 """Bytes by which each message of STOMP and MQTT grows: at least 79 were measured."""
-_DEFAULT_FRAMES = {"stomp": 100 * _MIB, "ws": 100 * _MIB, "mqtt": 256 * _MIB}
+_DEFAULT_FRAMES = {"amqp": _NO_LIMIT, "stomp": 100 * _MIB, "ws": 100 * _MIB, "mqtt": 256 * _MIB}
 _OPENWIRE_100_MIB = "5.6.0 !5.7.0"
 _DIGITS = 15
 
@@ -63,9 +63,9 @@ def frames_larger_than_a_link_carries(view: FleetView) -> Iterator[Problem]:
         times that of the STOMP connectors and 64 KiB more than that of the MQTT connectors.
     Cannot see: OpenWire clients that send a message within a few hundred bytes of the limit of a connector that links
         use as well: the message grows by 32 bytes or more with each broker. Set wireFormat.maxFrameSize in the broker
-        URL of those clients. AMQP connectors: their limit is for frames, and a message has any number of frames. It is
-        an info where nothing but rendered defaults meet, as between releases, and where only a message of many
-        characters that are not UTF-8 is too large.
+        URL of those clients. The growth of AMQP messages with lists and maps. It is an info where nothing but rendered
+        defaults meet, as between releases, and where only a STOMP message of many bytes that are not UTF-8 is too
+        large.
     Source: OpenWireFormat, StompWireFormat and MQTTWireFormat of the release tags; measured on 5.8.0, 5.11.4, 5.18.3
         and 6.3.1
 
@@ -85,7 +85,7 @@ def frames_larger_than_a_link_carries(view: FleetView) -> Iterator[Problem]:
     """
     reported: set[tuple[str, str, str]] = set()
     for link in (*view.bridges.planned, *(link for links in view.bridges.multicast.values() for link in links)):
-        for source in view.units[link.source]:
+        for source in (link.broker,) if link.node else view.units[link.source]:
             for target, carried in _limits_of_link(view, link):
                 pairs = [(source, target), (target, source)] if link.duplex else [(source, target)]
                 for sender, receiver in pairs:
@@ -145,7 +145,7 @@ def _limit_of(broker: Broker, connector: Connector) -> FrameLimit:
         return FrameLimit(place, 0, is_listed)
     is_limited = broker.release.limits_client_frames
     size = (size if is_limited else None) or _DEFAULT_FRAMES[protocol]
-    growing = 0 if protocol == "mqtt" else size if is_limited else min(size, _STOMP_HEADERS)
+    growing = 0 if protocol in ("amqp", "mqtt") else size if is_limited else min(size, _STOMP_HEADERS)
     return FrameLimit(place, size, is_listed, _ADDED, _HEADERS + (_STOMP_GROWTH - 1) * growing)
 
 

@@ -1,0 +1,104 @@
+"""N048: what connectors accept against what links carry, by releases, protocols and settings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.unit.fleets import fleet
+from tests.unit.lint.test_fleet_network import link, of
+
+NORTH, SOUTH = "north-mq01", "south-mq01"
+A, B = "north-mq01-a", "south-mq01-a"
+
+
+def connectors(**limits: int | None) -> list[dict[str, Any]]:
+    """``activemq_connectors`` of these schemes with limits; None: the connector has no options of its own."""
+    ports = {"nio": 61616, "stomp+nio": 61613, "mqtt+nio": 1883, "amqp+nio": 5672}
+    entries = []
+    for scheme, limit in limits.items():
+        name = scheme.replace("_", "+")
+        entry: dict[str, Any] = {"name": scheme, "scheme": name, "port": ports[name]}
+        entries.append(entry if limit is None else {**entry, "options": {"wireFormat.maxFrameSize": limit}})
+    return entries
+
+
+def found(own: dict[str, Any], **variables: Any) -> list[tuple[str, str, str]]:
+    links = [{"from": "north", "to": "south"}]
+    findings = of("N048", NORTH, SOUTH, links=links, own=own, **variables)
+    return [(finding.host.partition(".")[0], finding.severity, finding.message) for finding in findings]
+
+
+@pytest.mark.parametrize(
+    ("release", "limit"),
+    [("5.5.1", None), ("5.6.0", "301989888"), ("5.11.4", "301989888"), ("5.12.3", "33554432"), ("6.3.1", "33554432")],
+)
+def test_openwire_connector_has_by_default_a_limit_for_all_clients(release: str, limit: str | None) -> None:
+    brokers = fleet(NORTH, release=release).brokers
+    limits = {c.scheme: c.options.get("wireFormat.maxFrameSize") for c in brokers[0].connectors}
+    assert limits["nio"] == limit
+    if limit is not None:
+        assert limits["stomp+nio"] == "10485760"
+    assert limits.get("mqtt+nio", "10485760") == "10485760" or limit is None
+
+
+def test_listed_connectors_without_options_have_the_default_limits() -> None:
+    brokers = fleet(NORTH, connectors=connectors(nio=None, **{"stomp+nio": None})).brokers
+    limits = {c.scheme: c.options["wireFormat.maxFrameSize"] for c in brokers[0].connectors}
+    assert limits == {"nio": "33554432", "stomp+nio": "10485760"}
+    alone = fleet(NORTH, release="5.8.0", connectors=connectors(nio=None)).brokers
+    assert alone[0].connectors[0].options["wireFormat.maxFrameSize"] == "33554432"
+
+
+@pytest.mark.parametrize(
+    ("there", "severity"),
+    [
+        ({"nio": 1_048_576}, "warning"),
+        ({"nio": 33_554_432, "stomp+nio": 41_943_040}, None),
+        ({"nio": 33_554_432}, None),
+        ({"nio": 104_857_600}, None),
+    ],
+)
+def test_smaller_limit_of_the_listener_is_a_warning_for_the_sender(there: dict[str, int], severity: str | None) -> None:
+    settings = {"connectors": connectors(**there)}
+    findings = found({f"{SOUTH}-{node}": settings for node in "ab"})
+    assert {(host, kind) for host, kind, _ in findings} == (
+        {(A, severity), (f"{NORTH}-b", severity)} if severity else set()
+    )
+    if severity:
+        assert "openwire of north-mq01-a" in findings[0][2]
+        assert "1 MiB" in findings[0][2]
+
+
+def test_larger_stomp_limit_of_the_sender_is_a_warning() -> None:
+    settings = {"connectors": connectors(nio=33_554_432, **{"stomp+nio": 33_554_432})}
+    findings = found({f"{NORTH}-{node}": settings for node in "ab"})
+    assert {(host, kind) for host, kind, _ in findings} == {(A, "warning"), (f"{NORTH}-b", "warning")}
+    larger = {"connectors": connectors(nio=33_554_432, **{"stomp+nio": 20_971_520})}
+    # Only a message of many characters that are not UTF-8 is too large.
+    assert {kind for _, kind, _ in found({f"{NORTH}-{node}": larger for node in "ab"})} == {"info"}
+
+
+def test_listener_of_a_duplex_link_limits_both_directions() -> None:
+    links = [{"from": "north", "to": "south", "duplex": True}]
+    settings = {"connectors": connectors(nio=1_048_576, **{"stomp+nio": 10_485_760})}
+    findings = of("N048", NORTH, SOUTH, links=links, own={f"{SOUTH}-{node}": settings for node in "ab"})
+    assert {finding.host.partition(".")[0] for finding in findings} == {
+        f"{x}-{n}" for x in (NORTH, SOUTH) for n in "ab"
+    }
+
+
+def test_limit_in_the_uri_of_a_link_counts() -> None:
+    fragment = link("more", B)
+    limited = [{**fragment[0], "xml": fragment[0]["xml"].replace(":61616", ":61616?wireFormat.maxFrameSize=1048576")}]
+    findings = of("N048", NORTH, SOUTH, own={A: {"xml_fragments": limited}})
+    assert [finding.severity for finding in findings] == ["warning"]
+    assert "the URI of the link at north-mq01-a" in findings[0].message
+    assert of("N048", NORTH, SOUTH, own={A: {"xml_fragments": fragment}}) == []
+
+
+def test_releases_with_different_defaults_are_an_info() -> None:
+    findings = found({f"{NORTH}-{node}": {"release": "5.8.0"} for node in "ab"})
+    assert {kind for _, kind, _ in findings} == {"info"}
+    assert all("accepts 100 MiB" in message for _, _, message in findings)
