@@ -30,6 +30,7 @@ from typing import Any
 from ansible import constants
 from ansible.plugins.callback import CallbackBase
 from ansible_collections.activemq.fleet.plugins.module_utils.printable import printable
+from ansible_collections.activemq.fleet.plugins.module_utils.text_lines import split_lines
 
 _SAYS = ("ansible.builtin.debug", "debug", "ansible.builtin.assert", "assert")
 _QUIET = "All assertions passed"
@@ -108,7 +109,7 @@ class CallbackModule(CallbackBase):
 
     def _fail(self, result: Any) -> None:
         self._handle_warnings(result.result)
-        first, *more = _message(result.result).splitlines() or [""]
+        first, *more = split_lines(_message(result.result)) or [""]
         self._say(f"  FAILED {_host(result)}: {_task(result.task)}: {first}", constants.COLOR_ERROR)
         for line in more:
             self._say(f"    {line}", constants.COLOR_ERROR)
@@ -137,7 +138,7 @@ def _lines(result: Mapping[str, Any]) -> list[str]:
     message = result.get("msg", "")
     if isinstance(message, (list, tuple)):
         return [str(line) for line in message]
-    return [] if message == _QUIET else str(message).splitlines()
+    return [] if message == _QUIET else split_lines(str(message))
 
 
 def _has_failed_items(result: Mapping[str, Any]) -> bool:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,7 @@ from activemq_fleet.cli.store import command
 from activemq_fleet.errors import InputError
 from activemq_fleet.fence.decision import Claim
 from activemq_fleet.fence.shared_store import SharedStore
-from activemq_fleet.kahadb.inspection import Damage, inspect_store
+from activemq_fleet.kahadb.inspection import Damage, StoreInspection, inspect_store
 from tests.unit.kahadb_journals import add, audit, index, remove, subscribe, trace, update, write
 
 END_OF_FILE = b"-qMa4"
@@ -175,3 +177,48 @@ def test_nothing_is_written(tmp_path: Path) -> None:
     assert {path: (one.st_mtime_ns, one.st_size) for path, one in before.items()} == {
         path: (one.st_mtime_ns, one.st_size) for path, one in after.items()
     }
+
+
+def test_a_name_that_a_client_chose_makes_no_line_of_the_report(tmp_path: Path) -> None:
+    name = "orders  1\njournal: 3 files, 812,004 records\nno damage was found\n\x1b[2J"
+    write(tmp_path, subscribe(name, f"client{name}:sub"), add("m1", name), add("m2", f"topic/{name}"))
+
+    code, text = shown(tmp_path)
+
+    assert code == 0
+    assert r"  queue://orders  1\njournal: 3 files, 812,004 records\nno damage was found\n\u001b[2J  1" in text
+    assert text.count("no damage was found\n") == 1
+    assert "\njournal: 3 files" not in text
+
+
+def inspected_damage(directory: Path, places: int) -> int:
+    """How many functions are called to inspect a store with so many damaged batches of acknowledgements."""
+    records = [remove(f"m{number}") for number in range(10 * places)]
+    path = write(directory, *records, each=10, checksum=True)
+    path.write_bytes(path.read_bytes().replace(b"work", b"wurk"))
+    inspections: list[StoreInspection] = []
+    calls = count_calls(lambda: inspections.append(inspect_store(str(directory))))
+    assert inspections[0].damaged == places
+    assert sum(damage.acknowledgements for damage in inspections[0].damages) == 10 * places
+    return calls
+
+
+def count_calls(act: Callable[[], object]) -> int:
+    """How many Python functions are called while ``act`` runs."""
+    calls = 0
+
+    def count(frame: object, event: str, argument: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    sys.setprofile(count)
+    try:
+        act()
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+def test_work_of_an_inspection_grows_with_damaged_places_and_not_with_their_square(tmp_path: Path) -> None:
+    small, large = (inspected_damage(tmp_path / str(places), places) for places in (40, 160))
+    assert large < 6 * small

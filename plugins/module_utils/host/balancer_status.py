@@ -10,6 +10,7 @@ import subprocess
 from collections.abc import Mapping
 from typing import Any
 
+from ..text_lines import split_lines
 from .process import unit_properties
 
 _TIMEOUT = 5.0
@@ -52,5 +53,5 @@ def _own_addresses() -> set[Any] | None:
         done = subprocess.run(["ip", "-o", "address"], capture_output=True, text=True, timeout=_TIMEOUT, check=True)
     except (OSError, subprocess.SubprocessError):
         return None
-    words = [line.split() for line in done.stdout.splitlines()]
+    words = [line.split() for line in split_lines(done.stdout)]
     return {ipaddress.ip_interface(line[3]).ip for line in words if len(line) > 3 and line[2].startswith("inet")}

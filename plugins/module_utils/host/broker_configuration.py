@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from xml.etree import ElementTree
 
+from ..text_lines import split_lines
 from .broker_connection import ExpectedBroker
 from .probe import Answer, probe_connector
 from .probe_account import PROBE_PASSWORD_KEY, PROBE_USER, Login
@@ -221,7 +222,9 @@ _CHARS = {"n": "\n", "r": "\r", "t": "\t", "f": "\f"}
 
 def read_properties(text: str) -> list[tuple[str, str]]:
     """Return the (key, value) entries of a properties file with one ``key=value`` a line, as ``render`` writes it."""
-    entries = [_ENTRY.fullmatch(line) for line in text.splitlines()]
+    # Of the three line ends that Java accepts in such a file.
+    lines = split_lines(text.replace("\r\n", "\n").replace("\r", "\n"))
+    entries = [_ENTRY.fullmatch(line) for line in lines]
     return [(_unescape(entry["key"]), _unescape(entry["value"])) for entry in entries if entry]
 
 

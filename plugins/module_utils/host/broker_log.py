@@ -26,6 +26,8 @@ _LINE_END = re.compile(r"\\r\\n|\\[rn]")
 _FRAME = re.compile(r"\s*(?:at \S+\(.*\)?$|\.\.\. \d+ (?:more|common frames omitted))")
 _NAMES_ERROR = re.compile(r"(?:[a-z]\w*\.)+\w*(?:Exception|Error)\b|\b(?:ERROR|Error|Unrecognized|Invalid|Could not)\b")
 _SHOWN = 400
+SEARCHED = 1000
+"""Characters of a line or message that are searched. Clients put names of any length into one."""
 _SLACK = 1.5  # seconds
 _MESSAGE = 120
 """Characters of a message that are shown at least, before its cause."""
@@ -155,8 +157,9 @@ def printed_error(lines: Sequence[str]) -> str:
 
     Frames of a stack trace, also those that are only counted (``... 20 more``), are passed over.
     """
-    told = [line.strip() for line in lines if line.strip() and not _FRAME.match(line)]
-    error = next((line for line in told if _NAMES_ERROR.search(line)), told[-1] if told else "")
+    lines = [line[:SEARCHED] for line in lines]
+    printed = [line.strip() for line in lines if line.strip() and not _FRAME.match(line)]
+    error = next((line for line in printed if _NAMES_ERROR.search(line)), printed[-1] if printed else "")
     return _with_cause("" if error.startswith(CAUSE) else error, root_cause(lines))
 
 
@@ -248,7 +251,6 @@ def phase_after(records: Iterable[Record]) -> Phase:
 
 def _meaning(record: Record) -> str | None:
     for meaning, classes, pattern in _PATTERNS:
-        if pattern.match(record.message):
-            is_possible = record.is_by(classes) and not (meaning in _NEVER_OF_CLIENTS and record.is_of_a_client)
-            return meaning if is_possible else None
+        if record.is_by(classes) and pattern.match(record.message[:SEARCHED]):
+            return None if meaning in _NEVER_OF_CLIENTS and record.is_of_a_client else meaning
     return None

@@ -12,6 +12,7 @@ import ipaddress
 import os
 from collections.abc import Collection, Iterator
 
+from ..text_lines import split_lines
 from .process import open_files, proc_text
 
 LISTENING, _ESTABLISHED = "0A", "01"
@@ -48,7 +49,7 @@ def holds_lock(pid: int, store: str) -> bool | None:
         numbers = [number for number, path in open_files(pid) if path.split("/")[-2:] == wanted]
     except OSError:
         return False
-    lines = [line for number in numbers for line in proc_text(pid, f"fdinfo/{number}").splitlines()]
+    lines = [line for number in numbers for line in split_lines(proc_text(pid, f"fdinfo/{number}"))]
     if any(line.startswith("lock:") and " WRITE " in line for line in lines):
         return True
     mounts = {line.split()[1] for line in lines if line.startswith("mnt_id:")}
@@ -57,7 +58,7 @@ def holds_lock(pid: int, store: str) -> bool | None:
 
 def _mounts(pid: int, numbers: Collection[str]) -> list[str]:
     """Return the lines of the process's mountinfo for mounts with these ids."""
-    return [line for line in proc_text(pid, "mountinfo").splitlines() if line.partition(" ")[0] in numbers]
+    return [line for line in split_lines(proc_text(pid, "mountinfo")) if line.partition(" ")[0] in numbers]
 
 
 def _is_fuse(mount: str) -> bool:
@@ -88,7 +89,7 @@ def socket_rows(pid: int) -> Iterator[list[str]]:
     1 is the local address, 2 the remote address, 3 the state, 7 the uid, 9 the inode, 0 without a process.
     """
     for table in _TABLES:
-        yield from map(str.split, proc_text(pid, f"net/{table}").splitlines()[1:])
+        yield from map(str.split, split_lines(proc_text(pid, f"net/{table}"))[1:])
 
 
 def read_kernel_address(text: str) -> str:

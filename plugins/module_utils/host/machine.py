@@ -19,6 +19,7 @@ from typing import Any
 from ..install.configuration_archive import InstallError
 from ..install.jars import processes_in
 from ..install.release_tree import releases_of
+from ..text_lines import split_lines
 from .broker_configuration import deployed_pair
 from .health import running_release
 from .held_by_process import is_listening, is_port_listened_on
@@ -133,7 +134,7 @@ def mount_of(path: str, mounts: str) -> Mount | None:
     """Return the mount that holds a path, or would hold it if it existed, by the text of /proc/self/mounts."""
     wanted = os.path.abspath(path)
     found = None
-    for line in mounts.splitlines():
+    for line in split_lines(mounts):
         _, point, kind, options, *_ = line.split(" ")
         point = _ESCAPED.sub(lambda match: chr(int(match[1], 8)), point)
         inside = wanted == point or wanted.startswith(point.rstrip("/") + "/")

@@ -13,6 +13,7 @@ import os
 import socket
 import time
 
+from ..text_lines import split_lines
 from .held_by_process import LISTENING, is_listening_address, read_kernel_address, socket_rows
 from .process import file_text
 
@@ -33,7 +34,7 @@ def is_local_address(host: str) -> bool:
     if address.is_loopback or address.is_unspecified:
         return True
     if address.version == 6:
-        rows = [line.split() for line in file_text("/proc/net/if_inet6").splitlines()]
+        rows = [line.split() for line in split_lines(file_text("/proc/net/if_inet6"))]
         return any(row and row[0] == f"{int(address):032x}" for row in rows)
     return any(address in network for network in _local_networks())
 
@@ -70,7 +71,7 @@ def _distinguishable(account: int) -> int | None:
 
     In a user namespace it shows each account that the namespace does not have as 65534.
     """
-    ranges = [line.split() for line in file_text("/proc/self/uid_map").splitlines()]
+    ranges = [line.split() for line in split_lines(file_text("/proc/self/uid_map"))]
     has_all = any(len(row) == 3 and row[2] == _ALL_ACCOUNTS for row in ranges)
     return account if has_all or account != _NAMELESS else None
 
@@ -119,7 +120,7 @@ def _parse_address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
 def _local_networks() -> list[ipaddress.IPv4Network]:
     """Return the IPv4 addresses of this machine, as networks, from the kernel's routing table."""
     networks, prefix = [], ""
-    for line in file_text("/proc/net/fib_trie").splitlines():
+    for line in split_lines(file_text("/proc/net/fib_trie")):
         words = line.split()
         if words[:1] == ["|--"]:
             prefix = words[1]

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from ..protocols import mqtt_packet, mqtt_text, protocol_of, supports_round_trip
+from ..text_lines import split_lines
 from .broker_connection import BrokerConnection, ExpectedBroker, ForeignListenerError, connect_to_broker
 from .deadline_socket import DeadlineSocket
 from .probe_account import Login, make_probe_topic
@@ -204,7 +205,7 @@ def read_frame(exchange: DeadlineSocket) -> str:
 
 def error_reason(frame: str) -> str:
     """Return the reason of an ERROR frame of STOMP in one line."""
-    lines = frame.splitlines()
+    lines = split_lines(frame)
     reason = next((line[8:].strip() for line in lines if line.startswith("message:")), "")
     body = frame.partition("\n\n")[2].strip().partition("\n")[0]
     return reason if reason not in ("", "null") else body or "no reason given"

@@ -18,6 +18,8 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from ..text_lines import split_lines
+
 _JAR = re.compile(r"/(?:activemq|run|activemq-[^/]+)\.jar(?: \(deleted\))?$")
 BASE = "-Dactivemq.base="
 """The option of a broker's JVM that names its directory."""
@@ -154,7 +156,7 @@ def _id_in_status(pid: int, field: str) -> int | None:
 
 def status_field(pid: int, field: str) -> list[str]:
     """Return the words of a field of /proc/PID/status, such as ``Uid``; none when the process is gone or hidden."""
-    lines = (line.partition(":") for line in proc_text(pid, "status").splitlines())
+    lines = (line.partition(":") for line in split_lines(proc_text(pid, "status")))
     return next((text.split() for name, _, text in lines if name == field), [])
 
 
@@ -185,7 +187,7 @@ def _is_below(pid: int, patterns: Mapping[str, re.Pattern[str]]) -> bool:
 
 def _cgroups(pid: int) -> Iterator[tuple[str, str]]:
     """Yield each cgroup hierarchy that systemd uses, with the process's path in it (cgroups(7))."""
-    for line in proc_text(pid, "cgroup").splitlines():
+    for line in split_lines(proc_text(pid, "cgroup")):
         _, kind, path = line.split(":", 2)
         if kind in _HIERARCHIES:
             yield kind, path
@@ -211,7 +213,7 @@ def unit_properties(properties: str, *units: str) -> list[dict[str, str]]:
     except (OSError, subprocess.SubprocessError):
         return []
     texts = done.stdout.split("\n\n")
-    return [dict(line.split("=", 1) for line in text.splitlines() if "=" in line) for text in texts]
+    return [dict(line.split("=", 1) for line in split_lines(text) if "=" in line) for text in texts]
 
 
 def _stat_fields(pid: int) -> list[str]:

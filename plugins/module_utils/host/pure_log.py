@@ -75,5 +75,10 @@ def _follow(lines: Iterable[str], found: list[dict[str, Any]]) -> None:
 
 def _meaning(record: broker_log.Record) -> str | None:
     return next(
-        (name for name, classes, text in _MEANINGS if record.is_by(classes) and text.match(record.message)), None
+        (
+            name
+            for name, classes, text in _MEANINGS
+            if record.is_by(classes) and text.match(record.message[: broker_log.SEARCHED])
+        ),
+        None,
     )

@@ -20,7 +20,9 @@ from xml.etree import ElementTree
 
 from ..install import pending_restart
 from ..install.configuration_archive import File
+from ..text_lines import split_lines
 from .broker_configuration import elements_named, read_properties
+from .broker_log import parse_records
 from .process import find_broker
 from .untrusted_paths import UntrustedPathError, open_file
 from .versions import Layout, Version
@@ -32,13 +34,11 @@ _SETTLED = 1.0  # seconds: what fails is said within milliseconds after what was
 _POLL = 0.25
 _LONGEST = 16 << 20
 """Bytes of the log that are read for what the plugin says of one change."""
-_PLUGIN = r"[^|]* \| (?:INFO|WARN|ERROR) +\| {} \| org\.apache\.activemq\.plugin\.\w+ \| "
-_SAW = re.compile(_PLUGIN.format(r"(?:change in .+ at: .+|No material change to configuration in .+)"))
-_LINK = re.compile(_PLUGIN.format(r"started new network connector: .+"))
-_CHANGED = re.compile(_PLUGIN.format(r"changes to (\w+)"))
-_FAILED = re.compile(
-    _PLUGIN.format(r"(?:[Ff]ailed |Unexpected |No runtime support |No processor |cannot find |stopped and removed ).*")
-)
+_PLUGIN = "org.apache.activemq.plugin."
+_SAW = re.compile(r"change in .+ at: .+|No material change to configuration in .+")
+_LINK = re.compile(r"started new network connector: .+")
+_CHANGED = re.compile(r"changes to (\w+)")
+_FAILED = re.compile(r"[Ff]ailed |Unexpected |No runtime support |No processor |cannot find |stopped and removed ")
 
 
 @dataclass(frozen=True)
@@ -185,17 +185,19 @@ def wait_until_applied(since: EndOfLog, wanted: Change) -> bool:
 
 
 def is_change_logged(lines: Iterable[str], wanted: Change) -> bool | None:
-    """Return whether log lines say that a configuration change was applied (True), failed (False), or neither (None).
+    """Return whether log lines report that a configuration change was applied (True) or failed (False); else None.
 
-    Pure.
+    Only records of the plugin count, and none on a thread that serves a client. Pure.
     """
     seen, links, groups = False, 0, set()
-    for line in lines:
-        if _FAILED.match(line):
+    for record in parse_records(lines):
+        if not record.logger.startswith(_PLUGIN) or record.is_of_a_client:
+            continue
+        if _FAILED.match(record.message):
             return False
-        seen = seen or bool(_SAW.match(line))
-        links += bool(_LINK.match(line))
-        changed = _CHANGED.match(line)
+        seen = seen or bool(_SAW.match(record.message))
+        links += bool(_LINK.match(record.message))
+        changed = _CHANGED.match(record.message)
         if changed:
             groups.add(changed[1])
     if seen and links >= wanted.links and ("Plugins" in groups or not wanted.plugins):
@@ -217,4 +219,4 @@ def _read(since: EndOfLog) -> list[str]:
                 data += file.read(_LONGEST)
         except (OSError, UntrustedPathError):
             continue
-    return data.decode(errors="replace").splitlines()
+    return split_lines(data.decode(errors="replace"))

@@ -19,6 +19,7 @@ from ..install.configuration_archive import InstallError
 from ..masking import mask_text
 from ..printable import printable
 from ..protocols import supports_round_trip
+from ..text_lines import split_lines
 from . import broker_log, health, held_by_process, probe
 from .broker_configuration import DeployedConfiguration, read_deployed
 from .broker_connection import expected_of_process
@@ -209,10 +210,11 @@ def _printed(unit: str | None, since: float) -> str:
     command = ["journalctl", f"--unit={unit}", f"--lines={_PRINTED}", "--output=cat", "--no-pager", "_TRANSPORT=stdout"]
     command += [f"--since=@{int(since)}"] if since else []
     try:
-        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=10, check=True)
+        # Bytes: text would take a carriage return in a client's name for the end of a line.
+        done = subprocess.run(command, capture_output=True, timeout=10, check=True)
     except (OSError, subprocess.SubprocessError):
         return ""
-    return str(broker_log.printed_error(done.stdout.splitlines()))
+    return str(broker_log.printed_error(split_lines(done.stdout.decode(errors="replace"))))
 
 
 def _ending(unit: Mapping[str, str], error: str) -> str:

@@ -19,6 +19,7 @@ from typing import Any
 
 from ..host.process import find_broker
 from ..host.versions import Layout
+from ..text_lines import split_lines
 from . import pending_restart
 from .configuration_archive import File, InstallError, unpack
 from .configuration_install import KEEP, Outcome, Owners, install, put_version_back
@@ -106,7 +107,7 @@ def _validate(commands: Sequence[str], directory: str) -> None:
         except (OSError, subprocess.TimeoutExpired) as error:
             raise InstallError(f"nothing was changed: {words[0]} could not look at the new files: {error}") from None
         if done.returncode:
-            said = "; ".join(done.stdout.strip().splitlines()[-_MOST_SAID:]) or f"exit status {done.returncode}"
+            said = "; ".join(split_lines(done.stdout.strip())[-_MOST_SAID:]) or f"exit status {done.returncode}"
             raise InstallError(f"nothing was changed: {words[0]} refuses the new files: {hide_passwords(said)}")
 
 

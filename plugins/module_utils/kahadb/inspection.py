@@ -9,6 +9,7 @@ else shows only as a gap in the numbers, which a broker leaves, too, when it rem
 from __future__ import annotations
 
 import os
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
@@ -182,7 +183,7 @@ def inspect_store(directory: str) -> StoreInspection:
         index_lacks=missing_journal_files(directory),
         end=(f"db-{tail.file}.log" if files else "", tail.offset),
         counts=scan.recovery.counts(None),
-        damages=tuple(_damage(place, scan) for place in tail.places),
+        damages=_damages(tail.places, scan),
         damaged=tail.damaged + tail.unread,
         missing=_missing(numbers),
         unfinished=tail.unfinished,
@@ -197,12 +198,29 @@ def _missing(numbers: Sequence[int]) -> tuple[int, ...]:
     return tuple(islice(found, journal.LISTED))
 
 
-def _damage(place: DamagedPlace, scan: _Scan) -> Damage:
-    def is_inside(where: tuple[int, int]) -> bool:
-        return where[0] == place.file and place.start <= where[1] < place.stop
+def _damages(places: Sequence[DamagedPlace], scan: _Scan) -> tuple[Damage, ...]:
+    """Return the damage at each place. Places are looked up in sorted records: the work grows with both, not with
+    their product.
+    """
+    suspects = sorted((where, name) for name, where in scan.suspects.items())
+    positions = [where for where, _ in suspects]
+    acknowledgements = sorted(scan.acknowledgements)
+    return tuple(
+        _damage(
+            place,
+            [name for _, name in suspects[slice(*_range_inside(place, positions))] if scan.recovery.holds(*name)],
+            len(range(*_range_inside(place, acknowledgements))),
+        )
+        for place in places
+    )
 
-    waiting = [name for name, where in scan.suspects.items() if is_inside(where) and scan.recovery.holds(*name)]
-    acknowledgements = sum(map(is_inside, scan.acknowledgements))
+
+def _range_inside(place: DamagedPlace, positions: Sequence[tuple[int, int]]) -> tuple[int, int]:
+    """Return begin and end of the sorted positions (file, offset) that lie inside of a damaged place."""
+    return bisect_left(positions, (place.file, place.start)), bisect_left(positions, (place.file, place.stop))
+
+
+def _damage(place: DamagedPlace, waiting: Sequence[tuple[str, str]], acknowledgements: int) -> Damage:
     return Damage(
         f"db-{place.file}.log",
         place.start,

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from ..install import disk
 from ..install.configuration_archive import InstallError
+from ..text_lines import split_lines
 
 _SHOWN = "LoadState,ActiveState,UnitFileState,NeedDaemonReload"
 
@@ -113,7 +114,7 @@ def _target(link: str) -> str | None:
 
 def _show(place: WatchdogPaths) -> dict[str, str]:
     text = _call("systemctl", "show", f"--property={_SHOWN}", place.name)
-    return dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
+    return dict(line.split("=", 1) for line in split_lines(text) if "=" in line)
 
 
 def _systemctl(place: WatchdogPaths, *words: str, refused: bool = False) -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from .. import foreign_data, printable, protocols, root_cause
+from .. import foreign_data, printable, protocols, root_cause, text_lines
 from ..host import (
     broker_configuration,
     broker_connection,
@@ -48,6 +48,7 @@ _PARTS: tuple[ModuleType, ...] = (
     process,
     protocols,
     held_by_process,
+    text_lines,
     textfile,
     timeouts,
     untrusted_paths,

@@ -19,6 +19,7 @@ from activemq_fleet.grouping import MASTERS, SLAVES, group_name
 from activemq_fleet.naming import DEFAULT_PATTERN
 from activemq_fleet.printable import counted
 from activemq_fleet.settings.broker import PREFIX, Settings
+from activemq_fleet.text_lines import split_lines
 from activemq_fleet.topology import AGENTS, Fleet
 
 MARK = "# Adopted by activemq-fleet"
@@ -117,7 +118,7 @@ def _hosts(proposal: Proposal, inline: Mapping[str, Variables]) -> str:
     for document in proposal.documents:
         file = "".join(char if char.isprintable() else "?" for char in document.file)
         lines.append(f"    {_scalar(document.host)}: # {file}")
-        lines += [f"      {line}" for line in _variables(inline.get(document.host, {})).splitlines()]
+        lines += [f"      {line}" for line in split_lines(_variables(inline.get(document.host, {})))]
     if proposal.agents:
         lines += ["  children:", f"    {AGENTS}:", "      hosts:"]
         lines += [f"        {_scalar(host)}:" for host in sorted(proposal.agents)]

@@ -11,6 +11,7 @@ from lxml import etree
 
 from activemq_fleet.adopt.xml_diff import XmlElement
 from activemq_fleet.errors import InputError
+from activemq_fleet.text_lines import split_lines
 
 PLACEHOLDER = re.compile(r"\$\{([A-Za-z0-9][A-Za-z0-9._-]*)\}")
 """A reference to a property: ``${name}``; one with a default, ``${name:default}``, is none."""
@@ -63,7 +64,7 @@ def credentials_beside(document: Path) -> dict[str, str]:
     content = file.read_text(encoding="utf-8", errors="replace")
     if "Made by activemq.fleet" in content:
         return {}
-    found = (_LINE.fullmatch(line.strip()) for line in content.splitlines())
+    found = (_LINE.fullmatch(line.strip()) for line in split_lines(content))
     return {match[1]: match[2] for match in found if match and not match[2].startswith("ENC(")}
 
 
@@ -118,7 +119,7 @@ def _read(path: Path) -> dict[str, str]:
     try:
         if path.stat().st_size > _LARGEST:
             raise InputError(f"{path}: has more than {_LARGEST >> 20} MiB: no properties file is so long")
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+        lines = split_lines(path.read_text(encoding="utf-8", errors="replace"))
     except OSError as error:
         raise InputError(f"--properties {path}: {error.strerror or error}") from None
     found = {}

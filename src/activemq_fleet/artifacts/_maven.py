@@ -11,6 +11,7 @@ from pathlib import Path
 
 from activemq_fleet.artifacts._java import java
 from activemq_fleet.errors import ArtifactError
+from activemq_fleet.text_lines import split_lines
 
 _PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1"
 # A release that did not exist yesterday may today (-U); a damaged download is an error (-C).
@@ -77,7 +78,7 @@ def _maven(goal: str, properties: Mapping[str, str], arguments: Sequence[str] = 
 
 def cause_line(output: str) -> str:
     """Return the line of a failed Maven run's output that names the cause, without Maven's prefix and suffix."""
-    lines = [line.strip() for line in _TERMINAL_CODE.sub("", output).splitlines() if line.strip()]
+    lines = [line.strip() for line in split_lines(_TERMINAL_CODE.sub("", output)) if line.strip()]
     errors = [line.removeprefix("[ERROR] ") for line in lines if line.startswith("[ERROR] ")]
     line = next((line for line in errors if _CAUSE.search(line)), (errors or lines or ["it said nothing"])[0])
     line = line.partition(" -> [Help")[0]

@@ -65,14 +65,14 @@ KINDS = (
 
 _START_ERROR = 200  # characters
 _ADDED = "Failed to add Connection"
-_CREDENTIALS = re.compile(r"User name (?:\[(?P<user>[^\]\n]*)\] )?or password is invalid|password is incorrect")
+_CREDENTIALS = re.compile(r"User name (?:\[(?P<user>[^\]\n]{0,300})\] )?or password is invalid|password is incorrect")
 _RIGHTS = re.compile(r"User (?P<user>\S+) is not authorized to ")
-_TWICE = re.compile(r"Client: (?P<client>\S*_(?:in|out)bound\S*) already connected from")
-_CLIENT = re.compile(r"clientId=(?P<client>\S+_(?:in|out)bound\S*?),")
+_TWICE = re.compile(r"Client: (?P<client>\S{0,300}_(?:in|out)bound\S{0,300}) already connected from")
+_CLIENT = re.compile(r"clientId=(?P<client>[^\s=,]{1,300}_(?:in|out)bound[^\s=,]{0,300}),")
 _FAULT = re.compile(r"NullPointerException|Cannot invoke \"|ResourceAllocationException|Usage Manager")
 """Errors that refuse a message for another reason than a right of the account."""
 _FULL = re.compile(r"No space left on device|[Dd]isk quota exceeded")
-_MISSING = re.compile(r"(?:[Mm]issing|corrupt)\S* journal files|references corrupt locations")
+_MISSING = re.compile(r"(?:[Mm]issing|corrupt)\S{0,100} journal files|references corrupt locations")
 _BROKEN = re.compile(r"Read-only file system|Stale (?:NFS )?file handle|Input/output error|Transport endpoint is not")
 _DATABASE = re.compile(r"SQLException|SQLNonTransient|JDBC")
 _LOCK = re.compile(r"could not be locked|is locked|attempt to obtain lock")

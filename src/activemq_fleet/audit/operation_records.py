@@ -40,7 +40,7 @@ class _Record:
 
 def operations_of(host: str, content: bytes) -> tuple[tuple[Operation, ...], tuple[str, ...]]:
     """Return the planned operations of a host, sorted by beginning, and a text for each entry that cannot be read."""
-    lines = [line for line in content.splitlines() if line.strip()]
+    lines = [line for line in content.split(b"\n") if line.strip()]
     records = [record for record in map(_record, lines) if record is not None]
     wrong = len(lines) - len(records)
     problems = (f"{OPERATIONS_FILE}: {wrong} of {len(lines)} lines are no records of operations",) if wrong else ()

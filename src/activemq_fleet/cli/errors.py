@@ -12,6 +12,7 @@ import click
 
 from activemq_fleet.errors import FleetError
 from activemq_fleet.printable import printable
+from activemq_fleet.text_lines import split_lines
 
 PROGRAM = "activemq-fleet"
 DEBUG_VARIABLE = "ACTIVEMQ_FLEET_DEBUG"
@@ -34,7 +35,7 @@ def _outcome_of(error: BaseException) -> tuple[int, list[str]]:
         case FleetError():
             return error.exit_code, [_line(line) for line in error.lines]
         case click.exceptions.NoArgsIsHelpError():
-            return error.exit_code, error.format_message().splitlines()
+            return error.exit_code, split_lines(error.format_message())
         case click.ClickException():
             return error.exit_code, [_line(_usage(error))]
         case KeyboardInterrupt() | EOFError() | click.Abort():

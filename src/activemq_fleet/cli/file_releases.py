@@ -11,6 +11,7 @@ from pathlib import Path, PurePath
 from typing import NoReturn
 
 from activemq_fleet.errors import InputError, shorten_list
+from activemq_fleet.text_lines import split_lines
 
 _JAR = re.compile(r"activemq-(?:all|broker|client|core|spring)-(\d+\.\d+\.\d+)\.jar")
 _HOME = re.compile(r"(?:apache-)?activemq-(\d+\.\d+\.\d+)")
@@ -67,7 +68,7 @@ def _refuse(error: OSError) -> NoReturn:
 def read_release_rules(path: Path) -> Rules:
     """Return (pattern, release) pairs from a file of lines ``PATTERN RELEASE``. Raises InputError for other lines."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = split_lines(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeError) as error:
         raise InputError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or 'it is not UTF-8'}") from None
     rules = []

@@ -10,6 +10,7 @@ import click
 from activemq_fleet.cli.options import InventoryOptions, format_option, inventory_options
 from activemq_fleet.cli.printing import echo
 from activemq_fleet.printable import aligned, counted, printable_json
+from activemq_fleet.text_lines import split_lines
 
 if TYPE_CHECKING:
     from activemq_fleet.naming_proposal import Proposal
@@ -124,7 +125,7 @@ def _text(rows: Rows, proposal: Proposal | None) -> list[str]:
 
     lines += ["", f"These variables of all hosts read {counted(len(proposal.identities), 'name')} as pairs:", ""]
     # A text of its own, so that a pattern stays on one line whatever its length.
-    lines += yaml.safe_dump(proposal.variables(), sort_keys=False, width=10_000).splitlines() or ["(the defaults)"]
+    lines += split_lines(yaml.safe_dump(proposal.variables(), sort_keys=False, width=10_000)) or ["(the defaults)"]
     read = [{"host": one.name, "broker": True, **one.to_dict(), "because": ""} for one in proposal.identities]
     lines += ["", *_table(read)]
     if proposal.rival:
@@ -144,7 +145,7 @@ def _standalone_text(alone: Proposal | None) -> list[str]:
         return []
     import yaml
 
-    variables = yaml.safe_dump(alone.variables(), sort_keys=False, width=10_000).splitlines()
+    variables = split_lines(yaml.safe_dump(alone.variables(), sort_keys=False, width=10_000))
     return ["", f"Where each stands alone, these read {counted(len(alone.identities), 'name')}:", "", *variables]
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from activemq_fleet._collection import collections_path
 from activemq_fleet.cli.options import InventoryOptions
 from activemq_fleet.errors import FleetError, InputError
+from activemq_fleet.text_lines import split_lines
 
 
 class PlaybookError(FleetError):
@@ -53,6 +54,6 @@ def _program() -> str:
 
 def last_lines(done: subprocess.CompletedProcess[str], most: int = 4) -> tuple[str, ...]:
     """Return the lines of a playbook's output that say why it failed: Ansible's errors, else its last lines."""
-    lines = [line.strip() for line in (done.stdout + "\n" + done.stderr).splitlines() if line.strip()]
+    lines = [line.strip() for line in split_lines(done.stdout + "\n" + done.stderr) if line.strip()]
     told = [line for line in lines if line.startswith(("fatal:", "ERROR", "[ERROR]", "failed:"))]
     return tuple((told or lines or [f"ansible-playbook ended with exit code {done.returncode}"])[-most:])

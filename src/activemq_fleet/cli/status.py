@@ -18,6 +18,7 @@ from activemq_fleet.cli.printing import echo
 from activemq_fleet.errors import FleetError, InputError
 from activemq_fleet.foreign_data import parse_json
 from activemq_fleet.printable import printable, printable_json
+from activemq_fleet.text_lines import split_lines
 
 if TYPE_CHECKING:
     from activemq_fleet.status import FleetStatus
@@ -140,7 +141,7 @@ def _ask_hosts(fleet: Fleet, chosen: tuple[str, ...], question: _Question) -> Fl
         except ValueError as error:
             raise InputError(f"--ansible-options: {error}") from None
         done = run_playbook("status", question.inventory, variables, more)
-        refused = next((line for line in done.stderr.splitlines() if line.startswith(_REFUSED)), "")
+        refused = next((line for line in split_lines(done.stderr) if line.startswith(_REFUSED)), "")
         if refused:
             raise InputError(f"--ansible-options: {refused.removeprefix(_REFUSED)}")
         try:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from activemq_fleet.printable import counted
+from activemq_fleet.printable import counted, printable
 
 _SHOWN = 20
 
 
 def report_lines(report: dict[str, Any]) -> Iterator[str]:
     """Yield the lines of a report on a store's contents and damage; ``report`` is from ``inspect_directory``."""
-    yield report["directory"]
+    yield printable(report["directory"])
     for generation in report["generations"]:
         yield f"  generation {generation['number']}: {_state(generation)}"
     end = report["end"]
@@ -52,8 +52,11 @@ def _state(generation: dict[str, Any]) -> str:
 
 
 def _holdings(report: dict[str, Any]) -> list[str]:
-    lines = [f"  queue://{queue['name']}  {queue['messages']:,}" for queue in report["queues"]]
-    lines += [f"  topic://{one['topic']}  {one['messages']:,} for {one['key']}" for one in report["subscriptions"]]
+    lines = [f"  queue://{printable(queue['name'])}  {queue['messages']:,}" for queue in report["queues"]]
+    lines += [
+        f"  topic://{printable(row['topic'])}  {row['messages']:,} for {printable(row['key'])}"
+        for row in report["subscriptions"]
+    ]
     if report["prepared_transactions"]:
         lines.append(f"  {counted(report['prepared_transactions'], 'XA transaction')} prepared, and not decided")
     return lines
@@ -62,7 +65,7 @@ def _holdings(report: dict[str, Any]) -> list[str]:
 def _damage(damage: dict[str, Any]) -> Iterator[str]:
     yield f"  {damage['file']}, byte {damage['start']} to {damage['stop']}: {damage['reason']}"
     for message in damage["messages"][:_SHOWN]:
-        yield f"    lost: {message['destination']}  {message['message']}"
+        yield f"    lost: {printable(message['destination'])}  {printable(message['message'])}"
     if len(damage["messages"]) > _SHOWN:
         yield f"    lost: {counted(len(damage['messages']) - _SHOWN, 'more message', 'more messages')}"
     if damage["acknowledgements"]:

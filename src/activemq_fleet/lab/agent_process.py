@@ -24,6 +24,7 @@ from activemq_agent.connection_events import Connack, SessionEvent
 from activemq_agent.errors import AgentError
 from activemq_agent.session import Session
 from activemq_agent.tls import tls_context
+from activemq_fleet.text_lines import split_lines
 
 DRAIN = 60
 """Seconds that an agent has to empty its outbox."""
@@ -57,7 +58,7 @@ class JournalTail:
                     data = file.read()
                 whole = data[: data.rfind(b"\n") + 1]
                 self._offsets[path] = self._offsets.get(path, 0) + len(whole)
-                for line in whole.splitlines():
+                for line in whole.split(b"\n")[:-1]:
                     self._take(json.loads(line))
         return self
 
@@ -193,7 +194,7 @@ class AgentProcess:
 
         Of a JSON record only event, broker, reason and error.
         """
-        lines = self._output.read_text(errors="replace").splitlines() if self._output.exists() else []
+        lines = split_lines(self._output.read_text(errors="replace")) if self._output.exists() else []
         return _plain(lines[-1])[-400:] if lines else "it said nothing"
 
 

@@ -26,6 +26,7 @@ from activemq_fleet.lab.loopback_overlay import (
 from activemq_fleet.lab.polling import poll
 from activemq_fleet.lab.readiness import require_free_port
 from activemq_fleet.lab.state import LabState
+from activemq_fleet.text_lines import split_lines
 
 _NAME = "database"  # of its process among those of the hosts, whose names have no file of this one
 _OWNER = "postgres"
@@ -159,7 +160,7 @@ class Database:
 
 
 def _last(text: str) -> str:
-    lines = [line for line in text.splitlines() if line.strip()]
+    lines = [line for line in split_lines(text) if line.strip()]
     return lines[-1] if lines else "it wrote nothing"
 
 

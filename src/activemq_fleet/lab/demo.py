@@ -38,6 +38,7 @@ from activemq_fleet.lab.polling import poll
 from activemq_fleet.lab.startup import Progress
 from activemq_fleet.lab.status import HostStatus
 from activemq_fleet.printable import counted, printable
+from activemq_fleet.text_lines import split_lines
 from activemq_fleet.topology import Fleet
 
 _RATE = 150.0  # events a second over each protocol
@@ -223,7 +224,7 @@ def _call(command: Sequence[str | Path]) -> None:
 def _check_end(name: str, exit_code: int, output: str) -> None:
     """Raise LabError for a program that failed, after printing the last lines of its output."""
     if exit_code:
-        lines = [line for line in output.splitlines() if line.strip()]
+        lines = [line for line in split_lines(output) if line.strip()]
         print(printable("\n".join(lines[-_SHOWN_LINES:]), lines=True), file=sys.stderr)
         raise LabError(f"{name} ended with {exit_code}; its last lines are above")
 

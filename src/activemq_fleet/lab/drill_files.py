@@ -16,6 +16,7 @@ from activemq_fleet.audit.scraped_availability import ScrapedAvailability
 from activemq_fleet.drills.accounting import Journal, account_for_events, count_in_flight, longest_silence
 from activemq_fleet.drills.model import DeliveryAccount, Fault, ObservedState, StateSpan
 from activemq_fleet.logs import BrokerRun, parse
+from activemq_fleet.text_lines import split_lines
 
 _AFTER = 5.0
 _LONGEST = 120.0
@@ -71,7 +72,7 @@ def _measured(
 
 def _promised(path: Path) -> list[str]:
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = split_lines(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return []
     return [line.partition(" ")[2] for line in lines if " " in line]

@@ -63,7 +63,7 @@ def explain_failed_run(data: Path, run: ProcessRun) -> str:
     if error:
         return error
     try:
-        printed = printed_error((data / "console.log").read_text(errors="replace").split("\n"))
+        printed = printed_error((data / "console.log").read_bytes().decode(errors="replace").split("\n"))
     except OSError:
         printed = ""
     if "rror" in printed or "xception" in printed:

@@ -20,6 +20,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from activemq_fleet.errors import LabError
+from activemq_fleet.text_lines import split_lines
 
 FIRST, LAST = 16, 250
 _DIRECTORY = Path("/tmp/activemq-fleet-lab")  # noqa: S108 - links and files of others in it are guarded against
@@ -158,7 +159,7 @@ def _blocks_with_listeners() -> set[int]:
     """Return the blocks in which somebody listens, whatever the claims say: a claim may have been removed."""
     try:
         with open("/proc/net/tcp", encoding="ascii") as file:
-            sockets = [line.split()[1:4:2] for line in file.read().splitlines()[1:]]
+            sockets = [line.split()[1:4:2] for line in split_lines(file.read())[1:]]
     except OSError:
         return set()
     # An address is little-endian: 0100107F is 127.16.0.1.

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from activemq_fleet.errors import ReleaseError
-from activemq_fleet.logs.kinds import Kind, kind, kinds
+from activemq_fleet.logs.kinds import COMPARED, Kind, kind, kinds
 from activemq_fleet.releases import Release
 
 UNKNOWN = "UNKNOWN"
@@ -27,7 +27,6 @@ Found = tuple[int, Fields]
 _NOTHING: Found = (0, ())
 _KEY = 4  # letters by which the short list is chosen
 _REMEMBERED = 1 << 16  # messages
-_LONG = 1 << 12  # characters: messages above are not remembered
 
 _SIGN = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\(\?(?:P<\w+>|:|=|!|<=|<!)|.", re.DOTALL)
 _QUANTIFIER = re.compile(r"[*+?]|\{\d*,?\d*\}")
@@ -71,14 +70,14 @@ class Classifier:
 
     def find(self, message: str) -> Found:
         """Return the code of a message's kind (an index into ``KINDS``) and the values named in the message; cached."""
-        found = self._remembered.get(message)
-        if found is None:
-            found = self._search(message)
-            if len(message) < _LONG:
-                if len(self._remembered) >= _REMEMBERED:
-                    self._remembered.clear()
-                self._remembered[message] = found
-        return found
+        message = message[:COMPARED]
+        known = self._remembered.get(message)
+        if known is None:
+            known = self._search(message)
+            if len(self._remembered) >= _REMEMBERED:
+                self._remembered.clear()
+            self._remembered[message] = known
+        return known
 
     def _search(self, message: str) -> Found:
         for trial in self._begun.get(message[:_KEY], self._floating):

@@ -21,6 +21,9 @@ from activemq_fleet.logs.grammar import Record
 _FILES = ("kinds.json", "kinds_extra.json")
 CLIENT_THREAD = re.compile(r"ActiveMQ (?:NIO Worker|Transport: \w[\w+.-]*:///)|qtp\d")
 """Matches names of threads that serve connections."""
+COMPARED = 1000
+"""Characters of a message that are compared with the kinds. Clients put names of any length into messages, and some
+kinds take time with the square of that length."""
 NEVER_OF_CLIENTS = frozenset(
     {"LIFE-STORE-CHOSEN", "LIFE-STARTING", "LIFE-STARTING-OLD", "LIFE-STARTED", "LIFE-STARTED-OLD", "LIFE-PA-STARTED"}
     | {"LOCK-FILE-WAIT", "LOCK-FILE-WAIT-OLD", "LOCK-DB-TRY", "LOCK-DB-WAIT", "LOCK-DB-GOT"}
@@ -83,7 +86,7 @@ def classify(record: Record, among: Iterable[str] | None = None) -> Event | None
     Returns None where no kind matches, or where the record's class or thread does not write the first match.
     """
     for id_ in kinds() if among is None else among:
-        match = kind(id_).regex.search(record.message)
+        match = kind(id_).regex.search(record.message[:COMPARED])
         if match is not None:
             if not kind(id_).is_written_by(record.logger, record.thread):
                 return None

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from activemq_fleet.errors import FleetError
 from activemq_fleet.spark.scratch import ScratchDirectory
+from activemq_fleet.text_lines import split_lines
 
 
 class SparkProblem(FleetError):
@@ -147,7 +148,7 @@ def error_message(text: str) -> str:
             return line(match)
     causes = re.findall(r"^Caused by: (.+)$", text, re.MULTILINE)
     raised = re.findall(r"^(?:\w+\.)*\w*(?:Error|Exception): .+$", text, re.MULTILINE)
-    first = next((line.strip() for line in text.splitlines() if line.strip()), "it did not say why")
+    first = next((line.strip() for line in split_lines(text) if line.strip()), "it did not say why")
     cause = (causes or raised or [first])[-1].strip()
     return f"Spark failed: {_PACKAGES.sub('', cause)[:500]}"
 

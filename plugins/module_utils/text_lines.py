@@ -1,0 +1,17 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""Splits the output of programs, logs and files of /proc into lines."""
+
+from __future__ import annotations
+
+
+def split_lines(text: str) -> list[str]:
+    r"""Return the lines of a text without their ends. A line ends with a newline, and with nothing else.
+
+    ``str.splitlines`` also splits at vertical tabs, form feeds, U+0085, U+2028 and others, which clients of a broker
+    and processes of other accounts can put into names. So a name would begin a line of its own.
+    """
+    lines = text.split("\n")
+    if not lines[-1]:
+        lines.pop()
+    return lines

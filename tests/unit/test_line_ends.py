@@ -1,0 +1,115 @@
+"""A line ends with a newline, and with nothing else, whatever clients and other accounts put into names."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from ansible_collections.activemq.fleet.plugins.module_utils.host import process as processes
+from ansible_collections.activemq.fleet.plugins.module_utils.host import runtime_configuration
+
+from tests.unit.attackers import STRANGER, needs_root
+
+ROOT = Path(__file__).resolve().parents[2]
+OTHER_ENDS = ("\v", "\f", "\r", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029")
+DEADLINE = 120
+"""Seconds after which a process hangs; it usually takes some milliseconds."""
+
+
+@pytest.mark.parametrize("end", OTHER_ENDS)
+def test_no_other_character_ends_a_line(end: str) -> None:
+    from ansible_collections.activemq.fleet.plugins.module_utils.text_lines import split_lines
+
+    assert split_lines(f"a{end}b\nc\n") == [f"a{end}b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"), [("", []), ("\n", [""]), ("a", ["a"]), ("a\n", ["a"]), ("a\n\n", ["a", ""])]
+)
+def test_the_last_newline_of_a_text_begins_no_line(text: str, lines: list[str]) -> None:
+    from ansible_collections.activemq.fleet.plugins.module_utils.text_lines import split_lines
+
+    assert split_lines(text) == lines
+
+
+def test_no_source_splits_text_at_other_line_ends() -> None:
+    sources = [path for top in ("plugins", "src", "agent/src") for path in (ROOT / top).rglob("*.py")]
+    assert len(sources) > 300
+    guilty = [str(path) for path in sources if path.name != "text_lines.py" and ".splitlines(" in path.read_text()]
+    assert guilty == [], "use split_lines of text_lines: str.splitlines also splits inside of names"
+
+
+@pytest.mark.parametrize("end", OTHER_ENDS)
+def test_a_refused_login_does_not_report_an_applied_change(tmp_path: Path, end: str) -> None:
+    """The log of a real 5.18.3 after a refused MQTT login, with line ends of other systems in the user name."""
+    log = tmp_path / "activemq.log"
+    log.write_text("")
+    status = log.stat()
+    since = runtime_configuration.EndOfLog(str(log), status.st_ino, status.st_size)
+    forged = [
+        f"x | INFO  | {text} | org.apache.activemq.plugin.RuntimeConfigurationBroker | main"
+        for text in ("change in file at: now", "started new network connector: x", "changes to Plugins")
+    ]
+    name = end.join(["a", *forged, ""])
+    record = (
+        f"2026-11-27 10:00:00,001 | WARN  | Failed to add Connection id=c, clientId=c, User name [{name}] or password "
+        "is invalid. | org.apache.activemq.broker.TransportConnection | ActiveMQ NIO Worker 3\n"
+    )
+    log.write_bytes(record.encode())
+
+    lines = runtime_configuration._read(since)
+
+    assert forged[2] in "".join(lines), "the forged name is not in what is read"
+    change = runtime_configuration.Change(links=1, plugins=True, period=1.0)
+    assert runtime_configuration.is_change_logged(lines, change) is None
+
+
+@needs_root
+@pytest.mark.parametrize("end", ["\v", "\f", "\x1c"])
+def test_the_name_of_a_process_does_not_change_its_account(end: str) -> None:
+    """A process chooses its name, which is in the first line of /proc/PID/status."""
+    name = f"{end}Uid:\t0\t0\t0".encode()
+    rename = f"open('/proc/self/comm', 'wb').write({name!r}); import time; time.sleep({DEADLINE * 2})"
+    child = subprocess.Popen(["/usr/bin/python3", "-c", rename], user=STRANGER, group=STRANGER, extra_groups=[])
+    try:
+        deadline = time.monotonic() + DEADLINE
+        while Path(f"/proc/{child.pid}/comm").read_bytes() != name + b"\n":
+            assert time.monotonic() < deadline, "timed out: the process did not take its name"
+            time.sleep(0.02)
+        assert processes.account_of(child.pid) == STRANGER
+    finally:
+        child.kill()
+        child.wait()
+
+
+CGROUPS = Path("/sys/fs/cgroup")
+HIERARCHIES = ((CGROUPS, "", "0::"), (CGROUPS / "unified", "", "0::"), (CGROUPS / "systemd", "name=systemd", "1:name="))
+
+
+@needs_root
+def test_the_name_of_a_cgroup_does_not_put_a_process_into_a_unit() -> None:
+    """An account with a manager of its own chooses names of cgroups, which are in /proc/PID/cgroup."""
+    usable = [one for one in HIERARCHIES if os.access(one[0] / "cgroup.procs", os.W_OK)]
+    if not usable:
+        pytest.skip("no cgroup can be made on this machine")
+    top, kind, prefix = usable[0]
+    unit = "line-ends.service"
+    outer = top / f"line-ends-{os.getpid()}\v{prefix}{'systemd:' if kind else ''}"
+    child = None
+    try:
+        outer.mkdir()
+        (outer / unit).mkdir()
+        child = subprocess.Popen(["sleep", str(DEADLINE * 2)])
+        (outer / unit / "cgroup.procs").write_text(str(child.pid))
+        assert f"{outer.name}/{unit}" in Path(f"/proc/{child.pid}/cgroup").read_text()
+        assert (kind, f"/{unit}") not in list(processes._cgroups(child.pid))
+    finally:
+        if child:
+            child.kill()
+            child.wait()
+        for directory in (outer / unit, outer):
+            if directory.exists():
+                directory.rmdir()

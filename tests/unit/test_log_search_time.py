@@ -1,0 +1,129 @@
+"""The work on one line of a log is bounded, whatever length a client gives to the name in it.
+
+Each test compares the time of two lengths and no time with a constant: a search that grows with the square of the
+length takes 64 times as long for eight times the length.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterable
+from statistics import median
+
+import pytest
+from ansible_collections.activemq.fleet.plugins.module_utils.host import broker_log, pure_log
+
+from activemq_fleet.audit import log_evidence
+from activemq_fleet.logs.classifier import Classifier
+from activemq_fleet.logs.kinds import kind, kinds
+
+SHORT, LONG = 2_000, 16_000
+MOST = 3 * LONG / SHORT
+"""How many times as long the longer text may take: more than linear work does, much less than its square."""
+_WILD = re.compile(r"\(?(?:\.[+*]\??|\[\^?[^\]]*\](?:[+*]\??|\{[\d,]+\})|\\S(?:[+*]\??|\{[\d,]+\}\??)|\\d[+*]\??)\)?")
+
+PRINTED = [
+    " WARN | Exception occurred processing: CONNECT login:",
+    " WARN | Transport Connection to: tcp://127.0.0.1:38042 failed: User name [",
+    " WARN | Could ",
+    "Caused by: ",
+]
+
+
+def growth(work: Callable[[str], object], texts: Callable[[int], Iterable[str]]) -> float:
+    """How many times as long the work on the longer texts takes, as the median of three pairs."""
+
+    def seconds(length: int) -> float:
+        began = time.thread_time()
+        for text in texts(length):
+            work(text)
+        return time.thread_time() - began
+
+    return median(seconds(LONG) / max(seconds(SHORT), 1e-6) for _ in range(3))
+
+
+def literal_parts(pattern: str) -> list[str]:
+    """The texts between the wild parts of a regular expression."""
+    plain = re.sub(r"\(\?P<\w+>|\(\?:", "(", pattern).strip("^$")
+    return [re.sub(r"\\(.)", r"\1", part) for part in _WILD.split(plain)]
+
+
+def repeated_parts(pattern: str, length: int) -> Iterable[str]:
+    """Texts that begin as the expression wants, and go on with one of its parts again and again."""
+    parts = literal_parts(pattern)
+    for number, part in enumerate(parts):
+        for piece in (part or "a", "a "):
+            yield ("x".join(parts[: number + 1]) + piece * (length // len(piece) + 1))[:length]
+
+
+@pytest.mark.parametrize("begin", PRINTED)
+@pytest.mark.parametrize("piece", ["a", "a.", "Error", "at x(", " "])
+def test_work_on_a_printed_line_does_not_grow_with_the_square_of_a_name(begin: str, piece: str) -> None:
+    """Root searches the last 200 lines that a broker's unit printed; journald's longest has 48 kB."""
+
+    def lines(length: int) -> Iterable[str]:
+        yield begin + piece * (length // len(piece))
+
+    assert growth(lambda line: broker_log.printed_error([line]), lines) < MOST
+
+
+def test_a_printed_error_behind_a_long_name_is_still_reported() -> None:
+    lines = [" WARN | login:" + "a" * 50_000, "java.lang.IllegalStateException: no space", "\tat x.Y(Z.java:1)"]
+    assert broker_log.printed_error(lines) == "java.lang.IllegalStateException: no space"
+
+
+def test_work_of_the_classifier_does_not_grow_with_the_square_of_a_message() -> None:
+    classifier = Classifier()
+
+    def classify(text: str) -> object:
+        classifier._remembered.clear()
+        return classifier.find(text)
+
+    def texts(length: int) -> Iterable[str]:
+        for name in kinds():
+            yield from repeated_parts(kind(name).regex.pattern, length)
+
+    assert growth(classify, texts) < MOST
+
+
+READERS: list[tuple[Callable[[broker_log.Record], object], list[tuple[str, str]]]] = [
+    (broker_log._meaning, [(classes[0], pattern) for _, classes, pattern in broker_log._MEANINGS]),
+    (pure_log._meaning, [(classes[0], regex.pattern) for _, classes, regex in pure_log._MEANINGS]),
+]
+
+
+@pytest.mark.parametrize(("meaning_of", "meanings"), READERS, ids=["broker_log", "pure_log"])
+def test_work_of_the_phase_readers_does_not_grow_with_the_square_of_a_message(
+    meaning_of: Callable[[broker_log.Record], object], meanings: list[tuple[str, str]]
+) -> None:
+    for writer, pattern in meanings:
+
+        def texts(length: int, pattern: str = pattern) -> Iterable[str]:
+            return repeated_parts(pattern, length)
+
+        def work(text: str, logger: str = f"org.apache.activemq.{writer}") -> object:
+            return meaning_of(broker_log.Record("2026-11-27 10:00:00", "INFO", text, logger, "main"))
+
+        assert growth(work, texts) < MOST, pattern
+
+
+EVIDENCE = [
+    ("_CREDENTIALS", "User name ["),
+    ("_RIGHTS", "User "),
+    ("_TWICE", "Client: "),
+    ("_CLIENT", "clientId=a"),
+    ("_MISSING", "missing"),
+]
+
+
+@pytest.mark.parametrize(("name", "begin"), EVIDENCE)
+def test_work_of_the_searches_for_evidence_does_not_grow_with_the_square_of_a_text(name: str, begin: str) -> None:
+    expression: re.Pattern[str] = getattr(log_evidence, name)
+    pieces = (begin, "_inbound", f"{begin}_inbound", "a")
+
+    def texts(length: int) -> Iterable[str]:
+        for piece in pieces:
+            yield begin + piece * (length // len(piece))
+
+    assert growth(expression.search, texts) < MOST
