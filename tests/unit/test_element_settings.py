@@ -163,6 +163,28 @@ def test_a_topics_policy_keeps_the_cursor_without_a_cache_unless_it_has_another(
     assert cursors == ["storeDurableSubscriberCursor", "storeDurableSubscriberCursor", "vmDurableCursor"]
 
 
+@pytest.mark.parametrize("release", ["5.5.1", "5.8.0", "5.11.4", "5.18.3", "6.3.1"])
+def test_each_topic_policy_limits_the_prefetch_unless_the_inventory_sets_it(release: str) -> None:
+    asked = [
+        {"destination": "a", "kind": "topic", "producer_flow_control": True},
+        {"destination": "b", "kind": "topic", "topic_prefetch": 5000},
+        {"destination": "q", "kind": "queue"},
+    ]
+    prefetches = {
+        entry.get("topic") or entry.get("queue"): entry.get("topicPrefetch")
+        for entry in rendered(release, destination_policies=asked).iter(f"{CORE}policyEntry")
+    }
+    assert prefetches == {">": "100", "a": "100", "b": "5000", "q": None}
+    everywhere = [{"destination": ">", "kind": "topic", "topic_prefetch": 32766}]
+    assert policy(rendered(release, destination_policies=everywhere), topic=">").get("topicPrefetch") == "32766"
+
+
+def test_no_default_discards_events_or_aborts_subscriptions() -> None:
+    root = rendered("6.3.1", "a-mq2")
+    discards = ("pendingMessageLimitStrategy", "slowConsumerStrategy", "messageEvictionStrategy")
+    assert not [element.tag for name in discards for element in root.iter(f"{CORE}{name}")]
+
+
 @pytest.mark.parametrize(
     ("wrapped", "element"), [({}, "no"), ({"wrapped": {"type": "fixed_count", "maximum_size": 3}}, "fixedCount")]
 )
