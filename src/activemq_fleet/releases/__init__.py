@@ -5,7 +5,7 @@ Nothing else in the project compares version strings.
 
 from __future__ import annotations
 
-from activemq_fleet.releases._data import Advisory
+from activemq_fleet.releases._data import Advisory, BeanClass, load_bean_classes
 from activemq_fleet.releases._release import (
     Release,
     every_scheme,
@@ -15,4 +15,14 @@ from activemq_fleet.releases._release import (
 )
 from activemq_fleet.releases._schemas import XBEAN
 
-__all__ = ["XBEAN", "Advisory", "Release", "every_scheme", "known_lines", "releases_to_download", "releases_with"]
+__all__ = [
+    "XBEAN",
+    "Advisory",
+    "BeanClass",
+    "Release",
+    "every_scheme",
+    "known_lines",
+    "load_bean_classes",
+    "releases_to_download",
+    "releases_with",
+]

@@ -149,6 +149,39 @@ def load_release_data() -> ReleaseData:
 
 
 @dataclass(frozen=True, slots=True)
+class BeanClass:
+    """A class that beans may name and that some releases ship: its releases, its properties, and their other names.
+
+    ``releases``: a span. ``instead``: the class to write in other releases. ``properties`` are those of the releases in
+    the span ``properties_since``; a text cannot be converted to those in ``not_from_text``. ``renamed``: the names here
+    of properties of the other class.
+    """
+
+    releases: str
+    instead: str
+    properties_since: str
+    properties: frozenset[str]
+    not_from_text: frozenset[str]
+    renamed: Mapping[str, str]
+
+
+@cache
+def load_bean_classes() -> Mapping[str, BeanClass]:
+    """Return the content of bean_classes.toml, by class, read once a process."""
+    return {
+        name: BeanClass(
+            releases=entry["releases"],
+            instead=entry["instead"],
+            properties_since=entry.get("properties_since", "5.3.0"),
+            properties=frozenset(entry["properties"].split()),
+            not_from_text=frozenset(entry.get("not_from_text", "").split()),
+            renamed=entry["renamed"],
+        )
+        for name, entry in _read("bean_classes.toml").items()
+    }
+
+
+@dataclass(frozen=True, slots=True)
 class SchemaSpans:
     """The spans of ActiveMQ versions in which the elements and attributes of ``activemq.xsd`` exist."""
 
