@@ -38,6 +38,7 @@ CAUSES = {
     "V014": r"FileNotFoundException: .*/jetty(-spring)?\.xml",
     "V020": "annot find the declaration of element|no declaration can be found for element",
     "V021": _SCHEMA,
+    "V028": "ClassNotFoundException: org.apache.commons.dbcp.BasicDataSource|Invalid property .maxActive.",
     "V016": "Bean name '[^']+' is already used",
 }
 SHOWN = [one for one in rules("file") if one.refuses]
