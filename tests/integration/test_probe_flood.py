@@ -1,0 +1,50 @@
+"""A client that floods the topics of probes does not keep a probe of a real broker waiting."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+
+import pytest
+
+from activemq_fleet.host.probe import Answer, probe_connector
+from activemq_fleet.host.probe_account import Login
+from tests.integration.planted import STOMP, Ground, document
+
+FLOODERS = 4
+PROBE_TIMEOUT = 5.0
+PATIENCE = 20 * PROBE_TIMEOUT
+"""Seconds after which a probe that hangs fails the test."""
+
+
+@pytest.mark.timeout(400)
+def test_flood_on_the_topic_of_probes_does_not_outlast_the_deadline(ground: Ground) -> None:
+    broker = ground.plant("flooded", "6.3.1", document("flooded", ground.address(1)))
+    assert broker.boot().fate == "started", broker.said
+    address, over, sent = (ground.address(1), STOMP), threading.Event(), [0]
+    frame = b"SEND\ndestination:/topic/activemq.fleet.probe\npersistent:false\n\n" + b"x" * 100_000 + b"\0"
+
+    def flood() -> None:
+        with contextlib.suppress(OSError), socket.create_connection(address, 30) as client:
+            client.sendall(b"CONNECT\n\n\0")
+            client.recv(1000)
+            while not over.is_set():
+                client.sendall(frame)
+                sent[0] += 1
+
+    flooders = [threading.Thread(target=flood, daemon=True) for _ in range(FLOODERS)]
+    answers: list[Answer] = []
+    probing = threading.Thread(
+        target=lambda: answers.append(probe_connector("stomp", address, Login(), PROBE_TIMEOUT)), daemon=True
+    )
+    for flooder in flooders:
+        flooder.start()
+    started = threading.Event()
+    while sent[0] < 200 and not started.wait(0.05):
+        assert any(flooder.is_alive() for flooder in flooders), "the attack did not reach its target"
+    probing.start()
+    probing.join(PATIENCE)
+    over.set()
+    assert sent[0] >= 200, "the attack did not reach its target"
+    assert answers, "timed out"
