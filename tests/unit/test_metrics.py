@@ -40,12 +40,14 @@ def test_without_it_nothing_is_rendered_and_nothing_listens() -> None:
     one = fleet("o-mq01").broker("o-mq01-a")
     assert CONF not in render(one)
     assert "metrics" not in one.ports
-    assert not any("javaagent" in option for option in java_options(one))
+    assert not any("javaagent" in option or "httpserver" in option for option in java_options(one))
     assert not any(path.startswith("prometheus/") for path in render_fleet(fleet("o-mq01")))
 
 
 def test_it_listens_on_loopback_unless_told_otherwise_and_minds_the_offset() -> None:
     (option,) = (one for one in java_options(broker(port_offset=10)) if "javaagent" in one)
+    limits = [one for one in java_options(broker()) if "httpserver" in one]
+    assert limits == ["-Dsun.net.httpserver.maxReqTime=5", "-Dsun.net.httpserver.maxRspTime=30"]
     assert option.endswith(".jar=127.0.0.1:9414:/var/lib/activemq/activemq/current/conf/metrics.yml")
     (option,) = (one for one in java_options(broker(metrics_bind="fe80::1")) if "javaagent" in one)
     assert "=[fe80::1]:9404:" in option

@@ -35,7 +35,7 @@ class MetricsServer(ThreadingHTTPServer):
         self.address_family, *_, resolved = socket.getaddrinfo(*address, type=socket.SOCK_STREAM)[0]
         self._slots = threading.BoundedSemaphore(CONNECTIONS)
         self._closing = False
-        super().__init__(resolved[:2], MetricsHandler.factory(registry))
+        super().__init__((str(resolved[0]), int(resolved[1])), MetricsHandler.factory(registry))
         self._thread = threading.Thread(target=self.serve_forever, args=(_POLL,), name="metrics", daemon=True)
 
     def start(self) -> None:
