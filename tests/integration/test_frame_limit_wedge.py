@@ -109,6 +109,7 @@ def test_frame_limit_wedge_is_reported_by_check_and_status(tmp_path: Path, relea
                 return bool(findings)
 
             until(is_found, PATIENCE, "a finding bridge-breaking", pause=1.0)
+            until(lambda: lab.status()[0].breaking == (HOSTS[1],), PATIENCE, "lab status reports it", pause=1.0)
     (finding,) = findings
     assert (finding["host"], finding["severity"]) == (HOSTS[0], "error")
     assert "queue://edge" in finding["message"]

@@ -94,6 +94,7 @@ def test_a_stopped_broker_has_no_process_and_no_bridges() -> None:
         "pid": None,
         "uptime": None,
         "bridges": [],
+        "breaking": [],
     }
 
 

@@ -161,11 +161,17 @@ def _print(status: Sequence[HostStatus], form: str) -> None:
             host.address,
             str(host.pid or "-"),
             "-" if host.uptime is None else f"{host.uptime} s",
-            ", ".join(host.peers) or "-",
+            _describe_bridges(host),
         )
         for host in status
     ]
     print_table(("host", "role", "state", "address", "pid", "uptime", "bridges to"), rows, styles=_STYLES)
+
+
+def _describe_bridges(host: HostStatus) -> str:
+    """Return the peers of a broker's bridges, and those whose bridges break repeatedly, as one cell of the table."""
+    lasting = [peer for peer in host.peers if peer not in host.breaking]
+    return ", ".join([*lasting, *(f"{peer} (breaks repeatedly)" for peer in host.breaking)]) or "-"
 
 
 def _print_difference(substitutions: Sequence[Substitution]) -> None:

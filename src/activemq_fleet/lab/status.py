@@ -8,6 +8,8 @@ from datetime import datetime
 from typing import Any
 
 from activemq_fleet.addresses import Address
+from activemq_fleet.host.bridge_breaks import breaking_bridges
+from activemq_fleet.host.broker_log import read_records
 from activemq_fleet.host.judge import BrokerState
 from activemq_fleet.lab.hosts import BrokerSnapshot, Hosts
 from activemq_fleet.logs import BridgeUp, BrokerRun
@@ -38,7 +40,8 @@ class Bridge:
 class HostStatus:
     """The status of one broker; ``role`` is preferred master or slave, ``uptime`` is in seconds.
 
-    ``pid`` and ``uptime`` are None for a broker that does not run.
+    ``pid`` and ``uptime`` are None for a broker that does not run. ``breaking`` are the names of the brokers to which
+    its bridges break repeatedly, each time soon after they came up.
     """
 
     host: str
@@ -49,6 +52,7 @@ class HostStatus:
     pid: int | None
     uptime: int | None
     bridges: tuple[Bridge, ...]
+    breaking: tuple[str, ...] = ()
 
     @property
     def peers(self) -> tuple[str, ...]:
@@ -57,7 +61,7 @@ class HostStatus:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the status as ``lab status --format json`` prints it."""
-        return {**asdict(self), "bridges": list(self.peers)}
+        return {**asdict(self), "bridges": list(self.peers), "breaking": list(self.breaking)}
 
 
 def status_of(hosts: Hosts, broker: Broker, snapshot: BrokerSnapshot) -> HostStatus:
@@ -72,7 +76,16 @@ def status_of(hosts: Hosts, broker: Broker, snapshot: BrokerSnapshot) -> HostSta
         pid=snapshot.process.pid if snapshot.process else None,
         uptime=int(max(0.0, time.time() - snapshot.run.created)) if alive and snapshot.run else None,
         bridges=bridges_of(hosts, broker, snapshot.broker_run) if alive else (),
+        breaking=_breaking(hosts, broker, snapshot) if alive else (),
     )
+
+
+def _breaking(hosts: Hosts, broker: Broker, snapshot: BrokerSnapshot) -> tuple[str, ...]:
+    """Return the names of the brokers to which a running broker's bridges break repeatedly, by its log."""
+    if snapshot.run is None or not (broker.links or broker.settings.xml_fragments):
+        return ()
+    records = read_records(str(hosts.data_directory(broker)), snapshot.run.created)
+    return tuple(str(bridge["peer"]) for bridge in breaking_bridges(records, time.time()))
 
 
 def bridges_of(hosts: Hosts, broker: Broker, broker_run: BrokerRun) -> tuple[Bridge, ...]:
