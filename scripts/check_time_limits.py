@@ -87,7 +87,7 @@ def _of_body(body: ast.AST, scope: _Scope) -> Iterator[int]:
         if isinstance(node, ast.If) and _raises_late_error(node):
             allowed |= {id(part) for part in ast.walk(node.test)}
         if isinstance(node, (ast.While, ast.For)):
-            exits = (part for part in _own_nodes(node) if isinstance(part, ast.If) and _leaves_loop(part))
+            exits = (part for part in _own_nodes(node) if isinstance(part, ast.If) and _leaves_loop(part, node))
             allowed |= {id(part) for leaving in exits for part in ast.walk(leaving.test)}
         if isinstance(node, ast.Compare) and id(node) not in allowed and scope.is_limit(node):
             yield node.lineno
@@ -97,10 +97,12 @@ def _of_body(body: ast.AST, scope: _Scope) -> Iterator[int]:
             yield from _of_body(node, inner)
 
 
-def _leaves_loop(statement: ast.If) -> bool:
+def _leaves_loop(statement: ast.If, loop: ast.While | ast.For) -> bool:
     match statement.body[-1]:
         case ast.Return() | ast.Break() | ast.Continue() | ast.Raise(exc=None):
             return True
+        case ast.Assign(targets=[ast.Name(id=name)]) if isinstance(loop, ast.While):
+            return any(isinstance(part, ast.Name) and part.id == name for part in ast.walk(loop.test))
     return False
 
 

@@ -7,27 +7,16 @@
 set -eu
 cd "$(dirname "$0")/.."
 export PIP_FIND_LINKS="" CUSTOM_COMPILE_COMMAND="make requirements"
-# No index has activemq-agent, which the extras name: it is found as a wheel of this checkout, and is not pinned.
-wheels=$(mktemp -d)
-trap 'rm -rf "$wheels"' EXIT
-.venv/bin/python -m build --wheel --no-isolation --outdir "$wheels" agent >/dev/null
 compile() {
     .venv/bin/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --extra lab --extra agent \
-        --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-emit-options --find-links "$wheels" "$@"
-    for output; do
-        case $output in requirements/*.txt) unpinned "$output" ;; esac
-    done
+        --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-emit-options "$@"
 }
-# unpinned FILE: without the lines of activemq-agent.
-unpinned() {
-    awk '/^[^ #]/ { own = /^activemq-agent==/ } !own' "$1" >"$wheels/pins" && cp "$wheels/pins" "$1"
-}
-compile "$@" --output-file requirements/run.txt pyproject.toml
+compile "$@" --output-file requirements/run.txt pyproject.toml agent/pyproject.toml
 .venv/bin/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-emit-index-url --no-emit-trusted-host \
     --no-emit-find-links --no-emit-options "$@" --constraint requirements/run.txt --output-file requirements/agent.txt agent/pyproject.toml
 # One set of versions: what runs is tested as it is pinned.
-compile "$@" --extra pipeline --constraint requirements/run.txt --output-file requirements/pipeline.txt pyproject.toml
-compile "$@" --extra pipeline --constraint requirements/pipeline.txt --output-file requirements/dev.txt pyproject.toml requirements/dev.in
+compile "$@" --extra pipeline --constraint requirements/run.txt --output-file requirements/pipeline.txt pyproject.toml agent/pyproject.toml
+compile "$@" --extra pipeline --constraint requirements/pipeline.txt --output-file requirements/dev.txt pyproject.toml agent/pyproject.toml requirements/dev.in
 # What `make vulnerabilities` runs, in an environment of its own.
 .venv/bin/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-emit-index-url --no-emit-trusted-host \
     --no-emit-find-links --no-emit-options "$@" --output-file requirements/audit.txt requirements/audit.in

@@ -43,7 +43,7 @@ attributes:
 extends_documentation_fragment:
   - activemq.fleet.broker.no_diff
 requirements:
-  - activemq-fleet on the controller (pip install activemq-fleet)
+  - activemq-fleet on the controller (pip install the wheel that C(make package) builds)
 notes:
   - It runs once a play, on the controller. Say C(run_once), so that every host of the play has the result.
 """

@@ -59,7 +59,7 @@ options:
 extends_documentation_fragment:
   - activemq.fleet.broker.unchanging
 requirements:
-  - activemq-fleet on the controller (pip install activemq-fleet)
+  - activemq-fleet on the controller (pip install the wheel that C(make package) builds)
 """
 
 EXAMPLES = r"""

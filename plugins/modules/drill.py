@@ -53,7 +53,7 @@ attributes:
 extends_documentation_fragment:
   - activemq.fleet.broker.no_diff
 requirements:
-  - activemq-fleet with its extra lab on the controller (pip install 'activemq-fleet[lab]')
+  - activemq-fleet with its extra lab on the controller (pip install the wheels that C(make package) builds)
 """
 
 EXAMPLES = r"""

@@ -12,7 +12,7 @@ from types import ModuleType
 
 from ansible.errors import AnsibleError, AnsibleFilterError
 
-_INSTALL = "pip install activemq-fleet"
+_INSTALL = "run `make package` in a checkout, and there: pip install dist/activemq_fleet-*.whl"
 
 
 def library(module: str) -> ModuleType:

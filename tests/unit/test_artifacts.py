@@ -146,7 +146,7 @@ def test_a_schema_that_cannot_be_had_names_the_command_to_run_and_is_asked_for_o
             "org.apache.activemq:activemq-spring:6.3.3 in central); "
             "take it from a jar or archive: activemq-fleet schema fetch 6.3.3 --from JAR"
         )
-    assert len(runs(repository)) == 2  # activemq-spring, then activemq-all
+    assert len(runs(repository)) == 4  # activemq-spring, then activemq-all, and the same of 6.3.1
     assert leftovers() == []
 
 
@@ -415,7 +415,7 @@ def test_the_command_takes_a_schema_from_a_file(tmp_path: Path, capsys: pytest.C
     ("arguments", "said"),
     [
         (["6.3.3"], "activemq-fleet schema fetch 6.3.3 --from JAR"),
-        (["7.0"], "the nearest line is 6.3, say 6.3.1"),
+        (["7.0"], "the nearest line is 6.3, say 6.3.2"),
         (["5.18.3", "--from", "/nowhere.jar"], "does not exist"),
     ],
 )
@@ -426,3 +426,16 @@ def test_the_command_ends_with_2_and_one_line_when_there_is_no_schema(
     errors = [line for line in capsys.readouterr().err.splitlines() if not line.startswith("fetching ")]
     assert len(errors) == 1
     assert said in errors[0]
+
+
+@pytest.mark.parametrize(("missing", "nearest"), [("6.3.2", "6.3.1"), ("6.3.99", "6.3.1"), ("5.19.11", "5.19.1")])
+def test_a_release_without_a_schema_uses_the_nearest_of_its_line_with_one_note(
+    repository: Path, missing: str, nearest: str
+) -> None:
+    put(repository / f"activemq-spring-{nearest}.jar", jar("activemq-spring", nearest))
+    lines: list[str] = []
+    for _ in range(2):
+        assert schema_for(Release.of(missing), progress=lines.append) == small_xsd()
+    notes = [line for line in lines if line.startswith(f"the schema of {missing} is not available")]
+    assert len(notes) == 1
+    assert f"the schema of {nearest}, of the same release line, is used instead" in notes[0]

@@ -10,6 +10,7 @@ import pytest
 
 from activemq_fleet.cli.main import main
 from activemq_fleet.errors import LabError
+from activemq_fleet.install_hint import install_hint
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.loopback_overlay import Substitution
 from activemq_fleet.lab.status import HostStatus
@@ -153,6 +154,4 @@ def test_without_its_requirements_the_lab_says_what_to_install(
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "psutil" else find(name))
     assert run("status", directory=tmp_path) == 2
-    assert capsys.readouterr().err == (
-        "activemq-fleet: error: the lab needs psutil: pip install 'activemq-fleet[lab]'\n"
-    )
+    assert capsys.readouterr().err == (f"activemq-fleet: error: the lab needs psutil: {install_hint('lab')}\n")

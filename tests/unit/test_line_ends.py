@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from ansible_collections.activemq.fleet.plugins.module_utils.host import process
 from ansible_collections.activemq.fleet.plugins.module_utils.host import runtime_configuration
 
 from tests.unit.attackers import STRANGER, needs_root
+from tests.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 OTHER_ENDS = ("\v", "\f", "\r", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029")
@@ -75,10 +75,8 @@ def test_the_name_of_a_process_does_not_change_its_account(end: str) -> None:
     rename = f"open('/proc/self/comm', 'wb').write({name!r}); import time; time.sleep({DEADLINE * 2})"
     child = subprocess.Popen(["/usr/bin/python3", "-c", rename], user=STRANGER, group=STRANGER, extra_groups=[])
     try:
-        deadline = time.monotonic() + DEADLINE
-        while Path(f"/proc/{child.pid}/comm").read_bytes() != name + b"\n":
-            assert time.monotonic() < deadline, "timed out: the process did not take its name"
-            time.sleep(0.02)
+        comm = Path(f"/proc/{child.pid}/comm")
+        wait_until(lambda: comm.read_bytes() == name + b"\n", "the process has its new name", pause=0.02)
         assert processes.account_of(child.pid) == STRANGER
     finally:
         child.kill()

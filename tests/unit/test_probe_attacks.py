@@ -21,6 +21,7 @@ from activemq_fleet.host.round_trips import watch_addresses
 from activemq_fleet.host.state import gather_broker_state
 from activemq_fleet.host.versions import Layout
 from tests.unit.attackers import BROKER, STRANGER, common_directory, needs_root, owned_directory
+from tests.waiting import LateError
 
 LISTENER = Path(__file__).parents[1] / "hostile_listener.py"
 PATIENCE = 60.0
@@ -180,7 +181,8 @@ def test_listener_of_another_account_gets_no_login_from_the_watchdog(standby: St
     try:
         deadline = time.monotonic() + PATIENCE
         while standby.recorded().count(b"CONNECTION") < 4:
-            assert time.monotonic() < deadline, "timed out"
+            if time.monotonic() > deadline:
+                raise LateError("timed out: the watchdog has not connected four times")
             assert watchdog.poll() is None, watchdog.communicate()[0]
             time.sleep(0.05)
     finally:

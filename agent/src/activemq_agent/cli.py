@@ -195,7 +195,9 @@ def _error_lines(error: BaseException) -> tuple[int, list[str]]:
         case KeyboardInterrupt() | click.Abort():
             return _INTERRUPTED, []
         case ModuleNotFoundError() if (error.name or "").partition(".")[0] in _EXTRA:
-            return 2, [f"the agent needs {error.name}: pip install activemq-agent"]
+            return 2, [
+                f"the agent needs {error.name}: install the wheel that `make package` builds, dist/activemq_agent-*.whl"
+            ]
         case OSError() if error.strerror:
             where = f"{error.filename}: " if error.filename else ""
             return 1, [f"{where}{error.strerror}"]

@@ -15,7 +15,7 @@ from typing import IO
 from activemq_fleet.artifacts import _maven
 from activemq_fleet.artifacts._cache import Progress, cache_directory, ensure_cached, log_progress
 from activemq_fleet.errors import ArtifactError, SchemaUnavailable
-from activemq_fleet.releases import Release
+from activemq_fleet.releases import Release, releases_with_schema
 from activemq_fleet.schema import Schema
 
 _MEMBER = "activemq.xsd"
@@ -25,19 +25,23 @@ _OWN_POM = re.compile(r"META-INF/maven/org\.apache\.activemq/activemq-(?:core|sp
 _JAR_LIMIT, _XSD_LIMIT = 256 << 20, 16 << 20
 
 _failures: dict[Path, str] = {}
+_noted: set[tuple[Release, Release]] = set()
 
 
 def schema_for(release: Release, *, progress: Progress = log_progress) -> bytes:
-    """Return the bytes of the ``activemq.xsd`` of exactly this release, fetched once.
+    """Return the bytes of the ``activemq.xsd`` of a release, fetched once, or of the nearest release of its line.
 
-    Raises SchemaUnavailable, which names the command to run, when Maven cannot deliver the jar.
+    Raises SchemaUnavailable, which names the command to run, when the line has no schema.
     """
-    return _cached(release, progress).read_bytes()
+    return _nearest(release, progress).read_bytes()
 
 
 def load_schema(release: Release, *, progress: Progress = log_progress) -> Schema:
-    """Return the compiled ``activemq.xsd`` of a release, kept in memory. Raises SchemaUnavailable without one."""
-    path = _cached(release, progress)
+    """Return the compiled ``activemq.xsd`` of a release, kept in memory, or that of the nearest release of its line.
+
+    One line of progress names the other release. Raises SchemaUnavailable when the line has no schema.
+    """
+    path = _nearest(release, progress)
     return _load(path, path.stat().st_mtime_ns)
 
 
@@ -63,6 +67,35 @@ def fetch_schema(release: Release, source: Path | None = None, *, progress: Prog
         return _cached(release, progress)
     xsd = _xsd_in(source, release)
     return ensure_cached(_name(release), lambda part: _write(part, xsd), progress=progress, again=True)
+
+
+def _nearest(release: Release, progress: Progress) -> Path:
+    """Return the cached schema of a release, or of the nearest one of its line where it cannot be obtained.
+
+    A cached schema comes first, and then those that Maven is known to deliver.
+    """
+    try:
+        return _cached(release, progress)
+    except (SchemaUnavailable, ArtifactError) as error:
+        for nearest in _others_of_line(release):
+            try:
+                path = _cached(nearest, progress)
+            except (SchemaUnavailable, ArtifactError):
+                continue
+            if (release, nearest) not in _noted:
+                _noted.add((release, nearest))
+                progress(
+                    f"the schema of {release} is not available: the schema of {nearest}, of the same release line, is "
+                    f"used instead (activemq-fleet schema fetch {release} --from JAR adds that of {release})"
+                )
+            return path
+        raise error
+
+
+def _others_of_line(release: Release) -> list[Release]:
+    cached = [known for known in cached_schemas() if known.line == release.line]
+    cached.sort(key=lambda known: abs(known.version[2] - release.version[2]))
+    return [other for other in dict.fromkeys((*cached, *releases_with_schema(release.line))) if other is not release]
 
 
 def _name(release: Release) -> str:

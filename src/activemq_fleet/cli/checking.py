@@ -12,7 +12,7 @@ import click
 from activemq_fleet.cli.baseline import read_baseline, with_baseline_waived, write_baseline
 from activemq_fleet.cli.companions import INPUT_ERROR, companions_of, read_file, unreadable_finding
 from activemq_fleet.cli.file_releases import broker_files_below, read_release_rules, releases_of_files
-from activemq_fleet.cli.findings import nearest_schema_of, print_warnings, schema_of
+from activemq_fleet.cli.findings import print_warnings, schema_of
 from activemq_fleet.cli.formats import Report, formatter
 from activemq_fleet.cli.options import InventoryOptions
 from activemq_fleet.cli.printing import echo_to_stderr, warn
@@ -56,11 +56,8 @@ def report_on_files(
     warnings: list[str] = []
     for text in dict.fromkeys(texts.values()):
         read_by = Release.of(text)
-        schema, other = nearest_schema_of(read_by)
-        schemas[text] = read_by, schema
+        schemas[text] = read_by, schema_of(read_by)
         warnings += read_by.warnings
-        if other is not None:
-            warnings.append(f"the schema of {text} cannot be had here: that of {other}, of the same line, is taken")
     for warning in warnings:
         warn(warning)
     for path, data in contents.items():

@@ -11,6 +11,7 @@ from collections.abc import Callable
 import click
 
 from activemq_fleet.errors import FleetError
+from activemq_fleet.install_hint import install_hint
 from activemq_fleet.printable import printable
 from activemq_fleet.text_lines import split_lines
 
@@ -48,9 +49,9 @@ def _outcome_of(error: BaseException) -> tuple[int, list[str]]:
             where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
             return 2, [_line(f"{where}{error.strerror}")]
         case ModuleNotFoundError() if (error.name or "").partition(".")[0] in _OF_THE_LAB:
-            return 2, [_line(f"the lab needs {error.name}: pip install 'activemq-fleet[lab]'")]
+            return 2, [_line(f"the lab needs {error.name}: {install_hint('lab')}")]
         case ModuleNotFoundError() if (error.name or "").partition(".")[0] in _OF_THE_PIPELINE:
-            return 2, [_line(f"this command needs {error.name}: pip install 'activemq-fleet[pipeline]'")]
+            return 2, [_line(f"this command needs {error.name}: {install_hint('pipeline')}")]
     what = f"{type(error).__name__}: {error}"
     return 2, [_line(f"{what} (this is a bug, run with {DEBUG_VARIABLE}=1 to see the traceback)")]
 

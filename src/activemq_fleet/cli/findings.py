@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import click
 
-from activemq_fleet.artifacts import cached_schemas, load_schema
+from activemq_fleet.artifacts import load_schema
 from activemq_fleet.cli.formats import Report, formatter
 from activemq_fleet.cli.printing import echo_to_stderr, warn
-from activemq_fleet.errors import ArtifactError, SchemaUnavailable
 from activemq_fleet.releases import Release
 from activemq_fleet.routes import Routes, routes_of
 from activemq_fleet.schema import Schema
@@ -21,26 +20,11 @@ def print_warnings(fleet: Fleet) -> None:
 
 
 def schema_of(release: Release) -> Schema:
-    """Return the compiled ``activemq.xsd`` of a release; a download is announced on stderr.
+    """Return the compiled ``activemq.xsd`` of a release, or of the nearest one of its line; stderr shows downloads.
 
-    Raises SchemaUnavailable or ArtifactError when the schema cannot be obtained.
+    Raises SchemaUnavailable or ArtifactError when the line has no schema.
     """
     return load_schema(release, progress=echo_to_stderr)
-
-
-def nearest_schema_of(release: Release) -> tuple[Schema, Release | None]:
-    """Return (a release's schema, None), or (schema, release) of the nearest cached one of the same release line.
-
-    Raises SchemaUnavailable or ArtifactError where the line has no cached schema either.
-    """
-    try:
-        return schema_of(release), None
-    except (SchemaUnavailable, ArtifactError):
-        patch = release.version[2]
-        here = [known for known in cached_schemas() if known.line == release.line and known != release]
-        for other in sorted(here, key=lambda known: abs(known.version[2] - patch)):
-            return schema_of(other), other
-        raise
 
 
 def routes_in(fleet: Fleet) -> Routes:

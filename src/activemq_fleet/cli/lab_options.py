@@ -14,6 +14,7 @@ import click
 from activemq_fleet.cli.options import Decorator, InventoryOptions, inventory_options, options_as_argument
 from activemq_fleet.cli.printing import echo_to_stderr
 from activemq_fleet.errors import InputError
+from activemq_fleet.install_hint import install_hint
 
 if TYPE_CHECKING:
     from activemq_fleet.lab.lab import Lab
@@ -25,7 +26,7 @@ def require_packages(who: str, *names: str) -> None:
     """
     missing = [name for name in names if importlib.util.find_spec(name) is None]
     if missing:
-        raise InputError(f"{who} {' and '.join(missing)}: pip install 'activemq-fleet[lab]'")
+        raise InputError(f"{who} {' and '.join(missing)}: {install_hint('lab')}")
 
 
 def _open_lab(inventory: InventoryOptions, directory: str | None) -> Lab:

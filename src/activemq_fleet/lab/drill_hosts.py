@@ -12,6 +12,7 @@ from typing import Any, get_args
 
 from activemq_fleet.drills.model import DrillResult, FaultKind
 from activemq_fleet.errors import InputError
+from activemq_fleet.install_hint import install_hint
 from activemq_fleet.lab.drill_run import DrillPlan, DrillRun, is_lab
 from activemq_fleet.lab.load_spec import speaks_mqtt
 from activemq_fleet.operations.drill import refuse_production, schedule_faults
@@ -26,7 +27,7 @@ def check_packages() -> None:
     """Raise InputError when a Python package that the load of a drill needs is not installed."""
     missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
     if missing:
-        raise InputError(f"the load of a drill needs {', '.join(missing)}: pip install 'activemq-fleet[lab]'")
+        raise InputError(f"the load of a drill needs {', '.join(missing)}: {install_hint('lab')}")
 
 
 def begin_drill(

@@ -40,12 +40,14 @@ def open_to_remote_code(view: ReleaseView) -> Iterator[Problem]:
     for advisory in release.advisories:
         if advisory.severity == "critical":
             own = next((fixed for fixed in advisory.fixed_in if fixed.rpartition(".")[0] == release.line), "")
-            first = f"{own}, better {release.security_floor}" if own else release.security_floor
+            first = release.security_floor
+            if own:
+                first += f" ({own} fixes {advisory.cve}, and not all that is known since)"
             unless = ", unless the package has the fix" if view.from_package else ""
             yield Problem(
                 f"release {release} is open to {advisory.cve}{unless}: {advisory.what}",
                 severity="error" if own and not view.from_package else "warning",
-                fix=f"go to {first}; {_UNTIL_THEN}",
+                fix=f"upgrade to {first}; {_UNTIL_THEN}",
             )
 
 
@@ -74,7 +76,7 @@ def below_the_security_floor(view: ReleaseView) -> Iterator[Problem]:
     others = [advisory for advisory in release.advisories if advisory.severity != "critical"]
     if not release.meets_security_floor:
         message = f"release {release} is older than {release.security_floor} and open to {_named(release, others)}"
-        yield Problem(message, fix=f"go to {release.security_floor}; {_UNTIL_THEN}")
+        yield Problem(message, fix=f"upgrade to {release.security_floor}; {_UNTIL_THEN}")
 
 
 def _named(release: Release, advisories: Sequence[Advisory]) -> str:

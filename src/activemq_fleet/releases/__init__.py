@@ -12,6 +12,7 @@ from activemq_fleet.releases._release import (
     known_lines,
     releases_to_download,
     releases_with,
+    releases_with_schema,
 )
 from activemq_fleet.releases._schemas import XBEAN
 
@@ -25,4 +26,5 @@ __all__ = [
     "load_bean_classes",
     "releases_to_download",
     "releases_with",
+    "releases_with_schema",
 ]

@@ -46,6 +46,7 @@ class ReleaseData:
 
     lines: Mapping[str, ReleaseLine]
     jars: frozenset[str]
+    schemas: frozenset[str]
     distributions: frozenset[str]
     has: Mapping[str, Span]
     choices: Mapping[str, Mapping[str, Span]]
@@ -135,6 +136,7 @@ def load_release_data() -> ReleaseData:
     return ReleaseData(
         lines={name: ReleaseLine(**about) for name, about in raw["lines"].items()},
         jars=frozenset(raw["artifacts"]["jars"].split()),
+        schemas=frozenset(raw["artifacts"]["schemas"].split()),
         distributions=frozenset(raw["artifacts"]["distributions"].split()),
         has=_spans(raw["has"]),
         choices={name: _spans(options) for name, options in raw["choices"].items()},

@@ -251,6 +251,13 @@ def releases_to_download() -> tuple[Release, ...]:
     return tuple(sorted(map(Release.of, load_release_data().jars), key=lambda release: parse_version(release.text)))
 
 
+def releases_with_schema(line: str) -> tuple[Release, ...]:
+    """Return the releases of a line whose schema Maven could download when this was last measured, newest first."""
+    data = load_release_data()
+    releases = (Release.of(text) for text in data.jars | data.schemas)
+    return tuple(sorted((r for r in releases if r.line == line), key=lambda release: release.version, reverse=True))
+
+
 @cache
 def every_scheme() -> frozenset[str]:
     """Return all URI schemes that any release listens on, discovers with or dials."""

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import activemq_fleet
 from activemq_fleet.errors import InputError
+from activemq_fleet.install_hint import install_hint
 
 PACKAGE = "activemq-fleet"
 _PYTHON = f"python{sys.version_info.major}.{sys.version_info.minor}"
@@ -118,7 +119,7 @@ def _needed() -> dict[str, Distribution]:
         try:
             one = distribution(name)
         except PackageNotFoundError:
-            raise InputError(f"{name} is not installed here: pip install '{PACKAGE}[pipeline]'") from None
+            raise InputError(f"{name} is not installed here: {install_hint('pipeline')}") from None
         found[_normalised(name)] = one
         wanted += [required for text in one.requires or () for required in _required(text, extras)]
     return found

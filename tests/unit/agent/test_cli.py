@@ -142,4 +142,4 @@ def test_a_missing_library_is_told_with_what_to_install(
 
     monkeypatch.setattr(cli, "_config", fail)
     assert run(config, "check") == 2
-    assert "pip install activemq-agent" in capsys.readouterr().err
+    assert "dist/activemq_agent-*.whl" in capsys.readouterr().err

@@ -9,6 +9,7 @@ import activemq_agent
 import activemq_agent.handling
 import activemq_fleet.agent
 import activemq_fleet.agent.handling
+from activemq_fleet.install_hint import install_hint
 
 
 def test_the_old_import_names_are_those_of_the_agent() -> None:
@@ -21,7 +22,7 @@ def test_without_the_agent_they_say_what_to_install() -> None:
     code = "import sys; sys.modules['activemq_agent'] = None; import activemq_fleet.agent"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     last = done.stderr.strip().splitlines()[-1]
-    assert last == "ImportError: activemq_fleet.agent needs activemq_agent: pip install 'activemq-fleet[agent]'"
+    assert last == f"ImportError: activemq_fleet.agent needs activemq_agent: {install_hint('agent')}"
 
 
 def test_the_agent_imports_nothing_of_the_library_nor_of_ansible() -> None:

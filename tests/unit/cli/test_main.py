@@ -15,6 +15,7 @@ import pytest
 from activemq_fleet import __version__
 from activemq_fleet.cli import main as cli
 from activemq_fleet.errors import FleetError, InputError, LabError, SettingsError
+from activemq_fleet.install_hint import install_hint
 
 
 @pytest.fixture
@@ -74,12 +75,12 @@ def test_an_unknown_command_is_one_line_and_exit_2(capsys: pytest.CaptureFixture
         (
             ModuleNotFoundError("No module named 'psutil'", name="psutil"),
             2,
-            "the lab needs psutil: pip install 'activemq-fleet[lab]'",
+            f"the lab needs psutil: {install_hint('lab')}",
         ),
         (
             ModuleNotFoundError("No module named 'pyspark'", name="pyspark"),
             2,
-            "this command needs pyspark: pip install 'activemq-fleet[pipeline]'",
+            f"this command needs pyspark: {install_hint('pipeline')}",
         ),
         (PermissionError(errno.EACCES, "Permission denied", "/etc/x"), 2, "/etc/x: Permission denied"),
     ],

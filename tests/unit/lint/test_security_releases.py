@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from activemq_fleet.findings import Finding
 from activemq_fleet.lint import ReleaseView, Rule, Selection, fleet_findings, release_findings, rules
 from activemq_fleet.releases import Release
+from activemq_fleet.releases._data import load_release_data
 from activemq_fleet.render import render
 from activemq_fleet.topology import build_fleet
 from tests.unit.fleets import hosts
@@ -67,6 +69,18 @@ def test_each_broker_of_a_fleet_is_warned_of_until_its_release_has_the_fixes(rel
 
 def test_the_release_to_go_to_is_named() -> None:
     (first, _) = of_fleet("S001", release="5.15.2")
-    assert first.fix.startswith("go to 5.15.16, better 5.19.11")
+    assert first.fix.startswith("upgrade to 5.19.11 (5.15.16 fixes CVE-2023-46604, and not all that is known since)")
     (second, _) = of_fleet("S002", release="6.0.1")
-    assert second.fix.startswith("go to 6.3.2")
+    assert second.fix.startswith("upgrade to 6.3.2")
+
+
+def test_each_recommended_release_is_known_and_is_not_flagged_again() -> None:
+    """Of every known release, and of a patch that is newer than all known ones of its line."""
+    data = load_release_data()
+    patches = {line: about.last_patch + 1 for line, about in data.lines.items()}
+    for release in (f"{line}.{patch}" for line, last in patches.items() for patch in range(last + 1)):
+        for finding in (*found(release, "S001"), *found(release, "S002")):
+            match = re.match(r"upgrade to (\d+\.\d+\.\d+)", finding.fix)
+            assert match, finding
+            assert Release.of(match[1]).known, finding
+            assert (found(match[1], "S001"), found(match[1], "S002")) == ((), ()), finding

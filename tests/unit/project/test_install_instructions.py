@@ -1,0 +1,139 @@
+"""Instructions to install the project, followed to the letter where a stranger holds its names in the index."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import subprocess
+import sys
+import threading
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+STRANGER = "print('STRANGER CODE RUNS')"
+OURS = ("activemq-fleet", "activemq-agent")
+BUILT = {"activemq_fleet": ROOT, "activemq_agent": ROOT / "agent"}
+_COMMAND = re.compile(r"\bpip (?:install|wheel) [^`\n#]*")
+
+
+def wheel(name: str, version: str, code: str = "") -> bytes:
+    """Return a wheel of one module."""
+    content, plain = io.BytesIO(), name.replace("-", "_")
+    about = f"{plain}-{version}.dist-info"
+    with zipfile.ZipFile(content, "w") as archive:
+        archive.writestr(f"{plain}/__init__.py", code)
+        extras = "".join(f"Provides-Extra: {extra}\n" for extra in ("lab", "agent", "pipeline", "connect"))
+        archive.writestr(f"{about}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{extras}")
+        archive.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        archive.writestr(f"{about}/RECORD", "")
+    return content.getvalue()
+
+
+class Index(BaseHTTPRequestHandler):
+    """An index with every name: ours, in new and in requested versions, are a stranger's."""
+
+    asked: list[str]
+
+    def do_GET(self) -> None:
+        self.asked.append(self.path)
+        name = self.path.strip("/").split("/")[0]
+        versions = ("0.1.0", "1.0", "99.0") if name in OURS else ("9999",)
+        if self.path.endswith(".whl"):
+            content = wheel(name, self.path.rsplit("/", 1)[1].split("-")[1], STRANGER if name in OURS else "")
+        else:
+            files = [f"{name.replace('-', '_')}-{version}-py3-none-any.whl" for version in versions]
+            content = "".join(f"<a href='/{name}/{file}'>{file}</a>" for file in files).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/octet-stream" if self.path.endswith(".whl") else "text/html")
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_: object) -> None:
+        """Print nothing."""
+
+
+@contextmanager
+def index() -> Iterator[tuple[str, list[str]]]:
+    """Serve the stranger's index on loopback; yields its address and the paths that it is asked for."""
+    handler = type("Handler", (Index,), {"asked": []})
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}/", handler.asked  # type: ignore[attr-defined]
+        finally:
+            server.shutdown()
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a directory with dist/, as `make package` leaves a checkout."""
+    directory = tmp_path_factory.mktemp("checkout")
+    for source in BUILT.values():
+        command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(directory / "dist")]
+        subprocess.run([*command, str(source)], check=True, capture_output=True)
+    return directory
+
+
+def instructions() -> list[str]:
+    """Return every pip command about our names in README and docs, and those that the program prints."""
+    texts = [path.read_text("utf-8") for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))]
+    sources = [path for name in ("src", "agent/src", "plugins") for path in sorted((ROOT / name).rglob("*.py"))]
+    printed = [path.read_text("utf-8") for path in sources if path.name != "install_hint.py"]
+    try:
+        from activemq_fleet.install_hint import install_hint
+    except ImportError:
+        pass
+    else:
+        texts += [install_hint(extra) for extra in ("", "lab", "agent", "pipeline")]
+    commands = [match[0] for text in (*texts, *printed) for match in _COMMAND.finditer(text)]
+    ours = [re.sub(r"""["')]*[")]\s*.*$""", "", command) if "\\" in command else command for command in commands]
+    return sorted({command.rstrip(' ").}:') for command in ours if re.search("activemq[-_](fleet|agent)", command)})
+
+
+def follow(command: str, checkout: Path, address: str, target: Path) -> subprocess.CompletedProcess[str]:
+    """Run a command to the letter, with an index that is set as a machine's configuration sets it."""
+    settings = {
+        "PIP_INDEX_URL": address, "PIP_TARGET": str(target), "PIP_CONFIG_FILE": os.devnull, "PIP_NO_CACHE_DIR": "1",
+        "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1",
+    }  # fmt: skip
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "PYTHON"))}
+    environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
+    return subprocess.run(
+        ["/bin/sh", "-c", command],
+        cwd=checkout,
+        env=environment | settings,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_a_bare_name_runs_a_strangers_code(checkout: Path, tmp_path: Path) -> None:
+    """The index works as an attacker's does: what follows is held against something."""
+    with index() as (address, _):
+        assert follow("pip install 'activemq-fleet[lab]'", checkout, address, tmp_path / "bare").returncode == 0
+    assert "STRANGER" in (tmp_path / "bare/activemq_fleet/__init__.py").read_text()
+
+
+def test_no_instruction_of_the_project_runs_a_strangers_code(checkout: Path, tmp_path: Path) -> None:
+    commands = instructions()
+    assert len(commands) >= 4
+    for number, command in enumerate(commands):
+        target = tmp_path / f"{number}"
+        with index() as (address, asked):
+            done = follow(command, checkout, address, target)
+        strangers = [path for path in asked if path.endswith(".whl") and path.strip("/").startswith(OURS)]
+        assert strangers == [], command
+        written = [path.read_text() for path in target.glob("activemq_*/__init__.py")]
+        assert not [text for text in written if "STRANGER" in text], command
+        if "--no-index" not in command:
+            assert done.returncode == 0, f"{command}\n{done.stderr}"
+            assert asked, f"{command} asked the index for nothing: the attack had no target"
