@@ -27,6 +27,17 @@ _SECRET = re.compile(r"\*\*\*|@\.secrets/[^@]*@")
 Facts = Counter[tuple[str, str, str]]
 
 
+class Unsafe(str):
+    """A text with the tag ``!unsafe``, which Ansible never takes for a template."""
+
+
+class _Loader(yaml.SafeLoader):
+    """A loader of the YAML of inventories."""
+
+
+_Loader.add_constructor("!unsafe", lambda loader, node: Unsafe(loader.construct_scalar(node)))
+
+
 def document(broker: str, beans: str = "", **attributes: str) -> bytes:
     """A hand-written file: what stands in ``<broker>``, and beside it."""
     said = "".join(f' {name}="{value}"' for name, value in attributes.items())
@@ -154,13 +165,15 @@ def read_back(adoption: Adopted) -> dict[str, bytes]:
     }
 
     def templated(value: Any) -> Any:
+        if isinstance(value, Unsafe):
+            return str(value)
         if isinstance(value, dict):
             return {name: templated(item) for name, item in value.items()}
         if isinstance(value, list):
             return [templated(item) for item in value]
         return environment.from_string(value).render(context) if isinstance(value, str) else value
 
-    files = {path: yaml.safe_load(content) for path, content in adoption.files.items()}
+    files = {path: yaml.load(content, _Loader) for path, content in adoption.files.items()}  # noqa: S506 -- a SafeLoader
     hosts: dict[str, dict[str, Any]] = {}
     for host, inline in files["hosts.yml"]["all"]["hosts"].items():
         broker = adoption.fleet.broker(host)

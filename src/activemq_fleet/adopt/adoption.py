@@ -46,7 +46,7 @@ class Adopted:
 
     ``files`` are the inventory's files by path, ``differences`` the deviations of the rendered documents from the
     originals, ``notes`` remarks for the operator. ``secrets`` maps each file below ``.secrets`` of the inventory to a
-    description of its password.
+    description of its password. ``files_read`` are the paths of all files that were read, by host.
     """
 
     files: dict[str, bytes]
@@ -54,6 +54,7 @@ class Adopted:
     differences: tuple[Difference, ...]
     notes: tuple[str, ...]
     secrets: dict[str, str]
+    files_read: dict[str, tuple[str, ...]]
 
 
 def adopt(
@@ -73,6 +74,9 @@ def adopt(
     with a note, because a configuration in force cannot be refused.
     """
     proposal = Proposal.from_documents(documents, naming)
+    for document in proposal.documents:
+        for reason in document.files_refused:
+            proposal.note([document.host], reason)
     companion_files.propose_environment(proposal)
     propose_profiles(proposal, shared)
     propose_authentication(proposal)
@@ -104,6 +108,10 @@ def adopt(
         differences=found,
         notes=tuple(proposal.notes),
         secrets={label: what for label, what in sorted(proposal.secrets.used.items()) if label in labels},
+        files_read={
+            **{document.host: document.files_read for document in proposal.documents},
+            **{file.host: file.files_read for file in agents if file.host in proposal.agents},
+        },
     )
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from activemq_fleet.addresses import parse
+from activemq_fleet.adopt.companion_reader import CompanionFiles, files_below
 from activemq_fleet.adopt.proposal import Proposal, Variables, is_valid_value, yaml_value_of
 from activemq_fleet.dialling import Listeners
 from activemq_fleet.settings.agent import VARIABLES
@@ -16,7 +17,6 @@ from activemq_fleet.topology import Broker
 
 AGENT_CONF = "agent.conf"
 _HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
-_LARGEST = 1 << 20
 _USER = re.compile(r"^User=(\S+)$", re.MULTILINE)
 _PROGRAM = re.compile(r"^ExecStart=(/\S*)/bin/activemq-agent ", re.MULTILINE)
 
@@ -28,27 +28,31 @@ class AgentFile:
     host: str
     entries: Mapping[str, str]
     unit: str = ""
+    files_read: tuple[str, ...] = ()
+    """The paths of the files that were read."""
 
 
 def read_agents(arguments: Iterable[str]) -> list[AgentFile]:
     """Return the agents of every ``hosts/HOST/agent.conf`` below the directories among the arguments, sorted by host.
 
-    Files that are larger than 1 MiB, cannot be parsed or have no ``[agent]`` section are passed over.
+    Files that are links, are larger than 1 MiB, cannot be parsed or have no ``[agent]`` section are passed over.
     """
     found = {}
-    for argument in arguments:
-        for path in sorted(Path(argument).rglob(AGENT_CONF)) if Path(argument).is_dir() else ():
-            if len(path.parts) < 3 or path.parts[-3] != "hosts" or path.stat().st_size > _LARGEST:
+    for root in (Path(argument) for argument in arguments):
+        for path in files_below(root, AGENT_CONF) if root.is_dir() else ():
+            if len(path.parts) < 3 or path.parts[-3] != "hosts":
                 continue
+            companions = CompanionFiles(root)
+            text = companions.read_text(path)
             parser = configparser.RawConfigParser(delimiters=("=",), strict=False)
             try:
-                parser.read_string(path.read_text(errors="replace"))
+                parser.read_string(text or "")
             except configparser.Error:
                 continue
-            unit = path.parent / "systemd" / "activemq-agent.service"
-            text = unit.read_text(errors="replace") if unit.is_file() else ""
+            unit = companions.read_text(path.parent / "systemd" / "activemq-agent.service") or ""
             if parser.has_section("agent"):
-                found[path.parts[-2]] = AgentFile(path.parts[-2], dict(parser["agent"]), text)
+                read = tuple(map(str, companions.read))
+                found[path.parts[-2]] = AgentFile(path.parts[-2], dict(parser["agent"]), unit, read)
     return [found[host] for host in sorted(found)]
 
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from activemq_fleet.adopt.equal_meaning import opens_jmx
 from activemq_fleet.adopt.proposal import Proposal, is_valid_value, yaml_value_of
-from activemq_fleet.adopt.secrets import holds_secret
-from activemq_fleet.adopt.sources import Document
+from activemq_fleet.adopt.secrets import contains_password, holds_secret
+from activemq_fleet.adopt.sources import Document, imported_names
 from activemq_fleet.adopt.xml_diff import XmlElement, is_console_import
 from activemq_fleet.host.probe_account import PROBE_GROUP, PROBE_USER
 from activemq_fleet.render.activemq_xml import memory_limit
@@ -76,24 +76,10 @@ def propose_brokers(proposal: Proposal) -> None:
 def _propose_beans(proposal: Proposal, document: Document) -> None:
     """Propose what shipped files have beside the broker: imports, the bean of hawtio's log view, shutdown hooks."""
     host, release = document.host, document.release
-    imports = [
-        node.get("resource")
-        .removeprefix("./")
-        .removeprefix("file:${activemq.conf}/")
-        .removeprefix("file:${activemq.base}/conf/")
-        for node in document.root.children
-        if node.tag == f"{{{BEANS}}}import" and not is_console_import(node)
-    ]
+    console = {node.get("resource") for node in document.root.children if is_console_import(node)}
+    imports = [name for name in imported_names(document.root) if name not in console and "jetty" not in name]
     if imports and proposal.set(host, "imports", imports):
-        extra = [
-            {"path": f"conf/{name}", "content": document.other_files[name]}
-            for name in imports
-            if name in document.other_files and not holds_secret("content", document.other_files[name])
-        ]
-        if not extra or not proposal.set(host, "extra_files", extra):
-            proposal.note(
-                [host], f"imports {', '.join(imports)}: put what is not in the release into activemq_extra_files"
-            )
+        _propose_imported_files(proposal, document, imports)
     hooked = document.broker.children_of("shutdownHooks")
     classes = [node.get("class") for node in hooked]
     if classes and all(set(node.attributes) == {"class"} and not node.children for node in hooked):
@@ -103,6 +89,33 @@ def _propose_beans(proposal: Proposal, document: Document) -> None:
             proposal[host]["log_query"] = True
         else:
             proposal.note([host], f"logQuery is left out: release {release.text} has not its class and would not start")
+
+
+def _propose_imported_files(proposal: Proposal, document: Document, imports: Sequence[str]) -> None:
+    """Propose the imported files as ``activemq_extra_files``, except those in which a password is in clear text."""
+    host, missing, secret, extra = document.host, [], [], []
+    for name in imports:
+        text = document.other_files.get(name)
+        if text is None:
+            missing.append(name)
+        elif contains_password(name, text):
+            secret.append(name)
+        elif is_valid_value("extra_files", [*extra, {"path": f"conf/{name}", "content": text}]):
+            extra.append({"path": f"conf/{name}", "content": text})
+        else:
+            missing.append(name)
+    if extra:
+        proposal.set(host, "extra_files", extra)
+    if secret:
+        proposal.note(
+            [host],
+            f"imports {', '.join(secret)}, which {'contains' if len(secret) == 1 else 'contain'} a password in clear "
+            "text and is not copied: add the file to activemq_extra_files, with its passwords in ansible-vault",
+        )
+    if missing:
+        proposal.note(
+            [host], f"imports {', '.join(missing)}: put what is not in the release into activemq_extra_files"
+        )
 
 
 def _note_key_stores(proposal: Proposal, document: Document) -> None:

@@ -11,11 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import yaml
-from yaml.representer import SafeRepresenter
 
 from activemq_fleet.adopt.proposal import Proposal, Variables
-from activemq_fleet.adopt.secrets import Secret, TemplatedXml
+from activemq_fleet.adopt.secrets import Secret, TemplatedText
 from activemq_fleet.grouping import MASTERS, SLAVES, group_name
+from activemq_fleet.inventory_yaml import STRING, NameTemplate, yaml_node_of
 from activemq_fleet.naming import DEFAULT_PATTERN
 from activemq_fleet.printable import counted
 from activemq_fleet.settings.broker import PREFIX, Settings
@@ -75,7 +75,7 @@ def secret_labels_in(value: Any) -> set[str]:
     """Return the labels of all secrets that a value refers to, at any depth."""
     if isinstance(value, Secret):
         return {value.label}
-    if isinstance(value, TemplatedXml):
+    if isinstance(value, TemplatedText):
         return value.labels
     items: Iterable[Any] = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     return set().union(*(secret_labels_in(item) for item in items))
@@ -94,10 +94,11 @@ def _by_name(variables: Mapping[str, Variables], fleet: Fleet) -> dict[str, Vari
     for name in ("broker_name", "store_directory"):
         values_by_host = {host: own[name] for host, own in variables.items() if name in own}
         for expression, of in names.items():
-            general = {text.replace(of[host], expression) for host, text in values_by_host.items()}
-            if len(general) == 1 and len(set(values_by_host.values())) > 1 and expression in next(iter(general)):
+            parts = {tuple(text.split(of[host])) for host, text in values_by_host.items()}
+            if len(parts) == 1 and len(set(values_by_host.values())) > 1:
+                template = NameTemplate(parts.pop(), expression)
                 for host in values_by_host:
-                    found[host][name] = next(iter(general))
+                    found[host][name] = template
                 break
     return found
 
@@ -105,7 +106,7 @@ def _by_name(variables: Mapping[str, Variables], fleet: Fleet) -> dict[str, Vari
 def _is_small(levels: Mapping[str, Variables], host: str) -> bool:
     """Return whether a host's own variables are few and simple enough to stand in hosts.yml."""
     own = levels.get(f"host_vars/{host}.yml", {})
-    return len(own) <= _MOST_INLINE and all(isinstance(value, str | int) for value in own.values())
+    return len(own) <= _MOST_INLINE and all(isinstance(value, str | int | NameTemplate) for value in own.values())
 
 
 def _variables(variables: Variables) -> str:
@@ -185,15 +186,15 @@ def _variable(name: str, value: Any) -> str:
 def _node(value: Any) -> yaml.Node:
     """Return a variable's value as YAML: short mappings and lists of plain strings on one line, secrets as lookups."""
     if isinstance(value, Secret):
-        return yaml.ScalarNode(_YAML + "str", f"{{{{ {value.lookup} }}}}", style=">")
-    if isinstance(value, TemplatedXml):
-        return yaml.ScalarNode(_YAML + "str", value.jinja, style="|")
+        return yaml.ScalarNode(STRING, f"{{{{ {value.lookup} }}}}", style=">")
+    if isinstance(value, TemplatedText):
+        return yaml.ScalarNode(STRING, value.jinja, style="|")
     if isinstance(value, dict):
         items = [(_node(name), _node(item)) for name, item in value.items()]
         return yaml.MappingNode(_YAML + "map", items, flow_style=_fits_on_a_line(value))
     if isinstance(value, list):
         return yaml.SequenceNode(_YAML + "seq", [_node(item) for item in value], flow_style=_fits_on_a_line(value))
-    return SafeRepresenter().represent_data(value)
+    return yaml_node_of(value)
 
 
 def _fits_on_a_line(value: Any) -> bool:

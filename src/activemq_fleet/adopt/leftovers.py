@@ -14,7 +14,7 @@ from typing import Any
 from activemq_fleet.adopt.equal_meaning import has_no_meaning, means_the_same
 from activemq_fleet.adopt.proposal import Proposal, is_valid_value, yaml_value_of
 from activemq_fleet.adopt.secrets import (
-    TemplatedXml,
+    TemplatedText,
     holds_secret,
     is_clear_text_password,
     is_password,
@@ -87,7 +87,7 @@ def _propose_attributes(proposal: Proposal, document: Document, rendered: XmlEle
 def _entry(proposal: Proposal, document: Document, node: XmlElement, parent: str | None) -> dict[str, Any]:
     safe = with_secret_labels(_with_references(node, proposal, document), proposal.secrets)
     entry: dict[str, Any] = {"parent": parent} if parent else {}
-    return {**entry, "xml": TemplatedXml(to_xml(safe))}
+    return {**entry, "xml": TemplatedText(to_xml(safe))}
 
 
 def _with_references(node: XmlElement, proposal: Proposal, document: Document) -> XmlElement:

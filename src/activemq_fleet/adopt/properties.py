@@ -9,6 +9,7 @@ from pathlib import Path
 
 from lxml import etree
 
+from activemq_fleet.adopt.companion_reader import CompanionFiles
 from activemq_fleet.adopt.xml_diff import XmlElement
 from activemq_fleet.errors import InputError
 from activemq_fleet.text_lines import split_lines
@@ -53,15 +54,12 @@ def read_properties(arguments: Sequence[str], hosts: Collection[str]) -> dict[st
     return {host: common | values for host, values in own.items()}
 
 
-def credentials_beside(document: Path) -> dict[str, str]:
+def credentials_beside(document: Path, companions: CompanionFiles) -> dict[str, str]:
     """Return the properties of the credentials.properties beside an activemq.xml; none where we rendered that file.
 
     Lines and values in forms that only a broker understands are left out, such as ``ENC(…)``.
     """
-    file = document.parent / "credentials.properties"
-    if not file.is_file() or file.stat().st_size > _LARGEST:
-        return {}
-    content = file.read_text(encoding="utf-8", errors="replace")
+    content = companions.read_text(document.parent / "credentials.properties") or ""
     if "Made by activemq.fleet" in content:
         return {}
     found = (_LINE.fullmatch(line.strip()) for line in split_lines(content))

@@ -11,17 +11,29 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from activemq_fleet.adopt.xml_diff import XmlElement
+from activemq_fleet.adopt.xml_diff import XmlElement, xml_element_of
+from activemq_fleet.inventory_yaml import quote_for_jinja
+from activemq_fleet.masking import mask
+from activemq_fleet.masking.names import is_secret_name
+from activemq_fleet.schema._documents import UnreadableError, parse
 
 MASK = "***"
 _NAME = re.compile(r"(?:password|passwd|passphrase|pwd|secret)$", re.IGNORECASE)
-_IN_URI = re.compile(r"(?i)([\w.]*(?:password|passwd|pwd)=)([^&;)\s\"',]+)|(//[^/\s:@(]+:)([^@/\s]+)(?=@)")
-_NOT_CLEAR = re.compile(r"\$\{[^}]*\}|ENC\(.*\)|#.*|\*\*\*|true|false|@\.secrets/[^@]*@|")
+# What stands for a password in a text: ``?password=x``, and ``//user:x@host``. A reference to a secret is no user's
+# password. Each alternative begins with fixed characters, so that a search takes linear time.
+_IN_URI = re.compile(
+    r"(?i)((?:password|passwd|passphrase|pwd)=)([^&;)\s\"',]+)|(//[^/\s:@(]+:)([^@/\s]+)(?=@)(?!(?<==)@\.secrets/)"
+)
+# A placeholder with a default, ``${name:default}``, contains a password in clear text.
+_NOT_CLEAR = re.compile(r"\$\{[^}:]*:?\}|ENC\(.*\)|#[^{].*|\*\*\*|true|false|@\.secrets/[^@]*@|")
+# Of networkConnector: a separator in the client ids of bridges.
+_HARMLESS_TOKENS = frozenset({"clientIdToken"})
+_EXPRESSION = re.compile(r"#\{([^{}]*)\}")
+_KEYS_IN_EXPRESSION = re.compile(r"\[[^\[\]]*\]")
 _SLUG = re.compile(r"[^A-Za-z0-9._-]+")
-# Around the name of a secret inside XML; no XML holds them otherwise: ``sources`` refuses them.
+# Around the name of a secret inside a text; no XML holds them otherwise: ``sources`` refuses them.
 _OPEN, _CLOSE = "\ue000", "\ue001"
 _MARKED = re.compile(f"{_OPEN}([^{_CLOSE}]*){_CLOSE}")
-_JINJA = re.compile(r"\{[{%#]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,26 +52,28 @@ class Secret:
 
 
 @dataclass(frozen=True, slots=True)
-class TemplatedXml:
-    """An XML text in which passwords are replaced by labels of secrets, between private-use characters."""
+class TemplatedText:
+    """A text in which passwords are replaced by labels of secrets, between private-use characters."""
 
     marked: str
 
     @property
     def labels(self) -> set[str]:
-        """The labels of all secrets in the XML text."""
+        """The labels of all secrets in the text."""
         return set(_MARKED.findall(self.marked))
 
     @property
     def plain(self) -> str:
-        """The XML text with ``@.secrets/LABEL@`` in place of each secret, for rendering and comparing."""
+        """The text with ``@.secrets/LABEL@`` in place of each secret, for rendering and comparing."""
         return _MARKED.sub(r"@.secrets/\1@", self.marked)
 
     @property
     def jinja(self) -> str:
-        """The XML text as a Jinja template with a lookup for each secret; other Jinja markup is quoted."""
-        quoted = _JINJA.sub(lambda mark: f"{{{{ '{mark[0]}' }}}}", self.marked)
-        return _MARKED.sub(lambda mark: f"{{{{ {Secret(mark[1]).lookup} }}}}", quoted)
+        """The text as a Jinja template with a lookup for each secret; other Jinja markup is quoted."""
+        pieces = _MARKED.split(self.marked)
+        pieces[::2] = map(quote_for_jinja, pieces[::2])
+        pieces[1::2] = (f"{{{{ {Secret(label).lookup} }}}}" for label in pieces[1::2])
+        return "".join(pieces)
 
 
 @dataclass
@@ -75,7 +89,7 @@ class Secrets:
 
         ``what``, the password's use, is noted the first time.
         """
-        key = name, "" if _NOT_CLEAR.fullmatch(value) else value
+        key = name, "" if _is_reference(value) else value
         label = self._labels.get(key)
         if label is None:
             slug = _SLUG.sub("-", name).strip("-.") or "secret"
@@ -89,17 +103,39 @@ class Secrets:
 
 def is_clear_text_password(name: str, value: str) -> bool:
     """Return whether an attribute is a password in clear text: no placeholder, no reference, not encrypted."""
-    return is_password(name) and not _NOT_CLEAR.fullmatch(value)
+    return is_password(name) and not _is_reference(value)
 
 
 def is_password(name: str) -> bool:
-    """Return whether an attribute's name ends like those of passwords: password, passphrase, pwd or secret."""
-    return _NAME.search(name) is not None
+    """Return whether an attribute's name is that of a password, key or token."""
+    return _NAME.search(name) is not None or (name not in _HARMLESS_TOKENS and is_secret_name(name))
+
+
+def _is_reference(value: str) -> bool:
+    """Return whether the value of a password contains no password: a placeholder, a bean, an encrypted value."""
+    expression = _EXPRESSION.fullmatch(value.strip())
+    if expression:
+        # A literal inside of brackets is the name of a property.
+        return not {"'", '"'} & set(_KEYS_IN_EXPRESSION.sub("", expression[1]))
+    return _NOT_CLEAR.fullmatch(value) is not None
 
 
 def holds_secret(name: str, value: str) -> bool:
     """Return whether an attribute is a password in clear text or contains one, as a URI may."""
     return with_masked_passwords(XmlElement("", {name: value})).get(name) != value
+
+
+def contains_password(path: str, text: str) -> bool:
+    """Return whether the text of a configuration file contains a password in clear text, in comments too.
+
+    A text that is not XML, although its file is imported as such, counts as one that does.
+    """
+    try:
+        node = xml_element_of(parse(text.encode()))
+    except (UnreadableError, UnicodeEncodeError):
+        return True
+    labelled = with_masked_passwords(node)
+    return labelled.comparison_key != node.comparison_key or mask(f"{path}.xml", text) != text
 
 
 def with_masked_passwords(node: XmlElement) -> XmlElement:
@@ -120,18 +156,18 @@ def with_secret_labels(node: XmlElement, secrets: Secrets) -> XmlElement:
 
 def _replaced(node: XmlElement, by: Callable[[XmlElement, str, str], str], *, below_secret: bool = False) -> XmlElement:
     """Return the element with each password in clear text replaced by what ``by(element, name, value)`` returns."""
-    secret_here = below_secret or any(_NAME.search(node.get(name)) for name in ("name", "key"))
+    secret_here = below_secret or any(is_password(node.get(name)) for name in ("name", "key"))
 
     def attribute(name: str, value: str) -> str:
         local = name.rpartition("}")[2]
         if is_clear_text_password(local, value) or (
-            secret_here and local == "value" and not _NOT_CLEAR.fullmatch(value)
+            secret_here and local == "value" and not _is_reference(value)
         ):
             return by(node, local if local != "value" else node.get("name") or "value", value)
         return _in_text(value, node, by)
 
     def plain(text: str) -> str:
-        if secret_here and not _NOT_CLEAR.fullmatch(text.strip()):
+        if secret_here and not _is_reference(text.strip()):
             return by(node, node.get("key") or "text", text.strip())
         return _in_text(text, node, by)
 
@@ -151,7 +187,7 @@ def _in_text(text: str, node: XmlElement, by: Callable[[XmlElement, str, str], s
 
     def hide(found: re.Match[str]) -> str:
         before, value = (found[1], found[2]) if found[1] else (found[3], found[4])
-        return found[0] if _NOT_CLEAR.fullmatch(value) else before + by(node, "uri-password", value)
+        return found[0] if _is_reference(value) else before + by(node, "uri-password", value)
 
     return _IN_URI.sub(hide, text)
 
@@ -160,7 +196,7 @@ def value_for_model(value: Any) -> Any:
     """Return a variable's value with a placeholder text for each secret, as the fleet model accepts it."""
     if isinstance(value, Secret):
         return f"secret-{value.label}"
-    if isinstance(value, TemplatedXml):
+    if isinstance(value, TemplatedText):
         return value.plain
     if isinstance(value, dict):
         return {name: value_for_model(item) for name, item in value.items()}

@@ -10,6 +10,7 @@ from pathlib import Path
 from lxml import etree
 
 from activemq_fleet.addresses import check_host
+from activemq_fleet.adopt.companion_reader import CompanionFiles, files_below, read_document
 from activemq_fleet.adopt.equal_meaning import with_names
 from activemq_fleet.adopt.properties import (
     credentials_beside,
@@ -30,9 +31,10 @@ _OURS = re.compile(rb"<!-- ([^\n]*), release ([0-9.]+)\s+Made by activemq\.fleet
 _ROLE = re.compile(rb"\(preferred master\)")
 _HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]*")
 _LARGEST = 16 << 20  # bytes
-_LARGEST_BESIDE = 1 << 20
-_BESIDE_CONF = ("jetty-spring.properties", "jetty.xml")
-_BESIDE = ("bin/env", "bin/setenv", "etc/default/*", "systemd/*.service")
+_NEXT_TO_DOCUMENT = ("jetty-spring.properties", "jetty.xml")
+_IN_TREE = ("bin/env", "bin/setenv")
+_DIRECTORIES_IN_TREE = (("etc/default", ""), ("systemd", ".service"))
+_CONF_REFERENCE = re.compile(r"\./|file:\$\{activemq\.(?:conf|base\}/conf)\}?/")
 _PRIVATE = re.compile("[\ue000\ue001]")
 
 
@@ -52,6 +54,10 @@ class Document:
     """True for the preferred master where the file says so; None where it says nothing."""
     other_files: Mapping[str, str] = field(default_factory=dict)
     """The host's other configuration files, content by path in its tree."""
+    files_read: tuple[str, ...] = ()
+    """The paths of all files that were read, the document first."""
+    files_refused: tuple[str, ...] = ()
+    """Of each file next to the document that was not read, the reason in one sentence."""
 
 
 def read_sources(
@@ -64,19 +70,24 @@ def read_sources(
     Raises InputError or ReleaseError, naming file or host.
     """
     found: dict[str, Path] = {}
-    for host, path in _files(arguments, naming):
+    roots: dict[str, Path | None] = {}
+    for host, path, root in _files(arguments, naming):
         if host in found and found[host].resolve() != path.resolve():
             raise InputError(f"{path}: is the second file for {host}, after {found[host]}: name one of them")
-        found[host] = path
+        found[host], roots[host] = path, root
     chosen = _releases(releases, found)
     values = read_properties(properties, found)
-    documents = [_document(host, path, chosen.get(host), naming, values[host]) for host, path in sorted(found.items())]
+    documents = [
+        _document(host, path, roots[host], chosen.get(host), naming, values[host])
+        for host, path in sorted(found.items())
+    ]
     _refuse_doubles(documents)
     inventory_groups(document.identity for document in documents)
     return documents
 
 
-def _files(arguments: Iterable[str], naming: Naming) -> Iterator[tuple[str, Path]]:
+def _files(arguments: Iterable[str], naming: Naming) -> Iterator[tuple[str, Path, Path | None]]:
+    """Yield the host and path of each file, and the directory below which it was found; None for a named file."""
     for argument in arguments:
         host, file = "", argument
         if "=" in argument and not Path(argument).exists():
@@ -86,8 +97,9 @@ def _files(arguments: Iterable[str], naming: Naming) -> Iterator[tuple[str, Path
         if not file:
             raise InputError(f"{argument!r} names no file: write HOST=FILE, a file or a directory")
         path = Path(file)
-        if path.is_dir():
-            inside = sorted(path.rglob(ACTIVEMQ_XML))
+        root = path if path.is_dir() else None
+        if root is not None:
+            inside = list(files_below(root, ACTIVEMQ_XML))
             if not inside:
                 raise InputError(f"{path}: there is no {ACTIVEMQ_XML} in it: give files of other names as HOST=FILE")
             if host and len(inside) > 1:
@@ -97,7 +109,7 @@ def _files(arguments: Iterable[str], naming: Naming) -> Iterator[tuple[str, Path
         else:
             wrong = "is neither a file nor a directory" if path.exists() else "there is no such file or directory"
             raise InputError(f"{path}: {wrong}")
-        yield from ((host or _host_of(found, naming), found) for found in inside)
+        yield from ((host or _host_of(found, naming), found, root) for found in inside)
 
 
 def _host_of(path: Path, naming: Naming) -> str:
@@ -154,14 +166,17 @@ def read_addresses(arguments: Sequence[str], documents: Sequence[Document]) -> d
     return found
 
 
-def _document(host: str, path: Path, release: str | None, naming: Naming, properties: Mapping[str, str]) -> Document:
+def _document(
+    host: str, path: Path, root: Path | None, release: str | None, naming: Naming, properties: Mapping[str, str]
+) -> Document:
     identity = naming.identify(host) if naming.matches(host) else None
     if identity is None or not _HOST.fullmatch(host):
         raise InputError(
             f"{path}: its host {host} does not match {naming.pattern}: say how yours are called with --naming-pattern, "
             "which activemq-fleet names HOST... proposes"
         )
-    content, original = _read(path, {**credentials_beside(path), **properties})
+    companions = CompanionFiles(root or _tree_of(path))
+    content, original = _read(path, root, {**credentials_beside(path, companions), **properties})
     tree = with_placeholder_defaults(with_names(original))
     ours = _OURS.search(content)
     if release is None and ours is None:
@@ -175,14 +190,19 @@ def _document(host: str, path: Path, release: str | None, naming: Naming, proper
         broker=next(child for child in tree.children if child.tag == f"{{{CORE}}}broker"),
         original=original,
         preferred=_ROLE.search(ours[1]) is not None if ours else None,
-        other_files=_other_files(path, _imports(tree)),
+        other_files=_other_files(path, imported_names(tree), companions),
+        files_read=tuple(map(str, (path, *companions.read))),
+        files_refused=tuple(companions.refused),
     )
 
 
-def _read(path: Path, properties: Mapping[str, str]) -> tuple[bytes, XmlElement]:
-    if path.stat().st_size > _LARGEST:
-        raise InputError(f"{path}: has more than {_LARGEST >> 20} MiB: no activemq.xml is so long")
-    content = path.read_bytes()
+def _tree_of(path: Path) -> Path:
+    """Return the directory below which the files of a named activemq.xml are."""
+    return path.parents[1] if path.parent.name == "conf" else path.parent
+
+
+def _read(path: Path, root: Path | None, properties: Mapping[str, str]) -> tuple[bytes, XmlElement]:
+    content = read_document(path, root, _LARGEST, "put the file itself there, or name it as HOST=FILE")
     try:
         root = parse(content)
     except UnreadableError as error:
@@ -196,24 +216,34 @@ def _read(path: Path, properties: Mapping[str, str]) -> tuple[bytes, XmlElement]
     return content, xml_element_of(root)
 
 
-def _imports(root: XmlElement) -> Iterator[str]:
-    """Yield the names of the files beside an activemq.xml that it imports."""
-    for node in root.children:
-        name = node.get("resource")
-        if node.tag == f"{{{BEANS}}}import" and ".." not in name and not name.startswith("/") and ":" not in name:
-            yield name
+def imported_names(root: XmlElement) -> list[str]:
+    """Return what an activemq.xml imports: paths below its directory, without the forms that stand for the directory.
+
+    Resources elsewhere are returned as they are.
+    """
+    return [
+        _CONF_REFERENCE.sub("", node.get("resource"), count=1)
+        if _CONF_REFERENCE.match(node.get("resource"))
+        else node.get("resource")
+        for node in root.children
+        if node.tag == f"{{{BEANS}}}import"
+    ]
 
 
-def _other_files(path: Path, imports: Iterable[str]) -> dict[str, str]:
-    found = {name: path.parent / name for name in (*_BESIDE_CONF, *imports)}
+def _other_files(path: Path, imports: Iterable[str], companions: CompanionFiles) -> dict[str, str]:
+    """Return the texts of the files next to an activemq.xml and in its tree, by path in the tree."""
+    paths = {name: path.parent / name for name in (*_NEXT_TO_DOCUMENT, *filter(_is_below_directory, imports))}
     if path.parent.name == "conf":
         tree = path.parents[1]
-        found |= {str(file.relative_to(tree)): file for pattern in _BESIDE for file in sorted(tree.glob(pattern))}
-    return {
-        name: file.read_text(errors="replace")
-        for name, file in found.items()
-        if file.is_file() and file.stat().st_size <= _LARGEST_BESIDE
-    }
+        paths |= {name: tree / name for name in _IN_TREE}
+        for directory, ending in _DIRECTORIES_IN_TREE:
+            names = [name for name in companions.names_in(tree / directory) if name.endswith(ending)]
+            paths |= {f"{directory}/{name}": tree / directory / name for name in names}
+    return {name: text for name, file in paths.items() if (text := companions.read_text(file)) is not None}
+
+
+def _is_below_directory(resource: str) -> bool:
+    return ".." not in resource and not resource.startswith("/") and ":" not in resource
 
 
 def _release(text: str, path: Path) -> Release:

@@ -155,12 +155,18 @@ def _as_text(output: Path, adopted: Adopted) -> Iterable[str]:
 
 
 def _summary(output: Path, adopted: Adopted) -> Iterable[str]:
+    for host, paths in adopted.files_read.items():
+        yield f"read: {host}: {', '.join(map(_printable, paths))}"
     for note in adopted.notes:
-        yield f"note: {note}"
+        yield f"note: {_printable(note)}"
     for label, what in adopted.secrets.items():
         yield f"secret: {output}/.secrets/{label}: the {what}; put it there, or set the variable with ansible-vault"
 
 
+def _printable(text: str) -> str:
+    return "".join(char if char.isprintable() else " " for char in text)
+
+
 def _short(text: str) -> str:
-    flat = "".join(char if char.isprintable() else " " for char in text)
+    flat = _printable(text)
     return flat if len(flat) <= _LONGEST else f"{flat[:_LONGEST]}…"

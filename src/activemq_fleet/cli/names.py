@@ -121,11 +121,10 @@ def _text(rows: Rows, proposal: Proposal | None) -> list[str]:
     unread = [row["host"] for row in rows if not (row["broker"] or row["problem"])]
     if proposal is None:
         return [*lines, "", _NO_CONVENTION] if unread else lines
-    import yaml
+    from activemq_fleet.inventory_yaml import write_plain_variables
 
     lines += ["", f"These variables of all hosts read {counted(len(proposal.identities), 'name')} as pairs:", ""]
-    # A text of its own, so that a pattern stays on one line whatever its length.
-    lines += split_lines(yaml.safe_dump(proposal.variables(), sort_keys=False, width=10_000)) or ["(the defaults)"]
+    lines += split_lines(write_plain_variables(proposal.variables())) or ["(the defaults)"]
     read = [{"host": one.name, "broker": True, **one.to_dict(), "because": ""} for one in proposal.identities]
     lines += ["", *_table(read)]
     if proposal.rival:
@@ -143,9 +142,9 @@ def _text(rows: Rows, proposal: Proposal | None) -> list[str]:
 def _standalone_text(alone: Proposal | None) -> list[str]:
     if alone is None:
         return []
-    import yaml
+    from activemq_fleet.inventory_yaml import write_plain_variables
 
-    variables = split_lines(yaml.safe_dump(alone.variables(), sort_keys=False, width=10_000))
+    variables = split_lines(write_plain_variables(alone.variables()))
     return ["", f"Where each stands alone, these read {counted(len(alone.identities), 'name')}:", "", *variables]
 
 

@@ -1,0 +1,141 @@
+"""Read the files next to an activemq.xml, which may come from strangers.
+
+Every file below a directory that the operator names is opened only as a regular file with a single name, and never
+through a link: a link, or a second name of a file, could bring any file of the operator into the inventory. A file that
+the operator names directly is opened as it is.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+
+from activemq_fleet.errors import InputError
+from activemq_fleet.host.untrusted_paths import Directory, UntrustedPathError, open_directory
+
+_LARGEST = 1 << 20  # bytes
+_LARGEST_TOTAL = 16 << 20
+_MOST_FILES = 100
+_PLAIN_PART = re.compile(r"[^/\0]+")
+
+
+@dataclass
+class CompanionFiles:
+    """A directory that the operator named, and what was read below it.
+
+    ``read`` are the paths of the files that were read; ``refused`` says of each other file, in one sentence, why it was
+    not read.
+    """
+
+    root: Path
+    read: list[Path] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+    _total: int = 0
+
+    def read_text(self, path: Path) -> str | None:
+        """Return the text of a file below the directory; None for one that does not exist or is not read."""
+        parts = _parts_below(self.root, path)
+        if parts is None:
+            return None
+        if len(self.read) >= _MOST_FILES or self._total >= _LARGEST_TOTAL:
+            self._refuse(f"{path} is not read: adopt reads {_MOST_FILES} files next to an activemq.xml at most")
+            return None
+        try:
+            content = read_below(self.root, parts, _LARGEST + 1)
+        except FileNotFoundError:
+            return None
+        except UntrustedPathError as error:
+            self._refuse(str(error))
+            return None
+        except OSError as error:
+            self._refuse(f"{path} is not read: {error.strerror}")
+            return None
+        if len(content) > _LARGEST:
+            self._refuse(f"{path} is not read: it has more than {_LARGEST >> 20} MiB")
+            return None
+        self._total += len(content)
+        self.read.append(path)
+        return content.decode(errors="replace")
+
+    def names_in(self, directory: Path) -> list[str]:
+        """Return the names in a directory below the named one, sorted; none where it does not exist or is a link."""
+        parts = _parts_below(self.root, directory)
+        if parts is None:
+            return []
+        try:
+            with _open_below(self.root, parts) as opened:
+                return opened.names()
+        except UntrustedPathError as error:
+            self._refuse(str(error))
+        except OSError:
+            pass
+        return []
+
+    def _refuse(self, reason: str) -> None:
+        if reason not in self.refused:
+            self.refused.append(reason)
+
+
+def read_document(path: Path, root: Path | None, largest: int, instead: str) -> bytes:
+    """Return the content of an activemq.xml or agent.conf of at most ``largest`` bytes.
+
+    ``root`` is the named directory below which it was found; None for a file that the operator named. ``instead`` is
+    what the operator can do where the file is a link. Raises InputError.
+    """
+    try:
+        if root is None:
+            with path.open("rb") as file:
+                content = file.read(largest + 1)
+        else:
+            content = read_below(root, path.relative_to(root).parts, largest + 1)
+    except UntrustedPathError as error:
+        raise InputError(f"{error}: {instead}") from None
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror or error}") from None
+    if len(content) > largest:
+        raise InputError(f"{path}: has more than {largest >> 20} MiB: no {path.name} is so long")
+    return content
+
+
+def files_below(root: Path, name: str) -> Iterator[Path]:
+    """Yield the paths of all files of a name below a directory, sorted by path; directories that are links are left out."""
+    found = []
+    for directory, subdirectories, names in os.walk(root):
+        subdirectories.sort()
+        if name in names:
+            found.append(Path(directory, name))
+    yield from sorted(found)
+
+
+def read_below(root: Path, parts: Iterable[str], limit: int) -> bytes:
+    """Return the first ``limit`` bytes of a regular file below a directory, opened without links.
+
+    Raises UntrustedPathError for a link, a file of another kind or with a second name, and OSError.
+    """
+    *directories, name = parts
+    with _open_below(root, directories) as directory:
+        return directory.read_file(name, limit, single_name=True)
+
+
+def _open_below(root: Path, parts: Iterable[str]) -> Directory:
+    # The operator named the directory itself, so that links on the way to it are the operator's choice.
+    directory = open_directory(os.path.realpath(root))
+    directory.path = str(root)
+    for part in parts:
+        with directory as above:
+            directory = above.subdirectory(part)
+    return directory
+
+
+def _parts_below(root: Path, path: Path) -> tuple[str, ...] | None:
+    """Return the components of a path below a directory, or None where the path leads out of the directory."""
+    try:
+        parts = PurePosixPath(path).relative_to(PurePosixPath(root)).parts
+    except ValueError:
+        return None
+    if ".." in parts or not all(map(_PLAIN_PART.fullmatch, parts)):
+        return None
+    return parts

@@ -1,0 +1,65 @@
+"""Write variables as YAML for an Ansible inventory, so that Ansible evaluates only the expressions made here.
+
+Ansible treats every string of an inventory as a Jinja template. Strings that come from other sources are data: a string
+that could be a template gets the tag ``!unsafe``, with which Ansible leaves it as it is. Strings without Jinja's marks do
+not need the tag, and must not have it: Ansible reads ``!unsafe '5.10'`` as a number.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+from yaml.representer import SafeRepresenter
+
+STRING = "tag:yaml.org,2002:str"
+UNSAFE = "!unsafe"
+# What makes Ansible evaluate a string: Jinja's delimiters, and the header that can set others.
+_PERHAPS_TEMPLATE = re.compile(r"\{[{%#]|\A#jinja2:")
+# A brace that opens a delimiter together with what follows it, and the first character of the header.
+_OPENS = re.compile(r"\{(?=[{%#]|\Z)|\A#(?=jinja2:)")
+
+
+@dataclass(frozen=True, slots=True)
+class NameTemplate:
+    """A text in which a name, such as that of the host, is replaced by a Jinja expression.
+
+    ``parts`` is the text around the occurrences of the name.
+    """
+
+    parts: tuple[str, ...]
+    expression: str
+
+    @property
+    def jinja(self) -> str:
+        """The text as a Jinja template that evaluates nothing except the expression."""
+        return self.expression.join(map(quote_for_jinja, self.parts))
+
+
+def quote_for_jinja(text: str) -> str:
+    """Return a Jinja template of the given text, which may stand directly before an expression."""
+    return _OPENS.sub(lambda mark: f"{{{{ '{mark[0]}' }}}}", text)
+
+
+def yaml_node_of(value: Any) -> yaml.Node:
+    """Return the YAML node of a string, number, boolean or None; a string that could be a template is ``!unsafe``."""
+    if isinstance(value, NameTemplate):
+        return yaml.ScalarNode(STRING, value.jinja)
+    node = SafeRepresenter().represent_data(value)
+    if isinstance(value, str) and "\n" in value:
+        node.style = "|"
+    if isinstance(value, str) and _PERHAPS_TEMPLATE.search(value):
+        node.tag = UNSAFE
+    return node
+
+
+def write_plain_variables(variables: Mapping[str, object]) -> str:
+    """Return lines of YAML, one for each variable with its value, which is a string, number or boolean."""
+    items = [(yaml_node_of(name), yaml_node_of(value)) for name, value in variables.items()]
+    node = yaml.MappingNode("tag:yaml.org,2002:map", items, flow_style=False)
+    # The width keeps a pattern on a single line.
+    text: str = yaml.serialize(node, Dumper=yaml.SafeDumper, allow_unicode=True, width=10_000)
+    return text if items else ""
