@@ -1,8 +1,8 @@
 """Write variables as YAML for an Ansible inventory, so that Ansible evaluates only the expressions made here.
 
 Ansible treats every string of an inventory as a Jinja template. Strings that come from other sources are data: a string
-that could be a template gets the tag ``!unsafe``, with which Ansible leaves it as it is. Strings without Jinja's marks do
-not need the tag, and must not have it: Ansible reads ``!unsafe '5.10'`` as a number.
+that could be a template gets the tag ``!unsafe``, with which Ansible leaves it as it is. Strings without Jinja's marks
+do not need the tag, and must not have it: Ansible reads ``!unsafe '5.10'`` as a number.
 """
 
 from __future__ import annotations

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
 
 from lxml import etree
 
@@ -24,8 +23,8 @@ from activemq_fleet.adopt.properties import PLACEHOLDER
 from activemq_fleet.adopt.proposal import Proposal, is_default
 from activemq_fleet.adopt.secrets import value_for_model, with_masked_passwords
 from activemq_fleet.adopt.sources import Document
+from activemq_fleet.adopt.waivers import FindingsOf, propose_waivers
 from activemq_fleet.adopt.xml_diff import Difference, XmlElement, differences, xml_element_of
-from activemq_fleet.findings import Finding
 from activemq_fleet.naming import Naming
 from activemq_fleet.render.activemq_xml import activemq_xml
 from activemq_fleet.render.credentials import credentials
@@ -37,7 +36,7 @@ _OF_THE_JVM = frozenset(
     {"activemq.base", "activemq.home", "activemq.conf", "activemq.data", "java.io.tmpdir", "user.home"}
 )
 _CONSOLE_PORT = 8161
-Findings = Callable[[Fleet], Iterable[Finding]]
+_CAMEL = "{http://camel.apache.org/schema/"
 
 
 @dataclass(frozen=True)
@@ -60,7 +59,7 @@ class Adopted:
 def adopt(
     documents: Sequence[Document],
     naming: Naming,
-    findings: Findings = lambda fleet: fleet.findings,
+    findings: FindingsOf = lambda fleet, _documents: fleet.findings,
     agents: Sequence[AgentFile] = (),
     addresses: Mapping[str, str] = MappingProxyType({}),
     shared: Collection[str] = (),
@@ -70,8 +69,9 @@ def adopt(
 
     ``addresses`` maps hosts to the addresses by which they are dialled, for hosts whose address no file tells;
     ``shared`` names pairs whose nodes share a KahaDB store that no file shows to be shared.
-    ``findings`` returns a fleet's findings; those that would keep ``render`` from writing are waived in the inventory
-    with a note, because a configuration in force cannot be refused.
+    ``findings`` returns a fleet's findings with the given documents. Errors that the originals have too are waived in
+    the inventory with a note, because a configuration in force cannot be refused. What would cause any other error is
+    left out, with a note; raises InputError where that is not possible.
     """
     proposal = Proposal.from_documents(documents, naming)
     for document in proposal.documents:
@@ -96,7 +96,7 @@ def adopt(
     companion_files.propose_java_options(proposal, fleet)
     for document in proposal.documents:
         propose_fragments(proposal, document, _rendered(fleet.broker(document.host)))
-    _propose_waivers(proposal, findings)
+    propose_waivers(proposal, findings)
     fleet = proposal.fleet()
     found = tuple(_differences(proposal, fleet))
     _note_placeholders(proposal, fleet)
@@ -174,23 +174,14 @@ def _drop_defaults(proposal: Proposal) -> None:
             del variables[name]
 
 
-def _propose_waivers(proposal: Proposal, findings: Findings) -> None:
-    """Waive the rules that would stop ``render``, for the hosts that they report, as found in force."""
-    hosts: dict[str, dict[str, str]] = defaultdict(dict)
-    for finding in findings(proposal.fleet()):
-        if finding.blocks:
-            hosts[finding.rule].setdefault(finding.host, finding.message)
-    if not hosts:
-        return
-    waivers: list[dict[str, Any]] = []
-    for rule, where in sorted(hosts.items()):
-        waiver: dict[str, Any] = {"rule": rule, "reason": "as it was when adopted: look into it"}
-        if set(where) < set(proposal.variables):
-            waiver["hosts"] = sorted(where)
-        waivers.append(waiver)
-        proposal.note(where, f"{rule}: {next(iter(where.values()))}; waived in the inventory, so that it renders")
-    for variables in proposal.variables.values():
-        variables["waivers"] = waivers
+def _placeholders_in(document: bytes) -> set[str]:
+    """Return the names of the placeholders in a rendered activemq.xml; in Camel's elements ``${name}`` is Camel's."""
+    names: set[str] = set()
+    for element in etree.fromstring(document, parser()).iter(etree.Element):
+        if not str(element.tag).startswith(_CAMEL):
+            for text in (*map(str, element.attrib.values()), element.text or ""):
+                names.update(PLACEHOLDER.findall(text))
+    return names
 
 
 def _note_placeholders(proposal: Proposal, fleet: Fleet) -> None:
@@ -198,7 +189,7 @@ def _note_placeholders(proposal: Proposal, fleet: Fleet) -> None:
     unknown: dict[str, list[str]] = defaultdict(list)
     for broker in fleet.brokers:
         held = credentials(broker, Shown(broker.host)).decode()
-        for name in sorted(set(PLACEHOLDER.findall(activemq_xml(broker).decode()))):
+        for name in sorted(_placeholders_in(activemq_xml(broker))):
             if name not in _OF_THE_JVM and f"\n{name}=" not in held:
                 unknown[name].append(broker.host)
     for name, hosts in unknown.items():

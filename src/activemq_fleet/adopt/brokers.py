@@ -15,10 +15,10 @@ from activemq_fleet.adopt.sources import Document, imported_names
 from activemq_fleet.adopt.xml_diff import XmlElement, is_console_import
 from activemq_fleet.host.probe_account import PROBE_GROUP, PROBE_USER
 from activemq_fleet.render.activemq_xml import memory_limit
-from activemq_fleet.schema._documents import BEANS
 from activemq_fleet.settings.broker import Settings
 from activemq_fleet.settings.network import default_connector_options
 from activemq_fleet.topology.access import AGENT_GROUP, NETWORK_GROUP, agent_user_group
+from activemq_fleet.uris import is_openwire
 
 _LISTENS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(\[[^\]]+\]|[^:/?#]+):(\d{1,5})/?(?:\?(.*))?", re.DOTALL)
 _NEEDS_CERTIFICATE = ("transport.needClientAuth", "true")
@@ -93,7 +93,8 @@ def _propose_beans(proposal: Proposal, document: Document) -> None:
 
 def _propose_imported_files(proposal: Proposal, document: Document, imports: Sequence[str]) -> None:
     """Propose the imported files as ``activemq_extra_files``, except those in which a password is in clear text."""
-    host, missing, secret, extra = document.host, [], [], []
+    host, missing, secret = document.host, [], []
+    extra: list[dict[str, str]] = []
     for name in imports:
         text = document.other_files.get(name)
         if text is None:
@@ -109,13 +110,11 @@ def _propose_imported_files(proposal: Proposal, document: Document, imports: Seq
     if secret:
         proposal.note(
             [host],
-            f"imports {', '.join(secret)}, which {'contains' if len(secret) == 1 else 'contain'} a password in clear "
-            "text and is not copied: add the file to activemq_extra_files, with its passwords in ansible-vault",
+            f"imports {', '.join(secret)}, not copied because of a password in clear text, or because it cannot be "
+            "checked for one: add it to activemq_extra_files, with its passwords in ansible-vault",
         )
     if missing:
-        proposal.note(
-            [host], f"imports {', '.join(missing)}: put what is not in the release into activemq_extra_files"
-        )
+        proposal.note([host], f"imports {', '.join(missing)}: put what is not in the release into activemq_extra_files")
 
 
 def _note_key_stores(proposal: Proposal, document: Document) -> None:
@@ -188,8 +187,7 @@ def _propose_connectors(proposal: Proposal, documents: Sequence[Document]) -> No
 
 def _listeners(proposal: Proposal, document: Document) -> Iterator[Listener]:
     names = Counter(node.get("name") for node in transport_connectors(document))
-    bridges = document.broker.find_all("networkConnectors/networkConnector")
-    dials_by_multicast = any(node.get("uri").startswith("multicast:") for node in bridges)
+    announced_by_default = _connector_announced_by_default(document)
     if document.broker.find("services/masterConnector") and proposal.profile(document.host).replicates:
         return
     for node in transport_connectors(document):
@@ -202,7 +200,7 @@ def _listeners(proposal: Proposal, document: Document) -> Iterator[Listener]:
         attributes = {
             attribute: value
             for attribute, value in node.attributes.items()
-            if attribute != "discoveryUri" or not dials_by_multicast
+            if attribute != "discoveryUri" or node is not announced_by_default
             if is_valid_value(
                 "connectors", [{"name": "a", "scheme": "tcp", "port": 1, "attributes": {attribute: value}}]
             )
@@ -215,6 +213,20 @@ def _listeners(proposal: Proposal, document: Document) -> Iterator[Listener]:
             listener = replace(listener, options={})
         if is_valid_value("connectors", [listener.to_setting()]):
             yield listener
+
+
+def _connector_announced_by_default(document: Document) -> XmlElement | None:
+    """Return the transportConnector whose ``discoveryUri`` a rendered broker with multicast discovery has anyway.
+
+    That is the first one for OpenWire, where it alone announces the broker; None in all other cases.
+    """
+    bridges = document.broker.find_all("networkConnectors/networkConnector")
+    if not any(node.get("uri").startswith("multicast:") for node in bridges):
+        return None
+    connectors = transport_connectors(document)
+    announced = [node for node in connectors if "discoveryUri" in node.attributes]
+    first = next((node for node in connectors if is_openwire(node.get("uri").partition(":")[0])), None)
+    return first if announced == [first] else None
 
 
 def transport_connectors(document: Document) -> list[XmlElement]:

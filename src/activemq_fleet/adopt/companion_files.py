@@ -12,12 +12,13 @@ from activemq_fleet.render.service import java_options
 from activemq_fleet.topology import Fleet
 
 _OURS = "written by activemq.fleet"
-_HEAP = re.compile(r"^[^#\n]*\bACTIVEMQ_OPTS(?:_MEMORY)?=[^\n]*-Xmx([1-9][0-9]*[kKmMgG])", re.MULTILINE)
+_OPTIONS = re.compile(r"\bACTIVEMQ_OPTS(?:_MEMORY)?=")
+_HEAP = re.compile(r"-Xmx([1-9][0-9]*[kKmMgG])")
 _ASSIGNED = re.compile(r"^([A-Z_]+)=(.*)$", re.MULTILINE)
 _USER = re.compile(r"^User=(\S+)$", re.MULTILINE)
 _CONSOLE = {
     "console_port": re.compile(
-        r'name="port"\s+value="(\d+)"|<\w*[cC]onnector[^>]*\sport="(\d+)"|^jetty\.http\.port=(\d+)$', re.MULTILINE
+        r'name="port"\s+value="(\d+)"|<\w*[cC]onnector[^<>]*\sport="(\d+)"|^jetty\.http\.port=(\d+)$', re.MULTILINE
     ),
     "console_bind": re.compile(r'name="host"\s+value="([^"]+)"|^jetty\.http\.host=(\S+)$', re.MULTILINE),
 }
@@ -29,9 +30,7 @@ def propose_environment(proposal: Proposal) -> None:
     """
     for document in proposal.documents:
         environment = _environment(document)
-        heap = _HEAP.search(environment)
-        if heap:
-            proposal.set(document.host, "heap", heap[1])
+        proposal.set(document.host, "heap", _heap_in(environment))
         if _OURS in environment:
             assigned = dict(_ASSIGNED.findall(environment))
             base = Path(assigned.get("ACTIVEMQ_BASE", "").strip('"'))
@@ -73,7 +72,17 @@ def propose_java_options(proposal: Proposal, fleet: Fleet) -> None:
 
 def is_heap_known(proposal: Proposal) -> bool:
     """Return whether the files beside each host's activemq.xml show the heap, for all hosts."""
-    return all(_HEAP.search(_environment(document)) for document in proposal.documents)
+    return all(_heap_in(_environment(document)) for document in proposal.documents)
+
+
+def _heap_in(environment: str) -> str | None:
+    """Return the heap that an environment file sets in ``ACTIVEMQ_OPTS``, outside of comments; None without one."""
+    for line in environment.splitlines():
+        assigned = _OPTIONS.search(line.partition("#")[0])
+        heaps = _HEAP.findall(line, assigned.end()) if assigned else ()
+        if heaps:
+            return str(heaps[-1])
+    return None
 
 
 def _environment(document: Document) -> str:

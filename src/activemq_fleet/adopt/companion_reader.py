@@ -101,7 +101,7 @@ def read_document(path: Path, root: Path | None, largest: int, instead: str) -> 
 
 
 def files_below(root: Path, name: str) -> Iterator[Path]:
-    """Yield the paths of all files of a name below a directory, sorted by path; directories that are links are left out."""
+    """Yield the sorted paths of all files of a name below a directory; directories that are links are left out."""
     found = []
     for directory, subdirectories, names in os.walk(root):
         subdirectories.sort()

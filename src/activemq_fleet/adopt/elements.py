@@ -29,6 +29,7 @@ from activemq_fleet.settings.xml_beans import Matched, NamedDestination, TypedBe
 from activemq_fleet.topology import Broker, Fleet
 
 _KINDS = {"queue": "queue", "topic": "topic", "tempQueue": "temp_queue", "tempTopic": "temp_topic"}
+_MOST_TRIED = 200
 _PERCENT = frozenset({"percent_of_jvm_heap", "percent_limit"})
 
 
@@ -64,11 +65,13 @@ def propose_elements(proposal: Proposal) -> None:
 
 def _set_list(proposal: Proposal, document: Document, name: str, values: list[Any]) -> bool:
     """Propose those of the values that are valid together; return whether there are any."""
-    kept: list[Any] = []
-    for value in values:
-        if is_valid_value(name, [*kept, value]):
-            kept.append(value)
-    return bool(kept) and proposal.set(document.host, name, kept)
+    if not is_valid_value(name, values):
+        # One by one, each is held against all before it: only for as many as a person writes.
+        candidates, values = values[:_MOST_TRIED], []
+        for value in candidates:
+            if is_valid_value(name, [*values, value]):
+                values.append(value)
+    return bool(values) and proposal.set(document.host, name, values)
 
 
 def _stores_by_destination(document: Document) -> dict[str, Any]:
@@ -113,14 +116,14 @@ def drop_default_policies(proposal: Proposal, fleet: Fleet) -> None:
         if "destination_policies" not in variables:
             continue
         broker = fleet.broker(host)
-        kept = list(variables["destination_policies"])
-        wanted = _entries(broker, kept)
-        for position, entry in reversed(list(enumerate(kept))):
-            for shorter in (None, *_shorter(entry)):
-                tried = [*kept[:position], *([shorter] if shorter else []), *kept[position + 1 :]]
-                if _entries(broker, tried) == wanted:
-                    kept = tried
-                    break
+        without_policies = _entries(broker, [])
+        kept = []
+        for entry in variables["destination_policies"]:
+            # An entry says no more than rendered brokers say anyway where the broker has the same entries without it.
+            wanted = _entries(broker, [entry])
+            shorter = (one for one in _shorter(entry) if _entries(broker, [one]) == wanted)
+            if wanted != without_policies:
+                kept.append(next(shorter, entry))
         variables["destination_policies"] = kept
         if not kept:
             del variables["destination_policies"]

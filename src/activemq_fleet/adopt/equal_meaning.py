@@ -22,14 +22,15 @@ _SAME_CLIENT = re.compile(r"\bnio(\+ssl)?://")
 def with_names(root: XmlElement) -> XmlElement:
     """Return a document in which unnamed connectors and networkConnectors have the names that ActiveMQ gives them."""
     taken = {child.get("name") for child in root.children}
+    numbers: dict[str, int] = {}
 
     def name_of(node: XmlElement) -> str:
         if node.name == "networkConnector":
             return UNNAMED_BRIDGE
         name = kind = protocol_of(node.get("uri").partition(":")[0]) or "connector"
-        number = 2
         while name in taken:
-            name, number = f"{kind}-{number}", number + 1
+            number = numbers[kind] = numbers.get(kind, 1) + 1
+            name = f"{kind}-{number}"
         taken.add(name)
         return name
 

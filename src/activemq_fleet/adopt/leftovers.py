@@ -21,13 +21,24 @@ from activemq_fleet.adopt.secrets import (
     with_secret_labels,
 )
 from activemq_fleet.adopt.sources import Document
-from activemq_fleet.adopt.xml_diff import PLACEHOLDERS, XmlElement, is_console_import, to_xml
+from activemq_fleet.adopt.xml_diff import (
+    XSI,
+    XmlElement,
+    is_console_import,
+    placeholder_settings,
+    replaces_placeholders,
+    to_xml,
+    walk,
+)
 from activemq_fleet.releases import Release
 from activemq_fleet.render.fragments import TOLD_APART_BY
-from activemq_fleet.schema._documents import BEANS
+from activemq_fleet.schema._documents import BEANS, CORE
 
 _OUR_REFERENCE = "${activemq."
-_OUR_OWN = ("brokerName", "id")
+_OUR_OWN = ("brokerName", "id", f"{{{XSI}}}schemaLocation")
+_MASTER_URI = "masterConnectorURI"
+_SCHEMA_LOCATION = f"{{{XSI}}}schemaLocation"
+_SETTINGS_OF_LOCATION = frozenset({"location", "locations"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +70,8 @@ def propose_fragments(proposal: Proposal, document: Document, rendered: XmlEleme
     for child in document.root.children:
         if child is document.broker or id(child) in skip.elements or is_console_import(child):
             continue
-        if child.get("class").endswith(PLACEHOLDERS):
+        if replaces_placeholders(child):
+            _note_placeholder_settings(proposal, document, child)
             continue  # two would each refuse what only the other resolves
         if ".insight.log" in child.get("class"):
             continue  # activemq_log_query, or a class that the release does not have
@@ -68,40 +80,98 @@ def propose_fragments(proposal: Proposal, document: Document, rendered: XmlEleme
         else:
             found.append(_entry(proposal, document, child, "beans"))
     if found:
-        proposal[document.host]["xml_fragments"] = found
+        proposal[document.host].setdefault("xml_fragments", []).extend(found)
+
+
+def _note_placeholder_settings(proposal: Proposal, document: Document, node: XmlElement) -> None:
+    """Add a note about the settings of a bean that replaces placeholders which the rendered bean does not have."""
+    lost = sorted(placeholder_settings(node).keys() - _SETTINGS_OF_LOCATION)
+    if lost:
+        proposal.note(
+            [document.host],
+            f"the {node.get('class').rpartition('.')[2] or node.name} sets {', '.join(lost)}, and the rendered "
+            "PropertyPlaceholderConfigurer does not: check the placeholders that rely on it",
+        )
 
 
 def _propose_attributes(proposal: Proposal, document: Document, rendered: XmlElement) -> None:
     attributes: dict[str, Any] = dict(proposal[document.host].get("broker_attributes", {}))
     for name, value in document.broker.attributes.items():
-        if name in _OUR_OWN or holds_secret(name, value):
+        if name in _OUR_OWN:
             continue
         if name in rendered.attributes and means_the_same(document.broker, name, value, rendered.attributes[name], {}):
             continue
-        if is_valid_value("broker_attributes", {name: value}):
+        secret = holds_secret(name, value)
+        if not secret and is_valid_value("broker_attributes", {name: value}):
             attributes[name] = yaml_value_of(value)
+        elif name == _MASTER_URI and document.release.has_pure_master_slave:
+            _propose_master_connector(proposal, document, value)
+        else:
+            reason = "its value contains a password" if secret else f"activemq_broker_attributes refuses {value!r:.200}"
+            proposal.note([document.host], f"the attribute {name} of <broker> is left out, because {reason}")
     if attributes:
         proposal[document.host]["broker_attributes"] = attributes
 
 
+def _propose_master_connector(proposal: Proposal, document: Document, uri: str) -> None:
+    """Propose a fragment for the slave of a pure pair whose ``masterConnectorURI`` has placeholders.
+
+    Without it the slave would serve clients. BrokerService makes a MasterConnector of the attribute's value.
+    """
+    node = XmlElement(f"{{{CORE}}}masterConnector", {"remoteURI": uri})
+    services = XmlElement(f"{{{CORE}}}services", {}, "", (node,))
+    fragments = proposal[document.host].setdefault("xml_fragments", [])
+    fragments.append(_entry(proposal, document, services, None))
+
+
 def _entry(proposal: Proposal, document: Document, node: XmlElement, parent: str | None) -> dict[str, Any]:
     safe = with_secret_labels(_with_references(node, proposal, document), proposal.secrets)
+    safe = _with_schema_locations(safe, _schema_locations(document))
     entry: dict[str, Any] = {"parent": parent} if parent else {}
     return {**entry, "xml": TemplatedText(to_xml(safe))}
+
+
+def _schema_locations(document: Document) -> dict[str, str]:
+    """Return the address of each namespace's schema that the document names on its root element or its broker."""
+    addresses: dict[str, str] = {}
+    for node in (document.original, document.broker):
+        words = node.get(_SCHEMA_LOCATION).split()
+        for namespace, address in zip(words[::2], words[1::2], strict=False):
+            addresses.setdefault(namespace, address)
+    return addresses
+
+
+def _with_schema_locations(node: XmlElement, addresses: Mapping[str, str]) -> XmlElement:
+    """Return the element with the address of the schema on each element of a namespace other than Spring's and ours.
+
+    The root element of a rendered file names the schemas of these two alone, and the broker needs the others.
+    """
+    if node.tag.startswith((f"{{{CORE}}}", f"{{{BEANS}}}")):
+        return replace(node, children=tuple(_with_schema_locations(child, addresses) for child in node.children))
+    namespaces = sorted({inner.tag.removeprefix("{").rpartition("}")[0] for inner in walk(node)})
+    words = [word for name in namespaces if name in addresses for word in (name, addresses[name])]
+    if not words or _SCHEMA_LOCATION in node.attributes:
+        return node
+    return replace(node, attributes={_SCHEMA_LOCATION: " ".join(words), **node.attributes})
 
 
 def _with_references(node: XmlElement, proposal: Proposal, document: Document) -> XmlElement:
     """Return the element with ``${activemq…}`` references for the passwords of accounts that the inventory holds."""
     variables = proposal[document.host]
-    name = node.get("userName") or node.get("username")
-    attributes = dict(node.attributes)
-    if name and is_clear_text_password("password", node.get("password")):
-        if name == variables.get("network_username"):
-            attributes["password"] = "${activemq.network.password}"  # noqa: S105 -- a reference
-        elif name in {user["name"] for user in variables.get("users", [])}:
-            attributes["password"] = f"${{activemq.user.{name}.password}}"
-    children = tuple(_with_references(child, proposal, document) for child in node.children)
-    return replace(node, attributes=attributes, children=children)
+    network_user = variables.get("network_username")
+    users = {user["name"] for user in variables.get("users", [])}
+
+    def with_references(node: XmlElement) -> XmlElement:
+        name = node.get("userName") or node.get("username")
+        attributes = dict(node.attributes)
+        if name and is_clear_text_password("password", node.get("password")):
+            if name == network_user:
+                attributes["password"] = "${activemq.network.password}"  # noqa: S105 -- a reference
+            elif name in users:
+                attributes["password"] = f"${{activemq.user.{name}.password}}"
+        return replace(node, attributes=attributes, children=tuple(map(with_references, node.children)))
+
+    return with_references(node)
 
 
 def _without(node: XmlElement, skip: _Skip) -> XmlElement | None:
@@ -115,17 +185,21 @@ def _without(node: XmlElement, skip: _Skip) -> XmlElement | None:
 def _property(original: XmlElement, rendered: XmlElement, skip: _Skip) -> XmlElement | None:
     """Return the parts of a property element that the rendered one lacks, at any depth; None where it lacks nothing."""
     missing = []
-    unmatched = list(rendered.children)
+    unmatched = Counter(child.comparison_key for child in rendered.children)
+    rights = {_rights_key(other) for other in rendered.children}
+    joined: dict[object, XmlElement] = {}
+    for other in rendered.children:
+        joined.setdefault(_joining_key(other, rendered), other)
     for child in original.children:
         if id(child) in skip.elements:
             continue
-        equal = next((other for other in unmatched if other.comparison_key == child.comparison_key), None)
-        if equal is not None:
-            unmatched.remove(equal)
+        if unmatched[child.comparison_key]:
+            unmatched[child.comparison_key] -= 1
             continue
-        if child.name == "authorizationEntry" and any(_same_rights(child, other) for other in rendered.children):
+        if child.name == "authorizationEntry" and _rights_key(child) in rights:
             continue  # the broker unites the entries of a destination: another would change nothing
-        same = next((other for other in rendered.children if _joins(other, child, rendered)), None)
+        key = _joining_key(child, rendered)
+        same = joined.get(key) if key is not None else None
         found = child if same is None else _bean(child, same, skip)
         if found is not None:
             missing.append(found)
@@ -133,8 +207,8 @@ def _property(original: XmlElement, rendered: XmlElement, skip: _Skip) -> XmlEle
     return XmlElement(original.tag, attributes, "", tuple(missing)) if missing or attributes else None
 
 
-def _same_rights(one: XmlElement, other: XmlElement) -> bool:
-    return all(one.get(kind) == other.get(kind) for kind in ("queue", "topic"))
+def _rights_key(node: XmlElement) -> tuple[str, str]:
+    return node.get("queue"), node.get("topic")
 
 
 def _bean(original: XmlElement, rendered: XmlElement, skip: _Skip) -> XmlElement | None:
@@ -169,11 +243,14 @@ def _changed(original: XmlElement, rendered: XmlElement, skip: _Skip) -> dict[st
     }
 
 
-def _joins(one: XmlElement, other: XmlElement, parent: XmlElement) -> bool:
-    """Return whether ``render.fragments`` would merge bean ``other`` into the existing bean ``one``."""
-    if one.tag != other.tag or not one.is_in_activemq_namespace or parent.tag == f"{{{BEANS}}}beans":
-        return False
+def _joining_key(node: XmlElement, parent: XmlElement) -> object:
+    """Return a value that is equal for two beans of which ``render.fragments`` would merge one into the other.
+
+    None for a bean that is never merged.
+    """
+    if not node.is_in_activemq_namespace or parent.tag == f"{{{BEANS}}}beans":
+        return None
     if not parent.name.endswith("s"):
-        return True
-    told_apart = TOLD_APART_BY.get(one.name)
-    return told_apart is not None and all(one.get(name) == other.get(name) for name in told_apart)
+        return node.tag
+    told_apart = TOLD_APART_BY.get(node.name)
+    return None if told_apart is None else (node.tag, *(node.get(name) for name in told_apart))

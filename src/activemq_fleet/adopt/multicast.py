@@ -6,6 +6,7 @@ from collections import defaultdict
 from typing import Any
 
 from activemq_fleet.adopt.bridges import network_connector_attributes, network_connectors
+from activemq_fleet.adopt.brokers import transport_connectors
 from activemq_fleet.adopt.equal_meaning import multicast_parts
 from activemq_fleet.adopt.proposal import Proposal, is_valid_value, yaml_value_of
 from activemq_fleet.adopt.sources import Document
@@ -49,6 +50,8 @@ def _multicast_variables(proposal: Proposal, document: Document) -> dict[str, An
     if len(found) != 1:
         return None
     node, (address, options) = found[0]
+    if not any("discoveryUri" in connector.attributes for connector in transport_connectors(document)):
+        return None  # the rendered broker would announce itself, and this one does not
     group, interface = options.pop("group"), options.pop("networkInterface", None)
     if options.pop("joinNetworkInterface", None) != interface or options:
         return None

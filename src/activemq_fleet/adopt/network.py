@@ -29,7 +29,7 @@ from activemq_fleet.adopt.properties import whose_address
 from activemq_fleet.adopt.proposal import Proposal, is_default, is_valid_value, yaml_value_of
 from activemq_fleet.adopt.sources import Document
 from activemq_fleet.settings.fields import option_text
-from activemq_fleet.topology import Broker, Fleet
+from activemq_fleet.topology import Broker, Fleet, Link
 
 _SHAPES = ("mesh", "hub", "chain", "ring")
 _UNEQUAL = "is not the same on both nodes of the pair"
@@ -62,9 +62,11 @@ class _Network:
         self.multicast = propose_multicast(proposal)
         self.reasons: dict[tuple[str, str], str] = {}
         self.outside: dict[tuple[tuple[str, int], ...], str] = {}
+        self.names_outside: set[str] = set()
         self.links: list[AdoptedLink] = []
         self.pair_links: dict[str, Bridge] = {}
         self.base = self._without_links()
+        self.taken = {name for broker in self.base.brokers for name in (broker.group, broker.pair, broker.unit)}
 
     def propose(self) -> None:
         """Propose variables for links that render the existing bridges, and note each bridge that stays a fragment."""
@@ -137,12 +139,13 @@ class _Network:
         if not is_valid_value("links", [{"from": "a", "to": "b", "addresses": bridge.dialled_addresses}]):
             self.reasons[document.host, bridge.name] = why
             return None
-        taken = {name for broker in self.base.brokers for name in (broker.group, broker.pair, broker.unit)}
         if bridge.addresses not in self.outside:
             host, port = bridge.addresses[0]
             label = host.replace(":", "-") if host[:1].isdigit() or ":" in host else host.partition(".")[0]
             choices = (label, f"{label}-{port}", *(f"{label}-{port}-{n}" for n in range(2, 1000)))
-            self.outside[bridge.addresses] = next(n for n in choices if n not in {*taken, *self.outside.values()})
+            name = next(name for name in choices if name not in self.taken and name not in self.names_outside)
+            self.outside[bridge.addresses] = name
+            self.names_outside.add(name)
         self.proposal.note([document.host], f"bridge {bridge.name} {why}: it is a link by address in activemq_links")
         return self.outside[bridge.addresses]
 
@@ -168,7 +171,7 @@ class _Network:
             and by_host[host][0].duplex == (first[0].duplex and host not in slaves)
             for host in hosts
         ):
-            dialled = first[0].dialled_addresses if first[1] in self.outside.values() else ()
+            dialled = first[0].dialled_addresses if first[1] in self.names_outside else ()
             self.links.append(AdoptedLink(unit, first[1], first[0], tuple(hosts), tuple(dialled)))
         else:
             self.reasons |= {(host, bridge.name): _UNEQUAL for host, (bridge, _) in by_host.items()}
@@ -184,7 +187,7 @@ class _Network:
                 self.proposal[document.host].pop(name, None)
         self._propose_attributes()
         self._propose_discovery()
-        shaped = self._propose_topology()
+        shaped = set(self._propose_topology())
         entries, left = link_entries_for([link for link in self.links if link not in shaped], self.base)
         for link in left:
             for host in link.hosts:
@@ -295,26 +298,35 @@ class _Network:
 
     def _set_entries(self, entries: Sequence[LinkEntry], with_ttl: Collection[AdoptedLink]) -> None:
         """Propose ``activemq_links``; an entry says its TTL if it makes one of the links ``with_ttl``."""
+        wanted = set(with_ttl)
         if entries:
-            settings = [entry.to_setting(with_ttl=any(link in with_ttl for link in entry.links)) for entry in entries]
+            settings = [entry.to_setting(with_ttl=not wanted.isdisjoint(entry.links)) for entry in entries]
             for document in self.proposal.documents:
                 self.proposal[document.host]["links"] = settings
 
     def _links_of_wrong_ttl(self) -> list[AdoptedLink]:
-        fleet = self.proposal.fleet()
+        links = self._links_by_name(self.proposal.fleet())
         return [
             adopted
             for adopted in self.links
             if any(
-                link.name == adopted.bridge.name and ttl_of(link) != adopted.bridge.ttl
+                ttl_of(link) != adopted.bridge.ttl
                 for host in adopted.hosts
-                for link in fleet.broker(host).links
+                for link in links[host, adopted.bridge.name]
             )
         ]
 
+    def _links_by_name(self, fleet: Fleet) -> dict[tuple[str, str], list[Link]]:
+        """Return the links of a proposed fleet by (host, name)."""
+        links: dict[tuple[str, str], list[Link]] = defaultdict(list)
+        for broker in fleet.brokers:
+            for link in broker.links:
+                links[broker.host, link.name].append(link)
+        return links
+
     def _unfit(self) -> dict[tuple[str, str], str]:
         """Return, by (host, name), why a proposed link would not equal its bridge, so that the bridge must stay."""
-        fleet = self.proposal.fleet()
+        links = self._links_by_name(self.proposal.fleet())
         unfit = {
             (host, link.bridge.name): "has a TTL that no link here would get"
             for link in self._links_of_wrong_ttl()
@@ -323,7 +335,7 @@ class _Network:
         for adopted in self.links:
             for host in adopted.hosts:
                 key = host, adopted.bridge.name
-                targets = [link.target for link in fleet.broker(host).links if link.name == adopted.bridge.name]
+                targets = [link.target for link in links[key]]
                 if targets != [adopted.target] and key not in self.reasons:
                     unfit[key] = "would not be dialled by a link of this name"
         return unfit

@@ -12,6 +12,7 @@ from lxml import etree
 from activemq_fleet.adopt.companion_reader import CompanionFiles
 from activemq_fleet.adopt.xml_diff import XmlElement
 from activemq_fleet.errors import InputError
+from activemq_fleet.schema._documents import LONGEST_VALUE
 from activemq_fleet.text_lines import split_lines
 
 PLACEHOLDER = re.compile(r"\$\{([A-Za-z0-9][A-Za-z0-9._-]*)\}")
@@ -73,7 +74,10 @@ def resolve_placeholders(root: etree._Element, properties: Mapping[str, str], fi
     """
 
     def resolved(text: str) -> str:
-        return PLACEHOLDER.sub(lambda found: properties.get(found[1], found[0]), text)
+        value = PLACEHOLDER.sub(lambda found: properties.get(found[1], found[0]), text)
+        if len(value) > LONGEST_VALUE and value != text:
+            raise InputError(f"{file}: a value has more than {LONGEST_VALUE} characters with its placeholders replaced")
+        return value
 
     try:
         for element in root.iter(etree.Element):

@@ -36,6 +36,7 @@ class Proposal:
     """Variables of hosts that run an agent, by host."""
     secrets: Secrets = field(default_factory=Secrets)
     notes: list[str] = field(default_factory=list)
+    _noted: set[str] = field(default_factory=set)
     replaced_elements: set[int] = field(default_factory=set)
 
     @classmethod
@@ -99,7 +100,8 @@ class Proposal:
     def note(self, hosts: Iterable[str], text: str) -> None:
         """Add a note for the operator about the given hosts, unless the same note exists already."""
         line = f"{shorten_list(sorted(hosts))}: {text}"
-        if line not in self.notes:
+        if line not in self._noted:
+            self._noted.add(line)
             self.notes.append(line)
 
     def exclude_from_fragments(self, *nodes: XmlElement | None) -> None:

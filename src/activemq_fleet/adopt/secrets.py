@@ -81,6 +81,8 @@ class Secrets:
     """The passwords found in existing files by label: each different value of a name has a label of its own."""
 
     _labels: dict[tuple[str, str], str] = field(default_factory=dict)
+    _taken: set[str] = field(default_factory=set)
+    _next_number: dict[str, int] = field(default_factory=dict)
     used: dict[str, str] = field(default_factory=dict)
     """A description of each label's password."""
 
@@ -93,10 +95,12 @@ class Secrets:
         label = self._labels.get(key)
         if label is None:
             slug = _SLUG.sub("-", name).strip("-.") or "secret"
-            label, number = slug, 2
-            while label in self._labels.values():
-                label, number = f"{slug}-{number}", number + 1
+            label = slug
+            while label in self._taken:
+                number = self._next_number[slug] = self._next_number.get(slug, 1) + 1
+                label = f"{slug}-{number}"
             self._labels[key] = label
+            self._taken.add(label)
         self.used.setdefault(label, what)
         return Secret(label)
 
@@ -160,9 +164,7 @@ def _replaced(node: XmlElement, by: Callable[[XmlElement, str, str], str], *, be
 
     def attribute(name: str, value: str) -> str:
         local = name.rpartition("}")[2]
-        if is_clear_text_password(local, value) or (
-            secret_here and local == "value" and not _is_reference(value)
-        ):
+        if is_clear_text_password(local, value) or (secret_here and local == "value" and not _is_reference(value)):
             return by(node, local if local != "value" else node.get("name") or "value", value)
         return _in_text(value, node, by)
 

@@ -48,6 +48,8 @@ class Document:
     file: str
     root: XmlElement
     broker: XmlElement
+    content: bytes
+    """The document with the values of known placeholders, as XML."""
     original: XmlElement
     """The document as it is, where ``root`` has names for connectors that have none, and hosts for placeholders."""
     preferred: bool | None = None
@@ -176,7 +178,8 @@ def _document(
             "which activemq-fleet names HOST... proposes"
         )
     companions = CompanionFiles(root or _tree_of(path))
-    content, original = _read(path, root, {**credentials_beside(path, companions), **properties})
+    content, root_element = _read(path, root, {**credentials_beside(path, companions), **properties})
+    original = xml_element_of(root_element)
     tree = with_placeholder_defaults(with_names(original))
     ours = _OURS.search(content)
     if release is None and ours is None:
@@ -188,6 +191,7 @@ def _document(
         file=path.name,
         root=tree,
         broker=next(child for child in tree.children if child.tag == f"{{{CORE}}}broker"),
+        content=etree.tostring(root_element.getroottree(), encoding="UTF-8"),
         original=original,
         preferred=_ROLE.search(ours[1]) is not None if ours else None,
         other_files=_other_files(path, imported_names(tree), companions),
@@ -201,19 +205,19 @@ def _tree_of(path: Path) -> Path:
     return path.parents[1] if path.parent.name == "conf" else path.parent
 
 
-def _read(path: Path, root: Path | None, properties: Mapping[str, str]) -> tuple[bytes, XmlElement]:
+def _read(path: Path, root: Path | None, properties: Mapping[str, str]) -> tuple[bytes, etree._Element]:
     content = read_document(path, root, _LARGEST, "put the file itself there, or name it as HOST=FILE")
     try:
-        root = parse(content)
+        element = parse(content)
     except UnreadableError as error:
         raise InputError(f"{path}:{error.problem.line}:{error.problem.column}: {error.problem.message}") from None
-    brokers = root.findall(f"{{{CORE}}}broker") if root.tag == f"{{{BEANS}}}beans" else []
+    brokers = element.findall(f"{{{CORE}}}broker") if element.tag == f"{{{BEANS}}}beans" else []
     if len(brokers) != 1:
-        raise InputError(f"{path}: {_no_broker(str(root.tag), len(brokers))}")
-    resolve_placeholders(root, properties, str(path))
-    if _PRIVATE.search(etree.tostring(root, encoding="unicode")):
+        raise InputError(f"{path}: {_no_broker(str(element.tag), len(brokers))}")
+    resolve_placeholders(element, properties, str(path))
+    if _PRIVATE.search(etree.tostring(element, encoding="unicode")):
         raise InputError(f"{path}: holds the character U+E000 or U+E001, which stands for nothing: remove it")
-    return content, xml_element_of(root)
+    return content, element
 
 
 def imported_names(root: XmlElement) -> list[str]:

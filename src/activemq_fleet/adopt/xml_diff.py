@@ -6,7 +6,7 @@ own lists are lists; other properties are read by name, and most lists as sets.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -37,7 +37,10 @@ _TOLD_APART_BY = {
     "topic": ("physicalName",),
     "transportConnector": ("name",),
 }
-PLACEHOLDERS = "PropertyPlaceholderConfigurer"
+PLACEHOLDERS = "PlaceholderConfigurer"
+"""The end of the class names of Spring's beans that replace ``${name}``."""
+_CONTEXT = "http://www.springframework.org/schema/context"
+_DEFAULT_PREFIX = "${"
 
 Direction = Literal["rendered adds", "rendered lacks", "differs"]
 
@@ -171,16 +174,15 @@ class _Comparison:
             return
         yield from self._of_attributes(path, original, rendered)
         pairs, lacking, added = _paired(original.children, rendered.children)
+        steps = {**_steps(original.children), **_steps(rendered.children)}
         for before, after in pairs:
-            yield from self.of(f"{path}/{_step(before, original.children)}", before, after)
+            yield from self.of(f"{path}/{steps[id(before)]}", before, after)
         for child in lacking:
-            step = _step(child, original.children)
-            yield self._difference(f"{path}/{step}", to_xml(self.shown[id(child)], indent=None), None)
+            yield self._difference(f"{path}/{steps[id(child)]}", to_xml(self.shown[id(child)], indent=None), None)
         for child in added:
-            step = _step(child, rendered.children)
-            yield self._difference(f"{path}/{step}", None, to_xml(self.shown[id(child)], indent=None))
+            yield self._difference(f"{path}/{steps[id(child)]}", None, to_xml(self.shown[id(child)], indent=None))
         if original.has_ordered_children and rendered.has_ordered_children:
-            yield from self._of_order(path, pairs, original, rendered)
+            yield from self._of_order(path, pairs, steps, rendered)
 
     def _of_attributes(self, path: str, original: XmlElement, rendered: XmlElement) -> Iterator[Difference]:
         before, after = self.shown[id(original)], self.shown[id(rendered)]
@@ -192,13 +194,17 @@ class _Comparison:
             yield self._difference(f"{path}/text()", before.normalized_text or None, after.normalized_text or None)
 
     def _of_order(
-        self, path: str, pairs: Sequence[tuple[XmlElement, XmlElement]], original: XmlElement, rendered: XmlElement
+        self,
+        path: str,
+        pairs: Sequence[tuple[XmlElement, XmlElement]],
+        steps: Mapping[int, str],
+        rendered: XmlElement,
     ) -> Iterator[Difference]:
         places = {id(after): position for position, (_, after) in enumerate(pairs)}
         followed = [places[id(child)] for child in rendered.children if id(child) in places]
         if followed != sorted(followed):
-            first = ", ".join(_step(before, original.children) for before, _ in pairs)
-            then = ", ".join(_step(pairs[place][0], original.children) for place in followed)
+            first = ", ".join(steps[id(before)] for before, _ in pairs)
+            then = ", ".join(steps[id(pairs[place][0])] for place in followed)
             yield self._difference(path, f"in this order: {first}", f"in this order: {then}")
 
     def _difference(self, path: str, before: str | None, after: str | None) -> Difference:
@@ -213,12 +219,12 @@ def _paired(
     answers: dict[int, XmlElement] = {}
     left = list(rendered)
     for same in (lambda node: node.comparison_key, _identity, _listens_at):
-        waiting: dict[Any, list[XmlElement]] = defaultdict(list)
+        waiting: dict[Any, deque[XmlElement]] = defaultdict(deque)
         for node in left:
             waiting[same(node)].append(node)
         for node in originals:
             if id(node) not in answers and waiting[same(node)]:
-                answers[id(node)] = waiting[same(node)].pop(0)
+                answers[id(node)] = waiting[same(node)].popleft()
         used = {id(node) for node in answers.values()}
         left = [node for node in left if id(node) not in used]
     pairs = [(node, answers[id(node)]) for node in originals if id(node) in answers]
@@ -226,8 +232,8 @@ def _paired(
 
 
 def _identity(node: XmlElement) -> tuple[str, ...]:
-    if node.get("class").endswith(PLACEHOLDERS):
-        return node.tag, PLACEHOLDERS
+    if replaces_placeholders(node):
+        return BEANS, PLACEHOLDERS
     if is_console_import(node):
         return node.tag, "console"
     if node.name == "networkConnector":
@@ -240,19 +246,52 @@ def _listens_at(node: XmlElement) -> object:
     return (node.tag, node.get("uri").partition("?")[0]) if node.name == "transportConnector" else id(node)
 
 
+def replaces_placeholders(node: XmlElement) -> bool:
+    """Return whether an XML element is a bean that replaces ``${name}``, as one of every rendered file does.
+
+    A bean for placeholders with another prefix, such as ``@{name}``, does not.
+    """
+    if node.tag == f"{{{_CONTEXT}}}property-placeholder":
+        return True
+    if not node.get("class").endswith(PLACEHOLDERS):
+        return False
+    return placeholder_settings(node).get("placeholderPrefix", _DEFAULT_PREFIX) == _DEFAULT_PREFIX
+
+
+def placeholder_settings(node: XmlElement) -> dict[str, str]:
+    """Return the properties of a bean that replaces placeholders, name to value."""
+    settings = {
+        name.rpartition("}")[2]: value for name, value in node.attributes.items() if name not in ("class", "id", "name")
+    }
+    for child in node.children:
+        if child.name == "property":
+            settings[child.get("name")] = child.get("value") or next(
+                (value.normalized_text for value in child.children), child.get("ref")
+            )
+        else:
+            settings[child.name] = child.get("ref")
+    return settings
+
+
 def is_console_import(node: XmlElement) -> bool:
     """Return whether an XML element is the import of the web console's Jetty file."""
     return node.tag == f"{{{BEANS}}}import" and "jetty" in node.get("resource")
 
 
-def _step(node: XmlElement, siblings: Iterable[XmlElement]) -> str:
-    for name in _TOLD_APART_BY.get(node.name, ()):
-        if node.get(name):
-            return f"{node.name}[@{name}='{node.get(name)}']"
-    same_tag = [sibling for sibling in siblings if sibling.tag == node.tag]
-    if len(same_tag) < 2:
-        return node.name
-    return f"{node.name}[{next(place for place, sibling in enumerate(same_tag, 1) if sibling is node)}]"
+def _steps(siblings: Iterable[XmlElement]) -> dict[int, str]:
+    """Return the last part of the path of each of the elements below one element, by ``id``."""
+    siblings = list(siblings)
+    total = Counter(node.tag for node in siblings)
+    places: Counter[str] = Counter()
+    steps = {}
+    for node in siblings:
+        places[node.tag] += 1
+        steps[id(node)] = f"{node.name}[{places[node.tag]}]" if total[node.tag] > 1 else node.name
+        for name in _TOLD_APART_BY.get(node.name, ()):
+            if node.get(name):
+                steps[id(node)] = f"{node.name}[@{name}='{node.get(name)}']"
+                break
+    return steps
 
 
 def _prefixed(name: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -120,14 +120,12 @@ def check_inventory(directory: Path) -> None:
         raise InputError(f"{directory}: was changed since adopt wrote it; choose another directory")
 
 
-def _findings(fleet: Fleet) -> Iterable[Finding]:
-    """Return all findings that could keep ``render`` from writing, without the schema's where none is available."""
+def _findings(fleet: Fleet, documents: Mapping[str, bytes]) -> Iterable[Finding]:
+    """Return the findings of a fleet with the given activemq.xml by host; without the schema's where there is none."""
     from activemq_fleet.cli.findings import schema_of
     from activemq_fleet.lint import fleet_findings
-    from activemq_fleet.render.activemq_xml import activemq_xml
     from activemq_fleet.validation import check_fleet
 
-    documents = {broker.host: activemq_xml(broker) for broker in fleet.brokers}
     try:
         return check_fleet(fleet, documents, schema_of).findings
     except (SchemaUnavailable, ArtifactError) as error:

@@ -94,6 +94,8 @@ def _check_bounds(root: etree._Element) -> None:
             excess = f"an element has more than {MOST_ATTRIBUTES} attributes"
         else:
             excess = next((f"a value {text}" for v in element.attrib.values() if (text := _excess_of(str(v)))), "")
+            if max(len(element.text or ""), len(element.tail or "")) > LONGEST_VALUE:
+                excess = f"a text has more than {LONGEST_VALUE} characters"
         if excess:
             message = f"{excess}: it is not looked at, and no broker has such a configuration"
             raise TooLargeError(SchemaProblem(int(str(element.sourceline)), 1, "", message))

@@ -149,7 +149,9 @@ def _connectors(member: Member, unknown: list[tuple[int, ConnectorSettings]]) ->
         return
     wanted = settings.connectors if settings.connectors is not None else _default_connectors(release)
     # Only one connector announces the broker: a second announcement would be a second bridge.
-    announced = discovery_of(settings, release) != "multicast"
+    announced = discovery_of(settings, release) != "multicast" or any(
+        name == "discoveryUri" for connector in wanted for name, _ in connector.attributes
+    )
     is_limited = release.limits_client_frames or not any(protocol_of(c.scheme) in _UNLIMITED for c in wanted)
     for position, connector in enumerate(wanted):
         scheme = _scheme(member, connector)
@@ -157,7 +159,6 @@ def _connectors(member: Member, unknown: list[tuple[int, ConnectorSettings]]) ->
             unknown.append((position, connector))
             continue
         discovery = dict(connector.attributes).get("discoveryUri")
-        announced = announced or discovery is not None
         if not announced and uris.is_openwire(scheme):
             discovery, announced = multicast_uri(member), True
         options = connector.options

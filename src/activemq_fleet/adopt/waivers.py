@@ -1,0 +1,105 @@
+"""Compare the findings of the rendered files with those of the originals, and waive the errors that are in force.
+
+An inventory that ``adopt`` writes has no error that the original files do not have: an element or attribute that would
+cause one is left out, with a note, and where nothing can be left out the adoption is refused.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from activemq_fleet.adopt.proposal import Proposal, Variables
+from activemq_fleet.errors import InputError
+from activemq_fleet.findings import Finding
+from activemq_fleet.render.activemq_xml import activemq_xml
+from activemq_fleet.topology import Fleet
+
+FindingsOf = Callable[[Fleet, Mapping[str, bytes]], Iterable[Finding]]
+"""A function that returns the findings of a fleet with the given activemq.xml by host."""
+_MOST_TRIED = 50
+_SCHEMA_RULE = "V002"
+
+
+def propose_waivers(proposal: Proposal, findings_of: FindingsOf) -> None:
+    """Waive the rules that would stop ``render`` and that the original files break too, for the hosts concerned.
+
+    What causes any other error is left out of the proposal. Raises InputError for an error that nothing explains.
+    """
+    errors = _errors(proposal, findings_of)
+    if not errors:
+        return
+    fleet = proposal.fleet()
+    originals = {document.host: document.content for document in proposal.documents}
+    in_force = {_key_of(finding) for finding in findings_of(fleet, originals)}
+    for finding in errors:
+        if _key_of(finding) not in in_force:
+            _leave_out_cause(proposal, finding, findings_of)
+    _waive(proposal, _errors(proposal, findings_of))
+
+
+def _errors(proposal: Proposal, findings_of: FindingsOf) -> list[Finding]:
+    fleet = proposal.fleet()
+    rendered = {broker.host: activemq_xml(broker) for broker in fleet.brokers}
+    return [finding for finding in findings_of(fleet, rendered) if finding.blocks]
+
+
+def _key_of(finding: Finding) -> tuple[str, str, str]:
+    """Return a value that is equal for the same error of an original and of a rendered file."""
+    return finding.rule, finding.host, finding.message if finding.rule == _SCHEMA_RULE else ""
+
+
+def _leave_out_cause(proposal: Proposal, finding: Finding, findings_of: FindingsOf) -> None:
+    """Remove the fragment or broker attribute that causes an error from a host's proposal, or raise InputError."""
+    key = _key_of(finding)
+    variables = proposal.variables.get(finding.host, {})
+    if key not in map(_key_of, _errors(proposal, findings_of)):
+        return  # what caused an earlier error caused this one too
+    for tried, (what, changed) in enumerate(_without_one(variables)):
+        if tried >= _MOST_TRIED:
+            break
+        before = dict(variables)
+        variables.update(changed)
+        if key not in map(_key_of, _errors(proposal, findings_of)):
+            proposal.note(
+                [finding.host],
+                f"{what} is left out, because the rendered file would have an error that the original does not have: "
+                f"{finding.rule}: {finding.message}",
+            )
+            return
+        variables.update(before)
+    raise InputError(
+        f"{finding.host}: {finding.rule}: {finding.message}: the rendered file would have this error, and the original "
+        "does not, so that nothing is written: change the original, and adopt it again"
+    )
+
+
+def _without_one(variables: Variables) -> Iterator[tuple[str, Variables]]:
+    """Yield a name for each fragment and broker attribute of a host, and the changed variables without it."""
+    fragments = variables.get("xml_fragments", [])
+    for position, fragment in enumerate(fragments):
+        first_line = fragment["xml"].plain.lstrip().partition(">")[0]
+        kept = [*fragments[:position], *fragments[position + 1 :]]
+        yield " ".join(f"{first_line}>".split()), {"xml_fragments": kept}
+    attributes = variables.get("broker_attributes", {})
+    for name in attributes:
+        kept_attributes = {other: value for other, value in attributes.items() if other != name}
+        yield f"the attribute {name} of <broker>", {"broker_attributes": kept_attributes}
+
+
+def _waive(proposal: Proposal, errors: Iterable[Finding]) -> None:
+    hosts: dict[str, dict[str, str]] = defaultdict(dict)
+    for finding in errors:
+        hosts[finding.rule].setdefault(finding.host, finding.message)
+    if not hosts:
+        return
+    waivers: list[dict[str, Any]] = []
+    for rule, where in sorted(hosts.items()):
+        waiver: dict[str, Any] = {"rule": rule, "reason": "as it was when adopted: look into it"}
+        if set(where) < set(proposal.variables):
+            waiver["hosts"] = sorted(where)
+        waivers.append(waiver)
+        proposal.note(where, f"{rule}: {next(iter(where.values()))}; waived in the inventory, so that it renders")
+    for variables in proposal.variables.values():
+        variables["waivers"] = waivers
