@@ -49,10 +49,9 @@ def yaml_node_of(value: Any) -> yaml.Node:
     if isinstance(value, NameTemplate):
         return yaml.ScalarNode(STRING, value.jinja)
     node = SafeRepresenter().represent_data(value)
-    if isinstance(value, str) and "\n" in value:
-        node.style = "|"
-    if isinstance(value, str) and _PERHAPS_TEMPLATE.search(value):
-        node.tag = UNSAFE
+    if isinstance(value, str):
+        tag = UNSAFE if _PERHAPS_TEMPLATE.search(value) else node.tag
+        return yaml.ScalarNode(tag, node.value, style="|" if "\n" in value else None)
     return node
 
 

@@ -21,7 +21,7 @@ from activemq_fleet.adopt.network import propose_network
 from activemq_fleet.adopt.profiles import propose_own_directories, propose_profiles
 from activemq_fleet.adopt.properties import PLACEHOLDER
 from activemq_fleet.adopt.proposal import Proposal, is_default
-from activemq_fleet.adopt.secrets import value_for_model, with_masked_passwords
+from activemq_fleet.adopt.secrets import value_for_model, with_masked_passwords, without_passwords
 from activemq_fleet.adopt.sources import Document
 from activemq_fleet.adopt.waivers import FindingsOf, propose_waivers
 from activemq_fleet.adopt.xml_diff import Difference, XmlElement, differences, xml_element_of
@@ -94,6 +94,9 @@ def adopt(
     _drop_defaults(proposal)
     fleet = proposal.fleet()
     companion_files.propose_java_options(proposal, fleet)
+    for variables in (*proposal.variables.values(), *proposal.agents.values()):
+        for name, value in variables.items():
+            variables[name] = without_passwords(name, value, proposal.secrets)
     for document in proposal.documents:
         propose_fragments(proposal, document, _rendered(fleet.broker(document.host)))
     propose_waivers(proposal, findings)

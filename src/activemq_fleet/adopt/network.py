@@ -63,6 +63,7 @@ class _Network:
         self.reasons: dict[tuple[str, str], str] = {}
         self.outside: dict[tuple[tuple[str, int], ...], str] = {}
         self.names_outside: set[str] = set()
+        self.numbers_outside: Counter[str] = Counter()
         self.links: list[AdoptedLink] = []
         self.pair_links: dict[str, Bridge] = {}
         self.base = self._without_links()
@@ -142,8 +143,10 @@ class _Network:
         if bridge.addresses not in self.outside:
             host, port = bridge.addresses[0]
             label = host.replace(":", "-") if host[:1].isdigit() or ":" in host else host.partition(".")[0]
-            choices = (label, f"{label}-{port}", *(f"{label}-{port}-{n}" for n in range(2, 1000)))
-            name = next(name for name in choices if name not in self.taken and name not in self.names_outside)
+            name, numbered = label, f"{label}-{port}"
+            while name in self.taken or name in self.names_outside:
+                number = self.numbers_outside[numbered] = self.numbers_outside[numbered] + 1
+                name = numbered if number == 1 else f"{numbered}-{number}"
             self.outside[bridge.addresses] = name
             self.names_outside.add(name)
         self.proposal.note([document.host], f"bridge {bridge.name} {why}: it is a link by address in activemq_links")

@@ -194,6 +194,24 @@ def _in_text(text: str, node: XmlElement, by: Callable[[XmlElement, str, str], s
     return _IN_URI.sub(hide, text)
 
 
+def without_passwords(name: str, value: Any, secrets: Secrets) -> Any:
+    """Return a variable's value with a reference in place of every password in clear text, at any depth."""
+    if isinstance(value, dict):
+        return {key: without_passwords(str(key), item, secrets) for key, item in value.items()}
+    if isinstance(value, list):
+        return [without_passwords(name, item, secrets) for item in value]
+    if not isinstance(value, str):
+        return value
+    if is_clear_text_password(name, value):
+        return secrets.secret_for(name, value, f"{name} of a variable")
+
+    def label(_node: XmlElement, kind: str, password: str) -> str:
+        return f"{_OPEN}{secrets.secret_for(kind, password, f'password inside {name}').label}{_CLOSE}"
+
+    marked = _in_text(value, XmlElement("", {}), label)
+    return value if marked == value else TemplatedText(marked)
+
+
 def value_for_model(value: Any) -> Any:
     """Return a variable's value with a placeholder text for each secret, as the fleet model accepts it."""
     if isinstance(value, Secret):

@@ -1,0 +1,322 @@
+"""Files to adopt that a stranger wrote: what they hold stays data, and nothing of the operator's gets into the inventory."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from activemq_fleet.adopt import Adopted, adopt, read_agents, read_sources
+from activemq_fleet.errors import InputError
+from activemq_fleet.inventory import load_fleet, read_inventory
+from activemq_fleet.naming import Naming
+from activemq_fleet.topology import Fleet
+from tests.unit.adopt_files import BEANS, CORE, written
+
+HOST = "orders-mq01-a"
+RELEASE = "5.18.3"
+HUNG = 300
+"""Seconds after which a command that takes two is ended, because it waits for something that never comes."""
+
+
+def expression(marker: Path) -> str:
+    """A template that makes the file as soon as anything evaluates it."""
+    return "{{ lookup('ansible.builtin.pipe', 'touch " + str(marker) + "; echo x') }}"
+
+
+def fill(directory: Path, files: dict[str, str], host: str = HOST) -> Path:
+    """The tree of a host below ``hosts/HOST``, with these files."""
+    tree = directory / "hosts" / host
+    for name, content in files.items():
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        (tree / name).write_text(content)
+    return directory
+
+
+def document(broker: str = "", beans: str = "", name: str = HOST, above: str = "") -> str:
+    return f'{above}<beans xmlns="{BEANS}"><broker xmlns="{CORE}" brokerName="{name}">{broker}</broker>{beans}</beans>'
+
+
+def adoption_of(directory: Path) -> Adopted:
+    return adopt(read_sources([str(directory)], [RELEASE], Naming()), Naming(), agents=read_agents([str(directory)]))
+
+
+def text_of(adoption: Adopted) -> str:
+    return b"".join(adoption.files.values()).decode()
+
+
+def settings_of(fleet: Fleet) -> dict[str, str]:
+    """Every setting of every broker, with the label of each secret in its place."""
+    return {
+        broker.host: repr(
+            broker.settings.model_dump(
+                context=None, mode="python", exclude={"users", "network_password", "jdbc", "tls", "agent_password"}
+            )
+        )
+        for broker in fleet.brokers
+    }
+
+
+def read_back(directory: Path, adoption: Adopted) -> Fleet:
+    """The fleet of the adopted inventory, as Ansible reads it, with a known text in the place of each secret."""
+    inventory = written(directory, adoption)
+    for label in adoption.secrets:
+        (inventory / ".secrets").mkdir(exist_ok=True)
+        (inventory / ".secrets" / label).write_text(f"@.secrets/{label}@\n")
+    return load_fleet([str(inventory)])
+
+
+def hostile_tree(directory: Path, evil: str) -> Path:
+    """A host with the text in every place that adopt reads."""
+    attribute = evil.replace("'", "&apos;")
+    broker = f"""
+      <!-- {evil} -->
+      <destinationPolicy><policyMap><policyEntries><policyEntry queue="{attribute}"><deadLetterStrategy>
+        <individualDeadLetterStrategy queuePrefix="{attribute}"/></deadLetterStrategy></policyEntry>
+        <policyEntry queue="!unsafe !vault {attribute}" memoryLimit="{attribute}"/></policyEntries></policyMap>
+      </destinationPolicy>
+      <destinations><queue physicalName="{attribute}"/><topic physicalName="!!python/object:x"/></destinations>
+      <networkConnectors>
+        <networkConnector name="{attribute}" uri="static:(tcp://{attribute}:61616)" userName="{attribute}"/>
+        <networkConnector name="n" uri="static:(tcp://h:61616)?x={attribute}" password="{{{{{attribute}"/>
+      </networkConnectors>
+      <plugins><simpleAuthenticationPlugin><users>
+        <authenticationUser username="{attribute}" password="{attribute}" groups="{attribute}"/>
+      </users></simpleAuthenticationPlugin></plugins>
+      <systemUsage><systemUsage><memoryUsage><memoryUsage limit="{attribute}"/></memoryUsage></systemUsage></systemUsage>
+      <transportConnectors>
+        <transportConnector name="{attribute}" uri="tcp://0.0.0.0:1883?x={attribute}"/>
+        <transportConnector name="openwire" uri="tcp://0.0.0.0:61616?x={{%raw%}}{attribute}{{#"/>
+      </transportConnectors>"""
+    beans = f"""
+      <bean id="{attribute}" class="x.{attribute}"><property name="password" value="{{{attribute}"/>
+        <property name="text"><value>{evil} {{</value></property></bean>
+      <bean class="PropertyPlaceholderConfigurer"><property name="{attribute}" value="{attribute}"/></bean>
+      <import resource="camel.xml"/><import resource="sub/other.xml"/>"""
+    imported = f'<beans xmlns="{BEANS}"><!-- {evil} {{% {{# !unsafe --><a b="{attribute}">{evil}\n  {evil}</a></beans>\n'
+    return fill(
+        directory,
+        {
+            "conf/activemq.xml": document(broker, beans, above=f"<!-- {evil} -->"),
+            "conf/camel.xml": imported,
+            "conf/sub/other.xml": imported,
+            "conf/credentials.properties": f"x={evil}\n{evil}=y\n",
+            "conf/jetty.xml": f'<bean><property name="host" value="{attribute}"/><property name="port" value="1"/></bean>',
+            "bin/env": f"# written by activemq.fleet\nACTIVEMQ_BASE=/x/{evil}\nACTIVEMQ_HOME={evil}-{RELEASE}\n"
+            f'JAVA_HOME="{evil}"\nACTIVEMQ_OPTS="-Xmx512m -Dx={evil}"\n',
+            "systemd/activemq.service": f"[Service]\nUser={evil}\n",
+        },
+    )
+
+
+@pytest.mark.parametrize(
+    "form",
+    ["{}", "{{% if {} %}}x{{% endif %}}", "{{# {} #}}", "{{{}", "{{{{{}", "{}}}}}", "${{x:{}}}", "#jinja2: a:b\n{}"],
+)
+def test_hostile_files_come_back_from_the_inventory_as_data(form: str, tmp_path: Path) -> None:
+    marker = tmp_path / "marker"
+    evil = form.format(expression(marker)).replace("\n", " ")
+    adoption = adoption_of(hostile_tree(tmp_path / "files", evil))
+
+    assert "lookup('ansible.builtin.pipe'" in text_of(adoption)
+    fleet = read_back(tmp_path / "inventory", adoption)
+
+    assert not marker.exists(), "a text of the stranger's was evaluated"
+    assert settings_of(fleet) == settings_of(adoption.fleet)
+    [broker] = fleet.brokers
+    camel = next(file.content for file in broker.settings.extra_files if file.path == "conf/camel.xml")
+    assert camel == (tmp_path / "files/hosts" / HOST / "conf/camel.xml").read_text()
+
+
+def test_an_import_with_camels_own_placeholders_renders_as_it_is(tmp_path: Path) -> None:
+    files = {
+        "conf/activemq.xml": document(beans='<import resource="camel.xml"/>'),
+        "conf/camel.xml": f'<beans xmlns="{BEANS}"><to uri="{{{{msg.prefix}}}}:q"/></beans>',
+    }
+    adoption = adoption_of(fill(tmp_path / "files", files))
+
+    [broker] = read_back(tmp_path / "inventory", adoption).brokers
+
+    assert [file.content for file in broker.settings.extra_files] == [files["conf/camel.xml"]]
+
+
+def test_braces_before_a_password_are_text(tmp_path: Path) -> None:
+    url = '<bean id="x" class="a.B"><property name="url" value="{{password=geheim;{%"/><property name="y" value="{"/></bean>'
+    adoption = adoption_of(fill(tmp_path / "files", {"conf/activemq.xml": document(beans=url)}))
+
+    assert "geheim" not in text_of(adoption)
+    fleet = read_back(tmp_path / "inventory", adoption)
+
+    assert settings_of(fleet) == settings_of(adoption.fleet)
+    assert 'value="{{password=@.secrets/' in fleet.brokers[0].settings.xml_fragments[0].xml
+
+
+@pytest.mark.parametrize("kind", ["link", "link of a directory", "hard link", "above", "absolute"])
+def test_no_file_of_the_operators_gets_into_the_inventory(kind: str, tmp_path: Path) -> None:
+    key = tmp_path / "home" / "keys.xml"
+    key.parent.mkdir()
+    key.write_text("<private>OPERATORS-KEY</private>")
+    name = {"link of a directory": "below/keys.xml", "above": "../../../../home/keys.xml", "absolute": str(key)}.get(
+        kind, "keys.xml"
+    )
+    files = fill(tmp_path / "files", {"conf/activemq.xml": document(beans=f'<import resource="{name}"/>')})
+    conf = files / "hosts" / HOST / "conf"
+    if kind == "link":
+        (conf / "keys.xml").symlink_to(key)
+    elif kind == "hard link":
+        os.link(key, conf / "keys.xml")
+    elif kind == "link of a directory":
+        (conf / "below").symlink_to(key.parent)
+    assert (conf / name).read_text() == key.read_text(), "the attack is in place"
+
+    adoption = adoption_of(files)
+
+    assert "OPERATORS-KEY" not in text_of(adoption)
+    assert str(key) not in "".join(path for paths in adoption.files_read.values() for path in paths)
+    if kind not in ("above", "absolute"):
+        assert any("keys.xml is" in note or "keys.xml has" in note or "below is" in note for note in adoption.notes)
+
+
+@pytest.mark.parametrize("place", ["conf/credentials.properties", "bin/env", "systemd/x.service", "conf/jetty.xml"])
+def test_a_link_at_the_place_of_a_companion_file_is_not_read(place: str, tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("User=stolen\nx=stolen\n#written by activemq.fleet\nACTIVEMQ_BASE=/s/stolen\n<x name='host' value=\"stolen\"/>")
+    files = fill(tmp_path / "files", {"conf/activemq.xml": document(beans='<bean class="a.B" id="${x}"/>')})
+    link = files / "hosts" / HOST / place
+    link.parent.mkdir(exist_ok=True)
+    link.symlink_to(secret)
+
+    adoption = adoption_of(files)
+
+    assert "stolen" not in text_of(adoption)
+    assert any(f"{place} is a link" in note for note in adoption.notes)
+
+
+@pytest.mark.parametrize("name", ["conf/activemq.xml", "conf/credentials.properties", "conf/jetty.xml", "bin/env"])
+def test_a_fifo_never_makes_adopt_wait(name: str, tmp_path: Path) -> None:
+    files = fill(tmp_path / "files", {"conf/activemq.xml": document()})
+    fifo = files / "hosts" / HOST / name
+    fifo.parent.mkdir(exist_ok=True)
+    fifo.unlink(missing_ok=True)
+    os.mkfifo(fifo)
+
+    command = [sys.executable, "-m", "activemq_fleet", "adopt", files, "-o", tmp_path / "out", "--release", RELEASE]
+    try:
+        finished = subprocess.run(command, capture_output=True, text=True, timeout=HUNG, check=False)
+    except subprocess.TimeoutExpired:
+        pytest.fail("timed out: adopt waits for a writer of the FIFO")
+
+    assert f"{name} is a FIFO" in finished.stdout + finished.stderr
+    assert finished.returncode == (2 if name == "conf/activemq.xml" else 0)
+
+
+def test_a_document_that_is_a_link_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "private.xml").write_text(document())
+    conf = tmp_path / "files/hosts" / HOST / "conf"
+    conf.mkdir(parents=True)
+    (conf / "activemq.xml").symlink_to(tmp_path / "private.xml")
+
+    with pytest.raises(InputError, match=r"activemq\.xml is a link, .*: put the file itself there, or name it as HOST=FILE"):
+        read_sources([str(tmp_path / "files")], [RELEASE], Naming())
+
+    [named] = read_sources([f"{HOST}={conf / 'activemq.xml'}"], [RELEASE], Naming())
+    assert named.host == HOST
+
+
+def test_adopt_lists_each_file_that_it_read(tmp_path: Path) -> None:
+    files = {
+        "conf/activemq.xml": document(beans='<import resource="camel.xml"/>'),
+        "conf/camel.xml": f'<beans xmlns="{BEANS}"/>',
+        "conf/unrelated.xml": "x",
+        "bin/env": "x=y\n",
+    }
+    tree = fill(tmp_path, files) / "hosts" / HOST
+
+    adoption = adoption_of(tmp_path)
+
+    expected = ["conf/activemq.xml", "conf/camel.xml", "bin/env"]
+    assert adoption.files_read == {HOST: tuple(str(tree / name) for name in expected)}
+
+
+PASSWORDS = [
+    ("<property name='password' value='{}'/>", "<beans xmlns='http://www.springframework.org/schema/beans'>{}</beans>"),
+    ("<property name='url' value='jdbc:sqlserver://db:1433;user=u;password={}'/>", "<beans>{}</beans>"),
+    ("<!-- password='{}' -->", "<beans>{}</beans>"),
+    ("<prop key='db.pwd'>{}</prop>", "<beans>{}</beans>"),
+    ("<to uri='ftp://u:{}@h/'/>", "<beans>{}</beans>"),
+    ("<property name='password' value='${{PW:{}}}'/>", "<beans>{}</beans>"),
+    ("<property name='apiKey' value='{}'/>", "<beans>{}</beans>"),
+    ("<value>db.password={}</value>", "<beans>{}</beans>"),
+]
+
+
+@pytest.mark.parametrize(("form", "around"), PASSWORDS)
+def test_no_password_of_an_imported_file_is_copied(form: str, around: str, tmp_path: Path) -> None:
+    files = {
+        "conf/activemq.xml": document(beans='<import resource="sql.xml"/>'),
+        "conf/sql.xml": around.format(form.format("geheim7Xq")),
+    }
+    adoption = adoption_of(fill(tmp_path, files))
+
+    assert "geheim7Xq" not in text_of(adoption)
+    assert any("imports sql.xml, not copied because of a password" in note for note in adoption.notes)
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["${AMQ_PW:geheim}", "x${A}geheim", "#{'geheim'}", "#{systemProperties['pw'] ?: 'geheim'}", "${A:${B:geheim}}", "geheim"],
+)
+@pytest.mark.parametrize(
+    "place",
+    [
+        '<bean id="b" class="a.B"><property name="password" value="${{pw}}"/></bean>',
+        '<bean id="b" class="a.B"><property name="password"><value>${{pw}}</value></property></bean>',
+        '<bean id="b" class="a.B" p:password="${{pw}}" xmlns:p="http://www.springframework.org/schema/p"/>',
+        '<bean id="b" class="a.B"><property name="uri" value="http://h/?password=${{pw}}"/></bean>',
+    ],
+)
+def test_no_default_of_a_placeholder_for_a_password_is_copied(value: str, place: str, tmp_path: Path) -> None:
+    if "uri" in place and "'" in value:
+        value = "${AMQ_PW:geheim}"
+    files = {
+        "conf/activemq.xml": document(beans=place.replace("${{pw}}", "${pw}")),
+        "conf/credentials.properties": f"pw={value}\n",
+    }
+    adoption = adoption_of(fill(tmp_path / "files", files))
+
+    assert "geheim" not in text_of(adoption)
+    assert "geheim" not in "".join(map(repr, adoption.differences))
+    assert adoption.secrets
+    assert settings_of(read_back(tmp_path / "inventory", adoption)) == settings_of(adoption.fleet)
+
+
+def test_a_password_among_java_options_is_a_secret(tmp_path: Path) -> None:
+    first = adoption_of(fill(tmp_path / "first", {"conf/activemq.xml": document()}))
+    from activemq_fleet.render.service import java_options
+
+    words = [*java_options(first.fleet.brokers[0]), "-Djavax.net.ssl.keyStorePassword=geheim", "-Dx=y"]
+    env = f'# written by activemq.fleet\nACTIVEMQ_BASE=/var/lib/activemq/activemq\nACTIVEMQ_OPTS="{" ".join(words)}"\n'
+    adoption = adoption_of(fill(tmp_path / "files", {"conf/activemq.xml": document(), "bin/env": env}))
+
+    assert "-Dx=y" in text_of(adoption)
+    assert "geheim" not in text_of(adoption)
+    assert settings_of(read_back(tmp_path / "inventory", adoption)) == settings_of(adoption.fleet)
+
+
+def test_what_names_proposes_is_data_for_ansible(tmp_path: Path) -> None:
+    marker = tmp_path / "marker"
+    hosts = [f"{{%{expression(marker)}{number:02}{node}" for number in (1, 2) for node in "ab"]
+    command = [sys.executable, "-m", "activemq_fleet", "names", *hosts, "--node", "a"]
+    printed = subprocess.run(command, capture_output=True, text=True, check=False, timeout=HUNG).stdout
+    from activemq_fleet.inventory_yaml import write_plain_variables
+
+    lines = write_plain_variables({"activemq_naming_pattern": hosts[0], "activemq_x_a": "5.10", "activemq_x_b": "on"})
+    (tmp_path / "hosts.yml").write_text("all:\n  hosts:\n    a:\n  vars:\n" + "".join(f"    {x}\n" for x in lines.splitlines()))
+    [values] = read_inventory([str(tmp_path / "hosts.yml")]).hosts.values()
+
+    assert not marker.exists()
+    assert values == {"activemq_naming_pattern": hosts[0], "activemq_x_a": "5.10", "activemq_x_b": "on"}
+    assert "{%" not in "".join(line for line in printed.splitlines() if line.startswith("activemq_") and "!unsafe" not in line)
