@@ -1,0 +1,327 @@
+"""What adopt guarantees: no broker lost or doubled, no error of its own making, and work that grows with the files."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from types import FrameType
+
+import pytest
+
+from activemq_fleet.adopt import adopt, read_sources
+from activemq_fleet.errors import InputError
+from activemq_fleet.findings import Finding, error
+from activemq_fleet.lint import fleet_findings
+from activemq_fleet.naming import Naming
+from activemq_fleet.render.activemq_xml import activemq_xml
+from activemq_fleet.topology import Fleet
+from tests.unit.adopt_files import BEANS, CORE, adopted, document, rendered_again, write_files
+
+HOST = "o-mq1-a"
+CAMEL = "http://camel.apache.org/schema/spring"
+XSI = 'xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"'
+
+
+def rendered(directory: Path, broker: str, beans: str = "", release: str = "5.18.3", **attributes: str) -> str:
+    """The activemq.xml that the adopted inventory renders, as Ansible reads it."""
+    adoption = adopted(directory / "files", {HOST: document(broker, beans, brokerName="x", **attributes)}, release)
+    return rendered_again(directory, adoption)[f"hosts/{HOST}/conf/activemq.xml"].decode()
+
+
+def test_a_slave_whose_master_is_a_placeholder_stays_a_slave(tmp_path: Path) -> None:
+    uri = "tcp://${m.host}:${m.port}"
+
+    assert f'<masterConnector remoteURI="{uri}"/>' in rendered(tmp_path, "", release="5.5.1", masterConnectorURI=uri)
+
+
+def test_a_slave_whose_master_is_an_address_stays_a_slave(tmp_path: Path) -> None:
+    xml = rendered(tmp_path, "", release="5.5.1", masterConnectorURI="tcp://m:1")
+
+    assert 'masterConnectorURI="tcp://m:1"' in xml
+
+
+def test_an_attribute_of_the_broker_that_is_left_out_is_noted(tmp_path: Path) -> None:
+    adoption = adopted(tmp_path, {HOST: document("", brokerName="x", vmConnectorURI="vm://${x}")}, "5.18.3")
+
+    assert any("the attribute vmConnectorURI of <broker> is left out" in note for note in adoption.notes)
+
+
+@pytest.mark.parametrize("announced", [(), ("a",), ("b",), ("a", "b"), ("m",)])
+def test_only_the_connectors_that_were_announced_are_announced(announced: tuple[str, ...], tmp_path: Path) -> None:
+    ports = {"a": "tcp://0.0.0.0:61616", "b": "tcp://0.0.0.0:61617", "m": "mqtt://0.0.0.0:1883"}
+    connectors = "".join(
+        f'<transportConnector name="{name}" uri="{uri}"'
+        + (' discoveryUri="multicast://default?group=g"/>' if name in announced else "/>")
+        for name, uri in ports.items()
+    )
+    broker = (
+        f"<transportConnectors>{connectors}</transportConnectors><networkConnectors>"
+        '<networkConnector name="n" uri="multicast://default?group=g"/></networkConnectors>'
+    )
+
+    xml = rendered(tmp_path, broker)
+
+    lines = [line for line in xml.splitlines() if "<transportConnector " in line]
+    assert [line.split('name="')[1][0] for line in lines if "discoveryUri" in line] == list(announced)
+
+
+@pytest.mark.parametrize("prefix", ["$aq{", "@{", "#{x"])
+def test_a_configurer_with_another_prefix_stays(prefix: str, tmp_path: Path) -> None:
+    bean = (
+        '<bean class="org.springframework.beans.factory.config.PropertyPlaceholderConfigurer">'
+        f'<property name="placeholderPrefix" value="{prefix}"/></bean>'
+    )
+
+    xml = rendered(tmp_path, "", bean, dataDirectory="$aq{user.home}/x")
+
+    assert f'<property name="placeholderPrefix" value="{prefix}"/>' in xml
+    assert xml.count("PlaceholderConfigurer") == 2
+
+
+@pytest.mark.parametrize(
+    "configurer",
+    [
+        '<bean class="org.springframework.context.support.PropertySourcesPlaceholderConfigurer"/>',
+        '<bean class="org.springframework.beans.factory.config.PropertyPlaceholderConfigurer"/>',
+        '<bean class="org.jasypt.spring3.properties.EncryptablePropertyPlaceholderConfigurer"/>',
+        '<context:property-placeholder xmlns:context="http://www.springframework.org/schema/context"/>',
+    ],
+)
+def test_a_rendered_file_has_one_placeholder_configurer(configurer: str, tmp_path: Path) -> None:
+    xml = rendered(tmp_path, "", configurer)
+
+    assert xml.count("PlaceholderConfigurer") + xml.count("property-placeholder") == 1
+
+
+def test_settings_of_a_configurer_that_are_lost_are_noted(tmp_path: Path) -> None:
+    bean = (
+        '<bean class="a.PropertyPlaceholderConfigurer"><property name="systemPropertiesModeName" value="X"/>'
+        '<property name="location" value="y"/></bean>'
+    )
+    adoption = adopted(tmp_path, {HOST: document("", bean, brokerName="x")}, "5.18.3")
+
+    [note] = [note for note in adoption.notes if "PropertyPlaceholderConfigurer sets" in note]
+    assert "sets systemPropertiesModeName, and" in note
+
+
+ROUTE = (
+    f'<camelContext xmlns="{CAMEL}"><route><from uri="activemq:a"/><log message="${{header.x}} ${{body}}"/>'
+    "<simple>${exchangeProperty.y}</simple></route></camelContext>"
+)
+
+
+def camel_document() -> bytes:
+    return (
+        f'<beans xmlns="{BEANS}" {XSI} xsi:schemaLocation="{BEANS} {BEANS}/spring-beans.xsd {CAMEL} {CAMEL}/camel-spring.xsd'
+        f' {CORE} {CORE}/activemq-core.xsd"><broker xmlns="{CORE}" brokerName="x"/>{ROUTE}</beans>'
+    ).encode()
+
+
+def lint_findings(fleet: Fleet, documents: Mapping[str, bytes]) -> Iterable[Finding]:
+    return (*fleet.findings, *fleet_findings(fleet, documents))
+
+
+def test_a_file_with_camel_renders_with_the_schema_that_it_names(tmp_path: Path) -> None:
+    write_files(tmp_path / "files", {HOST: camel_document()})
+    adoption = adopt(read_sources([str(tmp_path / "files")], ["5.16.7"], Naming()), Naming(), lint_findings)
+
+    xml = rendered_again(tmp_path, adoption)[f"hosts/{HOST}/conf/activemq.xml"]
+
+    [broker] = adoption.fleet.brokers
+    assert "V020" not in {f.rule for f in fleet_findings(adoption.fleet, {broker.host: xml})}
+    assert "V020" not in {waiver["rule"] for waiver in adoption.fleet.waivers}
+    assert f"{CAMEL} {CAMEL}/camel-spring.xsd" in xml.decode()
+
+
+def test_names_of_camel_are_no_properties(tmp_path: Path) -> None:
+    adoption = adopted(tmp_path, {HOST: camel_document()}, "5.16.7")
+
+    assert not [note for note in adoption.notes if "${" in note]
+
+
+def mark_findings(rule: str, *marks: str) -> Callable[[Fleet, Mapping[str, bytes]], Iterable[Finding]]:
+    """Findings of a fleet: an error for each document with all of the marks."""
+
+    def found(fleet: Fleet, documents: Mapping[str, bytes]) -> Iterable[Finding]:
+        return [
+            error(rule, host, "has the mark", "remove it")
+            for host, data in documents.items()
+            if all(mark.encode() in data for mark in marks)
+        ]
+
+    return found
+
+
+def adopted_with(
+    directory: Path, broker: str, findings: Callable[[Fleet, Mapping[str, bytes]], Iterable[Finding]]
+) -> tuple[str, list[str], set[str]]:
+    """The rendered document, the notes and the waived rules."""
+    write_files(directory, {HOST: document(broker, brokerName="x", useJmx="false")})
+    adoption = adopt(read_sources([str(directory)], ["5.18.3"], Naming()), Naming(), findings)
+    waived = {waiver["rule"] for waiver in adoption.fleet.waivers}
+    return activemq_xml(adoption.fleet.brokers[0]).decode(), list(adoption.notes), waived
+
+
+PLUGINS = '<plugins><a/><bean xmlns="http://www.springframework.org/schema/beans" class="a.B"/></plugins>'
+
+
+def test_an_error_that_the_original_has_is_waived(tmp_path: Path) -> None:
+    xml, notes, waived = adopted_with(tmp_path, PLUGINS, mark_findings("X001", 'class="a.B"'))
+
+    assert 'class="a.B"' in xml
+    assert waived == {"X001"}
+    assert any("X001: has the mark; waived" in note for note in notes)
+
+
+def test_what_would_cause_an_error_of_the_rendered_file_alone_is_left_out(tmp_path: Path) -> None:
+    # Only rendered files of a broker have this id, so that the original does not have the error.
+    xml, notes, waived = adopted_with(tmp_path, PLUGINS, mark_findings("X001", 'id="broker"', 'class="a.B"'))
+
+    assert 'class="a.B"' not in xml
+    assert not waived
+    assert any("<plugins> is left out, because the rendered file would have an error" in note for note in notes)
+
+
+def test_an_attribute_that_would_cause_an_error_is_left_out(tmp_path: Path) -> None:
+    xml, notes, _ = adopted_with(tmp_path, PLUGINS, mark_findings("X001", 'id="broker"', 'useJmx="false"'))
+
+    assert 'useJmx="false"' not in xml
+    assert 'class="a.B"' in xml
+    assert any("the attribute useJmx of <broker> is left out, because" in note for note in notes)
+
+
+def test_an_error_without_a_cause_to_leave_out_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=f"{HOST}: X001: has the mark: the rendered file would have this error"):
+        adopted_with(tmp_path, PLUGINS, mark_findings("X001", 'id="broker"'))
+
+
+def calls_of(action: Callable[[], object]) -> int:
+    """How many calls of functions an action takes, those of C included."""
+    count = 0
+
+    def profile(_frame: FrameType, event: str, _argument: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    sys.setprofile(profile)
+    try:
+        action()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+def _policies(count: int) -> str:
+    entries = "".join(f'<policyEntry queue="q{n}.>" memoryLimit="1mb"/>' for n in range(count))
+    return f"<destinationPolicy><policyMap><policyEntries>{entries}</policyEntries></policyMap></destinationPolicy>"
+
+
+def _users(count: int) -> str:
+    users = "".join(f'<authenticationUser username="u{n}" password="p{n}" groups="g"/>' for n in range(count))
+    return f"<plugins><simpleAuthenticationPlugin><users>{users}</users></simpleAuthenticationPlugin></plugins>"
+
+
+def _bridges(count: int) -> str:
+    bridges = "".join(f'<networkConnector name="n{n}" uri="static:(tcp://h{n}:61616)"/>' for n in range(count))
+    return f"<networkConnectors>{bridges}</networkConnectors>"
+
+
+def _bridges_to_one_name(count: int) -> str:
+    bridges = "".join(f'<networkConnector name="n{n}" uri="static:(tcp://h.x{n}:61616)"/>' for n in range(count))
+    return f"<networkConnectors>{bridges}</networkConnectors>"
+
+
+def _queues(count: int) -> str:
+    return "<destinations>" + "".join(f'<queue physicalName="q{n}"/>' for n in range(count)) + "</destinations>"
+
+
+def _composites(count: int) -> str:
+    entries = "".join(
+        f'<compositeQueue name="q{n}"><forwardTo><queue physicalName="a"/></forwardTo></compositeQueue>'
+        for n in range(count)
+    )
+    return (
+        f"<destinationInterceptors><virtualDestinationInterceptor><virtualDestinations>{entries}"
+        "</virtualDestinations></virtualDestinationInterceptor></destinationInterceptors>"
+    )
+
+
+def _passwords(count: int) -> str:
+    beans = "".join(f'<bean xmlns="{BEANS}" class="a.B"><property name="password" value="p{n}"/></bean>' for n in range(count))
+    return f"<plugins>{beans}</plugins>"
+
+
+def _connectors_without_names(count: int) -> str:
+    connectors = "".join(f'<transportConnector uri="tcp://0.0.0.0:{2000 + n}"/>' for n in range(count))
+    return f"<transportConnectors>{connectors}</transportConnectors>"
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        _policies,
+        _users,
+        _bridges,
+        _bridges_to_one_name,
+        _queues,
+        _composites,
+        _passwords,
+        _connectors_without_names,
+    ],
+)
+def test_the_work_grows_with_the_number_of_elements(form: Callable[[int], str], tmp_path: Path) -> None:
+    def work(count: int) -> int:
+        directory = tmp_path / str(count)
+        write_files(directory, {HOST: document(form(count), brokerName="x")})
+        documents = read_sources([str(directory)], ["5.18.3"], Naming())
+        return calls_of(lambda: adopt(documents, Naming()))
+
+    least = work(2)
+    small, large = work(40) - least, work(160) - least
+
+    assert large < 6 * small, f"four times the elements take {large / small:.1f} times the calls"
+
+
+def test_the_search_for_passwords_grows_with_the_length_of_a_text(tmp_path: Path) -> None:
+    def seconds(length: int) -> float:
+        text = f"<plugins><x>={'a' * length}</x></plugins>"
+        write_files(tmp_path / str(length), {HOST: document(text, brokerName="x")})
+        documents = read_sources([str(tmp_path / str(length))], ["5.18.3"], Naming())
+        times = []
+        for _ in range(3):
+            begin = time.process_time()
+            adopt(documents, Naming())
+            times.append(time.process_time() - begin)
+        return min(times)
+
+    assert seconds(12_000) < 6 * seconds(1500), "eight times the text takes far more than eight times the work"
+
+
+def test_a_text_is_bounded_as_an_attribute_is(tmp_path: Path) -> None:
+    write_files(tmp_path, {HOST: document(f"<plugins><x>={'a' * 20_000}</x></plugins>", brokerName="x")})
+
+    with pytest.raises(InputError, match="a text has more than 16384 characters"):
+        read_sources([str(tmp_path)], ["5.18.3"], Naming())
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["ACTIVEMQ_OPTS=" * 20_000, "<connector " * 30_000, "x" * 300_000 + "=", "#" * 300_000],
+    ids=["options", "connectors", "word", "comments"],
+)
+def test_files_next_to_a_document_are_searched_in_linear_time(line: str, tmp_path: Path) -> None:
+    def seconds(part: int) -> float:
+        tree = tmp_path / str(part)
+        write_files(tree, {HOST: document("", brokerName="x")})
+        for name in ("bin/env", "conf/jetty.xml", "conf/credentials.properties", "systemd/x.service"):
+            path = tree / "hosts" / HOST / name
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(line[: len(line) // part])
+        begin = time.process_time()
+        adopt(read_sources([str(tree)], ["5.18.3"], Naming()), Naming())
+        return time.process_time() - begin
+
+    least = seconds(1000)
+    assert seconds(1) < 40 * (seconds(8) + least), "eight times the text takes far more than eight times the work"
