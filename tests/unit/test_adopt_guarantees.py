@@ -114,8 +114,9 @@ ROUTE = (
 
 def camel_document() -> bytes:
     return (
-        f'<beans xmlns="{BEANS}" {XSI} xsi:schemaLocation="{BEANS} {BEANS}/spring-beans.xsd {CAMEL} {CAMEL}/camel-spring.xsd'
-        f' {CORE} {CORE}/activemq-core.xsd"><broker xmlns="{CORE}" brokerName="x"/>{ROUTE}</beans>'
+        f'<beans xmlns="{BEANS}" {XSI} xsi:schemaLocation="{BEANS} {BEANS}/spring-beans.xsd'
+        f' {CAMEL} {CAMEL}/camel-spring.xsd {CORE} {CORE}/activemq-core.xsd">'
+        f'<broker xmlns="{CORE}" brokerName="x"/>{ROUTE}</beans>'
     ).encode()
 
 
@@ -249,7 +250,9 @@ def _composites(count: int) -> str:
 
 
 def _passwords(count: int) -> str:
-    beans = "".join(f'<bean xmlns="{BEANS}" class="a.B"><property name="password" value="p{n}"/></bean>' for n in range(count))
+    beans = "".join(
+        f'<bean xmlns="{BEANS}" class="a.B"><property name="password" value="p{n}"/></bean>' for n in range(count)
+    )
     return f"<plugins>{beans}</plugins>"
 
 

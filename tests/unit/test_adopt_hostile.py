@@ -1,4 +1,4 @@
-"""Files to adopt that a stranger wrote: what they hold stays data, and nothing of the operator's gets into the inventory."""
+"""Files to adopt that a stranger wrote: they stay data, and bring no file of the operator's into the inventory."""
 
 from __future__ import annotations
 
@@ -86,7 +86,8 @@ def hostile_tree(directory: Path, evil: str) -> Path:
       <plugins><simpleAuthenticationPlugin><users>
         <authenticationUser username="{attribute}" password="{attribute}" groups="{attribute}"/>
       </users></simpleAuthenticationPlugin></plugins>
-      <systemUsage><systemUsage><memoryUsage><memoryUsage limit="{attribute}"/></memoryUsage></systemUsage></systemUsage>
+      <systemUsage><systemUsage>
+        <memoryUsage><memoryUsage limit="{attribute}"/></memoryUsage></systemUsage></systemUsage>
       <transportConnectors>
         <transportConnector name="{attribute}" uri="tcp://0.0.0.0:1883?x={attribute}"/>
         <transportConnector name="openwire" uri="tcp://0.0.0.0:61616?x={{%raw%}}{attribute}{{#"/>
@@ -96,7 +97,9 @@ def hostile_tree(directory: Path, evil: str) -> Path:
         <property name="text"><value>{evil} {{</value></property></bean>
       <bean class="PropertyPlaceholderConfigurer"><property name="{attribute}" value="{attribute}"/></bean>
       <import resource="camel.xml"/><import resource="sub/other.xml"/>"""
-    imported = f'<beans xmlns="{BEANS}"><!-- {evil} {{% {{# !unsafe --><a b="{attribute}">{evil}\n  {evil}</a></beans>\n'
+    imported = (
+        f'<beans xmlns="{BEANS}"><!-- {evil} {{% {{# !unsafe --><a b="{attribute}">{evil}\n  {evil}</a></beans>\n'
+    )
     return fill(
         directory,
         {
@@ -104,7 +107,7 @@ def hostile_tree(directory: Path, evil: str) -> Path:
             "conf/camel.xml": imported,
             "conf/sub/other.xml": imported,
             "conf/credentials.properties": f"x={evil}\n{evil}=y\n",
-            "conf/jetty.xml": f'<bean><property name="host" value="{attribute}"/><property name="port" value="1"/></bean>',
+            "conf/jetty.xml": f'<a><property name="host" value="{attribute}"/><property name="port" value="1"/></a>',
             "bin/env": f"# written by activemq.fleet\nACTIVEMQ_BASE=/x/{evil}\nACTIVEMQ_HOME={evil}-{RELEASE}\n"
             f'JAVA_HOME="{evil}"\nACTIVEMQ_OPTS="-Xmx512m -Dx={evil}"\n',
             "systemd/activemq.service": f"[Service]\nUser={evil}\n",
@@ -144,7 +147,10 @@ def test_an_import_with_camels_own_placeholders_renders_as_it_is(tmp_path: Path)
 
 
 def test_braces_before_a_password_are_text(tmp_path: Path) -> None:
-    url = '<bean id="x" class="a.B"><property name="url" value="{{password=geheim;{%"/><property name="y" value="{"/></bean>'
+    url = (
+        '<bean id="x" class="a.B"><property name="url" value="{{password=geheim;{%"/>'
+        '<property name="y" value="{"/></bean>'
+    )
     adoption = adoption_of(fill(tmp_path / "files", {"conf/activemq.xml": document(beans=url)}))
 
     assert "geheim" not in text_of(adoption)
@@ -183,7 +189,9 @@ def test_no_file_of_the_operators_gets_into_the_inventory(kind: str, tmp_path: P
 @pytest.mark.parametrize("place", ["conf/credentials.properties", "bin/env", "systemd/x.service", "conf/jetty.xml"])
 def test_a_link_at_the_place_of_a_companion_file_is_not_read(place: str, tmp_path: Path) -> None:
     secret = tmp_path / "secret"
-    secret.write_text("User=stolen\nx=stolen\n#written by activemq.fleet\nACTIVEMQ_BASE=/s/stolen\n<x name='host' value=\"stolen\"/>")
+    secret.write_text(
+        "User=stolen\nx=stolen\n#written by activemq.fleet\nACTIVEMQ_BASE=/s/stolen\n<x name='host' value=\"stolen\"/>"
+    )
     files = fill(tmp_path / "files", {"conf/activemq.xml": document(beans='<bean class="a.B" id="${x}"/>')})
     link = files / "hosts" / HOST / place
     link.parent.mkdir(exist_ok=True)
@@ -219,7 +227,9 @@ def test_a_document_that_is_a_link_is_refused_with_what_to_do(tmp_path: Path) ->
     conf.mkdir(parents=True)
     (conf / "activemq.xml").symlink_to(tmp_path / "private.xml")
 
-    with pytest.raises(InputError, match=r"activemq\.xml is a link, .*: put the file itself there, or name it as HOST=FILE"):
+    with pytest.raises(
+        InputError, match=r"activemq\.xml is a link, .*: put the file itself there, or name it as HOST=FILE"
+    ):
         read_sources([str(tmp_path / "files")], [RELEASE], Naming())
 
     [named] = read_sources([f"{HOST}={conf / 'activemq.xml'}"], [RELEASE], Naming())
@@ -267,7 +277,14 @@ def test_no_password_of_an_imported_file_is_copied(form: str, around: str, tmp_p
 
 @pytest.mark.parametrize(
     "value",
-    ["${AMQ_PW:geheim}", "x${A}geheim", "#{'geheim'}", "#{systemProperties['pw'] ?: 'geheim'}", "${A:${B:geheim}}", "geheim"],
+    [
+        "${AMQ_PW:geheim}",
+        "x${A}geheim",
+        "#{'geheim'}",
+        "#{systemProperties['pw'] ?: 'geheim'}",
+        "${A:${B:geheim}}",
+        "geheim",
+    ],
 )
 @pytest.mark.parametrize(
     "place",
@@ -314,9 +331,13 @@ def test_what_names_proposes_is_data_for_ansible(tmp_path: Path) -> None:
     from activemq_fleet.inventory_yaml import write_plain_variables
 
     lines = write_plain_variables({"activemq_naming_pattern": hosts[0], "activemq_x_a": "5.10", "activemq_x_b": "on"})
-    (tmp_path / "hosts.yml").write_text("all:\n  hosts:\n    a:\n  vars:\n" + "".join(f"    {x}\n" for x in lines.splitlines()))
+    (tmp_path / "hosts.yml").write_text(
+        "all:\n  hosts:\n    a:\n  vars:\n" + "".join(f"    {x}\n" for x in lines.splitlines())
+    )
     [values] = read_inventory([str(tmp_path / "hosts.yml")]).hosts.values()
 
     assert not marker.exists()
     assert values == {"activemq_naming_pattern": hosts[0], "activemq_x_a": "5.10", "activemq_x_b": "on"}
-    assert "{%" not in "".join(line for line in printed.splitlines() if line.startswith("activemq_") and "!unsafe" not in line)
+    assert "{%" not in "".join(
+        line for line in printed.splitlines() if line.startswith("activemq_") and "!unsafe" not in line
+    )
