@@ -282,7 +282,7 @@ def test_the_work_grows_with_the_number_of_elements(form: Callable[[int], str], 
         return calls_of(lambda: adopt(documents, Naming()))
 
     least = work(2)
-    small, large = work(40) - least, work(160) - least
+    small, large = work(15) - least, work(60) - least
 
     assert large < 6 * small, f"four times the elements take {large / small:.1f} times the calls"
 
