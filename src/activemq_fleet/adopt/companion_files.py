@@ -9,6 +9,7 @@ from pathlib import Path
 from activemq_fleet.adopt.proposal import Proposal
 from activemq_fleet.adopt.sources import Document
 from activemq_fleet.render.service import java_options
+from activemq_fleet.text_lines import split_lines
 from activemq_fleet.topology import Fleet
 
 _OURS = "written by activemq.fleet"
@@ -77,7 +78,7 @@ def is_heap_known(proposal: Proposal) -> bool:
 
 def _heap_in(environment: str) -> str | None:
     """Return the heap that an environment file sets in ``ACTIVEMQ_OPTS``, outside of comments; None without one."""
-    for line in environment.splitlines():
+    for line in split_lines(environment):
         assigned = _OPTIONS.search(line.partition("#")[0])
         heaps = _HEAP.findall(line, assigned.end()) if assigned else ()
         if heaps:
