@@ -266,3 +266,17 @@ def test_a_line_that_repeats_forms_to_no_end_is_masked_whole_and_the_others_stay
     assert masked.startswith("first\n")
     assert masked.endswith("\nlast")
     assert mask(path, masked) == masked
+
+
+def test_a_heading_in_a_log_hides_no_record() -> None:
+    """A client's name may stand on a line of its own in logs of releases with log4j 1."""
+    records = [f"2026-11-21 05:22:4{number},001 | INFO  | text {number} | org.x | main" for number in range(3)]
+    text = "\n".join(["user | password | x | y | z", *records, ""])
+
+    assert mask_text(text) == text
+
+
+def test_the_line_after_a_backslash_in_a_log_stays_readable() -> None:
+    text = "2026-11-21 05:22:44,001 | WARN  | password=x\\\n2026-11-21 05:22:45,001 | INFO  | text | org.x | main\n"
+
+    assert "| INFO  | text | org.x | main" in mask_text(text)

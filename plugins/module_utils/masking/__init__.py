@@ -26,6 +26,7 @@ from .known import NOBODY, KnownSecrets, Secret, is_distinct, secrets_of_file
 from .markup import Markup
 from .names import is_secret_name, secret_word_positions
 from .spans import CUT_NOTE, MARK, UNKNOWN, Spans, cut_note_start, is_mark, is_reference, merged_spans
+from .tables import table_spans
 from .values import ValueScanner
 
 __all__ = [
@@ -188,7 +189,29 @@ def _masked_once(text: str, known: KnownSecrets, kind: str) -> str:
             scanner = ValueScanner(text, start, end, known_at, is_file=is_file, may_continue=may_continue)
             spans += scanner.spans(names_inside)
     spans += _clipped(shapes.spans(text), segments)
+    if is_file:
+        spans = _with_continuations(text, merged_spans(spans))
+    if kind != "xml":
+        spans += table_spans(text, names)
     return _replaced(text, merged_spans(spans), known)
+
+
+def _with_continuations(text: str, spans: Spans) -> Spans:
+    """Return spans that go on over the lines after a backslash at the end of a line, as shells and systemd read them.
+
+    Of files alone: in a log, an account could hide the line after its own.
+    """
+    longer: Spans = []
+    for start, end in spans:
+        end = max(end, longer[-1][1]) if longer and start < longer[-1][1] else end
+        while end > start and (_CONTINUED.match(text, end - 1) or _CONTINUED.match(text, end)):
+            line_end = text.find("\n", text.index("\n", end - 1) + 1)
+            end = len(text) if line_end < 0 else line_end
+        longer.append((start, end))
+    return longer
+
+
+_CONTINUED = re.compile(r"\\\r?\n(?!\Z)")
 
 
 _BEHIND_KNOWN = frozenset(" \t\r\n\"'`&<>;,)}]|\\")

@@ -69,6 +69,7 @@ _KEY_LINE = re.compile(
 _ESCAPED_KEY = re.compile(r"[A-Za-z0-9+/=\\\r]*")
 
 _WORD = r"(?:\"[^\"\n]*\"|'[^'\n]*'|[^\s\"']+)"
+_WORD_IN_CALL = r"(?:\"[^\"\n]*\"|'[^'\n]*'|[^\s\"',()]+)"
 _ANY_CASE = "(?i)"
 _SHAPES = tuple(
     (needles.split(), re.compile(pattern))
@@ -118,6 +119,19 @@ _SHAPES = tuple(
         ("htpasswd", r"\bhtpasswd[ \t]+-\w{0,8}b\w{0,8}[ \t]+\S{1,200}[ \t]+(?P<value>[^\n]{1,400})"),
         ("rabbitmqctl", rf"\brabbitmqctl[ \t]+(?:add_user|change_password)[ \t]+\S{{1,64}}[ \t]+(?P<value>{_WORD})"),
         ("net", rf"{_ANY_CASE}\bnet[ \t]+user[ \t]+\S{{1,64}}[ \t]+(?!/)(?P<value>{_WORD})"),
+        (
+            "securestring",
+            rf"{_ANY_CASE}\bConvertTo-SecureString(?:[ \t]+-(?:AsPlainText|Force|String)\b){{0,3}}[ \t]+"
+            rf"(?![-$(])(?P<value>{_WORD})",
+        ),
+        ("zip", rf"\b(?:un)?zip\b[^\n|;]{{0,200}}?[ \t]-P[ \t]{{0,9}}(?P<value>{_WORD})"),
+        ("7z rar", rf"\b(?:7z[ar]?|rar)\b[^\n|;]{{0,200}}?[ \t]-h?p(?P<value>{_WORD})"),
+        ("adduser", r"\baddUser(?:\([\w., ]{0,200}\))?/[^/\s]{1,200}/(?P<value>[^/\s?#\"'<>]+)"),
+        (
+            "adduser",
+            rf"\baddUser(?:[ \t]*\([ \t]*|[ \t]+){_WORD_IN_CALL}(?:[ \t]*,[ \t]*|[ \t]+)(?!java\.)"
+            rf"(?P<value>{_WORD_IN_CALL})",
+        ),
         ("openssl", rf"\bopenssl\b[^\n|;]{{0,200}}?[ \t]-k[ \t]+(?P<value>{_WORD})"),
         ("pass auth", r"(?m)^(?:PASS|AUTH)[ \t]+(?P<value>\S[^\r\n]*)"),
     )
