@@ -147,7 +147,7 @@ def _require_owner(connection: socket.socket, expected: int, timeout: float, pid
     account = peer_account(connection, expected, timeout, pid)
     if account == expected:
         return
-    who = "a process outside of the broker's network namespace"
+    who = "a process of an unknown account"
     if account is not None:
         who = f"the account with uid {account}"
     host, port = connection.getpeername()[:2]
