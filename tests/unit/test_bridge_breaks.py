@@ -59,7 +59,7 @@ def test_bridge_without_an_error_in_its_log_is_reported_too() -> None:
         series(5, until=NOW - 600),
         [*series(5, until=NOW - 60), up(NOW - 55, 9)],
         [*series(2, until=NOW - 60), up(NOW - 55, 9), broken(NOW - 20, 9), *series(2, until=NOW - 1)],
-        [record(each.time and NOW - 9, each.message, "org.apache.activemq.Forged") for each in series(5)],
+        [record(NOW - 9, each.message, "org.apache.activemq.Forged") for each in series(5)],
     ],
     ids=["two", "long lived", "long ago", "up again", "long life between", "another class"],
 )

@@ -222,7 +222,8 @@ def test_bridge_that_breaks_repeatedly_is_a_finding_with_queue_and_remedy(
     queues: list[dict[str, Any]], records: list[str], named: tuple[str, ...]
 ) -> None:
     refused = [{"level": "WARN", "message": text} for text in records]
-    hosts = {"shop_a": {"usage": usage(queues=queues), "breaking_bridges": [BREAKS]}, "a": {"records": refused}}
+    hosts: dict[str, Any] = {"shop_a": {"usage": usage(queues=queues), "breaking_bridges": [BREAKS]}}
+    hosts["a"] = {"records": refused}
     found = status(BRIDGED, **hosts)
     (finding,) = [finding for finding in found.findings if finding.rule.startswith("bridge")]
     assert (finding.rule, finding.host, finding.severity) == ("bridge-breaking", SHOP_A, "error")
