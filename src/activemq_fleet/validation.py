@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 
 from lxml import etree
 
-from activemq_fleet.errors import SettingsError
+from activemq_fleet.errors import InputError, SettingsError
 from activemq_fleet.findings import Finding, error
-from activemq_fleet.lint import BrokerSettings, HostFacts, Selection, fleet_findings, host_findings
+from activemq_fleet.lint import BrokerSettings, HostFacts, Selection, fleet_findings, host_findings, rules
 from activemq_fleet.lint.files import schema_finding, without_schema_duplicates
 from activemq_fleet.releases import Release
 from activemq_fleet.render import ACTIVEMQ_XML
@@ -27,6 +27,26 @@ from activemq_fleet.topology.build import waive
 _Node = TypeVar("_Node")
 _Made = TypeVar("_Made")
 _EVERY_RULE = Selection()
+
+_TOPOLOGY = (*(f"T{number:03}" for number in range(1, 36)), *(f"R{number:03}" for number in range(1, 5)))
+
+
+@cache
+def known_rule_ids() -> tuple[str, ...]:
+    """Return the ids of all rules: those of the lint rules, of the topology and of the routes."""
+    return (*(registered.id for registered in rules()), *_TOPOLOGY)
+
+
+def _refuse_unknown_waivers(fleet: Fleet) -> None:
+    known = frozenset(known_rule_ids())
+    for waiver in fleet.waivers:
+        if waiver["rule"] not in known:
+            hosts = (b.host for b in fleet.brokers if any(w.rule == waiver["rule"] for w in b.settings.waivers))
+            host = next(hosts, "the inventory")
+            raise InputError(
+                f"{host}: activemq_waivers has a waiver of {waiver['rule']}, and no rule has that id; docs/rules.md "
+                "and docs/topology-errors.md list the ids"
+            )
 
 
 def check_fleet(
@@ -46,6 +66,7 @@ def check_fleet(
     archives that are not on this machine (T031, warnings). Waivers are applied. Raises what
     ``schema_of`` raises.
     """
+    _refuse_unknown_waivers(fleet)
     by_schema = _by_schema(fleet, documents, schema_of) if schema_of else ()
     # A link that its far end does not let in is a finding of its own: what follows from it is not told as well.
     by_routes = routes_of(fleet, documents, as_planned=True).findings()

@@ -9,8 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from activemq_fleet.atomic_files import write_file
+from activemq_fleet.cli.companions import INPUT_ERROR
 from activemq_fleet.errors import InputError
 from activemq_fleet.findings import Finding
+from activemq_fleet.validation import known_rule_ids
 
 REASON = "in the baseline"
 _VERSION = 1
@@ -32,6 +34,10 @@ def read_baseline(path: Path) -> Counter[Fingerprint]:
         content = json.loads(path.read_bytes())
         if content["version"] != _VERSION:
             raise InputError(f"{path}: a baseline of another version: write it again with --write-baseline")
+        unknown = {str(e["rule"]) for e in content["findings"]} - {*known_rule_ids(), INPUT_ERROR}
+        if unknown:
+            named = ", ".join(sorted(unknown))
+            raise InputError(f"{path}: no rule has the id {named}: write the baseline again with --write-baseline")
         return Counter((str(e["rule"]), str(e["host"]), str(e["file"]), str(e["message"])) for e in content["findings"])
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None

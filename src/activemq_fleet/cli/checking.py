@@ -23,12 +23,12 @@ from activemq_fleet.lint import ReleaseView, Selection, file_findings, release_f
 from activemq_fleet.printable import counted
 from activemq_fleet.releases import Release
 from activemq_fleet.schema import Schema
+from activemq_fleet.validation import known_rule_ids
 
 if TYPE_CHECKING:
     from activemq_fleet.topology import Broker
 
 STOPPING = "errors-that-stop-a-broker"
-_TOPOLOGY = (*(f"T{number:03}" for number in range(1, 36)), *(f"R{number:03}" for number in range(1, 5)))
 
 
 def selection_of(select: Sequence[str], ignore: Sequence[str]) -> Selection:
@@ -38,8 +38,7 @@ def selection_of(select: Sequence[str], ignore: Sequence[str]) -> Selection:
     if not select and not ignore:
         return Selection()
     stopping = tuple(one.id for one in rules() if one.refuses)
-    known = [*(one.id for one in rules()), *_TOPOLOGY]
-    return Selection.of(select, ignore, known, groups={STOPPING: stopping})
+    return Selection.of(select, ignore, known_rule_ids(), groups={STOPPING: stopping})
 
 
 def report_on_files(

@@ -1,0 +1,52 @@
+"""Rule ids in waivers and baselines, and parentheses in composite URIs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from activemq_fleet.cli.baseline import read_baseline
+from activemq_fleet.errors import InputError
+from activemq_fleet.lint import file_findings
+from activemq_fleet.releases import Release
+from activemq_fleet.topology import build_fleet
+from activemq_fleet.validation import check_fleet, known_rule_ids
+from tests.hostile_files import document
+from tests.unit.fleets import hosts
+
+
+def test_waiver_of_unknown_rule_is_an_error_that_names_host_and_variable() -> None:
+    fleet = build_fleet(hosts("orders-mq01", waivers=[{"rule": "T999", "reason": "none"}]), {})
+    with pytest.raises(InputError, match=r"orders-mq01-a\S*: activemq_waivers has a waiver of T999"):
+        check_fleet(fleet, {}, None)
+
+
+def test_baseline_with_unknown_rule_is_an_error_that_names_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "baseline.json"
+    entry = {"rule": "X123", "host": "a", "file": "", "message": "m"}
+    path.write_text(json.dumps({"version": 1, "findings": [entry]}))
+    with pytest.raises(InputError, match=r"baseline\.json: no rule has the id X123"):
+        read_baseline(path)
+
+
+def test_every_documented_topology_error_is_a_known_rule() -> None:
+    page = (Path(__file__).resolve().parents[3] / "docs/topology-errors.md").read_text("utf-8")
+    documented = {line[2:6] for line in page.splitlines() if line.startswith("| T0")}
+    assert documented <= {*known_rule_ids(), "T000"}
+
+
+@pytest.mark.parametrize(
+    "inside",
+    [
+        '<networkConnectors><networkConnector name="n" uri="static:(tcp://a:61616"/></networkConnectors>',
+        '<networkConnectors><networkConnector name="n" uri="static:(failover:(tcp://a:1)"/></networkConnectors>',
+        '<networkConnectors><networkConnector name="n" uri="masterslave:(tcp://a:1,tcp://b:1))"/></networkConnectors>',
+        '<networkConnectors><networkConnector name="n" uri="static:tcp://a:61616)"/></networkConnectors>',
+        '<proxyConnectors><proxyConnector bind="tcp://b:1" remote="failover:(tcp://a:1"/></proxyConnectors>',
+    ],
+)
+def test_unbalanced_composite_uri_is_an_error(inside: str) -> None:
+    findings = [f for f in file_findings(document(inside), Release.of("5.18.3")) if f.rule == "V029"]
+    assert [finding.severity for finding in findings] == ["error"]
