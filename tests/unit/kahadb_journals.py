@@ -136,3 +136,29 @@ def store_lock(store: Path) -> Iterator[None]:
     with (store / "lock").open("w") as lock:
         fcntl.fcntl(lock, _F_OFD_SETLK, struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, 0, 0, 0))
         yield
+
+
+def index_of_topics(subscriptions: dict[str, list[str]], last_update: int, version: int = 5) -> bytes:
+    """An index (``db.data``) with topics and the keys of their durable subscriptions, as brokers of 5.9 write it.
+
+    Page 1 is the tree of destinations, page N + 2 that of the subscriptions of topic N.
+    """
+
+    def page(kind: int, following: int, content: bytes) -> bytes:
+        return (struct.pack(">Bqqi", kind, 7, following, 0) + content).ljust(4096, b"\0")
+
+    def leaf(keys: Sequence[str], values: Sequence[bytes]) -> bytes:
+        words = b"".join(struct.pack(">H", len(key)) + key.encode() for key in keys)
+        return struct.pack(">H", len(keys)) + words + b"\0" + b"".join(values) + struct.pack(">q", -1)
+
+    positions = struct.pack(">?ii", True, last_update, 0) + b"\0\0" + struct.pack(">i", version) + b"\0"
+    pages = [page(2, 60, struct.pack(">iq", 2, 1) + positions)]
+    records = [
+        struct.pack(">qqq?qqqqqq", 9, 9, 9, True, number + 2, 9, 9, 9, 9, 9) for number in range(len(subscriptions))
+    ]
+    trees = [leaf(sorted(f"1:{topic}" for topic in subscriptions), records)]
+    for topic in sorted(subscriptions):
+        keys = sorted(subscriptions[topic])
+        values = [_varint(len(body)) + body for key in keys for body in [_field(2, key)]]
+        trees.append(leaf(keys, values))
+    return bytes(4096) + b"".join([*pages, *(page(2, len(tree), tree) for tree in trees)])

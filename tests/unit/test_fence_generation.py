@@ -8,7 +8,8 @@ import struct
 import threading
 import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -127,9 +128,38 @@ def test_nothing_is_behind_a_store_that_was_left_as_it_was(source: Path) -> None
 
 def test_a_store_that_is_written_all_the_while_is_taken_without_its_index(source: Path) -> None:
     target = source.with_name("2-b")
-    made = make_generation(str(source), str(target), patience=-1)
+    with written_all_the_while(source / "db.data"):
+        made = make_generation(str(source), str(target), patience=-1)
     assert not made.has_index
     assert not (target / "db.data").exists()
+
+
+def test_index_that_rests_is_taken_though_the_journal_is_written_all_the_while(source: Path) -> None:
+    target = source.with_name("2-b")
+    (source / "db.data").write_bytes(index(3))
+    with written_all_the_while(source / "db-3.log"):
+        made = make_generation(str(source), str(target), patience=-1)
+    assert made.has_index
+    assert (target / "db.data").read_bytes() == index(3)
+
+
+@contextmanager
+def written_all_the_while(path: Path) -> Iterator[None]:
+    """A broker that writes into a file of its store on and on."""
+    ended = threading.Event()
+
+    def write() -> None:
+        while not ended.wait(0.001):
+            with path.open("ab") as file:
+                file.write(b"\0")
+
+    broker = threading.Thread(target=write)
+    broker.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        broker.join()
 
 
 def test_a_broker_that_writes_on_is_made_to_stand_by_and_its_index_is_taken(source: Path) -> None:

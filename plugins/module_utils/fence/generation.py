@@ -26,11 +26,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..install import disk
-from ..kahadb import index, journal
+from ..kahadb import index, journal, kept_index
+from ..kahadb.kept_index import KeptIndex, copy_settled_index
 from ..kahadb.moved_acks import begin_data_file_after_moved_acks
+from ..kahadb.rebuild_risk import NO_RISK, RebuildRisk, find_rebuild_risk
 from .shared_store import BARRIER, FenceError
 
-_SKIPPED = (BARRIER,)
+_SKIPPED = (BARRIER, kept_index.DIRECTORY)
 _CANNOT_COPY = (errno.ENOSYS, errno.EOPNOTSUPP, errno.EXDEV, errno.EINVAL)
 SETTLING = 0.1
 """Seconds between taking the pair's lock and the copy. A guard that lives and lost its lock unawares looks twice
@@ -58,6 +60,8 @@ class Generation:
     linked files whose numbers are higher than that of ``open_file``, the one that was being written; "" where nothing
     was. Of the files that were linked, ``links`` in number, all was taken. ``has_index`` False: the broker builds its
     index from the journal. ``is_whole``: every file was linked, of a store that nobody writes into any more.
+    ``restored`` says in words what the kept copy of the index and the held data files gave it; ``risk`` is what a
+    broker may lose that builds its index.
     """
 
     ends: dict[str, int]
@@ -66,10 +70,12 @@ class Generation:
     has_index: bool
     copies: int = 0
     is_whole: bool = False
+    restored: str = ""
+    risk: RebuildRisk = NO_RISK
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields of the copy's description as a dict that can be written as JSON."""
-        return vars(self).copy()
+        return {**vars(self), "risk": self.risk.rows()}
 
 
 def make_first_generation(target: str) -> Generation:
@@ -90,9 +96,9 @@ def link_generation(source: str, target: str, *, in_place: bool = False) -> Gene
     names = _looks_of(source, in_place=in_place)
     for name in names:
         os.link(os.path.join(source, name), os.path.join(target, name))
-    has_index = _make_fit_for_a_start(target)
+    fitness = _make_fit_for_a_start(source, target)
     disk.sync_directory(target)
-    return Generation({}, "", len(names), has_index, is_whole=True)
+    return Generation({}, "", len(names), is_whole=True, **fitness)
 
 
 def make_generation(source: str, target: str, patience: float = PATIENCE, *, in_place: bool = False) -> Generation:
@@ -112,7 +118,7 @@ def make_generation(source: str, target: str, patience: float = PATIENCE, *, in_
         is_last = time.monotonic() > deadline
         if is_last or _looks_of(source, in_place=in_place) == before:
             disk.remove_tree(target)
-            made = _make(source, target, list(before), with_index=not is_last)
+            made = _make(source, target, list(before), with_index=not is_last, in_place=in_place)
             if is_last or _looks_of(source, in_place=in_place) == before:
                 disk.sync_directory(target)
                 return made
@@ -159,11 +165,19 @@ def _looks_of(source: str, *, in_place: bool) -> dict[str, tuple[int, int, int]]
     return dict(sorted(found.items()))
 
 
-def _make(source: str, target: str, names: list[str], *, with_index: bool) -> Generation:
+def _make(source: str, target: str, names: list[str], *, with_index: bool, in_place: bool) -> Generation:
     os.mkdir(target, 0o750)
     journals = [name for name in names if journal.FILE.fullmatch(name)]
     # The index first: what it says must be in the journal, and the broker reads on from there.
-    if with_index:
+    if not with_index:
+        # Of a broker that writes on, the index rests between two checkpoints, and the journal does not.
+        with contextlib.suppress(OSError):
+            with_index = copy_settled_index(source, target, SETTLING)
+        if not with_index:
+            _remove_index(target)
+        names = list(_looks_of(source, in_place=in_place))
+        journals = [name for name in names if journal.FILE.fullmatch(name)]
+    else:
         for name in names:
             if name in index.INDEX:
                 _copy(source, target, name)
@@ -177,28 +191,32 @@ def _make(source: str, target: str, names: list[str], *, with_index: bool) -> Ge
     for name in moved_links:
         if journal.data_file_number(name) > journal.data_file_number(open_file):
             ends[name] = os.stat(os.path.join(target, name)).st_size
-    has_index = _make_fit_for_a_start(target) and with_index
-    return Generation(ends, open_file, len(links) + len(moved_links), has_index, copies)
+    fitness = _make_fit_for_a_start(source, target)
+    return Generation(ends, open_file, len(links) + len(moved_links), copies=copies, **fitness)
 
 
-def _make_fit_for_a_start(target: str) -> bool:
-    """Do for a generation what a unit without a guard has ``kahadb.mending`` do; return whether an index stays."""
-    has_index = _drop_index_that_cannot_recover(target)
-    begin_data_file_after_moved_acks(target)
-    return has_index
+def _make_fit_for_a_start(source: str, target: str) -> dict[str, Any]:
+    """Do for a generation what a unit without a guard has ``kahadb.mending`` do; return what became of its index.
 
-
-def _drop_index_that_cannot_recover(target: str) -> bool:
-    """Remove the index of a generation if it needs a journal file that is gone; return whether it stays.
-
-    A broker up to 5.13 that is killed after a clean-up leaves such an index, and would not start.
+    A broker up to 5.13 that is killed after a clean-up leaves an index that needs a removed journal file, and would not
+    start. The kept copy of the source replaces such an index, or it is left out.
     """
-    if not index.missing_journal_files(target):
-        return True
+    kept = KeptIndex(source)
+    restored, risk = "", NO_RISK
+    if index.describe_unusable_index(target):
+        restored = kept.restore(target, lambda: _remove_index(target))
+        if not restored:
+            risk = find_rebuild_risk(target, (source,))
+            if index.missing_journal_files(target):
+                _remove_index(target)
+    begin_data_file_after_moved_acks(target)
+    kept.carry_to(target)
+    return {"has_index": not index.describe_unusable_index(target), "restored": restored, "risk": risk}
+
+
+def _remove_index(target: str) -> None:
     for name in index.INDEX:
-        with contextlib.suppress(FileNotFoundError):
-            os.remove(os.path.join(target, name))
-    return False
+        disk.remove(os.path.join(target, name))
 
 
 def _take_row(source: str, target: str, names: list[str], ends: dict[str, int]) -> list[str]:

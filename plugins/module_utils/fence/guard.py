@@ -15,6 +15,12 @@ node is known to be dead, because its guard wrote that down, the command of FILE
     guard --store STORE --confirm NUMBER     the broker that claimed NUMBER is dead
     guard --store STORE --unfence            both brokers are stopped: make the store one of brokers without a guard
     guard --store STORE --mend               before a start without a fence: mend what a killed broker left
+    guard --store STORE --mend --accept-loss the same, also where messages of durable subscriptions are lost by it
+    guard --store STORE --keep-index PID     beside a broker without a fence: keep a copy of its index
+
+With ``--keep-index-copies`` the guard keeps such copies of each generation. With ``--refuse-loss`` it lets no broker
+into a generation without an index where messages of durable subscriptions would be lost, until ``--mend
+--accept-loss``.
 """
 
 from __future__ import annotations
@@ -35,8 +41,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..install import disk
 from ..install.configuration_archive import InstallError
+from ..kahadb.index_keeper import keep_index_beside_broker
 from ..kahadb.mending import mend_stores
 from ..kahadb.moved_acks import begin_data_file_after_moved_acks
+from ..kahadb.rebuild_risk import RebuildRefusedError, RebuildRisk, record_risk
 from .broker_process import ENDED, exit_status, notify_systemd, own_command_line, say, start_broker
 from .decision import Action, Claim, CommandFence, Fence, FenceEvidence, Step, claim_in_place
 from .fence_command import FenceCommand, read_fence_command
@@ -74,6 +82,10 @@ def main() -> NoReturn:
     parser.add_argument("--tidy", action="store_true")
     parser.add_argument("--unfence", action="store_true")
     parser.add_argument("--mend", action="store_true")
+    parser.add_argument("--accept-loss", action="store_true")
+    parser.add_argument("--refuse-loss", action="store_true")
+    parser.add_argument("--keep-index", type=int, metavar="PID")
+    parser.add_argument("--keep-index-copies", action="store_true")
     parser.add_argument("--confirm", type=int)
     parser.add_argument("command", nargs="*")
     options = parser.parse_args()
@@ -84,13 +96,22 @@ def main() -> NoReturn:
             status = _say_all(unfence(options.store))
         elif options.mend:
             refuse_root(options.store)
-            status = _say_all(mend_stores(options.store))
+            status = _say_all(_mend(options.store, accept_loss=options.accept_loss))
+        elif options.keep_index:
+            status = _keep_index(options.store, options.keep_index)
         elif options.confirm:
             status = _say_all(confirm_broker_dead(options.store, options.confirm))
         else:
             command = read_fence_command(options.fence_command) if options.fence_command else None
-            status = Guard(options.store, options.local, command).run(options.command)
-    except (FenceError, InstallError, OSError, ValueError) as error:
+            guard = Guard(
+                options.store,
+                options.local,
+                command,
+                keeps_index=options.keep_index_copies,
+                refuses_loss=options.refuse_loss,
+            )
+            status = guard.run(options.command)
+    except (FenceError, InstallError, RebuildRefusedError, OSError, ValueError) as error:
         say(f"{_not_done(options)}: {error}")
         status = 1
     # Not by way of sys.exit, which waits for a look at a store that does not answer.
@@ -109,6 +130,26 @@ def _say_all(sentences: Iterable[str]) -> int:
     for sentence in sentences:
         say(sentence)
     return 0
+
+
+def _mend(directory: str, *, accept_loss: bool) -> Iterator[str]:
+    """Mend a store without a fence; in a fenced one, note that a start from its newest generation may lose messages."""
+    store = SharedStore(directory)
+    if not os.path.isdir(os.path.join(directory, BARRIER)):
+        yield from mend_stores(directory, accept_loss=accept_loss)
+    elif accept_loss:
+        number = store.gather_evidence().number
+        store.note_accepted_loss(number)
+        yield f"the next node may go on from generation {number} without its index"
+
+
+def _keep_index(directory: str, pid: int) -> int:
+    """Begin to keep a copy of the index of a broker's stores, in a process of its own; return the exit status."""
+    if os.fork():
+        return 0
+    os.setsid()
+    keep_index_beside_broker(directory, pid, say)
+    os._exit(0)
 
 
 def confirm_broker_dead(directory: str, number: int) -> Iterator[str]:
@@ -131,9 +172,19 @@ class Guard:
 
     ``store`` is the shared directory, ``local`` one on the host's own disk.
     Without a ``command`` each take-over makes a generation of the store; with one the store stays as it stands.
+    ``keeps_index``: a copy of the index is kept, with each data file since. ``refuses_loss``: no broker is let into a
+    store without a usable index where messages of durable subscriptions would be lost.
     """
 
-    def __init__(self, store: str, local: str, command: FenceCommand | None = None) -> None:
+    def __init__(
+        self,
+        store: str,
+        local: str,
+        command: FenceCommand | None = None,
+        *,
+        keeps_index: bool = False,
+        refuses_loss: bool = False,
+    ) -> None:
         self._store = SharedStore(store)
         self._command = command
         self._local = local
@@ -141,10 +192,13 @@ class Guard:
         self._gate = os.path.join(local, "gate")
         self._token = secrets.token_hex(16)
         self._node = ""
-        self._built: tuple[Claim, dict[str, Any]] | None = None
+        self._keeps_index = keeps_index
+        self._refuses_loss = refuses_loss
+        self._built: tuple[Claim, dict[str, Any], RebuildRisk] | None = None
         self._broker: subprocess.Popen[bytes] | None = None
         self._looks = ThreadPoolExecutor(1, thread_name_prefix="look")
         self._tidier: subprocess.Popen[bytes] | None = None
+        self._keeper: subprocess.Popen[bytes] | None = None
         self._tidy_at = time.monotonic() + FIRST_TIDY
         self._noted_until = 0
         self._both_have_guards = False
@@ -197,13 +251,14 @@ class Guard:
                 return ENDED
             try:
                 fence, pause = self._carry_out(fence, step)
-            except (OSError, FenceError, InstallError) as error:
+            except (OSError, FenceError, InstallError, RebuildRefusedError) as error:
                 if fence.serves is not None:
                     raise
                 say(f"it cannot {step.action.value}: {error}")
                 self._store.unlock()
                 fence = fence.after_claim()
-                pause = FENCE_INTERVAL if step.action is Action.FENCE else RETRY_INTERVAL
+                is_slow = step.action is Action.FENCE or isinstance(error, RebuildRefusedError)
+                pause = FENCE_INTERVAL if is_slow else RETRY_INTERVAL
                 self._drop_building()
                 self._tidy_at = 0.0
             if pause:
@@ -258,12 +313,21 @@ class Guard:
             made = self._make(number, target)
         finally:
             notify_systemd(f"WATCHDOG_USEC={os.environ.get('WATCHDOG_USEC', '')}")
+        if made.risk and self._refuses_loss and not self._store.is_loss_accepted(number):
+            raise RebuildRefusedError(
+                f"generation {number} has no usable index, and no kept copy can replace it. A broker that builds its "
+                f"index from the journal loses messages of durable subscriptions: {made.risk.describe()}. Restore the "
+                f"store from a backup, or accept that: {' '.join(own_command_line())} --store {self._store.directory} "
+                "--mend --accept-loss"
+            )
         claim = Claim(number + 1, self._node, f"{number + 1}-{secrets.token_hex(16)}")
-        self._built = claim, {**made.to_dict(), "host": socket.gethostname(), "made": time.time()}
+        self._built = claim, {**made.to_dict(), "host": socket.gethostname(), "made": time.time()}, made.risk
         say(
             f"generation {claim.number} was made in {time.monotonic() - began:.3f} s: {made.links} files linked, "
             f"{made.copies} copied, {'with' if made.has_index else 'without'} its index"
         )
+        if made.restored:
+            say(f"the index of generation {number} cannot be used: generation {claim.number} has {made.restored}")
 
     def _make(self, number: int, target: str) -> Generation:
         if not number:
@@ -303,7 +367,10 @@ class Guard:
             return
         if self._built is None or self._built[0].number != number:
             raise FenceError(f"no generation {number} was made")
-        (claim, told), self._built = self._built, None
+        (claim, told, risk), self._built = self._built, None
+        if risk:
+            path = record_risk(self._store.directory, claim.directory, "has no usable index", risk)
+            say(f"{risk.describe()}: messages of these durable subscriptions are at risk, as {path} records")
         if not self._store.claim(claim, told):
             disk.remove_tree(self._store.generation_path(claim.directory))
             raise FenceError(f"another guard has claimed generation {number}")
@@ -319,9 +386,11 @@ class Guard:
         if self._command is None:
             move_aside(self._store, number)
         else:
+            _say_all(mend_stores(path, accept_loss=not self._refuses_loss))
             begin_data_file_after_moved_acks(path)
         self._store.sync_claims()
         disk.point_link(self._link, path)
+        self._start_keeper(path)
         self._tidy_at = time.monotonic() + FIRST_TIDY
         say(f"the broker is let into {'the store, by claim' if self._command else 'generation'} {number}")
 
@@ -351,6 +420,14 @@ class Guard:
             self._tidy_at = now + TIDY_INTERVAL
             with contextlib.suppress(OSError):
                 self._tidier = subprocess.Popen([*own_command_line(), "--store", self._store.directory, "--tidy"])
+
+    def _start_keeper(self, path: str) -> None:
+        """Keep copies of the index in another process: a look must not wait for it, nor fail with it."""
+        if self._keeps_index and self._broker:
+            with contextlib.suppress(OSError):
+                self._keeper = subprocess.Popen(
+                    [*own_command_line(), "--store", path, "--keep-index", str(self._broker.pid)]
+                )
 
     # -- the broker ---------------------------------------------------------------------------
 

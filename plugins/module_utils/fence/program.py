@@ -7,11 +7,24 @@ from __future__ import annotations
 import os
 from types import ModuleType
 
-from .. import foreign_data
+from .. import foreign_data, printable
 from ..host import untrusted_paths
 from ..install import configuration_archive, disk
 from ..install.program_archive import pack
-from ..kahadb import index, journal, mending, moved_acks, openwire_message, protocol_buffers
+from ..kahadb import (
+    index,
+    index_keeper,
+    indexed_subscriptions,
+    journal,
+    kept_index,
+    mending,
+    moved_acks,
+    moved_subscriptions,
+    openwire_message,
+    protocol_buffers,
+    rebuild_risk,
+    remaining_messages,
+)
 from . import broker_process, decision, fence_command, generation, guard, in_place, old_generations, shared_store
 
 _PARTS: tuple[ModuleType, ...] = (
@@ -25,12 +38,19 @@ _PARTS: tuple[ModuleType, ...] = (
     guard,
     in_place,
     index,
+    index_keeper,
+    indexed_subscriptions,
     journal,
+    kept_index,
     mending,
     moved_acks,
+    moved_subscriptions,
     old_generations,
     openwire_message,
+    printable,
     protocol_buffers,
+    rebuild_risk,
+    remaining_messages,
     shared_store,
     untrusted_paths,
 )

@@ -10,6 +10,8 @@
     STORE/fence/ended/N         the broker that wrote generation N is proved dead
     STORE/fence/behind/N        messages that generation N holds, and the one after it does not
     STORE/fence/replayed/N      those messages were sent to the pair again
+    STORE/fence/accepted/N      an operator accepted that generation N is replaced by one without its index
+    STORE/at-risk/              which messages of durable subscriptions that put at risk (``kahadb.rebuild_risk``)
     STORE/generations/N-TOKEN/  a generation: a kahaDB store
     STORE/generations/building-NODE/  what the guard of a node copies and links before it has a number
 
@@ -157,6 +159,7 @@ class SharedStore:
         self._ended = os.path.join(directory, "fence", "ended")
         self._behind = os.path.join(directory, "fence", "behind")
         self._replayed = os.path.join(directory, "fence", "replayed")
+        self._accepted = os.path.join(directory, "fence", "accepted")
         self.generations = os.path.join(directory, "generations")
         self._lock = lock_file(directory)
         self._held: int | None = None
@@ -349,6 +352,15 @@ class SharedStore:
     def was_replayed(self, number: int) -> bool:
         """Return whether the uncopied messages of the store's generation ``number`` were sent to the pair again."""
         return os.path.lexists(os.path.join(self._replayed, str(number)))
+
+    def note_accepted_loss(self, number: int) -> None:
+        """Record that an operator accepted to go on from generation ``number`` without its index."""
+        os.makedirs(self._accepted, 0o750, exist_ok=True)
+        self._note(self._accepted, number, {"accepted": time.time()})
+
+    def is_loss_accepted(self, number: int) -> bool:
+        """Return whether an operator accepted to go on from generation ``number`` without its index."""
+        return os.path.lexists(os.path.join(self._accepted, str(number)))
 
     def _note(self, directory: str, number: int, content: Any) -> None:
         text = json.dumps(content, indent=1)

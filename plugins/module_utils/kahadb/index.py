@@ -6,7 +6,8 @@ Up to 5.13 a clean-up removes journal files before the index of that moment is o
 flushes within the transaction that stores the new positions, so what reaches the disk are those of the checkpoint
 before (MessageDatabase of 5.5.1 to 5.13.5; 5.14 flushes first and removes then). A broker that is killed before its
 next checkpoint may leave an index that needs a file which is gone, and does not start with it again: "Could not locate
-data file". Without ``db.data`` and ``db.redo`` a broker builds its index from the journal.
+data file". Without ``db.data`` and ``db.redo`` a broker builds its index from the journal, and loses messages of
+durable subscriptions up to 5.13.0 (``kept_index``).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from . import journal
 INDEX = ("db.data", "db.redo", "db.free")
 """The files of an index: its pages, those being written, which a broker restores, and the list of free ones."""
 UNUSABLE_SUFFIX = ".unusable"
-"""Suffix of an index's files that :func:`move_unusable_index` moved away."""
+"""Suffix of an index's files that :func:`move_index_aside` moved away."""
 
 _HEADER = 4096
 """Bytes before page 0 of an index (PageFile.PAGE_FILE_HEADER_SIZE)."""
@@ -48,6 +49,18 @@ def recovery_file_numbers(path: str) -> tuple[int, ...]:
     acknowledgements, each of which may be absent. () where page 0 is not whole, or where there is no index. Raises
     OSError.
     """
+    return tuple(position[0] for position in _recovery_positions(path) if position is not None)
+
+
+def recovery_start(path: str) -> tuple[int, int] | None:
+    """Return the data file and the offset from which a broker with the index at ``path`` reads the journal on.
+
+    None where the index does not tell. Raises OSError.
+    """
+    return next(iter(_recovery_positions(path)), None)
+
+
+def _recovery_positions(path: str) -> tuple[tuple[int, int] | None, ...]:
     try:
         with os.fdopen(open_file(path), "rb") as index:
             index.seek(_HEADER)
@@ -56,7 +69,7 @@ def recovery_file_numbers(path: str) -> tuple[int, ...]:
         return ()
     if page[:1] != bytes([_WHOLE_PAGE]):
         return ()
-    found: list[int | None] = []
+    found: list[tuple[int, int] | None] = []
     at = _PAGE.size
     try:
         for _ in range(3):
@@ -68,7 +81,7 @@ def recovery_file_numbers(path: str) -> tuple[int, ...]:
         return ()
     last_update, in_progress, *others = found
     begins = last_update if in_progress is None else in_progress
-    return tuple(number for number in (begins, *others) if number is not None)
+    return (begins, *others)
 
 
 def missing_journal_files(store: str) -> tuple[str, ...]:
@@ -80,25 +93,34 @@ def missing_journal_files(store: str) -> tuple[str, ...]:
     return tuple(name for name in names if not os.path.exists(os.path.join(store, name)))
 
 
-def move_unusable_index(store: str, root: str = "") -> tuple[str, ...]:
-    """Move an index that no broker can start with aside, if no broker runs; return the journal files that it lacks.
+def describe_unusable_index(store: str) -> str:
+    """Return why a broker cannot start with the index of a kahaDB store, or has none; "" where it can.
 
-    The broker that starts next builds an index from the journal. The files keep their names with ``.unusable`` behind;
-    those of an earlier time are replaced. () where nothing was moved. ``root`` is as in ``try_lock_store``. Raises
-    OSError.
+    An index of which page 0 is not whole counts as none where no ``db.redo`` restores it. Raises OSError.
     """
-    if not missing_journal_files(store):
-        return ()
-    with try_lock_store(store, root) as is_unused:
-        # The broker that had the lock until now may have written since.
-        lacked = missing_journal_files(store) if is_unused else ()
-        if lacked:
-            # The pages last: without them, or with them alone, the next call finds the same.
-            for name in reversed(INDEX):
-                path = os.path.join(store, name)
-                with suppress(FileNotFoundError):
-                    os.replace(path, path + UNUSABLE_SUFFIX)
-    return lacked
+    missing = missing_journal_files(store)
+    if missing:
+        return f"needs {', '.join(missing)}, which a clean-up removed"
+    pages, redo = (os.path.join(store, name) for name in INDEX[:2])
+    if recovery_file_numbers(pages):
+        return ""
+    with suppress(FileNotFoundError):
+        is_restored = os.path.exists(pages) and os.path.exists(redo) and os.path.getsize(redo) > 0
+        if not is_restored and any(map(journal.FILE.fullmatch, os.listdir(store))):
+            return "is not whole, or not there"
+    return ""
+
+
+def move_index_aside(store: str) -> None:
+    """Give the files of a kahaDB store's index the suffix ``.unusable``; those of an earlier time are replaced.
+
+    Only for a store in which no broker works. Raises OSError.
+    """
+    # The pages last: without them, or with them alone, the next call finds the same.
+    for name in reversed(INDEX):
+        path = os.path.join(store, name)
+        with suppress(FileNotFoundError):
+            os.replace(path, path + UNUSABLE_SUFFIX)
 
 
 @contextmanager
@@ -121,11 +143,11 @@ def try_lock_store(store: str, root: str = "") -> Iterator[bool]:
         yield True
 
 
-def _read_position(page: bytes, at: int, found: list[int | None]) -> int:
-    """Note the number of a position's file, None for one that is absent; return where the next one begins."""
+def _read_position(page: bytes, at: int, found: list[tuple[int, int] | None]) -> int:
+    """Note the file and the offset of a position, None for one that is absent; return where the next one begins."""
     if page[at : at + 1] in (b"", b"\0"):
         found.append(None)
         return at + 1
-    _, number, _offset = _POSITION.unpack_from(page, at)
-    found.append(number)
+    _, number, offset = _POSITION.unpack_from(page, at)
+    found.append((number, offset))
     return at + _POSITION.size

@@ -8,41 +8,77 @@ import os
 import re
 from collections.abc import Iterator
 
-from .index import INDEX, UNUSABLE_SUFFIX, move_unusable_index
+from .index import (
+    INDEX,
+    UNUSABLE_SUFFIX,
+    describe_unusable_index,
+    missing_journal_files,
+    move_index_aside,
+    try_lock_store,
+)
+from .kept_index import KeptIndex
 from .moved_acks import begin_data_file_unless_locked
+from .rebuild_risk import RebuildRefusedError, find_rebuild_risk, record_risk
 
 _STORE_OF_MKAHADB = re.compile(r"(queue|topic)#3a#2f#2f.+|#210|0")
 """The name that an mKahaDB gives the directory of a store: of its destinations, or, for all others, as in
 ``Release.mkahadb_rest`` (MultiKahaDBPersistenceAdapter.nameFromDestinationFilter)."""
 
 
-def mend_stores(root: str) -> Iterator[str]:
+def mend_stores(root: str, *, accept_loss: bool) -> Iterator[str]:
     """Mend what a killed broker left in its store, if no broker runs there; yield a sentence on each thing done.
 
-    An index that needs a removed journal file is moved aside, and no message is to come into a file of moved
-    acknowledgements. Of an mKahaDB in the directory ``root`` each store is mended. Raises OSError once all others are.
+    An index that cannot be used is replaced by the kept copy, or moved aside, and no message is to come into a file of
+    moved acknowledgements. Of an mKahaDB in the directory ``root`` each store is mended.
+    ``accept_loss``: an index is moved aside, too, where the broker loses messages of durable subscriptions then; these
+    are recorded first. Raises RebuildRefusedError without it, OSError, once all other stores are mended.
     """
-    failed = None
-    for store in _store_directories(root):
+    failed: OSError | RebuildRefusedError | None = None
+    for store in store_directories(root):
         try:
-            yield from _mend(store, root)
-        except OSError as error:
+            yield from _mend(store, root, accept_loss=accept_loss)
+        except (OSError, RebuildRefusedError) as error:
             failed = failed or error
     if failed:
         raise failed
 
 
-def _mend(store: str, root: str) -> Iterator[str]:
-    if lacked := move_unusable_index(store, root):
-        yield (
-            f"the index of {store} needs {', '.join(lacked)}, which its last clean-up removed: it is kept as "
-            f"{INDEX[0]}{UNUSABLE_SUFFIX}, and the broker builds a new one from the journal"
-        )
+def _mend(store: str, root: str, *, accept_loss: bool) -> Iterator[str]:
+    if describe_unusable_index(store):
+        with try_lock_store(store, root) as is_unused:
+            if is_unused:
+                yield from _replace_index(store, accept_loss=accept_loss)
     if made := begin_data_file_unless_locked(store, root):
         yield f"{made} is made in {store}: no message is to follow the moved acknowledgements before it"
 
 
-def _store_directories(root: str) -> list[str]:
+def _replace_index(store: str, *, accept_loss: bool) -> Iterator[str]:
+    """Replace an index that cannot be used. The broker that had the lock until now may have written since."""
+    problem = describe_unusable_index(store)
+    if not problem:
+        return
+    if restored := KeptIndex(store).restore(store, lambda: move_index_aside(store)):
+        yield f"the index of {store} {problem}: the broker goes on with {restored}"
+        return
+    risk = find_rebuild_risk(store)
+    if risk and not accept_loss:
+        raise RebuildRefusedError(
+            f"the index of {store} {problem}, and no kept copy can replace it. A broker that builds its index from the "
+            f"journal loses messages of durable subscriptions: {risk.describe()}. Restore the store from a backup, or "
+            "run the same command with --accept-loss"
+        )
+    if risk:
+        path = record_risk(store, store, problem, risk)
+        yield f"{risk.describe()}: messages of these durable subscriptions are at risk, as {path} records"
+    if missing_journal_files(store):
+        move_index_aside(store)
+        yield (
+            f"the index of {store} {problem}: it is kept as {INDEX[0]}{UNUSABLE_SUFFIX}, and the broker builds a new "
+            "one from the journal"
+        )
+
+
+def store_directories(root: str) -> list[str]:
     """Return ``root``, which is a kahaDB store or none, and the directories of the stores of an mKahaDB there."""
     try:
         names = sorted(os.listdir(root))

@@ -39,7 +39,7 @@ def fields(data: mmap.mmap, at: int, end: int) -> Iterator[tuple[int, int, int]]
         at = stop
 
 
-def varint(data: mmap.mmap, at: int) -> tuple[int, int]:
+def varint(data: mmap.mmap | bytes, at: int) -> tuple[int, int]:
     """Return the variable-length integer at an offset, and the offset after it. Raises ValueError, IndexError."""
     value = shift = 0
     while True:

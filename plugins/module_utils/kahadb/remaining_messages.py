@@ -121,7 +121,7 @@ class RecoverySimulation:
     def _subscribe(self, topic: str, key: str, creates: bool) -> None:
         """Make or remove a subscription; one that is made again keeps what waits for it."""
         if creates and key not in self._known[topic]:
-            self._acked.pop((topic, key), None)
+            # Acknowledgements of before stay: the record may be one that a clean-up moved.
             self._known[topic] |= {key}
             self._born[topic, key] = len(self._messages[topic])
             self._gone.discard((topic, key))
@@ -158,6 +158,31 @@ class RecoverySimulation:
             topics={name.partition(":")[2]: len(messages) for name, messages in positions.items() if messages},
             prepared=self._transactions.prepared_xa_count(),
         )
+
+    def lost_by_rebuild(
+        self, known: set[tuple[str, str]], *, is_complete: bool, reads_records: bool
+    ) -> dict[tuple[str, str], int]:
+        """Return how many messages each durable subscription loses at most when the index is built from this journal.
+
+        By topic and subscription key. ``known``: (destination, key) pairs that existed beside those of the journal; not
+        ``is_complete``: further ones may have, whose key is empty here. A subscription gets the messages behind its
+        record, and none without a record, or where the broker passes over records (not ``reads_records``).
+        """
+        pairs = known | set(self._acked) | {(topic, key) for topic, keys in self._known.items() for key in keys}
+        if not is_complete:
+            pairs |= {(topic, "") for topic in self._messages if topic.startswith(journal.TOPICS)}
+        lost = {}
+        topic, positions = "", {}
+        for destination, key in sorted(pairs - self._gone):
+            if destination != topic:
+                topic = destination
+                positions = {message: position for position, message in enumerate(self._messages.get(topic, ()))}
+            waiting = len(positions) - sum(message in positions for message in self._acked.get((topic, key), ()))
+            has_record = reads_records and key in self._known.get(topic, ())
+            delivered = self._remaining(positions, (topic, key)) if has_record else 0
+            if waiting > delivered:
+                lost[topic.partition(":")[2], key] = waiting - delivered
+        return lost
 
     def _remaining(self, positions: dict[str, int], pair: tuple[str, str]) -> int:
         """Return the number of a topic's messages since the subscription was made, less those that it acknowledged.

@@ -20,6 +20,7 @@ from typing import Any
 
 from ..host.untrusted_paths import Directory, UntrustedPathError, open_directory
 from ..install.configuration_archive import InstallError
+from . import kept_index, rebuild_risk
 
 LOCK = "lock"
 PART = ".part"
@@ -28,18 +29,24 @@ _PIECE = 1 << 20
 Manifest = typing.Mapping[str, typing.Mapping[str, Any]]
 
 
+_OF_HOST = frozenset({kept_index.DIRECTORY, rebuild_risk.DIRECTORY})
+
+
 def manifest(store: str) -> dict[str, dict[str, Any]]:
     """Return size, SHA-256 and mode of every file of a store but its lock, by path.
 
-    Raises InstallError for anything but plain files and directories, OSError.
+    The kept copy of its index and the records of what was at risk are of the host, and left out. Raises InstallError
+    for anything but plain files and directories, OSError.
     """
     found = {}
     with open_directory(store) as top:
         for directory, name in top.walk():
             path = os.path.join(directory.path, name)
+            relative = os.path.relpath(path, top.path)
+            if not _OF_HOST.isdisjoint(relative.split("/")[:-1]):
+                continue
             if not stat.S_ISREG(directory.status(name).st_mode):
                 raise InstallError(f"{path} is neither a file nor a directory: a store with such a thing is not copied")
-            relative = os.path.relpath(path, top.path)
             if relative != LOCK:
                 descriptor = directory.open_file(name)
                 try:

@@ -191,11 +191,15 @@ class Hosts:
                 processes.run_command_before_start(broker.host, before)
         _, *mend_store = service.mend_store_command(broker) or ("",)
         if mend_store:
-            subprocess.run([*_GUARD, *mend_store], stdin=subprocess.DEVNULL, capture_output=True, check=False)
+            done = subprocess.run(
+                [*_GUARD, *mend_store], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+            )
+            if done.returncode and broker.settings.index_rebuild == "refuse":
+                raise LabError(f"{broker.host} is not started: {done.stdout.strip()}")
         java = [self.lab.java, *service.java_options(broker), *_arguments(broker, self.lab.software)]
         _, *guard = service.guard_command(broker) or ("",)
         command = [*_GUARD, *guard, *java] if guard else java
-        processes.launch(
+        run = processes.launch(
             self.layout,
             broker.host,
             command,
@@ -203,6 +207,10 @@ class Hosts:
             self.data_directory(broker),
             version,
         )
+        _, *keep_index = service.keep_index_command(broker) or ("",)
+        if keep_index:
+            quiet = subprocess.DEVNULL
+            subprocess.run([*_GUARD, *keep_index, str(run.pid)], stdin=quiet, stdout=quiet, stderr=quiet, check=False)
 
     def failure(self, broker: Broker) -> str:
         """Return why a broker failed, as the end of a sentence: the last error in its log, and the path of the log."""

@@ -144,7 +144,9 @@ def guarded_broker(process: psutil.Process) -> psutil.Process | None:
     """Return the broker process that a guard process started; None before its start or after its end."""
     try:
         # A guard may have another child for a moment, which looks through old generations.
-        return next((child for child in process.children() if "--tidy" not in child.cmdline()), None)
+        return next(
+            (child for child in process.children() if {"--tidy", "--keep-index"}.isdisjoint(child.cmdline())), None
+        )
     except psutil.Error:
         return None
 

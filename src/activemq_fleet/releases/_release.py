@@ -86,6 +86,8 @@ class Release:
     """The keep-alive of a file lock sees that the file was deleted."""
     lock_keepalive_checks_owner: bool
     """The keep-alive of a file lock also sees that another broker wrote the file (AMQ-4705)."""
+    loses_subscriptions_on_rebuild: bool
+    """A kahaDB index that is built from the journal lacks messages that wait for durable subscriptions (AMQ-6131)."""
     logs_lock_wait_once: bool
     """A standby that waits for a file lock says so once; earlier ones write a line to their log at each try."""
     has_network_start_async: bool

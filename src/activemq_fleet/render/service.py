@@ -161,7 +161,10 @@ def guard_command(broker: Broker) -> tuple[str, ...]:
         return ()
     program = f"{_PROGRAMS}/{broker.settings.instance}-guard"
     command = ("--fence-command", f"{paths(broker).current}/{FENCE_COMMAND}") if broker.calls_fence_command else ()
-    return (program, "--store", broker.store_directory, "--local", fence_directory(broker), *command, "--")
+    keep = ("--keep-index-copies",) if broker.release.loses_subscriptions_on_rebuild else ()
+    refuse = ("--refuse-loss",) if broker.settings.index_rebuild == "refuse" else ()
+    options = ("--local", fence_directory(broker), *command, *keep, *refuse)
+    return (program, "--store", broker.store_directory, *options, "--")
 
 
 def mend_store_command(broker: Broker) -> tuple[str, ...]:
@@ -172,7 +175,20 @@ def mend_store_command(broker: Broker) -> tuple[str, ...]:
     keeps_store = not broker.has_guard or broker.calls_fence_command
     if broker.profile.has_database_lease or not keeps_store:
         return ()
-    return (f"{_PROGRAMS}/{broker.settings.instance}-guard", "--store", broker.store_directory, "--mend")
+    accept = ("--accept-loss",) if broker.settings.index_rebuild == "serve" else ()
+    return (f"{_PROGRAMS}/{broker.settings.instance}-guard", "--store", broker.store_directory, "--mend", *accept)
+
+
+def keep_index_command(broker: Broker) -> tuple[str, ...]:
+    """Return the words of the command that, once java runs, keeps a copy of the store's index; java's PID follows them.
+
+    Empty where a guard does so, where there is no kahaDB store, and for a release that builds its index from the
+    journal without a loss.
+    """
+    if broker.profile.has_database_lease or broker.has_guard or not broker.release.loses_subscriptions_on_rebuild:
+        return ()
+    program = f"{_PROGRAMS}/{broker.settings.instance}-guard"
+    return (program, "--store", broker.store_directory, "--keep-index")
 
 
 def java_path(broker: Broker) -> str:
@@ -306,6 +322,9 @@ def _unit(broker: Broker) -> dict[str, Any]:
         "environment_file": f"{where.current}/{environment_path(broker)}",
         "before": [" ".join(map(systemd_word, command)) for command in commands_before_start(broker)],
         "mend_store": " ".join(map(systemd_word, mend_store_command(broker))),
+        # With "refuse" a start that would lose messages fails, and says why.
+        "mend_may_fail": broker.settings.index_rebuild == "serve",
+        "keep_index": " ".join(map(systemd_word, keep_index_command(broker))),
         # systemd reads k, m and g as upper case only.
         "memory": _systemd_size(broker_memory(settings)),
         "command": _command(broker),

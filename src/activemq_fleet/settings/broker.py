@@ -189,6 +189,7 @@ class _Broker(NetworkModel):
     store_directory: fields.AbsolutePath | None = None
     fence: Literal["guard", "command", "none"] = "none"
     fence_command: FenceCommandSettings | None = None
+    index_rebuild: Literal["serve", "refuse"] = "serve"
     jdbc: JdbcSettings | None = None
     lock_acquire_interval: int | None = Field(default=None, ge=100, le=3_600_000)
     lock_keepalive_interval: int | None = Field(default=None, ge=100, le=3_600_000)

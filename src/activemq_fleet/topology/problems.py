@@ -54,6 +54,11 @@ _SHARED_EQUAL: tuple[tuple[str, _Question, str], ...] = (
         "a take-over would depend on which node dies",
     ),
     (
+        "activemq_index_rebuild",
+        lambda b: b.settings.index_rebuild,
+        "it would depend on the node whether a store without its index is served",
+    ),
+    (
         "activemq_jdbc",
         lambda b: b.settings.jdbc and b.settings.jdbc.url,
         "two databases have no common lock: both nodes become active",

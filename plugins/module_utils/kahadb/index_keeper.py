@@ -1,0 +1,165 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""Runs next to a broker and keeps a copy of its index, with every data file since (``kept_index``)."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+from .index import INDEX
+from .indexed_subscriptions import IndexPageError, subscriptions_in_index
+from .kept_index import SETTLING, KeptIndex
+from .mending import store_directories
+
+INTERVAL = 0.5
+"""Seconds between two looks at a store. A data file that came and went between them makes a new copy necessary."""
+COPY_INTERVAL = 60.0
+"""Seconds after which a newer copy replaces a copy, once the broker has written its index again."""
+COPY_SHARE = 50
+"""A copy becomes at least as many times older than it took to make it: copying takes 2 % of the time at most."""
+REMOVED_BYTES = 128 << 20
+"""Bytes of removed data files at which a newer copy is due, after which they can go."""
+MOST_BYTES = 1 << 30
+"""Bytes of removed data files at which a keeper drops all that it keeps, if it could not make a newer copy."""
+FREE_SHARE = 4
+"""What is kept takes a quarter of the free room at most."""
+_FLUSHES = 2
+"""How often a broker must have written its index since it removed a data file until no index needs that file. Up to
+5.13 it writes the positions of one checkpoint at the next one, and syncs them before the one after that."""
+_PAGE_0 = 4096
+_PAGE_HEAD = 64
+
+
+class KeepError(Exception):
+    """An error for an index of which no copy can be kept for now; its text names the store and the reason."""
+
+
+class IndexKeeper:
+    """Keeps a copy of the index of one store, and the data files that the copy needs."""
+
+    def __init__(self, store: str) -> None:
+        self.pages = os.path.join(os.path.realpath(store), INDEX[0])
+        self._store = store
+        self._kept = KeptIndex(store)
+        self._page = b""
+        self._flushes = 0
+        self._copied_flushes = 0
+        self._has_other_subscriptions = False
+        self._tried_at = float("-inf")
+        self._try_seconds = 0.0
+        self._removed_at: dict[str, int] = {}
+
+    def look(self) -> None:
+        """Hold new data files, and copy the index where that is due. Raises KeepError, OSError."""
+        self._kept.hold_journal()
+        page = _read_head(self.pages)
+        if page != self._page:
+            self._page = page
+            self._flushes += 1
+            # A broker that reads the journal on from the copy may pass over records of new subscriptions (5.9 to
+            # 5.13.0: "ignoring add sub command during recovery replay").
+            self._has_other_subscriptions = self._kept.subscriptions() != _subscriptions(self.pages)
+        removed = self._kept.removed_files()
+        for name in removed:
+            self._removed_at.setdefault(name, self._flushes)
+        held = sum(removed.values())
+        self._refuse_too_much(held)
+        if self._is_copy_due(held):
+            self._copy()
+
+    def _refuse_too_much(self, held: int) -> None:
+        size = os.stat(self.pages).st_size
+        room = os.statvfs(self._store)
+        free = room.f_bavail * room.f_frsize
+        if held <= MOST_BYTES and size + held <= free // FREE_SHARE:
+            return
+        self._kept.drop()
+        self._removed_at = {}
+        raise KeepError(
+            f"no copy of the index of {self._store} is kept: the index has {size >> 20} MiB, the removed data files "
+            f"since the last copy have {held >> 20} MiB, and {free >> 20} MiB are free"
+        )
+
+    def _is_copy_due(self, held: int) -> bool:
+        age = time.monotonic() - self._tried_at
+        if age < COPY_SHARE * self._try_seconds:
+            return False
+        if not self._kept.is_complete():
+            return True
+        if self._has_other_subscriptions:
+            return True
+        is_old = age > COPY_INTERVAL or held > REMOVED_BYTES
+        return is_old and self._flushes > self._copied_flushes + _FLUSHES
+
+    def _copy(self) -> None:
+        flushes = self._flushes
+        self._tried_at = time.monotonic()
+        is_copied = self._kept.try_copy_index()
+        self._try_seconds = max(0.0, time.monotonic() - self._tried_at - 2 * SETTLING)
+        if not is_copied:
+            return
+        self._copied_flushes = flushes
+        self._has_other_subscriptions = False
+        removed = self._kept.removed_files()
+        spare = {name for name in removed if self._removed_at.get(name, flushes) + _FLUSHES <= flushes}
+        self._kept.release_files(spare)
+        self._removed_at = {name: self._removed_at.get(name, flushes) for name in removed}
+
+
+def keep_index_beside_broker(root: str, pid: int, report: Callable[[str], None]) -> None:
+    """Keep copies of the indexes of the stores in the directory ``root`` until the broker ``pid`` has ended.
+
+    Only of stores whose index the broker has open: another one may serve from the others. ``report`` gets a sentence
+    on each store of which no copy can be kept for now.
+    """
+    keepers: dict[str, IndexKeeper] = {}
+    troubled: set[str] = set()
+    started = _start_of(pid)
+    while started and _start_of(pid) == started:
+        opened = _open_files(pid)
+        for store in store_directories(root):
+            keeper = keepers.setdefault(store, IndexKeeper(store))
+            if keeper.pages not in opened:
+                continue
+            try:
+                keeper.look()
+                troubled.discard(store)
+            except (KeepError, OSError) as error:
+                if store not in troubled:
+                    report(str(error))
+                troubled.add(store)
+        time.sleep(INTERVAL)
+
+
+def _open_files(pid: int) -> set[str]:
+    directory = f"/proc/{pid}/fd"
+    paths = set()
+    with suppress(OSError):
+        for name in os.listdir(directory):
+            with suppress(OSError):
+                paths.add(os.readlink(f"{directory}/{name}"))
+    return paths
+
+
+def _start_of(pid: int) -> str:
+    """Return when a process was started, in ticks of the kernel; "" for one that has ended."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            words = file.read().rpartition(")")[2].split()
+    except OSError:
+        return ""
+    return "" if words[0] in "ZX" else words[19]
+
+
+def _subscriptions(pages: str) -> set[tuple[str, str]]:
+    with suppress(IndexPageError):
+        return subscriptions_in_index(pages)
+    return set()
+
+
+def _read_head(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return os.pread(file.fileno(), _PAGE_HEAD, _PAGE_0)

@@ -1,0 +1,156 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""Reads from the index of a kahaDB store which durable subscriptions it knows, whatever journal files are missing.
+
+The index (``db.data``) is a file of pages of 4096 bytes with B-trees: page 0 names the tree of destinations, and the
+record of a topic there names the tree of its subscriptions (PageFile, BTreeNode and
+MessageDatabase.StoredDestinationMarshaller of 5.5.1 to 6.3.1).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator
+
+from .protocol_buffers import varint
+
+_HEADER = 4096
+_HEADER_TEXT = 2048
+_PAGE = struct.Struct(">Bqqi")
+"""Type, transaction, next page (of the last page of a record: the length of its content), checksum."""
+_PART, _END = 1, 2
+_POSITION = struct.Struct(">?ii")
+_LONG = struct.Struct(">q")
+_SHORT = struct.Struct(">H")
+_INT = struct.Struct(">i")
+_DESTINATION = 3 * _LONG.size
+_PRIORITIES = 2 * _LONG.size
+_MOST_PAGES = 1_000_000
+"""Pages of one tree that are read at most: a damaged index may lead in a circle."""
+
+
+class IndexPageError(ValueError):
+    """An error for an index that cannot be read: its pages are damaged, or of a form that no broker writes."""
+
+
+def subscriptions_in_index(path: str) -> set[tuple[str, str]]:
+    """Return the (destination, subscription key) pairs that the index (``db.data``) at a path holds, such as
+    ``("1:prices", "client:name")``.
+
+    What was written since the last checkpoint may be missing. Raises IndexPageError for a damaged index, OSError.
+    """
+    with _PageFile(path) as pages:
+        try:
+            root, version = _root_and_version(pages.read_record(0))
+            return {
+                (destination, key)
+                for destination, tree in pages.walk_tree(
+                    root, lambda content, at: _subscriptions_of(content, at, version)
+                )
+                if tree is not None
+                for key, _ in pages.walk_tree(tree, _skip_framed)
+            }
+        except (struct.error, IndexError, UnicodeDecodeError) as error:
+            raise IndexPageError(f"{pages.path}: its pages are damaged: {error}") from None
+
+
+def index_version(path: str) -> int:
+    """Return the version of the index at a path: 5 from 5.9 on, 6 from 5.12 on. Raises IndexPageError, OSError."""
+    with _PageFile(path) as pages:
+        try:
+            return _root_and_version(pages.read_record(0))[1]
+        except (struct.error, IndexError) as error:
+            raise IndexPageError(f"{path}: its page 0 is damaged: {error}") from None
+
+
+def _root_and_version(page: bytes) -> tuple[int, int]:
+    """Return the page of the tree of destinations and the version of the index, from the record of page 0."""
+    (root,) = _LONG.unpack_from(page, _INT.size)
+    at = _INT.size + _LONG.size
+    for _ in range(3):
+        at += _POSITION.size if page[at] else 1
+    return root, _INT.unpack_from(page, at)[0]
+
+
+def _subscriptions_of(content: bytes, at: int, version: int) -> tuple[int | None, int]:
+    """Return the page of a destination's subscriptions, None for a queue, and where the next record begins."""
+    at += _DESTINATION
+    tree = None
+    is_topic, at = content[at], at + 1
+    if is_topic:
+        (tree,) = _LONG.unpack_from(content, at)
+        # Subscriptions and their acknowledgements; from version 3 on the positions of these; from 5 on (5.9) those of
+        # the subscriptions.
+        at += _LONG.size * (2 + (version >= 3) + (version >= 5))
+    return tree, at + (_PRIORITIES if version >= 2 else 0)
+
+
+def _skip_framed(content: bytes, at: int) -> tuple[None, int]:
+    size, at = varint(content, at)
+    return None, at + size
+
+
+class _PageFile:
+    """The pages of an index, opened for reading."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._file = open(path, "rb")  # noqa: SIM115 - closed with the object
+        header = self._file.read(_HEADER_TEXT)
+        sizes = [line for line in header.splitlines() if line.startswith(b"pageSize=")]
+        self._size = int(sizes[0].partition(b"=")[2]) if sizes and sizes[0].partition(b"=")[2].isdigit() else 4096
+        if not _PAGE.size < self._size <= 1 << 20:
+            raise IndexPageError(f"{path}: pages of {self._size} bytes are none that a broker writes")
+
+    def __enter__(self) -> _PageFile:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def read_record(self, number: int) -> bytes:
+        """Return the content of the record that begins on a page. Raises IndexPageError."""
+        content = b""
+        for _ in range(_MOST_PAGES):
+            if number < 0:
+                break
+            self._file.seek(_HEADER + number * self._size)
+            page = self._file.read(self._size)
+            if len(page) < _PAGE.size:
+                break
+            kind, _, following, _ = _PAGE.unpack_from(page)
+            if kind == _END:
+                return content + page[_PAGE.size : _PAGE.size + following]
+            if kind != _PART or len(content) > 1 << 26:
+                break
+            content += page[_PAGE.size :]
+            number = following
+        raise IndexPageError(f"{self.path}: page {number} is not whole")
+
+    def walk_tree(
+        self, root: int, read_value: Callable[[bytes, int], tuple[int | None, int]]
+    ) -> Iterator[tuple[str, int | None]]:
+        """Yield the keys and values of a tree with keys of text. ``read_value`` returns a value and where it ends."""
+        pending: list[int] = [root]
+        visited: set[int] = set()
+        while pending:
+            number = pending.pop()
+            if number in visited or len(visited) > _MOST_PAGES:
+                raise IndexPageError(f"{self.path}: page {number} is in its tree more than once")
+            visited.add(number)
+            content = self.read_record(number)
+            (count,) = _SHORT.unpack_from(content)
+            at = _SHORT.size
+            keys = []
+            for _ in range(count):
+                (size,) = _SHORT.unpack_from(content, at)
+                at += _SHORT.size
+                keys.append(content[at : at + size].decode())
+                at += size
+            is_branch, at = content[at], at + 1
+            if is_branch:
+                pending += struct.unpack_from(f">{count + 1}q", content, at)
+                continue
+            for key in keys:
+                value, at = read_value(content, at)
+                yield key, value

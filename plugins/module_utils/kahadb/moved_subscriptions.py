@@ -1,0 +1,110 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""Keeps a broker that reads its journal on from an index from applying moved records of durable subscriptions.
+
+A clean-up of 5.9 to 5.13.0 writes the record of a subscription once more, at the end of the journal, though messages
+wait for it (AMQ-6131). Read again, the second record begins the subscription anew: what waited is lost
+(MessageDatabase.updateIndex of a KahaSubscriptionCommand). A subscription that is known is never made a second time, so
+such a record is replaced by a trace, which brokers pass over; the first one stays in force.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import zlib
+
+from . import journal
+
+_CONTROL = struct.Struct(">iB11siq")
+_RECORD = struct.Struct(">iB")
+_SHORTEST = 2
+
+
+def pass_over_moved_subscriptions(store: str, start: tuple[int, int], known: set[tuple[str, str]]) -> int:
+    """Replace the moved records of subscriptions behind a position of a journal; return their number.
+
+    ``start`` is the data file and the offset from which the broker reads on; ``known`` are the (destination, key) pairs
+    of the subscriptions of its index. A data file with such a record is replaced by another one, so that another name
+    of it keeps its content. Raises OSError.
+    """
+    present = set(known)
+    number, offset = start
+    replaced = 0
+    names = sorted(filter(journal.FILE.fullmatch, os.listdir(store)), key=journal.data_file_number)
+    for name in names:
+        if journal.data_file_number(name) < number:
+            continue
+        path = os.path.join(store, name)
+        after = offset if journal.data_file_number(name) == number else -1
+        moved = []
+        kinds = (journal.SUBSCRIPTION, journal.REMOVE_DESTINATION)
+        for command in journal.commands_after(path, 0, kinds=kinds):
+            if command.span[0] <= after:
+                continue
+            pair = command.destination, command.subscription
+            if command.kind == journal.REMOVE_DESTINATION:
+                present = {each for each in present if each[0] != command.destination}
+            elif not command.info:
+                present.discard(pair)
+            elif pair in present:
+                moved.append(command.span)
+            else:
+                present.add(pair)
+        if moved:
+            _replace_by_traces(path, moved)
+            replaced += len(moved)
+    return replaced
+
+
+def _replace_by_traces(path: str, spans: list[tuple[int, int]]) -> None:
+    with open(path, "rb") as file:
+        content = bytearray(file.read())
+        mode = os.fstat(file.fileno()).st_mode & 0o777
+    for start, stop in spans:
+        content[start + _RECORD.size : stop] = _trace(stop - start - _RECORD.size)
+    at = 0
+    while at + _CONTROL.size <= len(content):
+        length, kind, magic, size, checksum = _CONTROL.unpack_from(content, at)
+        body = at + _CONTROL.size
+        if (length, kind) != (_CONTROL.size, 2) or size < 0 or body + size > len(content):
+            break
+        if checksum and any(body <= start < body + size for start, _ in spans):
+            checksum = zlib.adler32(content[body : body + size])
+            _CONTROL.pack_into(content, at, length, kind, magic, size, checksum)
+        at = body + size
+    draft = f"{path}.traced"
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, mode)
+    with open(descriptor, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(draft, path)
+
+
+def _trace(size: int) -> bytes:
+    """Return the command of a trace that has this length: kind, and a framed message of one text or of two."""
+    frame = size - 1
+    for prefix in range(1, 5):
+        body = frame - prefix
+        if body >= _SHORTEST and len(_varint(body)) == prefix:
+            return bytes([journal.TRACE]) + _varint(body) + _texts(body)
+    raise ValueError(f"no trace has {size} bytes")
+
+
+def _texts(size: int) -> bytes:
+    """Return fields of text that fill a message: one, or two where the length of one has no such size."""
+    for prefix in range(1, 5):
+        text = size - 1 - prefix
+        if text >= 0 and len(_varint(text)) == prefix:
+            return bytes([1 << 3 | 2]) + _varint(text) + b" " * text
+    return bytes([1 << 3 | 2, 0]) + _texts(size - _SHORTEST)
+
+
+def _varint(number: int) -> bytes:
+    digits = b""
+    while True:
+        number, digit = number >> 7, number & 0x7F
+        digits += bytes([digit | 0x80 if number else digit])
+        if not number:
+            return digits

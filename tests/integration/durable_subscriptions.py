@@ -1,0 +1,136 @@
+"""A broker whose durable subscription is older than its journal, and is waited for by messages.
+
+What a broker of 5.5 to 5.13.0 then builds from its journal alone has lost the messages: the record of the subscription
+went with its file (5.5), or was moved behind the messages (5.9 to 5.13.0, AMQ-6131).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from activemq_fleet.fence.store_access import directory_in_force
+from activemq_fleet.kahadb import journal
+from activemq_fleet.kahadb.index import INDEX, recovery_file_numbers
+from activemq_fleet.lab.lab import Lab
+from activemq_fleet.lab.polling import poll
+from activemq_fleet.lab.stomp import StompConnection
+from activemq_fleet.releases import Release
+from activemq_fleet.render.service import kahadb_directory
+from tests.integration.labs import write_inventory
+from tests.integration.waiting import PATIENCE, until
+
+HOSTS = ("orders-mq01-a.example.com", "orders-mq01-b.example.com")
+CLIENT, NAME, TOPIC = "reporting", "daily", "prices"
+KEY = f"{CLIENT}:{NAME}"
+_DURABLE = {"activemq.subscriptionName": NAME, "activemq.prefetchSize": "1000"}
+_KAHADB = {"journalMaxFileLength": "1mb", "checkpointInterval": "500", "cleanupInterval": "1000"}
+_MEGABYTE = ["x" * 4000] * 250
+
+
+class AgedSubscription:
+    """Messages that wait for a durable subscriber, in a store whose broker runs, and what becomes of them."""
+
+    def __init__(self, lab: Lab, waiting: int = 50) -> None:
+        self.lab = lab
+        self.active = lab.wait_active("orders-mq01") if len(lab.fleet.brokers) > 1 else lab.fleet.brokers[0].host
+        self.credentials = lab.credentials(self.active)
+        self.sent = [f"price-{number}" for number in range(waiting)]
+        self.store = Path(directory_in_force(kahadb_directory(lab.fleet.broker(self.active))))
+        with self.connect(CLIENT) as subscriber:
+            subscriber.subscribe(f"/topic/{TOPIC}", headers=_DURABLE)
+        self.pass_through(2)
+        until(lambda: not (self.store / "db-1.log").exists(), PATIENCE, "the file of the subscription is removed")
+        with self.connect() as publisher:
+            for body in self.sent:
+                publisher.send(f"/topic/{TOPIC}", body)
+        self.pass_through(3)
+        # Later releases move the record only once nothing waits.
+        poll(self.has_lost_its_record, 8, 0.2)
+
+    def connect(self, client: str | None = None) -> StompConnection:
+        return StompConnection(
+            self.lab.addresses(self.active, "stomp")[0], self.credentials, timeout=PATIENCE, client_id=client
+        )
+
+    def pass_through(self, megabytes: int) -> None:
+        """Send messages through a queue, so that the broker begins data files, and removes those before."""
+        with self.connect() as client:
+            client.subscribe("/queue/passing", headers={"activemq.prefetchSize": "1000"})
+            for _ in range(megabytes):
+                client.send_transaction("/queue/passing", _MEGABYTE)
+                messages = [client.receive(PATIENCE) for _ in _MEGABYTE]
+                assert messages[-1]
+                client.acknowledge(messages[-1])
+
+    def has_lost_its_record(self) -> bool:
+        """Whether no record of the subscription is before the messages that wait for it, in the journal."""
+        for command in journal.commands(str(self.store), journal.JournalEnd()):
+            if command.destination == f"1:{TOPIC}":
+                return command.kind != journal.SUBSCRIPTION
+        return True
+
+    def kill(self) -> None:
+        for broker in sorted(self.lab.fleet.brokers, key=lambda broker: broker.host == self.active):
+            if self.lab.is_alive(broker.host):
+                self.lab.kill(broker.host)
+
+    def start_and_drain(self) -> list[str]:
+        """Start the pair; return the bodies that come to the subscriber, each once."""
+        self.lab.up()
+        hosts = self.lab.fleet.brokers
+        self.active = self.lab.wait_active("orders-mq01") if len(hosts) > 1 else hosts[0].host
+        with self.connect(CLIENT) as subscriber:
+            subscriber.subscribe(f"/topic/{TOPIC}", headers=_DURABLE)
+            bodies = []
+            while (message := subscriber.receive(4)) is not None:
+                bodies.append(message.body)
+                subscriber.acknowledge(message)
+        return list(dict.fromkeys(bodies))
+
+
+def need_removed_file(store: Path) -> None:
+    """Let the index go on in a data file that a clean-up removed, as one does that is older than the clean-up."""
+    path = store / INDEX[0]
+    contents = bytearray(path.read_bytes())
+    at = 4096 + 21 + 12
+    assert contents[at] == 1
+    assert not (store / "db-1.log").exists()
+    for position in (at, at + 9):
+        if contents[position]:
+            contents[position + 1 : position + 5] = (1).to_bytes(4, "big")
+    path.write_bytes(contents)
+    path.with_name(INDEX[1]).unlink()  # from it a broker would restore the page
+    assert 1 in recovery_file_numbers(str(path))
+
+
+def remove_index(store: Path) -> None:
+    """Remove the index, as a person does who was told that a broker builds it again."""
+    for name in INDEX:
+        (store / name).unlink(missing_ok=True)
+
+
+DISCARDS = {"needs-removed-file": need_removed_file, "index-removed": remove_index}
+"""How an index becomes one that no broker can start with, by name."""
+
+
+@contextmanager
+def aged_subscription(directory: Path, release: str, **variables: Any) -> Iterator[AgedSubscription]:
+    """A broker, or a pair with a guard, with messages that wait for a durable subscriber."""
+    hosts = HOSTS[:1] if variables.get("ha") == "none" else HOSTS
+    attributes = _KAHADB | ({"compactAcksAfterNoGC": "2"} if Release.of(release).within("5.14.0") else {})
+    text = " ".join(f"{name}='{value}'" for name, value in attributes.items())
+    inventory = write_inventory(
+        directory / "inventory",
+        hosts,
+        release=release,
+        network_username="network",
+        network_password="s3cret-network",
+        xml_fragments=[{"xml": f"<persistenceAdapter><kahaDB {text}/></persistenceAdapter>"}],
+        **variables,
+    )
+    with Lab.open([inventory.parent], directory / "lab") as lab:
+        lab.up()
+        yield AgedSubscription(lab)

@@ -1,0 +1,41 @@
+"""An index that no broker starts with: no message of a durable subscriber is lost that is not named.
+
+The lists of releases are those of which each has another way with the records of subscriptions.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.durable_subscriptions import DISCARDS, aged_subscription
+from tests.situations import further
+
+_MENDED: dict[str, Any] = {"ha": "none"}
+_GUARDED: dict[str, Any] = {"fence": "guard"}
+RELEASES = ("5.8.0", "5.13.0", "5.13.5", "5.18.3", "6.3.1")
+
+
+@pytest.mark.parametrize(
+    ("release", "kind", "discard"),
+    [
+        ("5.5.1", "mend", "needs-removed-file"),
+        ("5.11.4", "guard", "needs-removed-file"),
+        *further(
+            ("5.11.4", "mend", "needs-removed-file"),
+            ("5.5.1", "guard", "needs-removed-file"),
+            *((release, kind, "needs-removed-file") for release in RELEASES for kind in ("mend", "guard")),
+            *((release, kind, "index-removed") for release in ("5.5.1", "5.11.4") for kind in ("mend", "guard")),
+        ),
+    ],
+)
+def test_discarded_index_loses_no_message_of_durable_subscriber(
+    tmp_path: Path, release: str, kind: str, discard: str
+) -> None:
+    with aged_subscription(tmp_path, release, **(_MENDED if kind == "mend" else _GUARDED)) as aged:
+        print("record lost", aged.has_lost_its_record(), sorted(p.name for p in aged.store.iterdir()))
+        aged.kill()
+        DISCARDS[discard](aged.store)
+        assert aged.start_and_drain() == aged.sent

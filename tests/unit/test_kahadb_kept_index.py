@@ -1,0 +1,288 @@
+"""A kept copy of an index, with every data file since, replaces an index that no broker can start with."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from activemq_fleet.fence.generation import link_generation, make_generation
+from activemq_fleet.kahadb import index_keeper
+from activemq_fleet.kahadb.index_keeper import IndexKeeper, KeepError
+from activemq_fleet.kahadb.indexed_subscriptions import IndexPageError, subscriptions_in_index
+from activemq_fleet.kahadb.journal import SUBSCRIPTION, TRACE, JournalEnd, commands
+from activemq_fleet.kahadb.kept_index import KeptIndex
+from activemq_fleet.kahadb.mending import mend_stores
+from activemq_fleet.kahadb.rebuild_risk import RebuildRefusedError, find_rebuild_risk, read_risk_records
+from tests.unit.kahadb_journals import add, index_of_topics, remove, subscribe, unsubscribe, write
+
+KEY = "reporting:daily"
+USABLE = index_of_topics({"prices": [KEY]}, last_update=3)
+UNUSABLE = index_of_topics({"prices": [KEY]}, last_update=1)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    """A store of three data files, of which the first has been copied with its index."""
+    store = tmp_path / "store"
+    write(store, subscribe("prices", KEY), number=1)
+    write(store, add("m1", "topic/prices"), add("m2", "topic/prices"), number=2)
+    write(store, add("m3", "topic/prices"), number=3)
+    (store / "db.data").write_bytes(USABLE)
+    (store / "lock").touch()
+    return store
+
+
+@pytest.fixture
+def keeper(store: Path) -> IndexKeeper:
+    """A keeper that has made its first copy."""
+    keeper = IndexKeeper(str(store))
+    keeper.look()
+    assert KeptIndex(str(store)).is_complete()
+    return keeper
+
+
+def go_on(store: Path, keeper: IndexKeeper) -> None:
+    """Do what a broker does: begin a data file, remove the first one, and leave an index that needs it."""
+    write(store, add("m4", "topic/prices"), number=4)
+    keeper.look()
+    (store / "db-1.log").unlink()
+    (store / "db.data").write_bytes(UNUSABLE)
+    keeper.look()
+
+
+def data_files(store: Path) -> list[str]:
+    return sorted(path.name for path in store.glob("db-*.log"))
+
+
+def mend(store: Path, *, accept_loss: bool = False) -> str:
+    return " ".join(mend_stores(str(store), accept_loss=accept_loss))
+
+
+def test_mend_replaces_index_that_needs_removed_file_by_kept_copy(store: Path, keeper: IndexKeeper) -> None:
+    go_on(store, keeper)
+    assert "the broker goes on with the index of" in mend(store)
+    assert (store / "db.data").read_bytes() == USABLE
+    assert data_files(store) == ["db-1.log", "db-2.log", "db-3.log", "db-4.log"]
+    assert (store / "db.data.unusable").read_bytes() == UNUSABLE
+    assert mend(store) == ""
+
+
+def test_mend_replaces_index_that_was_removed(store: Path, keeper: IndexKeeper) -> None:
+    go_on(store, keeper)
+    (store / "db.data").unlink()
+    mend(store)
+    assert (store / "db.data").read_bytes() == USABLE
+
+
+@pytest.mark.parametrize("make", [link_generation, make_generation])
+def test_generation_has_kept_copy_in_place_of_unusable_index(store: Path, keeper: IndexKeeper, make: object) -> None:
+    go_on(store, keeper)
+    target = store.with_name("2-b")
+    assert callable(make)
+    made = make(str(store), str(target))
+    assert made.has_index
+    assert made.restored
+    assert not made.risk
+    assert (target / "db.data").read_bytes() == USABLE
+    assert data_files(target) == ["db-1.log", "db-2.log", "db-3.log", "db-4.log"]
+
+
+def test_generation_inherits_copy_and_held_files_without_copying(store: Path, keeper: IndexKeeper) -> None:
+    write(store, add("m4", "topic/prices"), number=4)
+    keeper.look()
+    (store / "db-1.log").unlink()
+    target = store.with_name("2-b")
+    link_generation(str(store), str(target))
+    assert KeptIndex(str(target)).is_complete()
+    copies = [path / "kept-index/copy/db.data" for path in (store, target)]
+    assert copies[0].stat().st_ino == copies[1].stat().st_ino
+    (target / "db.data").write_bytes(UNUSABLE)
+    mend(target)
+    assert data_files(target) == ["db-1.log", "db-2.log", "db-3.log", "db-4.log"]
+
+
+def test_generation_never_gets_held_file_that_is_still_in_the_store(store: Path, keeper: IndexKeeper) -> None:
+    """A broker that is frozen may write on in the file that it has just begun: no other generation may have it."""
+    (store / "db-4.log").write_bytes(bytes(4096))
+    keeper.look()
+    (store / "db.data").unlink()
+    target = store.with_name("2-b")
+    make_generation(str(store), str(target))
+    inodes = {path.stat().st_ino for path in target.rglob("*")}
+    assert (store / "db-4.log").stat().st_ino not in inodes
+    assert (store / "db-3.log").stat().st_ino not in inodes
+
+
+@pytest.mark.parametrize("length", [1, 90, 105, 106, 107, 108, 109, 110, 300])
+def test_restored_store_passes_over_record_that_clean_up_moved_behind_messages(
+    store: Path, keeper: IndexKeeper, length: int
+) -> None:
+    """Read again, it begins the subscription anew: its messages would be lost (AMQ-6131)."""
+    key = "c:" + "n" * length
+    (store / "db.data").write_bytes(index_of_topics({"prices": [key]}, last_update=3))
+    assert KeptIndex(str(store)).try_copy_index()
+    write(
+        store, add("m4", "topic/prices"), subscribe("prices", key), add("m5", "topic/prices"), number=4, checksum=True
+    )
+    write(store, subscribe("prices", "later:one"), unsubscribe("prices", key), subscribe("prices", key), number=5)
+    before = [(path.name, path.stat().st_size) for path in sorted(store.glob("db-*.log"))]
+    (store / "db.data").write_bytes(index_of_topics({"prices": [key]}, last_update=77))
+    mend(store)
+    end = JournalEnd()
+    records = [command for command in commands(str(store), end, verify=True) if command.kind in (SUBSCRIPTION, TRACE)]
+    kinds = [(command.kind, command.subscription) for command in records if command.span[0] or command.kind]
+    assert kinds == [
+        (SUBSCRIPTION, KEY),
+        (TRACE, ""),
+        (SUBSCRIPTION, "later:one"),
+        (SUBSCRIPTION, key),
+        (SUBSCRIPTION, key),
+    ]
+    assert end.damaged + end.unread == 0
+    assert [(path.name, path.stat().st_size) for path in sorted(store.glob("db-*.log"))] == before
+
+
+def test_copy_is_not_used_where_data_file_came_and_went(store: Path, keeper: IndexKeeper) -> None:
+    go_on(store, keeper)
+    write(store, add("m6", "topic/prices"), number=6)
+    with pytest.raises(RebuildRefusedError, match="no kept copy can replace it"):
+        mend(store)
+    assert (store / "db.data").read_bytes() == UNUSABLE
+
+
+def test_keeper_copies_again_once_data_file_came_and_went(store: Path, keeper: IndexKeeper) -> None:
+    write(store, add("m6", "topic/prices"), number=6)
+    assert not KeptIndex(str(store)).is_complete()
+    keeper._tried_at = float("-inf")
+    keeper.look()
+    assert KeptIndex(str(store)).is_complete()
+
+
+def test_copy_of_another_store_is_not_used(store: Path, keeper: IndexKeeper) -> None:
+    """A resync, or a backup that was put back, has replaced the data files."""
+    go_on(store, keeper)
+    for path in store.glob("db-*.log"):
+        content = path.read_bytes()
+        path.unlink()
+        path.write_bytes(content)
+    with pytest.raises(RebuildRefusedError):
+        mend(store)
+    keeper.look()
+    assert sorted(os.listdir(store / "kept-index/journal")) == data_files(store)
+
+
+def test_keeper_releases_removed_files_once_newer_copy_needs_none(
+    store: Path, keeper: IndexKeeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index_keeper, "REMOVED_BYTES", 0)
+    monkeypatch.setattr(index_keeper, "COPY_SHARE", 0)
+    (store / "db-1.log").unlink()
+    for number in range(4):
+        keeper.look()
+        (store / "db.data").write_bytes(USABLE[:4100] + bytes([number]) + USABLE[4101:])
+    keeper.look()
+    assert sorted(os.listdir(store / "kept-index/journal")) == ["db-2.log", "db-3.log"]
+    assert KeptIndex(str(store)).is_complete()
+
+
+def test_keeper_drops_all_at_its_bound_and_names_store(
+    store: Path, keeper: IndexKeeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index_keeper, "MOST_BYTES", 0)
+    (store / "db-1.log").unlink()
+    with pytest.raises(KeepError, match=f"no copy of the index of {store} is kept"):
+        keeper.look()
+    assert not (store / "kept-index").exists()
+
+
+def test_index_that_changes_while_it_is_copied_is_not_kept(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    keeper = IndexKeeper(str(store))
+
+    def rest(seconds: float) -> None:
+        with (store / "db.data").open("ab") as file:
+            file.write(b"\0")
+
+    monkeypatch.setattr(time, "sleep", rest)
+    keeper.look()
+    assert not KeptIndex(str(store)).is_complete()
+    monkeypatch.setattr(time, "sleep", lambda _seconds: None)
+    keeper._tried_at = float("-inf")
+    keeper.look()
+    assert KeptIndex(str(store)).is_complete()
+
+
+def test_loss_is_refused_then_recorded_before_it_is_accepted(store: Path) -> None:
+    (store / "db-1.log").unlink()
+    write(store, remove("m1", "topic/prices", KEY), number=4)
+    (store / "db.data").write_bytes(UNUSABLE)
+    before = {path.name: path.read_bytes() for path in store.glob("db*")}
+    with pytest.raises(RebuildRefusedError, match=r"reporting:daily of topic://prices \(at most 2\).*--accept-loss"):
+        mend(store)
+    assert {path.name: path.read_bytes() for path in store.glob("db*")} == before
+    assert "are at risk" in mend(store, accept_loss=True)
+    (record,) = read_risk_records(str(store))
+    assert record["subscriptions"] == [{"topic": "prices", "subscription": KEY, "messages": 2}]
+    assert record["complete"]
+    assert not (store / "db.data").exists()
+    assert mend(store, accept_loss=True).count("are at risk") == 1
+    assert len(read_risk_records(str(store))) == 1
+
+
+def test_record_that_was_moved_behind_messages_puts_these_at_risk(store: Path) -> None:
+    (store / "db-1.log").unlink()
+    (store / "db.data").write_bytes(index_of_topics({"prices": [KEY]}, last_update=1, version=6))
+    write(store, subscribe("prices", KEY), add("m4", "topic/prices"), number=4)
+    assert find_rebuild_risk(str(store)).messages == {("prices", KEY): 3}
+
+
+def test_nothing_is_at_risk_while_journal_has_all_its_files(store: Path) -> None:
+    (store / "db.data").write_bytes(index_of_topics({"prices": [KEY]}, last_update=77, version=6))
+    assert not find_rebuild_risk(str(store))
+    assert "the broker builds a new one" in mend(store)
+
+
+def test_all_that_waits_is_at_risk_where_broker_passes_over_records_of_subscriptions(store: Path) -> None:
+    """As 5.11.4 does: "ignoring add sub command during recovery replay"."""
+    assert find_rebuild_risk(str(store)).messages == {("prices", KEY): 3}
+
+
+def test_keeper_copies_again_once_index_has_another_subscription(store: Path, keeper: IndexKeeper) -> None:
+    keeper._try_seconds = 0
+    (store / "db.data").write_bytes(index_of_topics({"prices": [KEY, "new:one"]}, last_update=3))
+    keeper.look()
+    assert KeptIndex(str(store)).subscriptions() == {("1:prices", KEY), ("1:prices", "new:one")}
+
+
+def test_unnamed_subscriptions_are_at_risk_where_no_index_can_be_read(store: Path) -> None:
+    (store / "db-1.log").unlink()
+    (store / "db.data").write_bytes(b"torn")
+    risk = find_rebuild_risk(str(store))
+    assert (dict(risk.messages), risk.is_complete) == ({("prices", ""): 3}, False)
+    assert "unknown subscriptions of topic://prices" in risk.describe()
+
+
+@pytest.mark.parametrize("cut", [0, 100, 4096, 5000, 9000, 12000])
+def test_index_that_is_cut_short_is_an_error(tmp_path: Path, cut: int) -> None:
+    path = tmp_path / "db.data"
+    path.write_bytes(USABLE[:cut])
+    with pytest.raises(IndexPageError):
+        subscriptions_in_index(str(path))
+
+
+@pytest.mark.parametrize("version", [5, 6])
+def test_subscriptions_are_read_from_pages_of_index(tmp_path: Path, version: int) -> None:
+    path = tmp_path / "db.data"
+    path.write_bytes(index_of_topics({"prices": [KEY, "b:c"], "empty": []}, 1, version))
+    assert subscriptions_in_index(str(path)) == {("1:prices", KEY), ("1:prices", "b:c")}
+
+
+def test_record_that_is_no_record_is_left_out(store: Path) -> None:
+    (store / "at-risk").mkdir()
+    (store / "at-risk/1.json").write_text("{")
+    (store / "at-risk/2.json").write_text(json.dumps(["a"]))
+    os.mkfifo(store / "at-risk/3.json")
+    assert read_risk_records(str(store)) == []
