@@ -16,11 +16,11 @@ node is known to be dead, because its guard wrote that down, the command of FILE
     guard --store STORE --unfence            both brokers are stopped: make the store one of brokers without a guard
     guard --store STORE --mend               before a start without a fence: mend what a killed broker left
     guard --store STORE --mend --accept-loss the same, also where messages of durable subscriptions are lost by it
+    guard --store STORE --accept-loss        go on from the newest generation, though messages are lost by it
     guard --store STORE --keep-index PID     beside a broker without a fence: keep a copy of its index
 
 With ``--keep-index-copies`` the guard keeps such copies of each generation. With ``--refuse-loss`` it lets no broker
-into a generation without an index where messages of durable subscriptions would be lost, until ``--mend
---accept-loss``.
+into a generation without an index where messages of durable subscriptions would be lost, until ``--accept-loss``.
 """
 
 from __future__ import annotations
@@ -96,7 +96,10 @@ def main() -> NoReturn:
             status = _say_all(unfence(options.store))
         elif options.mend:
             refuse_root(options.store)
-            status = _say_all(_mend(options.store, accept_loss=options.accept_loss))
+            status = _say_all(mend_stores(options.store, accept_loss=options.accept_loss))
+        elif options.accept_loss:
+            refuse_root(options.store)
+            status = _say_all(accept_loss(options.store))
         elif options.keep_index:
             status = _keep_index(options.store, options.keep_index)
         elif options.confirm:
@@ -123,7 +126,11 @@ def _not_done(options: argparse.Namespace) -> str:
         return "old generations are kept for now"
     if options.mend:
         return "not everything was mended"
-    return "nothing was changed" if options.unfence or options.confirm else "the broker is not started"
+    return (
+        "nothing was changed"
+        if options.unfence or options.confirm or options.accept_loss
+        else "the broker is not started"
+    )
 
 
 def _say_all(sentences: Iterable[str]) -> int:
@@ -132,15 +139,17 @@ def _say_all(sentences: Iterable[str]) -> int:
     return 0
 
 
-def _mend(directory: str, *, accept_loss: bool) -> Iterator[str]:
-    """Mend a store without a fence; in a fenced one, note that a start from its newest generation may lose messages."""
+def accept_loss(directory: str) -> Iterator[str]:
+    """Record, on an operator's word, that a node may go on from a store's newest generation without its index.
+
+    Yields a sentence on what was done. Raises FenceError for a store without generations, OSError.
+    """
     store = SharedStore(directory)
     if not os.path.isdir(os.path.join(directory, BARRIER)):
-        yield from mend_stores(directory, accept_loss=accept_loss)
-    elif accept_loss:
-        number = store.gather_evidence().number
-        store.note_accepted_loss(number)
-        yield f"the next node may go on from generation {number} without its index"
+        raise FenceError(f"{directory} has no generations: run the same command with --mend, too")
+    number = store.gather_evidence().number
+    store.note_accepted_loss(number)
+    yield f"the next node may go on from generation {number} without its index"
 
 
 def _keep_index(directory: str, pid: int) -> int:
@@ -318,7 +327,7 @@ class Guard:
                 f"generation {number} has no usable index, and no kept copy can replace it. A broker that builds its "
                 f"index from the journal loses messages of durable subscriptions: {made.risk.describe()}. Restore the "
                 f"store from a backup, or accept that: {' '.join(own_command_line())} --store {self._store.directory} "
-                "--mend --accept-loss"
+                "--accept-loss"
             )
         claim = Claim(number + 1, self._node, f"{number + 1}-{secrets.token_hex(16)}")
         self._built = claim, {**made.to_dict(), "host": socket.gethostname(), "made": time.time()}, made.risk

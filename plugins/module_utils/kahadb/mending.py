@@ -65,7 +65,7 @@ def _replace_index(store: str, *, accept_loss: bool) -> Iterator[str]:
         raise RebuildRefusedError(
             f"the index of {store} {problem}, and no kept copy can replace it. A broker that builds its index from the "
             f"journal loses messages of durable subscriptions: {risk.describe()}. Restore the store from a backup, or "
-            "run the same command with --accept-loss"
+            f"run INSTANCE-guard --store {store} --mend --accept-loss"
         )
     if risk:
         path = record_risk(store, store, problem, risk)
