@@ -168,6 +168,12 @@ generation_in_force:
       null where it is not known. Who can write there is the pair's master, whatever ports say.
   type: int
   returned: always
+subscriptions_at_risk:
+  description: A sentence for each record of a start without a usable index, by which durable subscriptions may have
+    lost messages.
+  type: list
+  elements: str
+  returned: always
 generations:
   description: C(number) and time (C(made), in seconds since the epoch) of the newest generations of this host's guard.
   type: list

@@ -252,7 +252,8 @@ def test_all_that_waits_is_at_risk_where_broker_passes_over_records_of_subscript
 
 def test_keeper_copies_again_once_index_has_another_subscription(store: Path, keeper: IndexKeeper) -> None:
     keeper._try_seconds = 0
-    (store / "db.data").write_bytes(index_of_topics({"prices": [KEY, "new:one"]}, last_update=3))
+    content = index_of_topics({"prices": [KEY, "new:one"]}, last_update=3)
+    (store / "db.data").write_bytes(content[:4100] + b"x" + content[4101:])
     keeper.look()
     assert KeptIndex(str(store)).subscriptions() == {("1:prices", KEY), ("1:prices", "new:one")}
 

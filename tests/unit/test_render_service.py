@@ -259,7 +259,7 @@ def test_a_store_that_is_away_fails_in_the_check_and_not_before_it() -> None:
 def test_only_a_shared_directory_needs_a_marker(ha: str, more: dict[str, Any]) -> None:
     assert service.STORE_MARKER in unit(broker())
     lines = values(unit(broker(ha=ha, **more)), "ExecStartPre")
-    assert [line for line in lines if not line.endswith(" --mend")] == []
+    assert [line for line in lines if " --mend " not in line] == []
 
 
 def pure(node: str) -> Broker:
@@ -293,7 +293,15 @@ def test_a_store_is_made_fit_for_a_start_where_no_guard_makes_generations_of_it(
     lines = values(unit(broker(release, **more)), "ExecStartPre")
 
     assert [words(line) for line in lines if "--mend" in line] == (
-        [["-/usr/local/sbin/activemq-guard", "--store", broker(release, **more).store_directory, "--mend"]]
+        [
+            [
+                "-/usr/local/sbin/activemq-guard",
+                "--store",
+                broker(release, **more).store_directory,
+                "--mend",
+                "--accept-loss",
+            ]
+        ]
         if mends
         else []
     )
@@ -447,11 +455,28 @@ def test_a_guard_starts_java_and_the_broker_waits_at_a_link_on_its_own_disk(rele
     line = words(value(unit(fenced), "ExecStart"))
     guard, java = line[: line.index("--")], line[line.index("--") + 1 :]
     local = "/var/lib/activemq/activemq/data/fence"
-    assert guard == ["/usr/local/sbin/activemq-guard", "--store", "/srv/activemq/o-mq01", "--local", local]
+    keeps = [] if release == "6.3.1" else ["--keep-index-copies"]
+    assert guard == ["/usr/local/sbin/activemq-guard", "--store", "/srv/activemq/o-mq01", "--local", local, *keeps]
     assert java == words(value(unit(broker(release)), "ExecStart"))
     assert service.kahadb_directory(fenced) == f"{local}/store"
     assert value(unit(fenced), "WatchdogSignal") == "SIGKILL"
     assert "/srv/activemq/o-mq01" in value(unit(fenced), "ReadWritePaths")
+
+
+def test_refused_rebuild_is_passed_to_guard_and_lets_start_fail() -> None:
+    assert "--refuse-loss" in service.guard_command(broker("5.11.4", fence="guard", index_rebuild="refuse"))
+    (line,) = (
+        line for line in values(unit(broker("5.11.4", index_rebuild="refuse")), "ExecStartPre") if "--mend" in line
+    )
+    assert line.endswith(" --mend")
+    assert not line.startswith("-")
+
+
+@pytest.mark.parametrize(("release", "keeps"), [("5.5.1", True), ("5.13.0", True), ("5.13.1", False), ("6.3.1", False)])
+def test_copy_of_index_is_kept_beside_broker_that_loses_subscriptions_on_rebuild(release: str, keeps: bool) -> None:
+    plain = broker(release, ha="none")
+    lines = values(unit(plain), "ExecStartPost")
+    assert [line.split(" --keep-index ")[1] for line in lines] == (["$MAINPID"] if keeps else [])
 
 
 def test_without_a_fence_the_store_is_what_the_broker_opens() -> None:

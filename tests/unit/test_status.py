@@ -124,6 +124,7 @@ WRONG: list[tuple[str, dict[str, Any], list[tuple[str, str]]]] = [
     ("away", {"b": {"unreachable": "no route to host"}}, [("unreachable", B)]),
     ("both away", {"a": {"unreachable": "x"}, "b": {"unreachable": "x"}}, [("unreachable", A), ("unreachable", B)]),
     ("unreadable", {"b": {"state": None, "how": "current is no link"}}, [("unknown-state", B)]),
+    ("subscriptions", {"a": {"subscriptions_at_risk": ["daily: 50"]}}, [("subscriptions-at-risk", A)]),
     ("stale", {"a": {"generation": 3, "generation_in_force": 4}}, [("stale-generation", A)]),
     (
         "two with guards, one of them stale",

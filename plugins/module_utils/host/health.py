@@ -21,6 +21,7 @@ from ..install import jars
 from ..install.configuration_archive import InstallError
 from ..install.disk import Owner
 from ..install.pending_restart import PendingRestart
+from ..kahadb.rebuild_risk import describe_records
 from ..kahadb.store_marker import read_marker
 from .broker_configuration import has_messages
 from .process import Process, open_files, status_field, uptime
@@ -62,6 +63,7 @@ def gather_health(layout: Layout, process: Process | None, owed: PendingRestart 
         "generation": _generation(process, store) if process and store else None,
         "generation_in_force": shown.get("in_force"),
         "generations": shown.get("generations", []),
+        "subscriptions_at_risk": shown.get("at_risk", []),
         "free": {directory: room for directory, room in free.items() if room is not None},
     }
 
@@ -151,7 +153,7 @@ def _store_evidence(store: str, process: Process | None) -> dict[str, Any]:
 
 
 def _read_store_evidence(store: str, root: int | None) -> dict[str, Any]:
-    """Return ``access``, ``marker``, ``used``, ``free``, ``in_force`` and ``generations`` of a store.
+    """Return ``access``, ``marker``, ``used``, ``free``, ``in_force``, ``generations`` and ``at_risk`` of a store.
 
     All is as this process's account sees it.
 
@@ -174,6 +176,8 @@ def _read_store_evidence(store: str, root: int | None) -> dict[str, Any]:
             at = "" if root is None else f"/proc/self/fd/{root}"
             shown["in_force"] = generation_in_force(at + store)
             shown["generations"] = generations_of_host(at + store, at + local)
+        with contextlib.suppress(OSError):
+            shown["at_risk"] = [text.replace(at, "") if at else text for text in describe_records(at + store)]
         return {**shown, "access": _access(directory), "used": has_messages(store, root), "free": free}
 
 

@@ -174,13 +174,12 @@ class KeptIndex:
         heir = KeptIndex(target)
         copy = os.path.join(heir.directory, os.readlink(self._copy))
         os.makedirs(copy, 0o750)
-        os.makedirs(heir._journal, 0o750)
+        heir.hold_journal()
         for name in os.listdir(self._copy):
             os.link(os.path.join(self._copy, name), os.path.join(copy, name))
         disk.point_link(heir._copy, os.path.basename(copy))
         for name in self._held_inodes().keys() - _inodes(self.store).keys() - _inodes(target).keys():
             os.link(os.path.join(self._journal, name), os.path.join(heir._journal, name))
-        heir.hold_journal()
 
     def _held_inodes(self) -> dict[str, int]:
         return _inodes(self._journal)

@@ -150,6 +150,21 @@ def record_risk(directory: str, store: str, reason: str, risk: RebuildRisk) -> s
     return path
 
 
+def describe_records(directory: str) -> list[str]:
+    """Return a sentence for each record of a store: which subscriptions were at risk, when, and the record's path."""
+    sentences = []
+    for record in read_risk_records(directory):
+        with suppress(KeyError, TypeError, ValueError):
+            messages = {
+                (str(row["topic"]), str(row["subscription"])): row["messages"] and int(row["messages"])
+                for row in record["subscriptions"]
+            }
+            risk = RebuildRisk(messages, bool(record["complete"]))
+            moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(float(record["time"])))
+            sentences.append(f"{risk.describe()}, at the start of {moment} ({printable(record['path'])})")
+    return sentences
+
+
 def read_risk_records(directory: str) -> list[dict[str, Any]]:
     """Return the records of a store, oldest first, each with the ``path`` of its file; the newest 100.
 

@@ -110,6 +110,18 @@ def _generation(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterat
         )
 
 
+def _subscriptions_at_risk(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Finding]:
+    texts = evidence.get("subscriptions_at_risk")
+    for text in texts if isinstance(texts, list) else ():
+        yield _finding(
+            "subscriptions-at-risk",
+            "error",
+            row.host,
+            f"started without a usable index of its store, so messages of durable subscriptions may be lost: {text}",
+            "send these messages again where their publishers still have them, then remove the record",
+        )
+
+
 def _release(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Finding]:
     # A package of the system brings its release itself.
     if row.release and row.release != row.release_planned and broker.settings.install != "package":
@@ -303,6 +315,7 @@ _OF_BROKERS: tuple[Callable[[BrokerStatus, Broker, Evidence], Iterator[Finding]]
     _hung,
     _lock,
     _generation,
+    _subscriptions_at_risk,
     _release,
     _configuration,
     _room,
