@@ -510,7 +510,7 @@ def test_a_fence_command_is_called_by_the_guard_and_its_secrets_have_a_file_of_t
             "ACTIVEMQ_FENCE_SECRETS": f"{current}/conf/fence-secrets.env",
         },
     }
-    assert files["conf/fence-secrets.env"] == b"TOKEN=t0p secret\n"
+    assert files["conf/fence-secrets.env"] == b"TOKEN='t0p secret'\n"
     assert "conf/fence-secrets.env" in SECRET_FILES
     hidden = render(fenced)
     assert b"t0p" not in b"".join(hidden.values())
@@ -536,3 +536,19 @@ def test_a_guard_with_generations_calls_no_command() -> None:
 def test_a_fence_command_that_cannot_be_called_is_refused(command: Any, problem: str) -> None:
     with pytest.raises(SettingsError, match=re.escape(problem)):
         broker(fence="command", **({"fence_command": command} if command else {}))
+
+
+SHELL_SECRETS = ["$(touch evaluated)", "`id`", 'it\'s "quoted" $HOME', "a;b&c|d", r"back\slash", "*"]
+
+
+@pytest.mark.parametrize("secret", SHELL_SECRETS)
+def test_a_fence_command_reads_its_secret_as_it_is(tmp_path: Path, secret: str) -> None:
+    command = {**FENCE_COMMAND, "secrets": {"TOKEN": secret}}
+    rendered = render(broker(fence="command", fence_command=command), reveal=True)
+    (tmp_path / "secrets.env").write_bytes(rendered["conf/fence-secrets.env"])
+
+    script = '. ./secrets.env && printf %s "$TOKEN"'
+    read = subprocess.run(["sh", "-c", script], cwd=tmp_path, capture_output=True, check=True).stdout
+
+    assert read.decode() == secret
+    assert not (tmp_path / "evaluated").exists()

@@ -67,14 +67,15 @@ def shared_directory(store: str, root: int | None = None) -> str:
     """Return the directory shared by both nodes that holds the store which a broker's configuration names.
 
     Without a guard that is the store itself. ``root``: a descriptor that stands for ``/``. A guard's directory holds
-    two links, of which the broker's configuration names one. A link next to a store that is a directory counts for
-    nothing: any account that can write there could have made it.
+    two links with absolute paths, of which the broker's configuration names one. A link next to a store that is a
+    directory counts for nothing: any account that can write there could have made it.
     """
     try:
         _read_link(store, root)
-        return _read_link(os.path.join(os.path.dirname(store), SHARED_LINK), root)
+        directory = _read_link(os.path.join(os.path.dirname(store), SHARED_LINK), root)
     except OSError:
         return store
+    return directory if os.path.isabs(directory) else store
 
 
 def _read_link(path: str, root: int | None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 
 from activemq_fleet.render import service
 from activemq_fleet.render.secrets import Secrets
@@ -15,7 +16,8 @@ def files(broker: Broker, secrets: Secrets) -> dict[str, bytes]:
     """Return the files of ``activemq_fence_command`` by path: its call as JSON, and its secrets; empty for another
     fence.
 
-    The secrets' file has a line NAME=VALUE for each of ``activemq_fence_command.secrets``.
+    The secrets' file has a line NAME=VALUE for each of ``activemq_fence_command.secrets``, for a shell to read: a value
+    with other characters than letters, digits and ``@%+=:,./-_`` is quoted, so that nothing in it is evaluated.
     """
     command = broker.settings.fence_command
     if command is None or not broker.calls_fence_command:
@@ -31,7 +33,7 @@ def files(broker: Broker, secrets: Secrets) -> dict[str, bytes]:
         },
     }
     lines = [
-        f"{name}={secrets.show(f'activemq_fence_command.secrets.{name}', value)}\n"
+        f"{name}={shlex.quote(secrets.show(f'activemq_fence_command.secrets.{name}', value))}\n"
         for name, value in command.secrets.items()
     ]
     return {service.FENCE_COMMAND: (json.dumps(call, indent=1) + "\n").encode(), SECRETS: "".join(lines).encode()}
