@@ -16,10 +16,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from activemq_fleet.audit import verdict_words as words
+from activemq_fleet.audit.gaps import foreign_claims
 from activemq_fleet.audit.journals import JournalGap
 from activemq_fleet.spark.datasets import Output
 from activemq_fleet.spark.deliveries import judge_deliveries, read_journals
-from activemq_fleet.spark.inputs import list_inputs
+from activemq_fleet.spark.inputs import Host, list_inputs
 from tests.pipeline.test_verdicts import ANY_TIME
 
 Entry = tuple[str, dict[str, Any]]
@@ -251,3 +252,62 @@ def test_an_empty_directory_of_journals_settles_nothing(spark: SparkSession, tmp
         journals = read_journals(spark, output, list_inputs(spark, str(tmp_path / "logs")))
         assert judge_deliveries(output, journals, ANY_TIME, None)[0].messages == {}
         assert output.rows == {"deliveries": 0, "messages": 0}
+
+
+def judge_hosts(
+    spark: SparkSession, root: Path, hosts: dict[str, list[str]], inventory: dict[str, Host] | None = None
+) -> tuple[dict[str, str], dict[tuple[str, str], str], list[str]]:
+    """Judge journals by host directory; return verdicts by event, by event and subscriber, and foreign claims."""
+    for host, lines in hosts.items():
+        (root / "logs" / host / "agent").mkdir(parents=True)
+        (root / "logs" / host / "agent" / "journal-000000001.jsonl").write_text("\n".join(lines) + "\n")
+    with Output(spark, str(root / "out")) as output:
+        journals = read_journals(spark, output, list_inputs(spark, str(root / "logs"), inventory))
+        judge_deliveries(output, journals, ANY_TIME, None)
+        output.commit()
+    messages, deliveries = (pq.read_table(root / "out" / name).to_pylist() for name in ("messages", "deliveries"))
+    return (
+        {row["event_id"]: row["verdict"] for row in messages},
+        {(row["event_id"], row["subscriber"]): row["verdict"] for row in deliveries},
+        [f"{gap.host}: {gap.what}" for gap in foreign_claims(journals.files, journals.host_of)],
+    )
+
+
+HONEST = [subscribes("a/#"), *handles("forged-pub", 1, 3), hears_barrier("forged-pub", 4)]
+
+
+def forged_journals(evil: str) -> dict[str, list[str]]:
+    """A lost event, of which another host has written into its own journal that the subscriber handled it."""
+    own = journal(evil, ("started", {}))
+    same_epoch = journal("forged-sub", *handles("forged-pub", 2), first=len(HONEST) + 1)
+    new_epoch = journal("forged-sub", subscribes("a/#"), *handles("forged-pub", 2), epoch_of=epoch("another"))
+    return {
+        "forged-pub": journal("forged-pub", *publishes("forged-pub", 3)),
+        "forged-sub": journal("forged-sub", *HONEST),
+        evil: own + same_epoch + new_epoch,
+    }
+
+
+def test_a_journal_speaks_for_the_agent_of_its_host_alone(spark: SparkSession, tmp_path: Path) -> None:
+    """Attack p24: the event counted as delivered."""
+    messages, deliveries, claims = judge_hosts(spark, tmp_path, forged_journals("evil"))
+
+    assert messages[event("forged-pub", 2)] == "lost"
+    assert deliveries[event("forged-pub", 2), "forged-sub"] == "lost"
+    assert claims == ["evil: lines of the agent forged-sub, whose journal is that of forged-sub: they do not count"]
+
+
+def test_the_inventory_names_the_host_of_an_agents_journal(spark: SparkSession, tmp_path: Path) -> None:
+    """The attacker's host sorts first, and has the earlier time; the agents' names are no hosts."""
+    hosts = forged_journals("a-evil")
+    hosts = {
+        "host-1": hosts["forged-pub"],
+        "host-2": hosts["forged-sub"],
+        "a-evil": [line.replace("2026-03-01T", "2026-02-01T") for line in hosts["a-evil"]],
+    }
+    agents = {host: Host(host, agent=f"forged-{name}") for host, name in (("host-1", "pub"), ("host-2", "sub"))}
+
+    messages, _, claims = judge_hosts(spark, tmp_path, hosts, agents)
+
+    assert messages[event("forged-pub", 2)] == "lost"
+    assert claims == ["a-evil: lines of the agent forged-sub, whose journal is that of host-2: they do not count"]

@@ -45,6 +45,25 @@ def gap_order(gap: JournalGap) -> tuple[str, str, int]:
     return gap.agent, gap.epoch, gap.jseq
 
 
+def foreign_claims(files: Iterable[JournalFileSummary], host_of: Mapping[str, str]) -> list[Gap]:
+    """Return a gap for each file with lines of an agent whose journal another host has, the first ``MOST_GAPS``.
+
+    ``host_of`` is what ``journal_hosts`` returns.
+    """
+    claims = sorted(
+        {
+            (part.host, part.file, part.agent)
+            for file in files
+            for part in file.parts.values()
+            if part.agent is not None and host_of.get(part.agent, part.host) != part.host
+        }
+    )
+    return [
+        Gap(host, f"lines of the agent {agent}, whose journal is that of {host_of[agent]}: they do not count", file)
+        for host, file, agent in claims[:MOST_GAPS]
+    ]
+
+
 def journal_gaps(gaps: Iterable[JournalGap], files: Iterable[JournalFileSummary]) -> list[Gap]:
     """Return the first ``MOST_GAPS`` gaps of journals, and as many files with unreadable lines, as gaps for the report.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from sys import intern
@@ -23,6 +23,7 @@ _LARGEST = 1 << 43  # records of an epoch that places have room for: at 10,000 a
 _HEAD = re.compile(r'\{"v":[0-9]+,"agent":"([^"\\]+)","epoch":"([^"\\]+)","jseq":([0-9]{1,13}),')
 _GLUED = '}{"v":'  # no string of JSON can hold this: its quotes would be escaped
 _DECODER = json.JSONDecoder()
+_NEVER = datetime.max.replace(tzinfo=UTC)
 _KINDS = frozenset(words.KINDS)
 _RECEIVED = frozenset((*words.RECEIVING, "barrier"))
 
@@ -89,19 +90,20 @@ def parsed_lines(content: memoryview) -> Iterator[ParsedLine]:
 
 def parse_line(number: int, text: str) -> ParsedLine:
     """Return a journal line as a record; of a torn record only agent, epoch and number, if it begins with them."""
+    line = None
     try:
         found, _ = _DECODER.raw_decode(text.lstrip(" "))
-    except (ValueError, RecursionError):
-        found = None
-        is_json = False
-    else:
         is_json = True
-    is_whole = is_json and text.rstrip().endswith("}") and _GLUED not in text
-    if is_whole and isinstance(found, dict) and (line := _record(found)) is not None:
+        if text.rstrip().endswith("}") and _GLUED not in text and isinstance(found, dict):
+            line = _record(found)
+    except (ValueError, RecursionError):
+        found, is_json = None, False
+    if line is not None:
         if found.get("v") in (1, None):
             problem = None if line.kind in _KINDS else words.UNKNOWN_KIND
             conn = found.get("conn")
-            return ParsedLine(number, line, problem, _text(found.get("broker")), conn if type(conn) is int else None)
+            is_number = type(conn) is int and 0 <= conn < _LARGEST
+            return ParsedLine(number, line, problem, _text(found.get("broker")), conn if is_number else None)
         return ParsedLine(number, _torn_record(text), words.UNKNOWN_VERSION)
     begins_like_one = text.lstrip(" ").startswith("{") and not is_json
     if begins_like_one or "\0" in text or _GLUED in text:
@@ -141,7 +143,11 @@ def _torn_record(text: str) -> JournalLine | None:
 
 
 def _text(value: Any) -> str | None:
-    return value if value is None or isinstance(value, str) else json.dumps(value)
+    """Return a value as text that UTF-8 can hold: JSON can write halves of characters."""
+    if value is None:
+        return None
+    text = value if isinstance(value, str) else json.dumps(value)
+    return text if text.isascii() else text.encode(errors="backslashreplace").decode()
 
 
 def _moment(value: Any) -> datetime | None:
@@ -215,13 +221,48 @@ def summarize_journal(host: str, file: str, content: memoryview) -> tuple[Journa
     return summary, connections
 
 
-def epochs_of_files(files: Sequence[JournalFileSummary]) -> tuple[dict[EpochKey, Epoch], dict[EpochKey, int]]:
-    """Return (epochs by agent and epoch, highest SEQ that a subscriber received by epoch) of all journal files."""
+def journal_hosts(
+    files: Sequence[JournalFileSummary], hosts: Collection[str], agent_hosts: Mapping[str, str]
+) -> dict[str, str]:
+    """Return by agent the host whose directory has its journal. Lines in the directory of any other do not count.
+
+    A host writes what it likes into its own journal, lines of other agents among them. The host is that of
+    ``agent_hosts``, the inventory's. Else it is the one of ``hosts`` that is named as the agent, as agents are by
+    default. Else it is the first to claim the agent, by the time of its earliest record.
+    """
+    claims: dict[str, dict[str, datetime]] = {}
+    for file in files:
+        for part in file.parts.values():
+            if part.agent is not None:
+                began = part.began or _NEVER
+                of_agent = claims.setdefault(part.agent, {})
+                of_agent[part.host] = min(began, of_agent.get(part.host, began))
+    known = set(hosts)
+    return {
+        agent: agent_hosts.get(agent)
+        or (agent if agent in known else min(of_agent, key=lambda host: (of_agent[host], host)))
+        for agent, of_agent in claims.items()
+    }
+
+
+def epochs_of_files(
+    files: Sequence[JournalFileSummary], host_of: Mapping[str, str] | None = None
+) -> tuple[dict[EpochKey, Epoch], dict[EpochKey, int]]:
+    """Return (epochs by agent and epoch, highest SEQ that a subscriber received by epoch) of all journal files.
+
+    ``host_of`` is what ``journal_hosts`` returns; without it every line counts.
+    """
     received: dict[EpochKey, int] = {}
     for file in files:
         for key, seq in file.received.items():
             received[key] = max(seq, received.get(key, 0))
-    return epochs_of((part for file in files for part in file.parts.values()), received), received
+    parts = (part for file in files for part in file.parts.values() if is_of_host(part.agent, part.host, host_of))
+    return epochs_of(parts, received), received
+
+
+def is_of_host(agent: str | None, host: str, host_of: Mapping[str, str] | None) -> bool:
+    """Return whether a line of an agent counts in the directory of a host; a line of an unknown agent does."""
+    return agent is None or host_of is None or host_of.get(agent, host) == host
 
 
 def _first_of(one: datetime | None, other: datetime | None) -> datetime | None:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from activemq_fleet.audit.deliveries import Delivery, Judge, Outcome
 from activemq_fleet.audit.event_records import events_of
 from activemq_fleet.audit.finality import Horizons
-from activemq_fleet.audit.journal_lines import parsed_lines
+from activemq_fleet.audit.journal_lines import is_of_host, parsed_lines
 from activemq_fleet.audit.journals import Epoch, EpochKey, Found, JournalLine, OrderedRecord, place_of, records_in_order
 from activemq_fleet.audit.reached_ranges import EventRange, Reach
 from activemq_fleet.audit.report_figures import EventFigures, Silence, silences_of
@@ -29,11 +29,16 @@ class PlacedLine(NamedTuple):
     line: JournalLine
 
 
-def placed_lines(host: str, file: str, content: memoryview, epochs: Mapping[EpochKey, Epoch]) -> Iterator[PlacedLine]:
-    """Yield the records of a journal file with their positions, up to the last record that ``epochs`` knows."""
+def placed_lines(
+    host: str, file: str, content: memoryview, epochs: Mapping[EpochKey, Epoch], host_of: Mapping[str, str]
+) -> Iterator[PlacedLine]:
+    """Yield the records of a journal file with their positions, up to the last record that ``epochs`` knows.
+
+    Records of an agent whose journal another host has, by ``host_of``, are left out.
+    """
     for number, line, *_ in parsed_lines(content):
         about = line and epochs.get((line.agent, line.epoch))
-        if line and about and line.jseq <= about.known:
+        if line and about and line.jseq <= about.known and is_of_host(line.agent, host, host_of):
             yield PlacedLine(line.agent, place_of(about, line.jseq), (host, file, number), line)
 
 

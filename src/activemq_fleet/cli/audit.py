@@ -97,13 +97,16 @@ def _scrapes(path: Path) -> ScrapedAvailability:
 
 
 def _hosts(inventory: InventoryOptions) -> Mapping[str, Host] | None:
-    """Return the brokers of the inventory by host, or None without an inventory."""
+    """Return the brokers and agents of the inventory by host, or None without an inventory."""
     if not inventory:
         return None
+    from dataclasses import replace
+
     from activemq_fleet.spark.inputs import Host
 
     assumed = "its times are taken for UTC"
-    return {
+    fleet = inventory.load_fleet()
+    hosts = {
         broker.host: Host(
             broker.host,
             release=broker.release.text,
@@ -112,8 +115,14 @@ def _hosts(inventory: InventoryOptions) -> Mapping[str, Host] | None:
             store=broker.shared_directory,
             problems=(assumed,),
         )
-        for broker in inventory.load_fleet().brokers
+        for broker in fleet.brokers
     }
+    for agent in fleet.agents:
+        settings = agent.settings
+        name = settings.agent_options.get("agent.name") or settings.agent_client_id or agent.host
+        host = hosts.get(agent.host) or Host(agent.host, group=agent.group, pair=agent.pair, problems=(assumed,))
+        hosts[agent.host] = replace(host, agent=name)
+    return hosts
 
 
 def _summary(result: Mapping[str, Any], out: str) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from activemq_fleet.audit.evidence import SKEW
 from activemq_fleet.audit.finality import Horizons
-from activemq_fleet.audit.gaps import journal_gaps, log_gaps
+from activemq_fleet.audit.gaps import foreign_claims, journal_gaps, log_gaps
 from activemq_fleet.audit.log_summaries import LogFileSummary
 from activemq_fleet.audit.report_figures import EventFigures, LineFigures, Picture, TimeRange, shown_hosts, time_range
 from activemq_fleet.audit.result import Counts, Gap, Result, audit_outcome
@@ -140,6 +140,7 @@ def write_audit(
         for file in inputs.files_of_kind("log"):
             names.setdefault(file.host, []).append(file.file)
         gaps = [*absent, *log_gaps(logs, names), *journal_gaps(missing, journals.files)]
+        gaps += foreign_claims(journals.files, journals.host_of)
         if scraped:
             gaps += unexplained_gaps(scraped, found.incidents.shown_incidents, times.began, times.ended)
         counts = _counts(output, logs, gaps, found, events)

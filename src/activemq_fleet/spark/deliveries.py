@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING
@@ -17,6 +17,7 @@ from activemq_fleet.audit.journal_lines import (
     LARGEST_JOURNAL_FILE,
     JournalFileSummary,
     epochs_of_files,
+    journal_hosts,
     summarize_journal,
     too_large_file,
 )
@@ -54,11 +55,13 @@ class ReadJournals:
     """The journals of a fleet: ``contents`` is a frame of path and content, ``files`` a summary of each file.
 
     ``connections`` are OBJECTS with lists of ConnectionRecord by pair. Both frames are None without journals.
+    ``host_of`` is by agent the host whose directory has its journal, see ``journal_hosts``.
     """
 
     contents: DataFrame | None = None
     connections: DataFrame | None = None
     files: Sequence[JournalFileSummary] = ()
+    host_of: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def first(self) -> datetime | None:
@@ -77,11 +80,12 @@ def read_journals(spark: SparkSession, output: Output, inputs: Inputs) -> ReadJo
     large = [too_large_file(file.host, file.file) for file in journals if file.size > LARGEST_JOURNAL_FILE]
     paths = [file.path for file in journals if file.size <= LARGEST_JOURNAL_FILE]
     if not paths:
-        return ReadJournals(files=large)
+        return ReadJournals(files=large, host_of=journal_hosts(large, inputs.hosts, inputs.agent_hosts))
     pair_of = {name: host.pair or name for name, host in inputs.hosts.items()}
     contents = read_binary_files(spark, paths).select("path", "content")
     files, connections = output.write_results(contents.mapInArrow, partial(_summaries, pair_of=pair_of), [], keep=True)
-    return ReadJournals(contents, connections, [*large, *files])
+    files = [*large, *files]
+    return ReadJournals(contents, connections, files, journal_hosts(files, inputs.hosts, inputs.agent_hosts))
 
 
 def judge_deliveries(
@@ -93,13 +97,14 @@ def judge_deliveries(
     ``times`` is the report's time line; ``horizons``: until when the evidence goes, None where all rows are final.
     """
     events = EventFigures(times)
-    epochs, received = epochs_of_files(journals.files)
+    epochs, received = epochs_of_files(journals.files, journals.host_of)
     gaps = list(gaps_of_absent_journals(received, epochs))
     if journals.contents is None:
         for name in ("deliveries", "messages"):
             output.write_no_rows(name)
         return events, gaps
-    lines = partitioned_by_key(journals.contents.mapInArrow(as_objects(partial(_lines, epochs=epochs)), OBJECTS_DDL))
+    of_hosts = partial(_lines, epochs=epochs, host_of=journals.host_of)
+    lines = partitioned_by_key(journals.contents.mapInArrow(as_objects(of_hosts), OBJECTS_DDL))
     found, records = output.write_results(lines.mapInArrow, partial(_in_order, epochs=epochs), [], keep=True)
     gaps += [one for one in found if isinstance(one, JournalGap)]
     events.silences.add(*(one for one in found if isinstance(one, Silence)))
@@ -131,9 +136,9 @@ def _summaries(batches: Batches, *, pair_of: Mapping[str, str]) -> Iterator[Jour
             yield KeyedObject(pair_of[host], connections)
 
 
-def _lines(batches: Batches, *, epochs: Mapping[EpochKey, Epoch]) -> Iterator[KeyedObject]:
-    for one in _files(batches):
-        yield from (KeyedObject(line.agent, line, line.place) for line in placed_lines(*one, epochs))
+def _lines(batches: Batches, *, epochs: Mapping[EpochKey, Epoch], host_of: Mapping[str, str]) -> Iterator[KeyedObject]:
+    for file in _files(batches):
+        yield from (KeyedObject(line.agent, line, line.place) for line in placed_lines(*file, epochs, host_of))
 
 
 def _in_order(batches: Batches, *, epochs: Mapping[EpochKey, Epoch]) -> Iterator[Found | Silence | KeyedObject]:

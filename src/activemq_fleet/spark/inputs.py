@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from activemq_fleet.audit.operation_records import OPERATIONS_FILE, Operation, operations_of
@@ -44,7 +44,8 @@ class Host:
 
     ``timezone`` is that of its logs' times, UTC where it is not known; ``release`` that of its broker. ``generations``
     are number and time of those that its guard made of a fenced store. ``problems`` are lines that say what had to be
-    assumed. ``operations``: the planned work that its operations.jsonl records.
+    assumed. ``operations``: the planned work that its operations.jsonl records. ``agent``: the name in journals of the
+    agent that the inventory has on it.
     """
 
     host: str
@@ -56,6 +57,7 @@ class Host:
     generations: tuple[tuple[int, float], ...] = ()
     problems: tuple[str, ...] = ()
     operations: tuple[Operation, ...] = ()
+    agent: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,13 +80,15 @@ class InputFile:
 class Inputs:
     """The input files of an audit below the URI ``root``, sorted by host and name, and their hosts by name.
 
-    ``problems`` are lines about files and hosts that a user should know of.
+    ``problems`` are lines about files and hosts that a user should know of. ``agent_hosts``: the inventory's hosts by
+    the names of their agents.
     """
 
     root: str
     files: tuple[InputFile, ...]
     hosts: Mapping[str, Host]
     problems: tuple[str, ...]
+    agent_hosts: Mapping[str, str] = field(default_factory=dict)
 
     def files_of_kind(self, kind: FileKind) -> tuple[InputFile, ...]:
         """Return the input files of one kind, sorted by host and name."""
@@ -129,15 +133,20 @@ def inputs_of(
     }
     problems = [f"{name}: {problem}" for name in names for problem in hosts[name].problems]
     problems += [*_absent(files, hosts), *_too_large(files)]
-    return Inputs(root, files, hosts, tuple(problems))
+    agent_hosts = {host.agent: name for name, host in (inventory_hosts or {}).items() if host.agent}
+    return Inputs(root, files, hosts, tuple(problems), agent_hosts)
 
 
 def with_inventory_hosts(inputs: Inputs, inventory_hosts: Mapping[str, Host] | None) -> tuple[Inputs, list[Gap]]:
-    """Return the inputs with hosts added that only the inventory has, and a gap for each host
+    """Return the inputs with brokers added that only the inventory has, and a gap for each host
     without log and journal.
     """
     known = dict(inputs.hosts)
-    absent = {name: host for name, host in sorted((inventory_hosts or {}).items()) if name not in known}
+    absent = {
+        name: host
+        for name, host in sorted((inventory_hosts or {}).items())
+        if name not in known and (host.agent is None or host.release is not None)
+    }
     there = {file.host for file in inputs.files if file.kind in ("log", "journal")}
     gaps = [Gap(name, "nothing was collected from it") for name in absent]
     gaps += [Gap(name, "no log and no journal") for name in sorted(known) if name not in there]

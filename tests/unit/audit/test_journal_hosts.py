@@ -1,0 +1,73 @@
+"""The host whose directory has an agent's journal: lines of that agent in another directory do not count."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from activemq_fleet.audit.gaps import foreign_claims
+from activemq_fleet.audit.journal_lines import epochs_of_files, journal_hosts, parse_line, summarize_journal
+from activemq_fleet.audit.verdict_passes import placed_lines
+
+EPOCH = "00000000-0000-4000-8000-000000000001"
+
+
+def line(agent: str, jseq: int, ts: str = "2026-03-01T12:00:00Z") -> bytes:
+    record = {
+        "v": 1,
+        "agent": agent,
+        "epoch": EPOCH,
+        "jseq": jseq,
+        "ts": ts,
+        "kind": "handled",
+        "event_id": f"p:{EPOCH}:1",
+    }
+    return json.dumps(record, separators=(",", ":")).encode() + b"\n"
+
+
+OWN = line("sub", 1) + line("sub", 2)
+FORGED = line("sub", 3, "2026-02-01T12:00:00Z")
+
+
+@pytest.mark.parametrize(
+    ("owner", "hosts", "agent_hosts", "expected"),
+    [
+        ("sub", ["sub", "evil"], {}, "sub"),
+        ("host-2", ["host-2", "evil"], {"sub": "host-2"}, "host-2"),
+        ("host-2", ["evil"], {"sub": "host-9"}, "host-9"),
+        ("host-2", ["host-2", "evil"], {}, "evil"),
+    ],
+)
+def test_journal_belongs_to_one_host(owner: str, hosts: list[str], agent_hosts: dict[str, str], expected: str) -> None:
+    contents = {owner: OWN, "evil": FORGED}
+    files = [summarize_journal(host, "agent/j.jsonl", memoryview(text))[0] for host, text in contents.items()]
+
+    host_of = journal_hosts(files, hosts, agent_hosts)
+    epochs, _ = epochs_of_files(files, host_of)
+    counted = {
+        host: [one.line.jseq for one in placed_lines(host, "agent/j.jsonl", memoryview(text), epochs, host_of)]
+        for host, text in contents.items()
+    }
+
+    assert host_of == {"sub": expected}
+    assert counted == {
+        host: [1, 2] if host == owner == expected else [3] if host == expected else [] for host in contents
+    }
+    assert {gap.host for gap in foreign_claims(files, host_of)} == contents.keys() - {expected}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"v":1,"agent":"a\\ud800","epoch":"e","jseq":1,"kind":"started"}',
+        '{"v":1,"agent":"a","epoch":"e","jseq":1,"kind":"connected","conn":1' + "0" * 30 + "}",
+        '{"v":1,"agent":"a","epoch":"e","jseq":1,"kind":"started","reason":' + "[" * 400 + "]" * 400 + "}",
+    ],
+)
+def test_values_that_no_dataset_holds_are_not_read(text: str) -> None:
+    parsed = parse_line(1, text)
+
+    assert parsed.record is not None
+    assert parsed.record.agent.encode()
+    assert parsed.conn is None
