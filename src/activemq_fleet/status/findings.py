@@ -111,8 +111,7 @@ def _generation(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterat
 
 
 def _subscriptions_at_risk(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Finding]:
-    texts = evidence.get("subscriptions_at_risk")
-    for text in texts if isinstance(texts, list) else ():
+    for text in evidence.get("subscriptions_at_risk") or ():
         yield _finding(
             "subscriptions-at-risk",
             "error",

@@ -107,6 +107,7 @@ class _Broker(_Part):
     holds_lock: Flag | None = None
     generation: Number | None = None
     generation_in_force: Number | None = None
+    subscriptions_at_risk: list[Text] | None = None
     drift: list[Text] | None = None
     restart_reasons: list[Text] | None = None
     free: dict[Text, Number] | None = None
