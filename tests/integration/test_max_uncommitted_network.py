@@ -13,18 +13,40 @@ from activemq_fleet.addresses import Address
 from activemq_fleet.errors import LabError
 from activemq_fleet.host.probe import Answer, probe_connector
 from activemq_fleet.host.probe_account import Login
+from activemq_fleet.host.state import gather_broker_state
 from activemq_fleet.lab.polling import poll
 from activemq_fleet.topology.access import probe_password_of
 from tests.integration.conftest import LabOf
 from tests.integration.labs import write_inventory
+from tests.integration.planted import Ground, document
+from tests.integration.test_watchdog import watched
 from tests.integration.waiting import PATIENCE
+from tests.situations import in_every_situation
 
 HOST = "till-mq01-a.example.com"
 NULL_TRANSACTION = 'Cannot invoke "org.apache.activemq.transaction.Transaction.size()" because "transaction" is null'
 
 
+def test_max_uncommitted_network_is_unhealthy_with_the_reason_of_the_broker(ground: Ground) -> None:
+    broker = ground.plant(
+        "uncommitted", "6.1.8", document("uncommitted", ground.address(1), maxUncommittedCount="5000")
+    )
+    assert broker.boot().fate == "started", broker.said
+    dog = watched(broker)
+
+    state = gather_broker_state(str(broker.data.parent), None)
+    for _ in range(3):
+        dog.check_broker()
+
+    assert state["state"] == "unhealthy", state
+    assert NULL_TRANSACTION in state["how"]
+    assert dog._count.kind == "odd"
+    assert broker.settle(0.1).exit_code is None
+
+
+@in_every_situation
 @pytest.mark.timeout(600)
-def test_max_uncommitted_network_is_unhealthy_with_the_reason_of_the_broker(lab_of: LabOf, tmp_path: Path) -> None:
+def test_lab_of_max_uncommitted_network_does_not_come_up(lab_of: LabOf, tmp_path: Path) -> None:
     lab = lab_of(
         write_inventory(
             tmp_path / "inventory",
