@@ -50,7 +50,8 @@ def _multicast_variables(proposal: Proposal, document: Document) -> dict[str, An
     if len(found) != 1:
         return None
     node, (address, options) = found[0]
-    if not any("discoveryUri" in connector.attributes for connector in transport_connectors(document)):
+    connectors = transport_connectors(document)
+    if connectors and not any("discoveryUri" in connector.attributes for connector in connectors):
         return None  # the rendered broker would announce itself, and this one does not
     group, interface = options.pop("group"), options.pop("networkInterface", None)
     if options.pop("joinNetworkInterface", None) != interface or options:
