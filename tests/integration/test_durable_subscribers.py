@@ -35,7 +35,6 @@ def test_discarded_index_loses_no_message_of_durable_subscriber(
     tmp_path: Path, release: str, kind: str, discard: str
 ) -> None:
     with aged_subscription(tmp_path, release, **(_MENDED if kind == "mend" else _GUARDED)) as aged:
-        print("record lost", aged.has_lost_its_record(), sorted(p.name for p in aged.store.iterdir()))
         aged.kill()
         DISCARDS[discard](aged.store)
         assert aged.start_and_drain() == aged.sent
