@@ -16,8 +16,10 @@ from activemq_fleet.fence.broker_process import ENDED
 from activemq_fleet.fence.in_place import unfence
 from activemq_fleet.fence.shared_store import FenceError
 from activemq_fleet.kahadb.index import is_store_file
+from activemq_fleet.kahadb.rebuild_risk import read_risk_records
+from tests.situations import further
 from tests.unit.guards import GUARD, Node, said_by, until
-from tests.unit.kahadb_journals import add, batch
+from tests.unit.kahadb_journals import add, batch, index_of_topics, write
 
 JOURNAL = batch(add("ID:1"), add("ID:2"))
 
@@ -219,3 +221,28 @@ def test_guards_with_generations_follow_guards_with_a_command(store: Path, nodes
     guard.send_signal(signal.SIGCONT)
     assert guard.wait(60) == ENDED
     assert (in_force(store) / "db-1.log").read_bytes() == JOURNAL
+
+
+# -- a store without a usable index ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", [(), *further((("--refuse-loss",),))])
+def test_guard_records_subscriptions_at_risk_and_serves_or_waits_until_loss_is_accepted(
+    store: Path, nodes: tuple[Node, Node], options: tuple[str, ...]
+) -> None:
+    write(store, add("m1", "topic/prices"), number=2)
+    (store / "db.data").write_bytes(index_of_topics({"prices": ["reporting:daily"]}, last_update=1))
+    guard = nodes[0].start(*options)
+    if options:
+        assert guard.stdout
+        next(line for line in guard.stdout if "reporting:daily of topic://prices (at most 1)" in line)
+        assert not nodes[0].served
+        assert read_risk_records(str(store)) == []
+        done = subprocess.run(
+            [*GUARD, "--store", str(store), "--accept-loss"], capture_output=True, text=True, check=True
+        )
+        assert "may go on from generation 1 without its index" in done.stdout
+    until(lambda: nodes[0].served == [2])
+    (record,) = read_risk_records(str(store))
+    assert record["subscriptions"] == [{"topic": "prices", "subscription": "reporting:daily", "messages": 1}]
+    assert files_of(in_force(store)) == {"db-2.log"}
