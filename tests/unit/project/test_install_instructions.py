@@ -20,7 +20,8 @@ ROOT = Path(__file__).resolve().parents[3]
 STRANGER = "print('STRANGER CODE RUNS')"
 OURS = ("activemq-fleet", "activemq-agent")
 BUILT = {"activemq_fleet": ROOT, "activemq_agent": ROOT / "agent"}
-_COMMAND = re.compile(r"\bpip (?:install|wheel) [^`\n#]*")
+_WORD = r"""(?:'[^'\n]*'|[^\s`"'#()]+)"""
+_COMMAND = re.compile(rf"\bpip (?:install|wheel)(?: +{_WORD})+")
 
 
 def wheel(name: str, version: str, code: str = "") -> bytes:
@@ -94,8 +95,7 @@ def instructions() -> list[str]:
     else:
         texts += [install_hint(extra) for extra in ("", "lab", "agent", "pipeline")]
     commands = [match[0] for text in (*texts, *printed) for match in _COMMAND.finditer(text)]
-    ours = [re.sub(r"""["')]*[")]\s*.*$""", "", command) if "\\" in command else command for command in commands]
-    return sorted({command.rstrip(' ").}:') for command in ours if re.search("activemq[-_](fleet|agent)", command)})
+    return sorted({command for command in commands if re.search("activemq[-_](fleet|agent)", command)})
 
 
 def follow(command: str, checkout: Path, address: str, target: Path) -> subprocess.CompletedProcess[str]:
