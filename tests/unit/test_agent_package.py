@@ -72,6 +72,7 @@ class Host:
             "package": package,
             "python": sys.executable,
             "is_requirement": names_one_version(package or ""),
+            "inventory_directory": str(self.root / "inventory"),
         }
         play = {
             "hosts": "here",
