@@ -35,7 +35,11 @@ class _Loader(yaml.SafeLoader):
     """A loader of the YAML of inventories."""
 
 
-_Loader.add_constructor("!unsafe", lambda loader, node: Unsafe(loader.construct_scalar(node)))
+def _unsafe(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> Unsafe:
+    return Unsafe(loader.construct_scalar(node))
+
+
+_Loader.add_constructor("!unsafe", _unsafe)
 
 
 def document(broker: str, beans: str = "", **attributes: str) -> bytes:

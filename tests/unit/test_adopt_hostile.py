@@ -213,7 +213,9 @@ def test_a_fifo_never_makes_adopt_wait(name: str, tmp_path: Path) -> None:
 
     command = [sys.executable, "-m", "activemq_fleet", "adopt", files, "-o", tmp_path / "out", "--release", RELEASE]
     try:
-        finished = subprocess.run(command, capture_output=True, text=True, timeout=HUNG, check=False)
+        finished = subprocess.run(
+            [str(word) for word in command], capture_output=True, text=True, timeout=HUNG, check=False
+        )
     except subprocess.TimeoutExpired:
         pytest.fail("timed out: adopt waits for a writer of the FIFO")
 

@@ -26,7 +26,8 @@ HANGS = 60.0
 def test_query_of_agent_socket_ends_at_deadline_and_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: Iterator[bytes], error: type[Exception]
 ) -> None:
-    path, outcomes, accepted, ended = tmp_path / "agent.sock", [], threading.Event(), threading.Event()
+    path, accepted, ended = tmp_path / "agent.sock", threading.Event(), threading.Event()
+    outcomes: list[object] = []
     monkeypatch.setattr(agent_status, "_TIMEOUT", 1.0)
 
     def send_forever() -> None:

@@ -20,6 +20,7 @@ from activemq_fleet.kahadb.rebuild_risk import read_risk_records
 from tests.situations import further
 from tests.unit.guards import GUARD, Node, said_by, until
 from tests.unit.kahadb_journals import add, batch, index_of_topics, write
+from tests.waiting import LateError
 
 JOURNAL = batch(add("ID:1"), add("ID:2"))
 
@@ -69,7 +70,7 @@ def test_guards_take_a_store_over_once_its_broker_without_a_guard_has_ended(
         fcntl.lockf(broker, fcntl.LOCK_EX | fcntl.LOCK_NB)
         nodes[0].start()
         until(nodes[0].waits)
-        with pytest.raises(AssertionError):
+        with pytest.raises(LateError):
             until(lambda: nodes[0].served, 1)
         assert files_of(store) == {"db-1.log", "db.data"}
     until(lambda: nodes[0].served == [2])

@@ -527,7 +527,7 @@ def test_a_broker_that_is_waited_for_is_hung_when_it_stays_silent(
     """Ten seconds a look."""
     now, seen = [0.0], list[str]()
 
-    def look_once(*_: object) -> tuple[dict[str, object], Callable[[], dict[str, object]], None]:
+    def look_once(*_: object) -> tuple[dict[str, object], type[dict[str, object]], SimpleNamespace]:
         seen.append(states[len(seen)])
         now[0] += 10
         return {"state": seen[-1], "frozen": frozen, "unit": None}, dict, SimpleNamespace(process=ALIVE)
