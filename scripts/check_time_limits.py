@@ -52,6 +52,7 @@ def find_comparisons(directories: Sequence[Path]) -> list[str]:
         "constant, and fails on a busy machine. Count work or compare growth (tests/work.py), or wait with "
         "tests.waiting.wait_until"
         for path, tree in trees.items()
+        if _names_in(tree) & (CLOCKS | functions.keys())
         for line in sorted(_comparisons(tree, functions))
     ]
 
@@ -59,10 +60,14 @@ def find_comparisons(directories: Sequence[Path]) -> list[str]:
 def _measuring_functions(trees: Sequence[ast.Module]) -> dict[str, Kind]:
     """Return the kinds that functions and methods of the tests return, by name; a test's fixture as well."""
     functions: dict[str, Kind] = {}
-    definitions = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    definitions = [
+        (node, _names_in(node)) for tree in trees for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)
+    ]
     while True:
         before = len(functions)
-        for definition in definitions:
+        for definition, names in definitions:
+            if not names & (CLOCKS | functions.keys()):
+                continue
             scope = _Scope(functions)
             scope.read(definition.body)
             kinds = [scope.kind(node.value) for node in _own_nodes(definition) if isinstance(node, ast.Return)]
@@ -71,6 +76,16 @@ def _measuring_functions(trees: Sequence[ast.Module]) -> dict[str, Kind]:
                 functions[definition.name] = kind
         if len(functions) == before:
             return functions
+
+
+def _names_in(tree: ast.AST) -> set[str]:
+    """Return every name that a part of a module mentions: variables, attributes, imports and parameters."""
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(id=name) | ast.Attribute(attr=name) | ast.arg(arg=name) | ast.alias(name=name):
+                names.add(name)
+    return names
 
 
 def _comparisons(tree: ast.Module, functions: dict[str, Kind]) -> Iterator[int]:
