@@ -16,7 +16,7 @@ from activemq_fleet.topology import Broker, Connector, Link
 CORE = "{http://activemq.apache.org/schema/core}"
 
 REFERENCES = re.compile(
-    r"\$\{activemq\.(?:(?:base|home|data|conf)|(?:network|jdbc|tls\.keystore|tls\.truststore)\.password"
+    r"\$\{activemq\.(?:(?:base|home|data|conf)|(?:network|probe|jdbc|tls\.keystore|tls\.truststore)\.password"
     r"|user\.[A-Za-z0-9._@-]+\.password)\}"
 )
 ADDRESS = r"(?:tcp|ssl)://(?:\[[0-9a-f:.]+\]|[A-Za-z0-9.-]+):[0-9]+"

@@ -182,7 +182,7 @@ def test_no_node_serves_when_the_command_fails_until_a_person_says_that_the_othe
     until(b.waits)
     guard.kill()
     guard.wait()
-    with pytest.raises(AssertionError):
+    with pytest.raises(LateError):
         until(lambda: b.rows, 3)
     confirm = [*GUARD, "--store", str(store), "--confirm"]
     wrong = subprocess.run([*confirm, "7"], capture_output=True, text=True, check=False)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import shlex
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,6 +19,10 @@ from tests.unit.lab_fleets import PAIR, fleet_of, surroundings, variables
 A, B = PAIR
 
 
+NO_PROCESS = 1 << 22
+"""A number that the kernel gives no process."""
+
+
 def hosts_in(tmp_path: Path, *, whole: bool = False, **values: Any) -> Hosts:
     hosts = variables(**values)
     fleet = fleet_of(hosts)
@@ -28,7 +33,12 @@ def hosts_in(tmp_path: Path, *, whole: bool = False, **values: Any) -> Hosts:
 def command_of(hosts: Hosts, host: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The command line with which a broker would be started."""
     seen: list[list[str]] = []
-    monkeypatch.setattr(processes, "launch", lambda _layout, _host, command, *_rest: seen.append(command))
+
+    def launch(_layout: object, _host: str, command: list[str], *_rest: object) -> SimpleNamespace:
+        seen.append(command)
+        return SimpleNamespace(pid=NO_PROCESS)
+
+    monkeypatch.setattr(processes, "launch", launch)
     monkeypatch.setattr(Hosts, "installed_version", lambda _self, _broker: "v1")
     make_store(hosts.fleet.broker(host))
     hosts.launch(hosts.fleet.broker(host))

@@ -212,7 +212,7 @@ def test_brokers_of_a_balanced_group_know_the_login_and_give_it_no_rights() -> N
     acl = [{"destination": "q", "kind": "queue", "read": ["ops"]}]
     fleet = balanced(hosts("orders-mq01", vip=VIP, acl=acl) | hosts("billing-mq01"))
     accounts = {broker.group: [account.name for account in broker.accounts] for broker in fleet.brokers}
-    assert accounts == {"orders": ["net", "look"], "billing": ["net"]}
+    assert accounts == {"orders": ["net", "look", "activemq-probe"], "billing": ["net", "activemq-probe"]}
     look = next(account for account in fleet.broker("orders-mq01-a").accounts if account.name == "look")
     assert look.groups == ()
 

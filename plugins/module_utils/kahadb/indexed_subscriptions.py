@@ -97,7 +97,7 @@ class _PageFile:
         self.path = path
         self._file = open(path, "rb")  # noqa: SIM115 - closed with the object
         header = self._file.read(_HEADER_TEXT)
-        sizes = [line for line in header.splitlines() if line.startswith(b"pageSize=")]
+        sizes = [line for line in header.split(b"\n") if line.startswith(b"pageSize=")]
         self._size = int(sizes[0].partition(b"=")[2]) if sizes and sizes[0].partition(b"=")[2].isdigit() else 4096
         if not _PAGE.size < self._size <= 1 << 20:
             raise IndexPageError(f"{path}: pages of {self._size} bytes are none that a broker writes")

@@ -253,7 +253,7 @@ def replaces_placeholders(node: XmlElement) -> bool:
     """
     if node.tag == f"{{{_CONTEXT}}}property-placeholder":
         return True
-    if not node.get("class").endswith(PLACEHOLDERS):
+    if node.tag != f"{{{BEANS}}}bean" or not node.get("class").endswith(PLACEHOLDERS):
         return False
     return placeholder_settings(node).get("placeholderPrefix", _DEFAULT_PREFIX) == _DEFAULT_PREFIX
 
