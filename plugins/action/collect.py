@@ -101,7 +101,7 @@ class ActionModule(ActionBase):
             # What runs counts, and what the inventory wants only where nothing does.
             "release": broker.get("release") or about.get("release"),
             "store": broker.get("store") or about.get("store"),
-            "generations": broker.get("generations") or [],
+            **{name: broker.get(name) or [] for name in ("generations", "risk_records")},
             **{key: broker.get(key) for key in ("state", "how", "since", "pid")},
             "java": about.get("java"),
             "left_out": result["left_out"],

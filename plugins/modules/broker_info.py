@@ -174,6 +174,12 @@ subscriptions_at_risk:
   type: list
   elements: str
   returned: always
+risk_records:
+  description: For each such record its time (C(time), in seconds since the epoch), C(path), the number of
+    C(subscriptions), and their C(description).
+  type: list
+  elements: dict
+  returned: always
 generations:
   description: C(number) and time (C(made), in seconds since the epoch) of the newest generations of this host's guard.
   type: list

@@ -30,6 +30,9 @@ STANDS_BY = ("5 chosen", "6 wait", "1:10 opened", "1:10 unclean", "1:11 starting
 NEIGHBOUR = ("0 chosen", "1 dial", "1 connector", "2 started", "3 bridge up", "1:08.5 bridge lost", "1:13 bridge up b")
 
 
+AT_RISK = "reporting:daily of topic://prices (at most 2)"
+
+
 def moment(text: str) -> datetime:
     minutes, _, seconds = text.rpartition(":")
     return NOON + timedelta(minutes=int(minutes or 0), seconds=float(seconds))
@@ -85,7 +88,8 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     about = {"group": "orders", "pair": PAIR, "store": STORE, "release": "5.18.3"}
     master, other = lines(*MASTER), lines(*STANDS_BY)
     lay(root, A, about, {"activemq.log.1": "".join(master[:4]), "activemq.log": "".join(master[4:])})
-    lay(root, B, about, {"activemq.log": "".join(other)})
+    shared = {"time": moment("1:11").timestamp(), "path": f"{STORE}/at-risk/1-2.json", "description": AT_RISK}
+    lay(root, B, about | {"risk_records": [shared]}, {"activemq.log": "".join(other)})
     lay(root, C, {"group": "billing", "pair": "billing-mq01"}, {"activemq.log": "".join(lines(*NEIGHBOUR))})
     lay(root, AGENT, {"group": "orders", "pair": PAIR}, {"agent/journal-000000001.jsonl": journal(3)})
     return root
@@ -107,7 +111,8 @@ def rows(out: Path, name: str) -> list[dict[str, Any]]:
 def test_every_planted_incident_is_found_and_none_invented(out: Path) -> None:
     found = {(row["kind"], row["host"]): row for row in rows(out, "incidents")}
 
-    assert set(found) == {("takeover", B), ("refused_credentials", A)}
+    assert set(found) == {("takeover", B), ("refused_credentials", A), ("subscriptions_at_risk", B)}
+    assert AT_RISK in found["subscriptions_at_risk", B]["cause"]
     takeover = found["takeover", B]
     assert (takeover["began_from"], takeover["seconds"], takeover["certainty"]) == ("agent", 3.8, "proved")
     assert (takeover["group"], takeover["pair"], takeover["final"]) == ("orders", PAIR, True)
@@ -172,7 +177,7 @@ def test_the_verdict_and_the_counts_are_in_audit_json(out: Path) -> None:
     told = json.loads((out / "audit.json").read_text())
 
     assert told["verdict"] == "findings", told["gaps"]
-    assert told["counts"]["incidents"] == {"refused_credentials": 1, "takeover": 1}
+    assert told["counts"]["incidents"] == {"refused_credentials": 1, "subscriptions_at_risk": 1, "takeover": 1}
     assert told["counts"]["messages"] == {"delivered": 3}
     assert told["counts"]["events"] == len(MASTER) + len(STANDS_BY) + len(NEIGHBOUR)
 
@@ -180,7 +185,7 @@ def test_the_verdict_and_the_counts_are_in_audit_json(out: Path) -> None:
 def test_the_report_is_there_and_names_what_happened(out: Path) -> None:
     page = (out / "report.html").read_text()
 
-    assert "None of 3 events lost; 1 refusal of credentials, 1 take-over" in page
+    assert "None of 3 events lost; 1 refusal of credentials, 1 start that put durable subscriptions at risk, 1" in page
     assert "orders-mq01-a ended" in page or "orders-mq01-a writes no more" in page
 
 

@@ -16,7 +16,7 @@ from activemq_fleet.fence.broker_process import ENDED
 from activemq_fleet.fence.in_place import unfence
 from activemq_fleet.fence.shared_store import FenceError
 from activemq_fleet.kahadb.index import is_store_file
-from activemq_fleet.kahadb.rebuild_risk import read_risk_records
+from activemq_fleet.kahadb.risk_records import read_risk_records
 from tests.situations import further
 from tests.unit.guards import GUARD, Node, said_by, until
 from tests.unit.kahadb_journals import add, batch, index_of_topics, write
@@ -245,5 +245,5 @@ def test_guard_records_subscriptions_at_risk_and_serves_or_waits_until_loss_is_a
         assert "may go on from generation 1 without its index" in done.stdout
     until(lambda: nodes[0].served == [2])
     (record,) = read_risk_records(str(store))
-    assert record["subscriptions"] == [{"topic": "prices", "subscription": "reporting:daily", "messages": 1}]
+    assert record.risk.rows() == [{"topic": "prices", "subscription": "reporting:daily", "messages": 1}]
     assert files_of(in_force(store)) == {"db-2.log"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from pathlib import Path
@@ -16,7 +15,8 @@ from activemq_fleet.kahadb.indexed_subscriptions import IndexPageError, subscrip
 from activemq_fleet.kahadb.journal import SUBSCRIPTION, TRACE, JournalEnd, commands
 from activemq_fleet.kahadb.kept_index import KeptIndex
 from activemq_fleet.kahadb.mending import mend_stores
-from activemq_fleet.kahadb.rebuild_risk import RebuildRefusedError, find_rebuild_risk, read_risk_records
+from activemq_fleet.kahadb.rebuild_risk import RebuildRefusedError, find_rebuild_risk
+from activemq_fleet.kahadb.risk_records import RebuildRisk, read_risk_records, record_risk
 from tests.unit.kahadb_journals import add, index_of_topics, remove, subscribe, unsubscribe, write
 
 KEY = "reporting:daily"
@@ -225,8 +225,8 @@ def test_loss_is_refused_then_recorded_before_it_is_accepted(store: Path) -> Non
     assert {path.name: path.read_bytes() for path in store.glob("db*")} == before
     assert "are at risk" in mend(store, accept_loss=True)
     (record,) = read_risk_records(str(store))
-    assert record["subscriptions"] == [{"topic": "prices", "subscription": KEY, "messages": 2}]
-    assert record["complete"]
+    assert record.risk.rows() == [{"topic": "prices", "subscription": KEY, "messages": 2}]
+    assert record.risk.is_complete
     assert not (store / "db.data").exists()
     assert mend(store, accept_loss=True).count("are at risk") == 1
     assert len(read_risk_records(str(store))) == 1
@@ -281,9 +281,25 @@ def test_subscriptions_are_read_from_pages_of_index(tmp_path: Path, version: int
     assert subscriptions_in_index(str(path)) == {("1:prices", KEY), ("1:prices", "b:c")}
 
 
-def test_record_that_is_no_record_is_left_out(store: Path) -> None:
-    (store / "at-risk").mkdir()
-    (store / "at-risk/1.json").write_text("{")
-    (store / "at-risk/2.json").write_text(json.dumps(["a"]))
+@pytest.mark.parametrize(
+    "content",
+    [
+        "{",
+        '["a"]',
+        "[" * 200_000,
+        "{}",
+        '{"subscriptions": [1], "time": 1, "store": "s", "complete": true, "more": 0}',
+        '{"subscriptions": [{"topic": [], "subscription": "a:b", "messages": 1}], "time": 1, "store": "s", "more": 0}',
+        '{"subscriptions": [], "time": 1e17, "store": "s", "complete": true, "more": 0}',
+        '{"subscriptions": [], "time": NaN, "store": "s", "complete": true, "more": 0}',
+        '{"subscriptions": [], "time": 1, "store": "s", "complete": true, "more": "x"}',
+    ],
+)
+def test_record_that_is_no_record_is_left_out(store: Path, content: str) -> None:
+    path = record_risk(str(store), "s", "", RebuildRisk({("prices\x1b", KEY): None}, is_complete=True))
+    (store / "at-risk/1.json").write_text(content)
     os.mkfifo(store / "at-risk/3.json")
-    assert read_risk_records(str(store)) == []
+    (record,) = read_risk_records(str(store))
+    assert record.path == path
+    assert (record.subscription_count, record.risk.rows()[0]["messages"]) == (1, None)
+    assert "\x1b" not in record.describe()

@@ -29,7 +29,8 @@ from ..install import disk
 from ..kahadb import index, journal, kept_index
 from ..kahadb.kept_index import KeptIndex, copy_settled_index
 from ..kahadb.moved_acks import begin_data_file_after_moved_acks
-from ..kahadb.rebuild_risk import NO_RISK, RebuildRisk, find_rebuild_risk
+from ..kahadb.rebuild_risk import find_rebuild_risk
+from ..kahadb.risk_records import NO_RISK, RebuildRisk
 from .shared_store import BARRIER, FenceError
 
 _SKIPPED = (BARRIER, kept_index.DIRECTORY)

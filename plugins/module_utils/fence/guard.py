@@ -44,7 +44,8 @@ from ..install.configuration_archive import InstallError
 from ..kahadb.index_keeper import keep_index_beside_broker
 from ..kahadb.mending import mend_stores
 from ..kahadb.moved_acks import begin_data_file_after_moved_acks
-from ..kahadb.rebuild_risk import RebuildRefusedError, RebuildRisk, record_risk
+from ..kahadb.rebuild_risk import RebuildRefusedError
+from ..kahadb.risk_records import RebuildRisk, record_risk
 from .broker_process import ENDED, exit_status, notify_systemd, own_command_line, say, start_broker
 from .decision import Action, Claim, CommandFence, Fence, FenceEvidence, Step, claim_in_place
 from .fence_command import FenceCommand, read_fence_command

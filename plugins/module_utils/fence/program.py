@@ -24,6 +24,7 @@ from ..kahadb import (
     protocol_buffers,
     rebuild_risk,
     remaining_messages,
+    risk_records,
 )
 from . import broker_process, decision, fence_command, generation, guard, in_place, old_generations, shared_store
 
@@ -51,6 +52,7 @@ _PARTS: tuple[ModuleType, ...] = (
     protocol_buffers,
     rebuild_risk,
     remaining_messages,
+    risk_records,
     shared_store,
     untrusted_paths,
 )

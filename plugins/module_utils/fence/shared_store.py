@@ -11,7 +11,7 @@
     STORE/fence/behind/N        messages that generation N holds, and the one after it does not
     STORE/fence/replayed/N      those messages were sent to the pair again
     STORE/fence/accepted/N      an operator accepted that generation N is replaced by one without its index
-    STORE/at-risk/              which messages of durable subscriptions that put at risk (``kahadb.rebuild_risk``)
+    STORE/at-risk/              which messages of durable subscriptions that put at risk (``kahadb.risk_records``)
     STORE/generations/N-TOKEN/  a generation: a kahaDB store
     STORE/generations/building-NODE/  what the guard of a node copies and links before it has a number
 

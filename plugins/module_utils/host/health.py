@@ -13,6 +13,7 @@ import contextlib
 import os
 import shutil
 import time
+from dataclasses import replace
 from typing import Any
 
 from ..fence.shared_store import shared_directory
@@ -21,7 +22,7 @@ from ..install import jars
 from ..install.configuration_archive import InstallError
 from ..install.disk import Owner
 from ..install.pending_restart import PendingRestart
-from ..kahadb.rebuild_risk import describe_records
+from ..kahadb.risk_records import read_risk_records
 from ..kahadb.store_marker import read_marker
 from .broker_configuration import has_messages
 from .process import Process, open_files, status_field, uptime
@@ -64,6 +65,7 @@ def gather_health(layout: Layout, process: Process | None, owed: PendingRestart 
         "generation_in_force": shown.get("in_force"),
         "generations": shown.get("generations", []),
         "subscriptions_at_risk": shown.get("at_risk", []),
+        "risk_records": shown.get("risk_records", []),
         "free": {directory: room for directory, room in free.items() if room is not None},
     }
 
@@ -153,7 +155,7 @@ def _store_evidence(store: str, process: Process | None) -> dict[str, Any]:
 
 
 def _read_store_evidence(store: str, root: int | None) -> dict[str, Any]:
-    """Return ``access``, ``marker``, ``used``, ``free``, ``in_force``, ``generations`` and ``at_risk`` of a store.
+    """Return ``access``, ``marker``, ``used``, ``free``, ``in_force``, ``generations`` and the records of a store.
 
     All is as this process's account sees it.
 
@@ -177,7 +179,9 @@ def _read_store_evidence(store: str, root: int | None) -> dict[str, Any]:
             shown["in_force"] = generation_in_force(at + store)
             shown["generations"] = generations_of_host(at + store, at + local)
         with contextlib.suppress(OSError):
-            shown["at_risk"] = [text.replace(at, "") if at else text for text in describe_records(at + store)]
+            records = [replace(record, path=record.path[len(at) :]) for record in read_risk_records(at + store)]
+            shown["at_risk"] = [record.describe() for record in records]
+            shown["risk_records"] = [record.facts() for record in records]
         return {**shown, "access": _access(directory), "used": has_messages(store, root), "free": free}
 
 

@@ -18,7 +18,8 @@ from .index import (
 )
 from .kept_index import KeptIndex
 from .moved_acks import begin_data_file_unless_locked
-from .rebuild_risk import RebuildRefusedError, find_rebuild_risk, record_risk
+from .rebuild_risk import RebuildRefusedError, find_rebuild_risk
+from .risk_records import record_risk
 
 _STORE_OF_MKAHADB = re.compile(r"(queue|topic)#3a#2f#2f.+|#210|0")
 """The name that an mKahaDB gives the directory of a store: of its destinations, or, for all others, as in

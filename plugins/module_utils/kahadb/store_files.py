@@ -20,7 +20,7 @@ from typing import Any
 
 from ..host.untrusted_paths import Directory, UntrustedPathError, open_directory
 from ..install.configuration_archive import InstallError
-from . import kept_index, rebuild_risk
+from . import kept_index, risk_records
 
 LOCK = "lock"
 PART = ".part"
@@ -29,7 +29,7 @@ _PIECE = 1 << 20
 Manifest = typing.Mapping[str, typing.Mapping[str, Any]]
 
 
-_OF_HOST = frozenset({kept_index.DIRECTORY, rebuild_risk.DIRECTORY})
+_OF_HOST = frozenset({kept_index.DIRECTORY, risk_records.DIRECTORY})
 
 
 def manifest(store: str) -> dict[str, dict[str, Any]]:

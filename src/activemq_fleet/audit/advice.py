@@ -10,6 +10,7 @@ IncidentKind = Literal[
     "failed_takeover",
     "failing_start",
     "store_error",
+    "subscriptions_at_risk",
     "refused_messages",
     "demotion",
     "flapping",
@@ -23,6 +24,10 @@ IncidentKind = Literal[
 
 NAMES = {
     "takeover": ("take-over", "take-overs"),
+    "subscriptions_at_risk": (
+        "start that put durable subscriptions at risk",
+        "starts that put durable subscriptions at risk",
+    ),
     "failed_takeover": ("failed take-over", "failed take-overs"),
     "breaking_bridge": ("bridge that breaks repeatedly", "bridges that break repeatedly"),
     "refused_frames": ("refusal of large frames", "refusals of large frames"),
@@ -132,6 +137,10 @@ SPLIT_BRAIN = Advice(
 FAILING_START = Advice(
     "Put the cause right before the next start: until then nobody stands by for its peer. Stop the unit, so that "
     "systemd does not start it in vain, and run check over the inventory.",
+)
+SUBSCRIPTIONS_AT_RISK = Advice(
+    "Send the messages of these subscriptions again where their publishers still have them, then remove the record. "
+    "A node with `activemq_index_rebuild: refuse` does not serve where it would lose such messages.",
 )
 FLAPPING = Advice(
     "Stop one of the two, and read the causes of the single take-overs: "

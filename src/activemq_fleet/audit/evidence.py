@@ -65,10 +65,20 @@ class ConnectionLoss:
 
 
 @dataclass(frozen=True, slots=True)
+class StoreRisk:
+    """A record in a store: which durable subscriptions a start without a usable index put at risk."""
+
+    time: datetime
+    path: str
+    description: str
+
+
+@dataclass(frozen=True, slots=True)
 class PairNode:
     """A node of a pair, or a host without a peer; ``complete`` is False where a part of its log is missing.
 
     ``generations`` are number and time (seconds since the epoch) of those that its guard made of a fenced store.
+    ``risks`` are the records in its store.
     """
 
     host: str
@@ -77,6 +87,7 @@ class PairNode:
     store: str | None = None
     complete: bool = True
     generations: tuple[tuple[int, float], ...] = ()
+    risks: tuple[StoreRisk, ...] = ()
 
     def generation_at(self, moment: datetime | None) -> int | None:
         """Return the number of the fenced store's generation that the host's broker wrote at

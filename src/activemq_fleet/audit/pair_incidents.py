@@ -70,7 +70,31 @@ def pair_incidents(
     found += [incident for _, _, incident in splits]
     found += _failed(by_host, runs, order)
     found += _flapping(takeovers, offset)
+    found += _subscriptions_at_risk(nodes)
     return found
+
+
+def _subscriptions_at_risk(nodes: Sequence[PairNode]) -> Iterator[Incident]:
+    """Yield an incident for each record in the stores of a pair; nodes that share a store have the same records."""
+    seen: set[tuple[datetime, str]] = set()
+    for node in nodes:
+        for risk in node.risks:
+            name = risk.path.rpartition("/")[2]
+            if (risk.time, name) in seen:
+                continue
+            seen.add((risk.time, name))
+            yield incident_of(
+                "subscriptions_at_risk",
+                node,
+                advice.SUBSCRIPTIONS_AT_RISK,
+                began=risk.time,
+                ended=risk.time,
+                began_from="log",
+                cause=f"A broker of {node.pair or short_name(node.host)} started without a usable index of its store, "
+                f"so durable subscriptions can have lost messages: {risk.description}. {risk.path} has the record.",
+                told=risk.time,
+                mark=name,
+            )
 
 
 def _master(term: ObservedRun, runs: Mapping[str, Sequence[ObservedRun]]) -> ObservedRun | None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from activemq_fleet.fence.store_access import generations_of_host
+from activemq_fleet.kahadb.risk_records import read_risk_records
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.log_tail import LOG
 from activemq_fleet.render.service import fence_directory
@@ -46,6 +47,8 @@ def _tell(home: Path, group: str, pair: str, broker: Broker | None = None) -> No
         known["store"] = broker.shared_directory
         if broker.has_guard:
             known["generations"] = generations_of_host(broker.store_directory, fence_directory(broker))
+        with suppress(OSError):
+            known["risk_records"] = [record.facts() for record in read_risk_records(broker.store_directory)]
     (home / "host.json").write_text(json.dumps(known, indent=1), encoding="utf-8")
 
 

@@ -129,7 +129,7 @@ def _fleet(inputs: Inputs, horizons: Horizons | None) -> _Fleet:
         pair = fleet.pair_of[name]
         fleet.hosts.setdefault(pair, []).append(name)
         if name in logs or name not in journals:  # else it is an agent's
-            node = PairNode(name, host.group, host.pair, host.store, name in logs, host.generations)
+            node = PairNode(name, host.group, host.pair, host.store, name in logs, host.generations, host.risks)
             fleet.nodes.setdefault(pair, []).append(node)
             fleet.operations.setdefault(pair, []).extend(host.operations)
     return fleet

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
 
+from activemq_fleet.audit.evidence import StoreRisk
 from activemq_fleet.audit.operation_records import OPERATIONS_FILE, Operation, operations_of
 from activemq_fleet.audit.result import Gap, InputSummary
 from activemq_fleet.errors import InputError
@@ -31,6 +34,7 @@ _NAMES = f"{{activemq.log*,*.jsonl*,{HOST_FILE}}}"
 _HOST_FILES = f"{{{HOST_FILE},{OPERATIONS_FILE}}}"
 _LONGEST_TEXT = 1000
 """Characters of a text in host.json."""
+_MOST_RISKS = 100
 _NO_GENERATION = 10**9
 """No generation has this number, or a larger one."""
 LARGEST_HOST_FILE = 1 << 24
@@ -43,9 +47,9 @@ class Host:
     """A host whose logs are audited, described by its host.json, else by the inventory, else by its name alone.
 
     ``timezone`` is that of its logs' times, UTC where it is not known; ``release`` that of its broker. ``generations``
-    are number and time of those that its guard made of a fenced store. ``problems`` are lines that say what had to be
-    assumed. ``operations``: the planned work that its operations.jsonl records. ``agent``: the name in journals of the
-    agent that the inventory has on it.
+    are number and time of those that its guard made of a fenced store. ``risks`` are the records in its store.
+    ``problems`` are lines that say what had to be assumed. ``operations``: the planned work that its
+    operations.jsonl records. ``agent``: the name in journals of the agent that the inventory has on it.
     """
 
     host: str
@@ -55,6 +59,7 @@ class Host:
     pair: str | None = None
     store: str | None = None
     generations: tuple[tuple[int, float], ...] = ()
+    risks: tuple[StoreRisk, ...] = ()
     problems: tuple[str, ...] = ()
     operations: tuple[Operation, ...] = ()
     agent: str | None = None
@@ -245,6 +250,7 @@ def _from_file(name: str, known: Mapping[str, Any]) -> Host:
         text("pair"),
         text("store"),
         _generations(known.get("generations")),
+        _risks(known.get("risk_records")),
         problems,
     )
 
@@ -256,6 +262,18 @@ def _generations(rows: Any) -> tuple[tuple[int, float], ...]:
         if isinstance(number, int) and 0 <= number < _NO_GENERATION and isinstance(made, int | float):
             generations.append((number, float(made)))
     return tuple(generations)
+
+
+def _risks(rows: Any) -> tuple[StoreRisk, ...]:
+    """Return the newest 100 records that host.json has of the host's store; what is no record is left out."""
+    risks = []
+    for row in rows if isinstance(rows, list) else ():
+        with suppress(KeyError, TypeError, ValueError, OverflowError, OSError):
+            path, description = row["path"], row["description"]
+            if isinstance(path, str) and isinstance(description, str):
+                texts = (printable(text[:_LONGEST_TEXT]) for text in (path, description))
+                risks.append(StoreRisk(datetime.fromtimestamp(row["time"], UTC), *texts))
+    return tuple(sorted(risks, key=lambda risk: risk.time)[-_MOST_RISKS:])
 
 
 def _checked(host: Host, problems: list[str]) -> Host:

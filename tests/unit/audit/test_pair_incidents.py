@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import timedelta
+
 import pytest
 
-from activemq_fleet.audit.evidence import Incident
-from tests.unit.audit.broker_logs import NOON, A, B, agent, audit_pair, bridge_loss, busy, kinds, log, operation
+from activemq_fleet.audit.evidence import Incident, PairNode, StoreRisk
+from activemq_fleet.audit.pair_findings import findings_of_logs, incidents_of_pair
+from tests.unit.audit.broker_logs import NOON, PAIR, A, B, agent, audit_pair, bridge_loss, busy, kinds, log, operation
 
 MASTER = ("0 chosen", "1 opened", "1 starting", "2 started")
 STANDS_BY = ("5 chosen", "6 wait")
@@ -362,3 +366,22 @@ def test_a_start_that_fails_does_not_say_how_the_run_before_it_ended() -> None:
 
     assert (found.kind, found.certainty, found.began_from) == ("takeover", "proved", "unknown")
     assert "without a word" in found.cause
+
+
+def test_record_in_shared_store_is_one_incident_of_its_pair() -> None:
+    risk = StoreRisk(
+        NOON, "/srv/activemq/orders-mq01/at-risk/1-2.json", "reporting:daily of topic://prices (at most 2)"
+    )
+    seen_by_peer = replace(risk, path="/mnt/store/at-risk/1-2.json")
+    nodes = [
+        PairNode(A, "orders", PAIR, risks=(risk,)),
+        PairNode(B, "orders", PAIR, risks=(seen_by_peer, replace(risk, time=NOON + timedelta(days=1)))),
+    ]
+    found = incidents_of_pair(findings_of_logs(nodes, ()), ())
+    assert [(incident.kind, incident.host, incident.began) for incident in found] == [
+        ("subscriptions_at_risk", A, NOON),
+        ("subscriptions_at_risk", B, NOON + timedelta(days=1)),
+    ]
+    assert f"A broker of {PAIR} started without a usable index" in found[0].cause
+    assert "reporting:daily of topic://prices (at most 2). /srv/activemq/orders-mq01/at-risk/1-2.json" in found[0].cause
+    assert "then remove the record" in found[0].remedy

@@ -48,3 +48,19 @@ def test_host_file_with_a_time_zone_that_is_none_counts_as_utc(zone: str) -> Non
     )
 
     assert (inputs.hosts[HOST].timezone, inputs.hosts[HOST].pair) == ("UTC", "a\\ud800b")
+
+
+def test_records_of_subscriptions_at_risk_are_typed_and_bounded() -> None:
+    sound = {"time": 1_700_000_000, "path": "/store/at-risk/1.json", "description": "x" * 5000 + "\x1b[2J"}
+    foreign = [
+        *(sound | {name: value} for name in sound for value in (None, [1], {"a": 1}, 1e18, -1e18)),
+        {},
+        "a",
+        None,
+    ]
+    inputs = inputs_with(json.dumps({"timezone": "UTC", "risk_records": [*foreign, *[sound] * 1000]}).encode())
+    assert len(inputs.hosts[HOST].risks) == 100
+    assert {len(risk.description) for risk in inputs.hosts[HOST].risks} == {1000}
+    for records in (None, 1, "x", {"a": 1}, foreign):
+        content = json.dumps({"timezone": "UTC", "risk_records": records}).encode()
+        assert inputs_with(content).hosts[HOST].risks == ()

@@ -1,0 +1,165 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""Records in a kahaDB store what a start without a usable index put at risk, and reads these records.
+
+STORE/at-risk/TIME-N.json   one such start; the operator removes the file when it is read
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from ..foreign_data import parse_json
+from ..install import disk
+from ..printable import counted, printable
+
+DIRECTORY = "at-risk"
+"""The name of the directory, in a store, with the records of what starts without a usable index put at risk."""
+_LISTED = 3
+_MOST_BYTES = 1 << 20
+_MOST_RECORDS = 100
+_MOST_ROWS = 1000
+_LONGEST_TEXT = 1000
+_END_OF_TIME = 253_402_300_800
+"""The end of the year 9999, in seconds since the epoch."""
+
+
+@dataclass(frozen=True)
+class RebuildRisk:
+    """The messages that durable subscriptions lose when a broker builds the index of a store from the journal.
+
+    ``messages`` are the most that each subscription can lose, by topic and key (``client:name``); None where the
+    journal is too large to count them. The key is empty for subscriptions that nobody can name: the journal no longer
+    holds them, and the index cannot be read. ``is_complete`` False: there may be such subscriptions.
+    """
+
+    messages: Mapping[tuple[str, str], int | None]
+    is_complete: bool
+
+    def __bool__(self) -> bool:
+        return bool(self.messages)
+
+    def describe(self) -> str:
+        """Return the subscriptions at risk as words, the first three by name."""
+        names = [
+            f"{printable(key) or 'unknown subscriptions'} of topic://{printable(topic)} "
+            f"({'an unknown number' if number is None else f'at most {number:,}'})"
+            for (topic, key), number in list(self.messages.items())[:_LISTED]
+        ]
+        more = len(self.messages) - len(names)
+        text = ", ".join(names) + (f" and {counted(more, 'more subscription')}" if more else "")
+        return text if self.is_complete else f"{text}; the index cannot be read, so there may be others"
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return a row for each subscription, ready for JSON; the first 1,000."""
+        return [
+            {"topic": topic, "subscription": key, "messages": number}
+            for (topic, key), number in list(self.messages.items())[:_MOST_ROWS]
+        ]
+
+
+NO_RISK = RebuildRisk({}, is_complete=True)
+
+
+@dataclass(frozen=True)
+class RiskRecord:
+    """A record of a store: ``risk`` of a start at ``time``, in seconds since the epoch.
+
+    ``more``: how many subscriptions the record does not list.
+    """
+
+    path: str
+    time: float
+    store: str
+    risk: RebuildRisk
+    more: int = 0
+
+    @property
+    def subscription_count(self) -> int:
+        """The number of subscriptions at risk, also of those that the record does not list."""
+        return len(self.risk.messages) + self.more
+
+    def describe(self) -> str:
+        """Return a sentence: which subscriptions were at risk, when, and the record's path."""
+        moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self.time))
+        return f"{self._subscriptions()}, at the start of {moment} ({printable(self.path)})"
+
+    def facts(self) -> dict[str, Any]:
+        """Return ``time``, ``path``, the number of ``subscriptions`` and their ``description``, ready for JSON."""
+        return {
+            "time": self.time,
+            "path": printable(self.path)[:_LONGEST_TEXT],
+            "subscriptions": self.subscription_count,
+            "description": self._subscriptions(),
+        }
+
+    def _subscriptions(self) -> str:
+        return self.risk.describe()[:_LONGEST_TEXT]
+
+
+def record_risk(directory: str, store: str, reason: str, risk: RebuildRisk) -> str:
+    """Record durably what a start of ``store`` without its index puts at risk; return the path of the record.
+
+    ``directory`` is the store, or the shared directory of a fenced one. What the newest record has is not recorded
+    once more. Raises OSError.
+    """
+    rows = risk.rows()
+    earlier = read_risk_records(directory)
+    if earlier and earlier[-1].store == store and earlier[-1].risk.rows() == rows:
+        return earlier[-1].path
+    records = os.path.join(directory, DIRECTORY)
+    os.makedirs(records, 0o750, exist_ok=True)
+    disk.sync_directory(directory)
+    now = time.time()
+    path = os.path.join(records, f"{now:.0f}-{os.getpid()}.json")
+    content = {
+        "time": now,
+        "store": store,
+        "reason": reason,
+        "complete": risk.is_complete,
+        "subscriptions": rows,
+        "more": max(0, len(risk.messages) - len(rows)),
+    }
+    disk.replace_file(path, json.dumps(content, indent=1).encode(), 0o640)
+    return path
+
+
+def read_risk_records(directory: str) -> list[RiskRecord]:
+    """Return the records of a store, oldest first; the newest 100. What is no record is left out. Raises OSError."""
+    records = []
+    folder = os.path.join(directory, DIRECTORY)
+    try:
+        names = sorted(name for name in os.listdir(folder) if name.endswith(".json"))[-_MOST_RECORDS:]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    for name in names:
+        path = os.path.join(folder, name)
+        with suppress(OSError, ValueError):
+            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+            with open(descriptor, "rb") as file:
+                records.append(_parse_record(path, file.read(_MOST_BYTES)))
+    return records
+
+
+def _parse_record(path: str, content: bytes) -> RiskRecord:
+    """Return the record that a file holds. Raises ValueError for any other content."""
+    try:
+        fields = parse_json(content)
+        moment, more = fields["time"], fields["more"]
+        messages = {(row["topic"], row["subscription"]): row["messages"] for row in fields["subscriptions"]}
+        if not all(isinstance(text, str) for text in (fields["store"], *(text for key in messages for text in key))):
+            raise ValueError("a name is no text")
+        if not all(number is None or isinstance(number, int) for number in (more, *messages.values())):
+            raise ValueError("a number of messages is none")
+        if not (isinstance(moment, (int, float)) and 0 <= moment < _END_OF_TIME):
+            raise ValueError("the time is none")
+        risk = RebuildRisk(messages, fields["complete"] is True)
+        return RiskRecord(path, float(moment), fields["store"], risk, max(0, more or 0))
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"it is no record: {error}") from None
