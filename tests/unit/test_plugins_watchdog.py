@@ -20,6 +20,7 @@ from ansible_collections.activemq.fleet.plugins.module_utils.host.broker_configu
 from ansible_collections.activemq.fleet.plugins.module_utils.host.broker_log import UNKNOWN, Phase
 from ansible_collections.activemq.fleet.plugins.module_utils.host.judge import Evidence
 from ansible_collections.activemq.fleet.plugins.module_utils.host.process import Process, find_broker, send_signal
+from ansible_collections.activemq.fleet.plugins.module_utils.kahadb.risk_records import RebuildRisk, record_risk
 from ansible_collections.activemq.fleet.plugins.module_utils.watchdog import hang_detection, program, watchdog
 from hypothesis import given
 from hypothesis import strategies as st
@@ -441,6 +442,66 @@ def answering(*replies: bytes) -> Iterator[tuple[str, int]]:
     yield listener.getsockname()
     thread.join(60)
     listener.close()
+
+
+# -- the records in its store -----------------------------------------------------------------------
+
+GAUGE = "activemq_watchdog_subscriptions_at_risk{}"
+
+
+def store_of(rig: Rig) -> Path:
+    """The broker's store, which a new version of its configuration names."""
+    store = rig.base / "store"
+    configuration = rig.base / "versions/v/conf/activemq.xml"
+    text = configuration.read_text()
+    kahadb = f'<persistenceAdapter><kahaDB directory="{store}"/></persistenceAdapter></broker>'
+    configuration.write_text(text.replace("</broker>", kahadb))
+    store.mkdir()
+    return store
+
+
+def metrics_of(rig: Rig) -> Callable[[], str]:
+    """Return a function that has the watchdog check its broker, and returns its metrics."""
+    metrics = rig.base / "metrics.prom"
+    options = ["--base", str(rig.base), "--unit", "x", "--ha", "none", "--metrics", str(metrics), "warn"]
+    watching = watchdog.Watchdog(watchdog._options(options), None)
+
+    def look() -> str:
+        watching.check_broker()
+        return metrics.read_text()
+
+    return look
+
+
+def test_metrics_count_subscriptions_at_risk_until_record_is_removed(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watchdog, "_STORE", 0.0)
+    store = store_of(rig)
+    risk = RebuildRisk({("prices", "reporting:daily"): 2, ("orders", "x:y"): None}, is_complete=True)
+    path = Path(record_risk(str(store), str(store), "", risk))
+    look = metrics_of(rig)
+    eventually(lambda: f"{GAUGE} 2\n" in look())
+    path.unlink()
+    eventually(lambda: f"{GAUGE} 0\n" in look())
+
+
+def test_store_that_does_not_answer_delays_no_check_of_the_broker(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watchdog, "_STORE", 0.0)
+    store_of(rig)
+    asked, answer = [], threading.Event()
+
+    def hang(directory: str) -> list[object]:
+        asked.append(directory)
+        assert answer.wait(600), "timed out"
+        return []
+
+    monkeypatch.setattr(watchdog, "read_risk_records", hang)
+    look = metrics_of(rig)
+    eventually(lambda: look() and asked)
+    checked = [look() for _ in range(3)]
+    assert len(asked) == 1
+    assert all("activemq_watchdog_hung" in text and GAUGE not in text for text in checked)
+    answer.set()
+    eventually(lambda: f"{GAUGE} 0\n" in look())
 
 
 # -- the file on the host ---------------------------------------------------------------------------

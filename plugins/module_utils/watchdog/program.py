@@ -7,6 +7,7 @@ from __future__ import annotations
 from types import ModuleType
 
 from .. import foreign_data, printable, protocols, root_cause, text_lines
+from ..fence import decision, shared_store
 from ..host import (
     broker_configuration,
     broker_connection,
@@ -26,6 +27,7 @@ from ..host import (
 )
 from ..install import configuration_archive, disk, pending_restart
 from ..install.program_archive import pack
+from ..kahadb import risk_records
 from . import hang_detection, watchdog
 
 _PARTS: tuple[ModuleType, ...] = (
@@ -34,6 +36,7 @@ _PARTS: tuple[ModuleType, ...] = (
     broker_log,
     certificates,
     deadline_socket,
+    decision,
     disk,
     hang_detection,
     configuration_archive,
@@ -47,6 +50,8 @@ _PARTS: tuple[ModuleType, ...] = (
     probe_account,
     process,
     protocols,
+    risk_records,
+    shared_store,
     held_by_process,
     text_lines,
     textfile,

@@ -15,12 +15,14 @@ import os
 import signal
 import socket
 import sys
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from xml.etree.ElementTree import ParseError
 
+from ..fence.shared_store import shared_directory
 from ..host import broker_log, held_by_process, probe
 from ..host.broker_configuration import DeployedConfiguration, Listener, read_deployed
 from ..host.broker_connection import ExpectedBroker, expected_of_process
@@ -32,6 +34,7 @@ from ..host.timeouts import MISSES, PROBE, WATCH_INTERVAL
 from ..host.versions import Layout
 from ..install import disk, pending_restart
 from ..install.configuration_archive import InstallError
+from ..kahadb.risk_records import read_risk_records
 from ..printable import printable
 from ..protocols import supports_round_trip
 from . import hang_detection
@@ -40,6 +43,8 @@ _REPLICATION = "replication"
 _DUMP = 2.0
 _CERTIFICATES = 600.0
 _GONE = 30.0
+_STORE = 60.0
+"""Seconds between two reads of the records in a store."""
 _ERROR, _WARNING, _INFO = 3, 4, 6
 
 
@@ -60,6 +65,7 @@ class Watchdog:
         self._kill_count = 0
         self._certificates: dict[str, float] = {}
         self._certificates_read = -_CERTIFICATES
+        self._risks = StoreRisks()
 
     def check_broker(self) -> None:
         """Observe the broker once, and warn or kill if it has been odd or hung for long enough."""
@@ -175,6 +181,10 @@ class Watchdog:
             Sample("activemq_watchdog_kills_total", "counter", "brokers killed by this watchdog", self._kill_count),
             Sample("activemq_watchdog_checked_timestamp_seconds", "gauge", "when it looked last", time.time()),
         ]
+        subscriptions = self._risks.count_subscriptions(self._read[1].store if self._read else "", now)
+        if subscriptions is not None:
+            meaning = "durable subscriptions that starts without a usable index put at risk, by the store's records"
+            samples.append(Sample("activemq_watchdog_subscriptions_at_risk", "gauge", meaning, subscriptions))
         samples += [
             Sample(
                 "activemq_certificate_expiry_timestamp_seconds",
@@ -188,6 +198,35 @@ class Watchdog:
         labels = dict(label.split("=", 1) for label in self._options.label)
         with contextlib.suppress(OSError):  # a full /run: the node exporter shows how old the file is
             disk.replace_file(self._options.metrics, text_of(samples, labels), 0o644)
+
+
+class StoreRisks:
+    """The durable subscriptions at risk by the records of a store, read in a thread: a store may not answer.
+
+    A read that hangs delays no check of the broker. There is at most one, and the last count stands meanwhile.
+    """
+
+    def __init__(self) -> None:
+        self._count: int | None = None
+        self._reader: threading.Thread | None = None
+        self._due = 0.0
+
+    def count_subscriptions(self, store: str, now: float) -> int | None:
+        """Return how many subscriptions the records of a store have, as last read; None until a read has succeeded.
+
+        Begin another read if the last one has ended, and is older than a minute.
+        """
+        is_reading = self._reader is not None and self._reader.is_alive()
+        if store and now >= self._due and not is_reading:
+            self._due = now + _STORE
+            self._reader = threading.Thread(target=self._read, args=(store,), daemon=True)
+            self._reader.start()
+        return self._count
+
+    def _read(self, store: str) -> None:
+        with contextlib.suppress(OSError):
+            records = read_risk_records(shared_directory(store))
+            self._count = sum(record.subscription_count for record in records)
 
 
 def _answers(
