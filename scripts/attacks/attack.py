@@ -137,7 +137,11 @@ def _attack(lab: Lab, attack: Attack, result: Result, image: StoreImage | None, 
     with (
         _watched(lab, result),
         sending(
-            lab.addresses(PAIR, "stomp"), lab.addresses(active, "stomp"), credentials, consumed=attack.has_aged_store
+            lab.addresses(PAIR, "stomp"),
+            lab.addresses(active, "stomp"),
+            credentials,
+            consumed=attack.has_aged_store,
+            has_topic=True,
         ) as senders,
     ):
         try:

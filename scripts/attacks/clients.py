@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 
@@ -16,6 +16,10 @@ from activemq_fleet.lab.polling import poll
 from activemq_fleet.lab.stomp import Credentials, StompConnection, StompPublisher
 
 FILLER_QUEUE = "filler"
+SUBSCRIBED_TOPIC = "subscribed"
+"""The topic with a durable subscription; all other names are of queues."""
+_SUBSCRIBER = "away"
+"""The client id, and the name of the subscription, of its subscriber."""
 _BODY = 1000  # bytes
 MESSAGES_A_MEGABYTE = 1_000_000 // _BODY
 _BATCH = 500  # messages of one transaction
@@ -30,6 +34,8 @@ _ACKNOWLEDGED = 100  # messages at once
 @dataclass
 class Sender:
     """A client that publishes numbered messages to a queue of its own, one after the other, until it is stopped.
+
+    ``queue`` can be the topic with a durable subscription, too.
 
     With ``consumes_from`` another client takes its messages from these addresses, so that the store is cleaned up.
     ``accepted`` is the number of messages for which a broker sent a receipt: those with the numbers below it.
@@ -54,7 +60,7 @@ class Sender:
         last = time.monotonic()
         with client, suppress(LabError):
             while not self.stopped.is_set():
-                client.publish(f"/queue/{self.queue}", text_of(self.queue, self.accepted), timeout=self.patience)
+                client.publish(_destination_of(self.queue), text_of(self.queue, self.accepted), timeout=self.patience)
                 self.accepted += 1
                 now = time.monotonic()
                 self.silence, last = max(self.silence, now - last), now
@@ -66,9 +72,8 @@ class Sender:
                 return
             with (
                 suppress(OSError, LabError),
-                StompConnection(address, self.credentials, timeout=_ROAMING_ANSWER) as connection,
+                _subscribed(address, self.queue, self.credentials, _ROAMING_ANSWER) as connection,
             ):
-                connection.subscribe(f"/queue/{self.queue}")
                 while not self.stopped.is_set() and (message := connection.receive(_ROAMING_ANSWER)):
                     self.arrived.add(_number_in(message.body))
                     connection.acknowledge(message)
@@ -83,17 +88,24 @@ def sending(
     staying: int = 2,
     stay_patience: float = _STAY_PATIENCE,
     consumed: bool = False,
+    has_topic: bool = False,
 ) -> Iterator[list[Sender]]:
     """Start one client that fails over between the addresses of a pair, and ``staying`` ones that know one node only.
+
+    With ``has_topic`` another one fails over and publishes to a topic, whose durable subscriber is away.
 
     Yields them, the roaming one first, once each has had 50 receipts; stops them at the end. A staying one gives up
     after ``stay_patience`` seconds without an answer. ``consumed``: their messages are taken all the while, else they
     stay in the store.
     """
     takers = pair if consumed else ()
+    if has_topic:
+        with _subscribed(node[0], SUBSCRIBED_TOPIC, credentials, READY):
+            pass  # The subscription stays when its subscriber goes.
     senders = [
         Sender("roaming", pair, credentials, _ROAMING_ANSWER, READY, takers),
         *(Sender(f"staying{n}", node, credentials, stay_patience, stay_patience, takers) for n in range(staying)),
+        *([Sender(SUBSCRIBED_TOPIC, pair, credentials, _ROAMING_ANSWER, READY, takers)] if has_topic else ()),
     ]
     with ExitStack() as stack:
         for sender in senders:
@@ -133,8 +145,7 @@ def consume(
         if number < count:  # Else its receipt was lost, and it was sent again under the same number.
             here[number] = 1
     missing, unacknowledged = count - sum(here), 0
-    with StompConnection(address, credentials, timeout=READY) as connection:
-        connection.subscribe(f"/queue/{queue}", headers={"activemq.prefetchSize": str(_PREFETCHED)})
+    with _subscribed(address, queue, credentials, READY, {"activemq.prefetchSize": str(_PREFETCHED)}) as connection:
         while missing and (message := connection.receive(_IDLE)) is not None:
             number = _number_in(message.body)
             if number < count and not here[number] and message.body == text_of(queue, number):
@@ -145,6 +156,27 @@ def consume(
                 connection.acknowledge(message)
                 unacknowledged = 0
     return [number for number, came in enumerate(here) if not came] if missing else []
+
+
+@contextmanager
+def _subscribed(
+    address: Address,
+    queue: str,
+    credentials: Credentials | None,
+    timeout: float,
+    headers: Mapping[str, str] | None = None,
+) -> Iterator[StompConnection]:
+    """Connect and subscribe to a queue, or to the topic with its durable subscription."""
+    client, named = None, dict(headers or {})
+    if queue == SUBSCRIBED_TOPIC:
+        client = named["activemq.subscriptionName"] = _SUBSCRIBER
+    with StompConnection(address, credentials, timeout=timeout, client_id=client) as connection:
+        connection.subscribe(_destination_of(queue), headers=named)
+        yield connection
+
+
+def _destination_of(queue: str) -> str:
+    return f"/topic/{queue}" if queue == SUBSCRIBED_TOPIC else f"/queue/{queue}"
 
 
 def _number_in(text: str) -> int:
