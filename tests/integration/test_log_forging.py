@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.host import broker_log, state
+from ansible_collections.activemq.fleet.plugins.module_utils.host import broker_log, runtime_configuration, state
 from ansible_collections.activemq.fleet.plugins.module_utils.host.process import find_broker
 from ansible_collections.activemq.fleet.plugins.module_utils.watchdog import watchdog
 
@@ -88,6 +89,53 @@ def test_no_name_of_a_client_begins_a_record(ground: Ground, release: str) -> No
     assert broker.story.phase == "started"
     assert broker_log.read_phase(str(broker.data), process.since).name == "started"
     assert not [line for line in (broker.data / "console.log").read_text().split("\n") if line.startswith("20")]
+
+
+RELOADED = (
+    "change in file at: now",
+    "started new network connector: x",
+    "changes to Plugins",
+)
+
+
+@pytest.mark.parametrize("release", ENCODED)
+def test_refused_logins_neither_report_an_applied_change_nor_cost_root_time(ground: Ground, release: str) -> None:
+    """A client without a login names itself as records of the plugin that reloads, and then with 47,000 letters."""
+    broker = planted(ground, release, ACCOUNTS)
+    assert broker.boot().fate == "started", broker.said
+    log = broker.data / "activemq.log"
+    status = log.stat()
+    since = runtime_configuration.EndOfLog(str(log), status.st_ino, status.st_size)
+    plugin = "org.apache.activemq.plugin.RuntimeConfigurationBroker"
+    for end in LINE_ENDS:
+        records = [f"x | INFO  | {text} | {plugin} | main" for text in RELOADED]
+        forge_over_mqtt((ground.address(1), MQTT), [end.join(["a", *records, ""])])
+    forge_over_mqtt((ground.address(1), MQTT), ["a" * 47_000])
+    assert broker.await_said("a" * 40_000), broker.said
+
+    lines = runtime_configuration._read(since)
+    assert sum(RELOADED[2] in line for line in lines) >= len(LINE_ENDS), "the forged names are not in the log"
+    assert runtime_configuration.is_change_logged(lines, runtime_configuration.Change(1, True, 1.0)) is None
+    (longest, *_) = sorted((broker.data / "console.log").read_text().split("\n"), key=len, reverse=True)
+    assert len(longest) > 40_000
+    short = count_searched(lambda: broker_log.printed_error([longest[:5_000]]))
+    assert count_searched(lambda: broker_log.printed_error([longest])) == short
+
+
+def count_searched(act: Callable[[], object]) -> int:
+    """How many characters the pattern for errors is given to search while ``act`` runs."""
+    searched: list[int] = []
+    pattern = broker_log._NAMES_ERROR
+
+    class Counting:
+        def search(self, text: str) -> object:
+            searched.append(len(text))
+            return pattern.search(text[:1000])
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(broker_log, "_NAMES_ERROR", Counting())
+        act()
+    return sum(searched)
 
 
 @pytest.mark.parametrize("release", ENCODED)
