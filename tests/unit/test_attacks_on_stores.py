@@ -298,7 +298,7 @@ def test_a_thread_dump_holds_nothing_of_a_file_that_the_process_may_not_read(pla
         later = thread_dumps.take_thread_dumps(broker, count=1)
 
     assert later.texts == []
-    assert "neither to the journal nor to a file of its own account" in later.notes[0]
+    assert "neither the journal of systemd nor a file that belongs to the broker's account" in later.notes[0]
 
 
 def test_the_release_of_an_open_jar_is_read_through_one_descriptor(place: Path) -> None:

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from activemq_fleet.host.bridge_breaks import breaking_bridges
+from activemq_fleet.host.bridge_breaks import repeatedly_broken_bridges
 from activemq_fleet.host.broker_log import Record
 
 NOW = 1_796_000_000.0
@@ -40,14 +40,14 @@ def series(count: int, lasts: float = 1.0, pause: float = 2.0, until: float = NO
 
 
 def test_three_breaks_in_a_row_are_reported_with_the_error() -> None:
-    (bridge,) = breaking_bridges(series(3), NOW)
+    (bridge,) = repeatedly_broken_bridges(series(3), NOW)
     assert (bridge["peer"], bridge["count"], bridge["error"]) == ("news-mq02", 3, ERROR)
     assert bridge["first"] < bridge["last"]
 
 
 def test_bridge_without_an_error_in_its_log_is_reported_too() -> None:
     records = [each for at in (3.0, 6.0, 9.0) for each in (up(NOW - 20 + at, 0), stopped(NOW - 19 + at))]
-    (bridge,) = breaking_bridges(records, NOW)
+    (bridge,) = repeatedly_broken_bridges(records, NOW)
     assert (bridge["count"], bridge["error"]) == (3, "")
 
 
@@ -64,4 +64,4 @@ def test_bridge_without_an_error_in_its_log_is_reported_too() -> None:
     ids=["two", "long lived", "long ago", "up again", "long life between", "another class"],
 )
 def test_bridge_that_does_not_break_repeatedly_is_not_reported(records: list[Record]) -> None:
-    assert breaking_bridges(records, NOW) == []
+    assert repeatedly_broken_bridges(records, NOW) == []

@@ -41,7 +41,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..install import disk
 from ..install.configuration_archive import InstallError
-from ..kahadb.index_keeper import keep_index_beside_broker
+from ..kahadb.index_keeper import keep_copies_of_index
 from ..kahadb.mending import mend_stores
 from ..kahadb.moved_acks import begin_data_file_after_moved_acks
 from ..kahadb.rebuild_risk import RebuildRefusedError
@@ -158,7 +158,7 @@ def _keep_index(directory: str, pid: int) -> int:
     if os.fork():
         return 0
     os.setsid()
-    keep_index_beside_broker(directory, pid, say)
+    keep_copies_of_index(directory, pid, say)
     os._exit(0)
 
 
@@ -325,8 +325,8 @@ class Guard:
             notify_systemd(f"WATCHDOG_USEC={os.environ.get('WATCHDOG_USEC', '')}")
         if made.risk and self._refuses_loss and not self._store.is_loss_accepted(number):
             raise RebuildRefusedError(
-                f"generation {number} has no usable index, and no kept copy can replace it. A broker that builds its "
-                f"index from the journal loses messages of durable subscriptions: {made.risk.describe()}. Restore the "
+                f"generation {number} has no usable index, and no kept copy of an index can replace it. A broker that "
+                f"builds its index from the journal loses messages of durable subscriptions: {made.risk.describe()}. Restore the "
                 f"store from a backup, or accept that: {' '.join(own_command_line())} --store {self._store.directory} "
                 "--accept-loss"
             )

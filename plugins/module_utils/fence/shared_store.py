@@ -96,8 +96,8 @@ def refuse_root(directory: str) -> None:
     if owner is not None:
         account = account_name(owner[0]) if owner[0] else "the account that owns the store"
         raise FenceError(
-            f"root does not work in {directory}, because {account} can change it: run the same command as that "
-            f"account, with runuser -u {account if owner[0] else 'ACCOUNT'} -- COMMAND"
+            f"root refuses to change {directory}, because {account} can plant links there: run the same command as "
+            f"that account, with runuser -u {account if owner[0] else 'ACCOUNT'} -- COMMAND"
         )
 
 
@@ -341,7 +341,9 @@ class SharedStore:
             if not isinstance(rows, list) or not all(map(_is_row, rows)):
                 raise ValueError("it is not a list of messages")
         except ValueError as error:
-            raise FenceError(f"{path} does not list uncopied messages ({error}): restore it from a backup") from None
+            raise FenceError(
+                f"{path} does not list uncopied messages ({error}): restore this one file from a backup"
+            ) from None
         return rows
 
     def note_replay(self, number: int, sent: int) -> None:

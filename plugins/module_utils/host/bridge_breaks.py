@@ -26,7 +26,7 @@ _DOWN = re.compile(r"\S+ bridge to (?P<peer>.+) stopped$")
 _LONGEST = 300
 
 
-def breaking_bridges(records: Sequence[Record], now: float) -> list[dict[str, Any]]:
+def repeatedly_broken_bridges(records: Sequence[Record], now: float) -> list[dict[str, Any]]:
     """Return the bridges that break repeatedly at ``now`` (seconds since the epoch), by records of the broker's log.
 
     Each has ``peer`` (the remote brokerName), ``count``, ``first`` and ``last`` (seconds since the epoch), ``error``,

@@ -19,7 +19,7 @@ from ..install.configuration_archive import InstallError
 from ..masking import mask_text
 from ..printable import printable
 from . import broker_log
-from .bridge_breaks import breaking_bridges
+from .bridge_breaks import repeatedly_broken_bridges
 from .broker_usage import read_usage
 from .certificates import certificates_of_connectors
 from .judge import SERVING
@@ -63,7 +63,9 @@ def gather_broker_status(base: str, unit: str | None, pids: Collection[int] | No
         found["holds_lock"] = sources.holds_lock
     if process:
         found["records"] = _records_of_links(sources.records)
-        found["breaking_bridges"] = [_masked(bridge) for bridge in breaking_bridges(sources.records, time.time())]
+        found["breaking_bridges"] = [
+            _masked(bridge) for bridge in repeatedly_broken_bridges(sources.records, time.time())
+        ]
         found["state_since"] = _state_since(found, process.since)
     if process and found["state"] in SERVING:
         try:

@@ -54,7 +54,8 @@ def take_thread_dumps(process: Process, count: int = COUNT, pause: float = PAUSE
     with _open_output(process) as read:
         if read is None:
             dumps.notes.append(
-                f"no thread dump: process {process.pid} prints neither to the journal nor to a file of its own account"
+                f"no thread dump, and no signal was sent: the standard output of process {process.pid} is neither the "
+                "journal of systemd nor a file that belongs to the broker's account"
             )
         else:
             _add_dumps(dumps, process, read, count, pause)

@@ -109,7 +109,7 @@ class IndexKeeper:
         self._removed_at = {name: self._removed_at.get(name, flushes) for name in removed}
 
 
-def keep_index_beside_broker(root: str, pid: int, report: Callable[[str], None]) -> None:
+def keep_copies_of_index(root: str, pid: int, report: Callable[[str], None]) -> None:
     """Keep copies of the indexes of the stores in the directory ``root`` until the broker ``pid`` has ended.
 
     Only of stores whose index the broker has open: another one may serve from the others. ``report`` gets a sentence

@@ -64,8 +64,8 @@ def _replace_index(store: str, *, accept_loss: bool) -> Iterator[str]:
     risk = find_rebuild_risk(store)
     if risk and not accept_loss:
         raise RebuildRefusedError(
-            f"the index of {store} {problem}, and no kept copy can replace it. A broker that builds its index from the "
-            f"journal loses messages of durable subscriptions: {risk.describe()}. Restore the store from a backup, or "
+            f"the index of {store} {problem}, and no kept copy of an index can replace it. A broker that builds "
+            f"its index from the journal loses messages of durable subscriptions: {risk.describe()}. Restore the store from a backup, or "
             f"run INSTANCE-guard --store {store} --mend --accept-loss"
         )
     if risk:

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from activemq_fleet.addresses import Address
-from activemq_fleet.host.bridge_breaks import breaking_bridges
+from activemq_fleet.host.bridge_breaks import repeatedly_broken_bridges
 from activemq_fleet.host.broker_log import read_records
 from activemq_fleet.host.judge import BrokerState
 from activemq_fleet.lab.hosts import BrokerSnapshot, Hosts
@@ -85,7 +85,7 @@ def _breaking(hosts: Hosts, broker: Broker, snapshot: BrokerSnapshot) -> tuple[s
     if snapshot.run is None or not (broker.links or broker.settings.xml_fragments):
         return ()
     records = read_records(str(hosts.data_directory(broker)), snapshot.run.created)
-    return tuple(str(bridge["peer"]) for bridge in breaking_bridges(records, time.time()))
+    return tuple(str(bridge["peer"]) for bridge in repeatedly_broken_bridges(records, time.time()))
 
 
 def bridges_of(hosts: Hosts, broker: Broker, broker_run: BrokerRun) -> tuple[Bridge, ...]:
