@@ -325,7 +325,7 @@ class Guard:
             notify_systemd(f"WATCHDOG_USEC={os.environ.get('WATCHDOG_USEC', '')}")
         if made.risk and self._refuses_loss and not self._store.is_loss_accepted(number):
             raise RebuildRefusedError(
-                f"generation {number} has no usable index, and no kept copy of an index can replace it. A broker that "
+                f"generation {number} has no usable index, and no kept copy of an index replaces it. A broker that "
                 f"builds its index from the journal loses messages of durable subscriptions: {made.risk.describe()}. Restore the "
                 f"store from a backup, or accept that: {' '.join(own_command_line())} --store {self._store.directory} "
                 "--accept-loss"

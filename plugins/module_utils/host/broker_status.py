@@ -46,7 +46,7 @@ def gather_broker_status(base: str, unit: str | None, pids: Collection[int] | No
     ``state_since``: since when it is in its state, in seconds since the epoch, None where that is not known.
     ``usage``: as ``broker_usage`` describes it, empty for a broker that is not active; ``usage_error`` says why there
     is none. ``records``: the newest ``message`` s of its log about links and its newest warnings, each with ``level``,
-    secrets masked. ``breaking_bridges``: as the function of that name returns them, secrets masked.
+    secrets masked. ``breaking_bridges``: as ``repeatedly_broken_bridges`` returns them, secrets masked.
     ``deployed``: the SHA-256 of each installed file, of one with secrets that of its masked text.
     ``certificates``: as ``certificates_of_connectors`` returns them.
 

@@ -64,9 +64,9 @@ def _replace_index(store: str, *, accept_loss: bool) -> Iterator[str]:
     risk = find_rebuild_risk(store)
     if risk and not accept_loss:
         raise RebuildRefusedError(
-            f"the index of {store} {problem}, and no kept copy of an index can replace it. A broker that builds "
-            f"its index from the journal loses messages of durable subscriptions: {risk.describe()}. Restore the store from a backup, or "
-            f"run INSTANCE-guard --store {store} --mend --accept-loss"
+            f"the index of {store} {problem}, and no kept copy of an index replaces it. A broker that builds its index "
+            f"from the journal loses messages of durable subscriptions: {risk.describe()}. Restore the store from a "
+            f"backup, or run INSTANCE-guard --store {store} --mend --accept-loss"
         )
     if risk:
         path = record_risk(store, store, problem, risk)
