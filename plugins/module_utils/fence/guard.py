@@ -326,9 +326,9 @@ class Guard:
         if made.risk and self._refuses_loss and not self._store.is_loss_accepted(number):
             raise RebuildRefusedError(
                 f"generation {number} has no usable index, and no kept copy of an index replaces it. A broker that "
-                f"builds its index from the journal loses messages of durable subscriptions: {made.risk.describe()}. Restore the "
-                f"store from a backup, or accept that: {' '.join(own_command_line())} --store {self._store.directory} "
-                "--accept-loss"
+                f"builds its index from the journal loses messages of durable subscriptions: {made.risk.describe()}. "
+                f"Restore the store from a backup, or accept that: {' '.join(own_command_line())} "
+                f"--store {self._store.directory} --accept-loss"
             )
         claim = Claim(number + 1, self._node, f"{number + 1}-{secrets.token_hex(16)}")
         self._built = claim, {**made.to_dict(), "host": socket.gethostname(), "made": time.time()}, made.risk
