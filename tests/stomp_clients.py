@@ -17,14 +17,21 @@ from activemq_fleet.errors import LabError
 from activemq_fleet.lab.stomp import ANSWER_TIMEOUT, RETRY_PAUSE, Credentials, StompConnection, StompPublisher
 
 
-def stomp_round_trip(address: Address, credentials: Credentials | None, topic: str, *, timeout: float = 5.0) -> None:
+def stomp_round_trip(
+    address: Address,
+    credentials: Credentials | None,
+    topic: str,
+    *,
+    timeout: float = 5.0,
+    listener_uid: int | None = None,
+) -> None:
     """Send one message to a topic and get it back: a broker that does this works.
 
     Raises StompTimeout for one that takes the connection and says nothing, StompError for one
     that refuses, OSError where nobody listens.
     """
     body = uuid.uuid4().hex
-    with StompConnection(address, credentials, timeout=timeout) as connection:
+    with StompConnection(address, credentials, timeout=timeout, listener_uid=listener_uid) as connection:
         connection.subscribe(f"/topic/{topic}", ack="auto")
         connection.send(f"/topic/{topic}", body, {"persistent": "false"})
         deadline = time.monotonic() + timeout

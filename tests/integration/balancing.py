@@ -124,6 +124,11 @@ class HAProxy:
     def said(self) -> str:
         return (self.directory / "haproxy.log").read_text()[-2000:]
 
+    @property
+    def uid(self) -> int:
+        """The uid of the account that HAProxy runs as."""
+        return os.stat(f"/proc/{self._process.pid}").st_uid
+
     def at(self, connector: str) -> tuple[str, int]:
         """Where clients dial a connector."""
         one = self.balancer.addresses[0]

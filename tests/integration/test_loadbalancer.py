@@ -79,7 +79,7 @@ def test_a_look_with_a_login_leaves_no_trace_and_one_that_is_refused_will_do(
 ) -> None:
     lab, proxy = orders
     assert len(proxy.servers()) == 2 * len(CONNECTORS)
-    stomp_round_trip(proxy.at("stomp"), login(lab), "/topic/round", timeout=PATIENCE)
+    stomp_round_trip(proxy.at("stomp"), login(lab), "/topic/round", timeout=PATIENCE, listener_uid=proxy.uid)
     assert "is invalid" not in lab.log(A).read_text()
 
     # A second one, without a login; its ports are the first one's too, which the kernel allows.
@@ -94,7 +94,7 @@ def test_clients_follow_the_active_node_and_leave_one_that_hangs(orders: tuple[L
 
     for number in range(TRIES):
         connect(mqtt, who, f"try-{number}").close()
-    stomp_round_trip(proxy.at("stomp"), who, "/topic/round", timeout=PATIENCE)
+    stomp_round_trip(proxy.at("stomp"), who, "/topic/round", timeout=PATIENCE, listener_uid=proxy.uid)
     assert (proxy.sessions(NODE_A) > TRIES, proxy.sessions(NODE_B)) == (True, 0)
 
     with (
@@ -127,11 +127,13 @@ def test_of_pure_groups_masters_serve_alone_and_the_other_master_when_one_dies(t
     other = "orders-mq02-a"
     with HAProxy(lab, tmp_path / "haproxy") as proxy:
         proxy.wait_for(up={NODE_A, other}, down=set())
-        stomp_round_trip(proxy.at("stomp"), login(lab), "/topic/round", timeout=PATIENCE)
+        stomp_round_trip(proxy.at("stomp"), login(lab), "/topic/round", timeout=PATIENCE, listener_uid=proxy.uid)
         lab.kill(A)
         lab.wait_state(B, "active")
         proxy.wait_for(up={other}, down={NODE_A})
-        stomp_round_trip(proxy.at("stomp"), login(lab, hosts[2]), "/topic/round", timeout=PATIENCE)
+        stomp_round_trip(
+            proxy.at("stomp"), login(lab, hosts[2]), "/topic/round", timeout=PATIENCE, listener_uid=proxy.uid
+        )
         assert {server for _backend, server in proxy.servers()} == {NODE_A, other}
 
 

@@ -61,11 +61,12 @@ class StompConnection:
         *,
         timeout: float = 10.0,
         client_id: str | None = None,
+        listener_uid: int | None = None,
     ) -> None:
         """Connect and log in. Raises StompTimeout, StompError, or OSError where no process listens.
 
-        A listener on this machine must belong to the account of the caller, as the brokers of a lab do: no other one
-        gets the login.
+        A listener on this machine gets the login only if it belongs to the account ``listener_uid``, by default the
+        caller's, as the brokers of a lab do. A load balancer may have an account of its own.
         """
         self._timeout = timeout
         self._buffer = b""
@@ -74,7 +75,8 @@ class StompConnection:
         self._socket = socket.create_connection(address, timeout)
         try:
             if credentials:
-                require_owner_of_local_listener(self._socket, os.geteuid(), timeout)
+                owner = os.geteuid() if listener_uid is None else listener_uid
+                require_owner_of_local_listener(self._socket, owner, timeout)
             headers = {"client-id": client_id} if client_id else {}
             if credentials:
                 headers |= {"login": credentials.username, "passcode": credentials.password}
