@@ -29,7 +29,7 @@ pytestmark = needs_root
 DEADLINE = 120
 """Seconds after which a command hangs; it usually takes one or two."""
 _RECORDS = ("claims", "ended", "behind", "replayed")
-ADVICE = "runuser"
+ADVICE = "run the same command as the account that owns the store"
 
 
 @pytest.fixture

@@ -94,10 +94,12 @@ def refuse_root(directory: str) -> None:
     except UntrustedPathError as error:
         raise FenceError(f"{error}. Run this command as the account that owns the store, with runuser") from None
     if owner is not None:
-        account = account_name(owner[0]) if owner[0] else "the account that owns the store"
+        as_account = (
+            f"setpriv --reuid={owner[0]} --regid={owner[1]} --clear-groups" if owner[0] else "runuser -u ACCOUNT"
+        )
         raise FenceError(
-            f"root refuses to change {directory}, because {account} can plant links there: run the same command as "
-            f"that account, with runuser -u {account if owner[0] else 'ACCOUNT'} -- COMMAND"
+            f"root refuses to change {directory}, because {account_name(owner[0])} can plant links there: run the same "
+            f"command as the account that owns the store, with {as_account} -- COMMAND"
         )
 
 
