@@ -1,4 +1,4 @@
-"""A listener that plays a broker for whoever connects: it records what it is sent, and returns each message.
+"""A listener that plays a broker for each client: it records what it is sent, and returns each message.
 
 python tests/hostile_listener.py HOST PORT RECORD PROTOCOL [CERTIFICATE KEY]: binds, prints the port, then serves until
 it is killed. It appends what each client sends to RECORD, a line for each connection and each block of bytes. PROTOCOL:

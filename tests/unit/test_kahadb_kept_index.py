@@ -121,7 +121,7 @@ def test_generation_never_gets_held_file_that_is_still_in_the_store(store: Path,
 def test_restored_store_passes_over_record_that_clean_up_moved_behind_messages(
     store: Path, keeper: IndexKeeper, length: int
 ) -> None:
-    """Read again, it begins the subscription anew: its messages would be lost (AMQ-6131)."""
+    """Read again, it begins the subscription again: its messages would be lost (AMQ-6131)."""
     key = "c:" + "n" * length
     (store / "db.data").write_bytes(index_of_topics({"prices": [key]}, last_update=3))
     assert KeptIndex(str(store)).try_copy_index()

@@ -17,7 +17,7 @@ node is known to be dead, because its guard wrote that down, the command of FILE
     guard --store STORE --mend               before a start without a fence: mend what a killed broker left
     guard --store STORE --mend --accept-loss the same, also where messages of durable subscriptions are lost by it
     guard --store STORE --accept-loss        go on from the newest generation, though messages are lost by it
-    guard --store STORE --keep-index PID     beside a broker without a fence: keep a copy of its index
+    guard --store STORE --keep-index PID     next to a broker without a fence: keep a copy of its index
 
 With ``--keep-index-copies`` the guard keeps such copies of each generation. With ``--refuse-loss`` it lets no broker
 into a generation without an index where messages of durable subscriptions would be lost, until ``--accept-loss``.

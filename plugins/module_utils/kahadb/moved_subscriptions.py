@@ -3,7 +3,7 @@
 """Keeps a broker that reads its journal on from an index from applying moved records of durable subscriptions.
 
 A clean-up of 5.9 to 5.13.0 writes the record of a subscription once more, at the end of the journal, though messages
-wait for it (AMQ-6131). Read again, the second record begins the subscription anew: what waited is lost
+wait for it (AMQ-6131). Read again, the second record begins the subscription again: what waited is lost
 (MessageDatabase.updateIndex of a KahaSubscriptionCommand). A subscription that is known is never made a second time, so
 such a record is replaced by a trace, which brokers pass over; the first one stays in force.
 """

@@ -21,7 +21,7 @@ _PASSES_OVER_RECORDS = 5
 
 
 class RebuildRefusedError(Exception):
-    """An error for a start that would lose messages of durable subscriptions, and that nobody has confirmed."""
+    """An error for a start that would lose messages of durable subscriptions without a confirmation."""
 
 
 def find_rebuild_risk(store: str, index_stores: Iterable[str] = ()) -> RebuildRisk:

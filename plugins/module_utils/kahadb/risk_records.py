@@ -35,7 +35,7 @@ class RebuildRisk:
     """The messages that durable subscriptions lose when a broker builds the index of a store from the journal.
 
     ``messages`` are the most that each subscription can lose, by topic and key (``client:name``); None where the
-    journal is too large to count them. The key is empty for subscriptions that nobody can name: the journal no longer
+    journal is too large to count them. The key is empty for subscriptions without a known name: the journal no longer
     holds them, and the index cannot be read. ``is_complete`` False: there may be such subscriptions.
     """
 
