@@ -6,7 +6,7 @@ import statistics
 import time
 from dataclasses import dataclass
 
-from activemq_fleet.masking import KnownSecrets, Secret, mask
+from activemq_fleet.node.masking import KnownSecrets, Secret, mask
 from tests.unit.hostile_texts import AROUND, PIECES, hostile
 
 SIZE = 1_000_000

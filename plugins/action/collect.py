@@ -12,8 +12,8 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
-from ansible_collections.activemq.fleet.plugins.module_utils.foreign_data import parse_json
-from ansible_collections.activemq.fleet.plugins.module_utils.printable import printable
+from ansible_collections.activemq.fleet.plugins.module_utils.node.foreign_data import parse_json
+from ansible_collections.activemq.fleet.plugins.module_utils.node.printable import printable
 from ansible_collections.activemq.fleet.plugins.modules.collect import DOCUMENTATION
 from ansible_collections.activemq.fleet.plugins.plugin_utils import collected
 from ansible_collections.activemq.fleet.plugins.plugin_utils.documented_options import argument_spec

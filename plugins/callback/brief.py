@@ -29,8 +29,8 @@ from typing import Any
 
 from ansible import constants
 from ansible.plugins.callback import CallbackBase
-from ansible_collections.activemq.fleet.plugins.module_utils.printable import printable
-from ansible_collections.activemq.fleet.plugins.module_utils.text_lines import split_lines
+from ansible_collections.activemq.fleet.plugins.module_utils.node.printable import printable
+from ansible_collections.activemq.fleet.plugins.module_utils.node.text_lines import split_lines
 
 _SAYS = ("ansible.builtin.debug", "debug", "ansible.builtin.assert", "assert")
 _QUIET = "All assertions passed"

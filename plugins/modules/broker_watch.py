@@ -97,8 +97,8 @@ last:
 
 from typing import Any
 
-from ansible_collections.activemq.fleet.plugins.module_utils.host.round_trips import watch_addresses
-from ansible_collections.activemq.fleet.plugins.module_utils.run_module import run_module
+from ansible_collections.activemq.fleet.plugins.module_utils.node.host.round_trips import watch_addresses
+from ansible_collections.activemq.fleet.plugins.module_utils.node.run_module import run_module
 
 
 def watch_pair(parameters: dict[str, Any], check: bool) -> dict[str, Any]:

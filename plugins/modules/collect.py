@@ -106,8 +106,8 @@ notes:
   returned: for V(collected)
 """
 
-from ansible_collections.activemq.fleet.plugins.module_utils.collect.host_collection import ARGUMENTS, collect
-from ansible_collections.activemq.fleet.plugins.module_utils.run_module import run_module
+from ansible_collections.activemq.fleet.plugins.module_utils.node.collect.host_collection import ARGUMENTS, collect
+from ansible_collections.activemq.fleet.plugins.module_utils.node.run_module import run_module
 
 
 def main() -> None:

@@ -133,8 +133,8 @@ restart_reasons:
   returned: always
 """
 
-from ansible_collections.activemq.fleet.plugins.module_utils.install.configure import ARGUMENTS, configure
-from ansible_collections.activemq.fleet.plugins.module_utils.run_module import run_module
+from ansible_collections.activemq.fleet.plugins.module_utils.node.install.configure import ARGUMENTS, configure
+from ansible_collections.activemq.fleet.plugins.module_utils.node.run_module import run_module
 
 
 def main() -> None:

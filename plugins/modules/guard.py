@@ -54,8 +54,8 @@ import os
 import sys
 from typing import Any
 
-from ansible_collections.activemq.fleet.plugins.module_utils.fence.program import install, program, remove
-from ansible_collections.activemq.fleet.plugins.module_utils.run_module import run_module
+from ansible_collections.activemq.fleet.plugins.module_utils.node.fence.program import install, program, remove
+from ansible_collections.activemq.fleet.plugins.module_utils.node.run_module import run_module
 
 
 def install_or_remove_guard(parameters: dict[str, Any], check: bool) -> dict[str, Any]:

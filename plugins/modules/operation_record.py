@@ -74,13 +74,13 @@ why:
 from typing import Any
 
 from ansible.module_utils.common.warnings import warn
-from ansible_collections.activemq.fleet.plugins.module_utils.host.operation_record import (
+from ansible_collections.activemq.fleet.plugins.module_utils.node.host.operation_record import (
     DIRECTORY,
     append_record,
     write_metrics,
 )
-from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
-from ansible_collections.activemq.fleet.plugins.module_utils.run_module import run_module
+from ansible_collections.activemq.fleet.plugins.module_utils.node.install.configuration_archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.node.run_module import run_module
 
 
 def record_operation(parameters: dict[str, Any], check: bool) -> dict[str, Any]:

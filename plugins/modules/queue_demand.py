@@ -56,8 +56,8 @@ seconds:
 
 from typing import Any
 
-from ansible_collections.activemq.fleet.plugins.module_utils.host.queue_demand import subscribe_to_queues
-from ansible_collections.activemq.fleet.plugins.module_utils.run_module import run_module
+from ansible_collections.activemq.fleet.plugins.module_utils.node.host.queue_demand import subscribe_to_queues
+from ansible_collections.activemq.fleet.plugins.module_utils.node.run_module import run_module
 
 
 def subscribe_for_a_while(parameters: dict[str, Any], check: bool) -> dict[str, Any]:

@@ -68,9 +68,9 @@ waits:
 from collections.abc import Callable
 from typing import Any
 
-from ansible_collections.activemq.fleet.plugins.module_utils.install import release_tree
-from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
-from ansible_collections.activemq.fleet.plugins.module_utils.run_module import run_module
+from ansible_collections.activemq.fleet.plugins.module_utils.node.install import release_tree
+from ansible_collections.activemq.fleet.plugins.module_utils.node.install.configuration_archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.node.run_module import run_module
 
 STATES: dict[str, tuple[Callable[..., dict[str, Any]], tuple[str, ...]]] = {
     "placed": (release_tree.place_release, ("home", "release", "source")),

@@ -134,13 +134,13 @@ import shutil
 from contextlib import suppress
 from typing import Any
 
-from ansible_collections.activemq.fleet.plugins.module_utils.host import pure_log
-from ansible_collections.activemq.fleet.plugins.module_utils.host.process import boot_id, find_broker
-from ansible_collections.activemq.fleet.plugins.module_utils.host.system_accounts import account_for, run_as
-from ansible_collections.activemq.fleet.plugins.module_utils.host.untrusted_paths import open_directory
-from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
-from ansible_collections.activemq.fleet.plugins.module_utils.kahadb import messages, store_copy, store_files
-from ansible_collections.activemq.fleet.plugins.module_utils.run_module import run_module
+from ansible_collections.activemq.fleet.plugins.module_utils.node.host import pure_log
+from ansible_collections.activemq.fleet.plugins.module_utils.node.host.process import boot_id, find_broker
+from ansible_collections.activemq.fleet.plugins.module_utils.node.host.system_accounts import account_for, run_as
+from ansible_collections.activemq.fleet.plugins.module_utils.node.host.untrusted_paths import open_directory
+from ansible_collections.activemq.fleet.plugins.module_utils.node.install.configuration_archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.node.kahadb import messages, store_copy, store_files
+from ansible_collections.activemq.fleet.plugins.module_utils.node.run_module import run_module
 
 
 def gather_store_evidence(base: str, directory: str, read: bool, user: str | None = None) -> dict[str, Any]:

@@ -83,9 +83,9 @@ marked:
 
 from typing import Any
 
-from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
-from ansible_collections.activemq.fleet.plugins.module_utils.kahadb import store_marker
-from ansible_collections.activemq.fleet.plugins.module_utils.run_module import run_module
+from ansible_collections.activemq.fleet.plugins.module_utils.node.install.configuration_archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.node.kahadb import store_marker
+from ansible_collections.activemq.fleet.plugins.module_utils.node.run_module import run_module
 
 
 def check_or_change_marker(parameters: dict[str, Any], check: bool) -> dict[str, Any]:

@@ -64,9 +64,13 @@ done:
 import sys
 from typing import Any
 
-from ansible_collections.activemq.fleet.plugins.module_utils.run_module import run_module
-from ansible_collections.activemq.fleet.plugins.module_utils.watchdog.installation import WatchdogPaths, install, remove
-from ansible_collections.activemq.fleet.plugins.module_utils.watchdog.program import program
+from ansible_collections.activemq.fleet.plugins.module_utils.node.run_module import run_module
+from ansible_collections.activemq.fleet.plugins.module_utils.node.watchdog.installation import (
+    WatchdogPaths,
+    install,
+    remove,
+)
+from ansible_collections.activemq.fleet.plugins.module_utils.node.watchdog.program import program
 
 
 def install_or_remove_watchdog(parameters: dict[str, Any], check: bool) -> dict[str, Any]:

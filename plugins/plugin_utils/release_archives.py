@@ -9,8 +9,8 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
-from ansible_collections.activemq.fleet.plugins.module_utils.install.jars import (
+from ansible_collections.activemq.fleet.plugins.module_utils.node.install.configuration_archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.node.install.jars import (
     releases_in_archive,
     releases_in_directory,
 )

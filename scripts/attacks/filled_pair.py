@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from activemq_fleet.fence.store_access import directory_in_force
-from activemq_fleet.host.timeouts import READY
 from activemq_fleet.lab.lab import Lab
+from activemq_fleet.node.fence.store_access import directory_in_force
+from activemq_fleet.node.host.timeouts import READY
 from activemq_fleet.render.service import kahadb_directory
 from scripts.attacks.clients import MESSAGES_A_MEGABYTE, fill
 

@@ -75,7 +75,7 @@ class Target:
             except psutil.Error:
                 continue
             if any(word.startswith(f"-Dactivemq.data={self.lab.directory}") and name in word for word in words):
-                found[any("activemq_fleet.fence" in word for word in words)] = process
+                found[any("activemq_fleet.node.fence" in word for word in words)] = process
         if False not in found:
             raise LabError(f"{host} has no Java that runs")
         return found.get(True), found[False]

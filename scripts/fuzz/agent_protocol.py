@@ -19,7 +19,7 @@ from activemq_agent.packet_limits import MOST_ANSWERS, ReceiveBudget
 from activemq_agent.session import Session
 from activemq_agent.store import Receipt, Store
 from activemq_agent.subscribing import Subscriber
-from activemq_fleet.protocols import mqtt_length
+from activemq_fleet.node.protocols import mqtt_length
 
 from .target import Target
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 from random import Random
 
-from activemq_fleet.masking import KnownSecrets, Secret, mask, mask_text
+from activemq_fleet.node.masking import KnownSecrets, Secret, mask, mask_text
 from tests.unit.hostile_texts import PIECES
 from tests.unit.masking_forms import ANYTHING, FILES, READABLE, WORD, WORDS
 

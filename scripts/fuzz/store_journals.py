@@ -10,8 +10,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
-from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
-from ansible_collections.activemq.fleet.plugins.module_utils.kahadb import messages, remaining_messages, store_files
+from ansible_collections.activemq.fleet.plugins.module_utils.node.install.configuration_archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.node.kahadb import (
+    messages,
+    remaining_messages,
+    store_files,
+)
 
 from tests.unit import kahadb_journals as records
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from activemq_fleet import uris
-from activemq_fleet.protocols import supports_round_trip
+from activemq_fleet.node.protocols import supports_round_trip
 from activemq_fleet.render import SECRET_FILES, mode_of, render, render_agent, render_balancer
 from activemq_fleet.render.balancer import DROP_INS
 from activemq_fleet.render.service import (

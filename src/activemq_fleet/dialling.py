@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from activemq_fleet.addresses import Address
-from activemq_fleet.protocols import protocol_of
+from activemq_fleet.node.protocols import protocol_of
 from activemq_fleet.topology import Agent, Broker, Connector
 
 Kind = Literal["closed", "protocol", "clear", "tls", "certificate", "authority", "account"]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from activemq_fleet.addresses import Address, check_host, parse
-from activemq_fleet.protocols import PROTOCOLS
+from activemq_fleet.node.protocols import PROTOCOLS
 
 
 def endpoints(items: Any, connector: str) -> tuple[Address, ...]:

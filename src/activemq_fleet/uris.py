@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from activemq_fleet.addresses import Address, join
 from activemq_fleet.errors import InputError
-from activemq_fleet.protocols import is_encrypted, protocol_of
+from activemq_fleet.node.protocols import is_encrypted, protocol_of
 from activemq_fleet.releases import Release
 
 # How often a lost bridge is tried again, in ms. The agent's own default backs off to 30 s, so

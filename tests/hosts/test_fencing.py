@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from activemq_fleet.artifacts import jars_for
-from activemq_fleet.fence import shared_store
-from activemq_fleet.fence.old_generations import uncopied_messages
-from activemq_fleet.fence.shared_store import SharedStore
-from activemq_fleet.kahadb.openwire_message import read_message
+from activemq_fleet.node.fence import shared_store
+from activemq_fleet.node.fence.old_generations import uncopied_messages
+from activemq_fleet.node.fence.shared_store import SharedStore
+from activemq_fleet.node.kahadb.openwire_message import read_message
 from activemq_fleet.releases import Release
 from tests.hosts.brokers import (
     SHARE,

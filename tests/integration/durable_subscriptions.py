@@ -11,12 +11,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from activemq_fleet.fence.store_access import directory_in_force
-from activemq_fleet.kahadb import journal
-from activemq_fleet.kahadb.index import INDEX, recovery_file_numbers
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.polling import poll
 from activemq_fleet.lab.stomp import StompConnection
+from activemq_fleet.node.fence.store_access import directory_in_force
+from activemq_fleet.node.kahadb import journal
+from activemq_fleet.node.kahadb.index import INDEX, recovery_file_numbers
 from activemq_fleet.releases import Release
 from activemq_fleet.render.service import kahadb_directory
 from tests.integration.labs import write_inventory

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 from activemq_fleet.addresses import Address
-from activemq_fleet.protocols import mqtt_packet, mqtt_text
+from activemq_fleet.node.protocols import mqtt_packet, mqtt_text
 from tests.log_reading import logger_of
 
 FORGED = (

@@ -17,16 +17,16 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-from ansible_collections.activemq.fleet.plugins.module_utils.watchdog.watchdog import Watchdog, _options
+from ansible_collections.activemq.fleet.plugins.module_utils.node.watchdog.watchdog import Watchdog, _options
 
-from activemq_fleet.fence.old_generations import uncopied_messages
-from activemq_fleet.fence.replay import Replay
-from activemq_fleet.fence.shared_store import SharedStore
-from activemq_fleet.host.probe_account import Login
 from activemq_fleet.lab.fleet_status import lab_status
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.polling import poll
 from activemq_fleet.lab.readiness import is_port_taken
+from activemq_fleet.node.fence.old_generations import uncopied_messages
+from activemq_fleet.node.fence.replay import Replay
+from activemq_fleet.node.fence.shared_store import SharedStore
+from activemq_fleet.node.host.probe_account import Login
 from activemq_fleet.render.service import paths
 from scripts.attacks.clients import consume, sending
 from tests.integration.gluster import GlusterFS

@@ -31,7 +31,7 @@ class Cut(Exception):
 
 
 def _utility(name: str) -> Any:
-    return importlib.import_module(f"{_COLLECTION}.module_utils.{name}")
+    return importlib.import_module(f"{_COLLECTION}.module_utils.node.{name}")
 
 
 @contextmanager

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from activemq_fleet.host.management import query_mbeans
-from activemq_fleet.host.process import Process, find_broker
-from activemq_fleet.host.versions import Layout
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.stomp import Credentials, Frame, StompConnection, StompError
+from activemq_fleet.node.host.management import query_mbeans
+from activemq_fleet.node.host.process import Process, find_broker
+from activemq_fleet.node.host.versions import Layout
 from activemq_fleet.releases import Release
 from tests.integration.labs import processes_of, write_inventory
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.host import broker_log, runtime_configuration, state
-from ansible_collections.activemq.fleet.plugins.module_utils.host.process import find_broker
-from ansible_collections.activemq.fleet.plugins.module_utils.watchdog import watchdog
+from ansible_collections.activemq.fleet.plugins.module_utils.node.host import broker_log, runtime_configuration, state
+from ansible_collections.activemq.fleet.plugins.module_utils.node.host.process import find_broker
+from ansible_collections.activemq.fleet.plugins.module_utils.node.watchdog import watchdog
 
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.logs import parse

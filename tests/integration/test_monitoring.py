@@ -19,7 +19,7 @@ from typing import Any
 
 import psutil
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.watchdog.program import program as pack
+from ansible_collections.activemq.fleet.plugins.module_utils.node.watchdog.program import program as pack
 from pydantic import SecretStr
 
 from activemq_fleet.lab.lab import Lab

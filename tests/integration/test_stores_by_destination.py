@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from activemq_fleet.install.configuration_archive import InstallError
-from activemq_fleet.kahadb.inspection import inspect_directory
+from activemq_fleet.node.install.configuration_archive import InstallError
+from activemq_fleet.node.kahadb.inspection import inspect_directory
 from tests.integration.conftest import LabOf
 from tests.integration.labs import pair, write_inventory
 from tests.situations import further

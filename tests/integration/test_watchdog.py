@@ -8,9 +8,9 @@ import time
 from pathlib import Path
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.host.process import find_broker
-from ansible_collections.activemq.fleet.plugins.module_utils.host.state import gather_broker_state
-from ansible_collections.activemq.fleet.plugins.module_utils.watchdog import watchdog
+from ansible_collections.activemq.fleet.plugins.module_utils.node.host.process import find_broker
+from ansible_collections.activemq.fleet.plugins.module_utils.node.host.state import gather_broker_state
+from ansible_collections.activemq.fleet.plugins.module_utils.node.watchdog import watchdog
 
 from activemq_fleet.lab.stomp import StompConnection, StompTimeout
 from tests.integration.planted import STOMP, Ground, Planted, document, until

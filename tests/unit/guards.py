@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests.waiting import wait_until
 
-GUARD = [sys.executable, "-m", "activemq_fleet.fence"]
+GUARD = [sys.executable, "-m", "activemq_fleet.node.fence"]
 BROKER = """
 import fcntl, os, signal, sys, time
 link, log = sys.argv[1:]
@@ -31,8 +31,8 @@ while True:
 
 CRASHING = """
 import os, sys
-from activemq_fleet.fence import guard
-from activemq_fleet.install import disk
+from activemq_fleet.node.fence import guard
+from activemq_fleet.node.install import disk
 left, signal = int(sys.argv.pop(1)), int(sys.argv.pop(1))
 def crash_before(module, name):
     real = getattr(module, name)

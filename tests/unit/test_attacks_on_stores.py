@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.host import process as processes
-from ansible_collections.activemq.fleet.plugins.module_utils.host import thread_dumps
+from ansible_collections.activemq.fleet.plugins.module_utils.node.host import process as processes
+from ansible_collections.activemq.fleet.plugins.module_utils.node.host import thread_dumps
 
 from activemq_fleet import deployment
 from activemq_fleet.render.service import paths
@@ -118,8 +118,8 @@ def test_removing_old_generations_as_root_follows_no_link_of_the_account(place: 
     )
     code = """if True:
         import sys
-        from activemq_fleet.fence.old_generations import remove_old_generations
-        from activemq_fleet.fence.shared_store import SharedStore
+        from activemq_fleet.node.fence.old_generations import remove_old_generations
+        from activemq_fleet.node.fence.shared_store import SharedStore
         print(list(remove_old_generations(SharedStore(sys.argv[1]))))
     """
 
@@ -135,7 +135,7 @@ def test_root_writes_no_record_through_a_link_of_the_account(place: Path) -> Non
     do_as(BROKER, lambda: (store / "fence/replayed").symlink_to(place / "secret"))
     code = """if True:
         import sys
-        from activemq_fleet.fence.shared_store import SharedStore
+        from activemq_fleet.node.fence.shared_store import SharedStore
         SharedStore(sys.argv[1]).note_replay(5, 0)
     """
 
@@ -150,7 +150,7 @@ def test_a_guard_command_of_root_names_the_account_to_run_it_as(place: Path, opt
     store = place / "store"
     do_as(BROKER, write_claim(store, 1, "1-abcdef0123456789"), (store / "lock").mkdir)
 
-    code = "import sys; from activemq_fleet.fence.guard import main; main()"
+    code = "import sys; from activemq_fleet.node.fence.guard import main; main()"
     printed = run_as_root(code, "--store", store, *option)
 
     assert printed.startswith("exit 1: ")
@@ -171,8 +171,11 @@ def test_store_inspect_of_root_reads_a_sound_store_as_its_account(place: Path) -
 
 def make_unfenced_broker(place: Path) -> Path:
     """The directory of an installed broker of 5.5.1 whose account planted a fenced store next to its own."""
-    from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import File
-    from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_install import Owners, install
+    from ansible_collections.activemq.fleet.plugins.module_utils.node.install.configuration_archive import File
+    from ansible_collections.activemq.fleet.plugins.module_utils.node.install.configuration_install import (
+        Owners,
+        install,
+    )
 
     variables = {
         "activemq_release": "5.5.1",
@@ -201,7 +204,7 @@ def make_unfenced_broker(place: Path) -> Path:
 
 COUNT = """if True:
     import json, sys
-    from ansible_collections.activemq.fleet.plugins.module_utils.kahadb.backlog import count_backlog
+    from ansible_collections.activemq.fleet.plugins.module_utils.node.kahadb.backlog import count_backlog
     print(json.dumps(count_backlog(sys.argv[1])))
 """
 
@@ -303,7 +306,7 @@ def test_a_thread_dump_holds_nothing_of_a_file_that_the_process_may_not_read(pla
 
 def test_the_release_of_an_open_jar_is_read_through_one_descriptor(place: Path) -> None:
     """A descriptor that is a device, or becomes one, is not opened."""
-    from ansible_collections.activemq.fleet.plugins.module_utils.install.jars import release_of_jar_at
+    from ansible_collections.activemq.fleet.plugins.module_utils.node.install.jars import release_of_jar_at
 
     device = os.open("/dev/zero", os.O_RDONLY)
     try:

@@ -16,15 +16,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.collect import host_collection
-from ansible_collections.activemq.fleet.plugins.module_utils.collect.bundle import Bundle, open_matching_files
-from ansible_collections.activemq.fleet.plugins.module_utils.host import thread_dumps
-from ansible_collections.activemq.fleet.plugins.module_utils.host.process import read_process
-from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import File
-from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_install import Owners, install
+from ansible_collections.activemq.fleet.plugins.module_utils.node.collect import host_collection
+from ansible_collections.activemq.fleet.plugins.module_utils.node.collect.bundle import Bundle, open_matching_files
+from ansible_collections.activemq.fleet.plugins.module_utils.node.host import thread_dumps
+from ansible_collections.activemq.fleet.plugins.module_utils.node.host.process import read_process
+from ansible_collections.activemq.fleet.plugins.module_utils.node.install.configuration_archive import File
+from ansible_collections.activemq.fleet.plugins.module_utils.node.install.configuration_install import Owners, install
 
-from activemq_fleet import masking
 from activemq_fleet.deployment import files_of
+from activemq_fleet.node import masking
 from tests.unit.fleets import fleet
 from tests.work import QUADRATIC, growth_of_time
 

@@ -9,14 +9,14 @@ import tarfile
 from pathlib import Path
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import (
+from ansible_collections.activemq.fleet.plugins.module_utils.node.install.configuration_archive import (
     File,
     InstallError,
     pack,
     unpack,
 )
-from ansible_collections.activemq.fleet.plugins.module_utils.install.configure import configure
-from ansible_collections.activemq.fleet.plugins.module_utils.install.vendor_files import vendor_files
+from ansible_collections.activemq.fleet.plugins.module_utils.node.install.configure import configure
+from ansible_collections.activemq.fleet.plugins.module_utils.node.install.vendor_files import vendor_files
 
 ROOT = Path(__file__).resolve().parents[2]
 ON_HOST = sorted(

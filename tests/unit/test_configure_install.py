@@ -11,11 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.host import process
-from ansible_collections.activemq.fleet.plugins.module_utils.host.versions import Layout
-from ansible_collections.activemq.fleet.plugins.module_utils.install import disk
-from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import File, InstallError
-from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_install import (
+from ansible_collections.activemq.fleet.plugins.module_utils.node.host import process
+from ansible_collections.activemq.fleet.plugins.module_utils.node.host.versions import Layout
+from ansible_collections.activemq.fleet.plugins.module_utils.node.install import disk
+from ansible_collections.activemq.fleet.plugins.module_utils.node.install.configuration_archive import (
+    File,
+    InstallError,
+)
+from ansible_collections.activemq.fleet.plugins.module_utils.node.install.configuration_install import (
     Outcome,
     Owners,
     install,
@@ -376,7 +379,7 @@ def test_a_first_installation_owes_no_restart(tmp_path: Path) -> None:
 
 
 def test_a_restart_is_owed_until_a_broker_was_started_after_the_change(tmp_path: Path) -> None:
-    from ansible_collections.activemq.fleet.plugins.module_utils.install import pending_restart
+    from ansible_collections.activemq.fleet.plugins.module_utils.node.install import pending_restart
 
     first = put(tmp_path, OLD)
     put(tmp_path, NEW)

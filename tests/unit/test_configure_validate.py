@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import (
+from ansible_collections.activemq.fleet.plugins.module_utils.node.install.configuration_archive import (
     File,
     InstallError,
     pack,
 )
-from ansible_collections.activemq.fleet.plugins.module_utils.install.configure import configure
+from ansible_collections.activemq.fleet.plugins.module_utils.node.install.configure import configure
 
 LOOK = (
     f'{sys.executable} -c \'import sys; sys.exit("good" not in open(sys.argv[1]).read() and "line 7: bad")\' %s/a.cfg'

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from jinja2 import Environment
 
-from activemq_fleet.printable import counted
+from activemq_fleet.node.printable import counted
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SWITCHOVER = REPOSITORY / "roles" / "broker" / "tasks" / "switchover_act.yml"

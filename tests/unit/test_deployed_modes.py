@@ -9,8 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import File, pack, unpack
-from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_install import Owners, install
+from ansible_collections.activemq.fleet.plugins.module_utils.node.install.configuration_archive import (
+    File,
+    pack,
+    unpack,
+)
+from ansible_collections.activemq.fleet.plugins.module_utils.node.install.configuration_install import Owners, install
 
 from activemq_fleet.deployment import files_of
 from activemq_fleet.topology import build_fleet

@@ -16,7 +16,7 @@ from lxml import etree
 from activemq_fleet.diagram import to_mermaid, to_svg
 from activemq_fleet.findings import Finding
 from activemq_fleet.inventory import load_fleet
-from activemq_fleet.printable import printable
+from activemq_fleet.node.printable import printable
 from activemq_fleet.topology import BROKERS, Fleet, build_fleet
 from tests.golden_files import Golden
 from tests.unit.drawn import FLEETS, jdbc, pairs, shop, with_agents

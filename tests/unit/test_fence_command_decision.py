@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from activemq_fleet.fence.decision import Action, CommandFence, FenceEvidence, Step, claim_in_place
+from activemq_fleet.node.fence.decision import Action, CommandFence, FenceEvidence, Step, claim_in_place
 
 MOST_CLAIMS, MOST_THEFTS, MOST_CRASHES = 4, 3, 3
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from activemq_fleet.fence.decision import Action, Claim, Fence, FenceEvidence, Step
+from activemq_fleet.node.fence.decision import Action, Claim, Fence, FenceEvidence, Step
 
 MOST_CLAIMS, MOST_THEFTS, MOST_CRASHES = 3, 3, 2
 NODES = ("a", "b")

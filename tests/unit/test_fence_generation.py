@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.fence import generation
-from activemq_fleet.fence.generation import Generation, link_generation, make_first_generation, make_generation
-from activemq_fleet.fence.old_generations import uncopied_messages_after
-from activemq_fleet.fence.shared_store import FenceError
-from activemq_fleet.kahadb.journal import ADD, COMMIT, MOVED_ACKS, TRACE
+from activemq_fleet.node.fence import generation
+from activemq_fleet.node.fence.generation import Generation, link_generation, make_first_generation, make_generation
+from activemq_fleet.node.fence.old_generations import uncopied_messages_after
+from activemq_fleet.node.fence.shared_store import FenceError
+from activemq_fleet.node.kahadb.journal import ADD, COMMIT, MOVED_ACKS, TRACE
 from tests.unit import kahadb_journals as journals
 from tests.unit.kahadb_journals import index
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.fence.broker_process import ENDED
+from activemq_fleet.node.fence.broker_process import ENDED
 from tests.unit.guards import Node, is_alive, said_by, until
 from tests.unit.test_fence_generation import added, batch
 

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.fence.broker_process import ENDED
-from activemq_fleet.fence.in_place import unfence
-from activemq_fleet.fence.shared_store import FenceError
-from activemq_fleet.kahadb.index import is_store_file
-from activemq_fleet.kahadb.risk_records import read_risk_records
+from activemq_fleet.node.fence.broker_process import ENDED
+from activemq_fleet.node.fence.in_place import unfence
+from activemq_fleet.node.fence.shared_store import FenceError
+from activemq_fleet.node.kahadb.index import is_store_file
+from activemq_fleet.node.kahadb.risk_records import read_risk_records
 from tests.situations import further
 from tests.unit.guards import GUARD, Node, said_by, until
 from tests.unit.kahadb_journals import add, batch, index_of_topics, write

@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner
 
 from activemq_fleet.cli.store import command
-from activemq_fleet.fence.shared_store import SharedStore
-from activemq_fleet.kahadb.openwire_message import event_id, read_message
+from activemq_fleet.node.fence.shared_store import SharedStore
+from activemq_fleet.node.kahadb.openwire_message import event_id, read_message
 
 
 def text(content: str) -> bytes:

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from activemq_fleet.fence.decision import Claim
-from activemq_fleet.fence.old_generations import remove_old_generations
-from activemq_fleet.fence.shared_store import FenceError, SharedStore
+from activemq_fleet.node.fence.decision import Claim
+from activemq_fleet.node.fence.old_generations import remove_old_generations
+from activemq_fleet.node.fence.shared_store import FenceError, SharedStore
 
 TOKENS = ("a" * 32, "b" * 32)
 NODES = ("c" * 32, "d" * 32)
@@ -165,7 +165,7 @@ def test_a_claim_whose_answer_was_lost_counts_as_made(store: SharedStore, monkey
 def test_what_was_built_stays_where_nobody_knows_whether_it_was_claimed(
     store: SharedStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("activemq_fleet.install.disk.sync_directory", _fails)
+    monkeypatch.setattr("activemq_fleet.node.install.disk.sync_directory", _fails)
     with pytest.raises(OSError, match="the disk is full of holes"):
         claimed(store, claim_of(1), {})
     monkeypatch.undo()

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.fence.decision import Claim, claim_in_place
-from activemq_fleet.fence.shared_store import SharedStore
-from activemq_fleet.fence.store_access import (
+from activemq_fleet.node.fence.decision import Claim, claim_in_place
+from activemq_fleet.node.fence.shared_store import SharedStore
+from activemq_fleet.node.fence.store_access import (
     StoreAccess,
     directory_in_force,
     generation_in_force,
@@ -17,7 +17,7 @@ from activemq_fleet.fence.store_access import (
     two_masters,
     writers_in_force,
 )
-from activemq_fleet.host.process import open_files
+from activemq_fleet.node.host.process import open_files
 
 OLD, NEW = "1-0123456789abcdef", "2-fedcba9876543210"
 

@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.collect.bundle import Bundle, open_matching_files
-from ansible_collections.activemq.fleet.plugins.module_utils.collect.host_collection import collect
-from ansible_collections.activemq.fleet.plugins.module_utils.host import broker_log, state
-from ansible_collections.activemq.fleet.plugins.module_utils.host.untrusted_paths import (
+from ansible_collections.activemq.fleet.plugins.module_utils.node.collect.bundle import Bundle, open_matching_files
+from ansible_collections.activemq.fleet.plugins.module_utils.node.collect.host_collection import collect
+from ansible_collections.activemq.fleet.plugins.module_utils.node.host import broker_log, state
+from ansible_collections.activemq.fleet.plugins.module_utils.node.host.untrusted_paths import (
     UntrustedPathError,
     open_process_file,
 )
-from ansible_collections.activemq.fleet.plugins.module_utils.install import vendor_files
-from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.node.install import vendor_files
+from ansible_collections.activemq.fleet.plugins.module_utils.node.install.configuration_archive import InstallError
 
 from tests.unit.attackers import BROKER, STRANGER, common_directory, do_as, doing_as, needs_root, owned_directory
 from tests.waiting import PATIENCE, within

@@ -8,7 +8,7 @@ import zlib
 
 import pytest
 
-from activemq_fleet.foreign_data import inflate_text, parse_json
+from activemq_fleet.node.foreign_data import inflate_text, parse_json
 
 NESTED = b"[" * 200_000
 LONG = b'{"number": 1' + b"0" * 400 + b"}"

@@ -7,10 +7,14 @@ import os
 from pathlib import Path
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.host.system_accounts import Account, AccountError, run_as
-from ansible_collections.activemq.fleet.plugins.module_utils.host.untrusted_paths import UntrustedPathError
-from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
-from ansible_collections.activemq.fleet.plugins.module_utils.kahadb import (
+from ansible_collections.activemq.fleet.plugins.module_utils.node.host.system_accounts import (
+    Account,
+    AccountError,
+    run_as,
+)
+from ansible_collections.activemq.fleet.plugins.module_utils.node.host.untrusted_paths import UntrustedPathError
+from ansible_collections.activemq.fleet.plugins.module_utils.node.install.configuration_archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.node.kahadb import (
     journal,
     messages,
     protocol_buffers,

@@ -7,11 +7,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.host.runtime_configuration import end_of_log
-from ansible_collections.activemq.fleet.plugins.module_utils.host.untrusted_paths import UntrustedPathError
-from ansible_collections.activemq.fleet.plugins.module_utils.host.versions import Layout
-from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import File, InstallError
-from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_install import Owners, install
+from ansible_collections.activemq.fleet.plugins.module_utils.node.host.runtime_configuration import end_of_log
+from ansible_collections.activemq.fleet.plugins.module_utils.node.host.untrusted_paths import UntrustedPathError
+from ansible_collections.activemq.fleet.plugins.module_utils.node.host.versions import Layout
+from ansible_collections.activemq.fleet.plugins.module_utils.node.install.configuration_archive import (
+    File,
+    InstallError,
+)
+from ansible_collections.activemq.fleet.plugins.module_utils.node.install.configuration_install import Owners, install
 
 from tests.unit.attackers import BROKER, common_directory, do_as, needs_root, owned_directory
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.kahadb.mending import mend_stores
+from activemq_fleet.node.kahadb.mending import mend_stores
 from tests.unit.kahadb_journals import add, index, store_lock, write
 
 

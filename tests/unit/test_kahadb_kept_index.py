@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.fence.generation import link_generation, make_generation
-from activemq_fleet.kahadb import index_keeper
-from activemq_fleet.kahadb.index_keeper import IndexKeeper, KeepError
-from activemq_fleet.kahadb.indexed_subscriptions import IndexPageError, subscriptions_in_index
-from activemq_fleet.kahadb.journal import SUBSCRIPTION, TRACE, JournalEnd, commands
-from activemq_fleet.kahadb.kept_index import KeptIndex
-from activemq_fleet.kahadb.mending import mend_stores
-from activemq_fleet.kahadb.rebuild_risk import RebuildRefusedError, find_rebuild_risk
-from activemq_fleet.kahadb.risk_records import RebuildRisk, read_risk_records, record_risk
+from activemq_fleet.node.fence.generation import link_generation, make_generation
+from activemq_fleet.node.kahadb import index_keeper
+from activemq_fleet.node.kahadb.index_keeper import IndexKeeper, KeepError
+from activemq_fleet.node.kahadb.indexed_subscriptions import IndexPageError, subscriptions_in_index
+from activemq_fleet.node.kahadb.journal import SUBSCRIPTION, TRACE, JournalEnd, commands
+from activemq_fleet.node.kahadb.kept_index import KeptIndex
+from activemq_fleet.node.kahadb.mending import mend_stores
+from activemq_fleet.node.kahadb.rebuild_risk import RebuildRefusedError, find_rebuild_risk
+from activemq_fleet.node.kahadb.risk_records import RebuildRisk, read_risk_records, record_risk
 from tests.unit.kahadb_journals import add, index_of_topics, remove, subscribe, unsubscribe, write
 
 KEY = "reporting:daily"

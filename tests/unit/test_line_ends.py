@@ -7,8 +7,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.host import process as processes
-from ansible_collections.activemq.fleet.plugins.module_utils.host import runtime_configuration
+from ansible_collections.activemq.fleet.plugins.module_utils.node.host import process as processes
+from ansible_collections.activemq.fleet.plugins.module_utils.node.host import runtime_configuration
 
 from tests.unit.attackers import STRANGER, needs_root
 from tests.waiting import wait_until
@@ -21,7 +21,7 @@ DEADLINE = 120
 
 @pytest.mark.parametrize("end", OTHER_ENDS)
 def test_no_other_character_ends_a_line(end: str) -> None:
-    from ansible_collections.activemq.fleet.plugins.module_utils.text_lines import split_lines
+    from ansible_collections.activemq.fleet.plugins.module_utils.node.text_lines import split_lines
 
     assert split_lines(f"a{end}b\nc\n") == [f"a{end}b", "c"]
 
@@ -30,7 +30,7 @@ def test_no_other_character_ends_a_line(end: str) -> None:
     ("text", "lines"), [("", []), ("\n", [""]), ("a", ["a"]), ("a\n", ["a"]), ("a\n\n", ["a", ""])]
 )
 def test_the_last_newline_of_a_text_begins_no_line(text: str, lines: list[str]) -> None:
-    from ansible_collections.activemq.fleet.plugins.module_utils.text_lines import split_lines
+    from ansible_collections.activemq.fleet.plugins.module_utils.node.text_lines import split_lines
 
     assert split_lines(text) == lines
 

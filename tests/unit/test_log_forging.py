@@ -11,8 +11,8 @@ import time
 from pathlib import Path
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.host import broker_log, held_by_process, pure_log
-from ansible_collections.activemq.fleet.plugins.module_utils.host.process import proc_text
+from ansible_collections.activemq.fleet.plugins.module_utils.node.host import broker_log, held_by_process, pure_log
+from ansible_collections.activemq.fleet.plugins.module_utils.node.host.process import proc_text
 from hypothesis import given
 from hypothesis import strategies as st
 

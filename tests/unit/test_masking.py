@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils import masking as on_hosts
+from ansible_collections.activemq.fleet.plugins.module_utils.node import masking as on_hosts
 from hypothesis import given
 from hypothesis import strategies as st
 
-from activemq_fleet import masking
 from activemq_fleet.deployment import files_of
-from activemq_fleet.masking import (
+from activemq_fleet.node import masking
+from activemq_fleet.node.masking import (
     KnownSecrets,
     Secret,
     mask,

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import pytest
 
-from activemq_fleet.masking import LINE_LENGTH, UNKNOWN, KnownSecrets, Secret, mask, mask_text, mask_words
+from activemq_fleet.node.masking import LINE_LENGTH, UNKNOWN, KnownSecrets, Secret, mask, mask_text, mask_words
 from tests.unit.hostile_texts import AROUND, PIECES, hostile
 from tests.unit.masking_forms import ANYTHING, FILES, PHRASES, READABLE, WORD, WORDS
 from tests.work import QUADRATIC, growth_of_time

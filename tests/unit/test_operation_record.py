@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.collect import bundle, host_collection
-from ansible_collections.activemq.fleet.plugins.module_utils.host import operation_record
-from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.node.collect import bundle, host_collection
+from ansible_collections.activemq.fleet.plugins.module_utils.node.host import operation_record
+from ansible_collections.activemq.fleet.plugins.module_utils.node.install.configuration_archive import InstallError
 
 from activemq_fleet.audit.operation_records import OPERATIONS_FILE, operations_of
 

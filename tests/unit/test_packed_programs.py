@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.fence import program as guard
-from ansible_collections.activemq.fleet.plugins.module_utils.watchdog import program as watchdog
+from ansible_collections.activemq.fleet.plugins.module_utils.node.fence import program as guard
+from ansible_collections.activemq.fleet.plugins.module_utils.node.watchdog import program as watchdog
 
 
 @pytest.mark.parametrize("program", [guard.program, watchdog.program])

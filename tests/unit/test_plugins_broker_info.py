@@ -17,10 +17,15 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.host import broker_configuration, broker_log, probe, state
-from ansible_collections.activemq.fleet.plugins.module_utils.host.process import Process, find_broker, uptime
-from ansible_collections.activemq.fleet.plugins.module_utils.host.settling import Settling, is_loading_in
-from ansible_collections.activemq.fleet.plugins.module_utils.host.versions import Layout
+from ansible_collections.activemq.fleet.plugins.module_utils.node.host import (
+    broker_configuration,
+    broker_log,
+    probe,
+    state,
+)
+from ansible_collections.activemq.fleet.plugins.module_utils.node.host.process import Process, find_broker, uptime
+from ansible_collections.activemq.fleet.plugins.module_utils.node.host.settling import Settling, is_loading_in
+from ansible_collections.activemq.fleet.plugins.module_utils.node.host.versions import Layout
 
 from activemq_fleet.logs import BrokerRun, parse
 from activemq_fleet.render import render

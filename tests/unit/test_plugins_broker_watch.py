@@ -10,12 +10,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.host.round_trips import (
+from ansible_collections.activemq.fleet.plugins.module_utils.node.host.round_trips import (
     ProbeRound,
     summarise_rounds,
     watch_addresses,
 )
-from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.node.install.configuration_archive import InstallError
 
 from tests.waiting import wait_until
 

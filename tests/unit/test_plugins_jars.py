@@ -10,8 +10,8 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.install import jars
-from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.node.install import jars
+from ansible_collections.activemq.fleet.plugins.module_utils.node.install.configuration_archive import InstallError
 
 from tests.unit.release_jars import jar, lay_out, pack
 

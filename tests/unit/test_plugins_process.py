@@ -13,9 +13,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.host import fault_injection, management, process, state
-from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
-from ansible_collections.activemq.fleet.plugins.module_utils.watchdog import watchdog
+from ansible_collections.activemq.fleet.plugins.module_utils.node.host import (
+    fault_injection,
+    management,
+    process,
+    state,
+)
+from ansible_collections.activemq.fleet.plugins.module_utils.node.install.configuration_archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.node.watchdog import watchdog
 
 NOBODY = 65534
 AGENT = 65533

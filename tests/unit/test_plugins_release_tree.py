@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.install import disk, release_tree
-from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.node.install import disk, release_tree
+from ansible_collections.activemq.fleet.plugins.module_utils.node.install.configuration_archive import InstallError
 
 from tests.unit.release_jars import lay_out
 

@@ -10,7 +10,7 @@ import pytest
 from ansible.parsing.dataloader import DataLoader
 from ansible.playbook import Playbook
 from ansible_collections.activemq.fleet.plugins.action import decide as decide_action
-from ansible_collections.activemq.fleet.plugins.module_utils.install.jars import processes_in
+from ansible_collections.activemq.fleet.plugins.module_utils.node.install.jars import processes_in
 from ansible_collections.activemq.fleet.plugins.modules import machine_info
 from ansible_collections.activemq.fleet.plugins.plugin_utils.release_archives import inspect_release_archive
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from ansible_collections.activemq.fleet.plugins.action import store_copy as action
-from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
-from ansible_collections.activemq.fleet.plugins.module_utils.kahadb import messages, store_copy
+from ansible_collections.activemq.fleet.plugins.module_utils.node.install.configuration_archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.node.kahadb import messages, store_copy
 
 from activemq_fleet.errors import FleetError
 from activemq_fleet.operations import Request, decide

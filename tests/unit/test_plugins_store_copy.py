@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.host.untrusted_paths import Directory
-from ansible_collections.activemq.fleet.plugins.module_utils.install import disk
-from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
-from ansible_collections.activemq.fleet.plugins.module_utils.kahadb import store_copy, store_files
+from ansible_collections.activemq.fleet.plugins.module_utils.node.host.untrusted_paths import Directory
+from ansible_collections.activemq.fleet.plugins.module_utils.node.install import disk
+from ansible_collections.activemq.fleet.plugins.module_utils.node.install.configuration_archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.node.kahadb import store_copy, store_files
 
 
 @pytest.fixture

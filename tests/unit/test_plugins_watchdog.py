@@ -15,13 +15,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.host import probe, timeouts
-from ansible_collections.activemq.fleet.plugins.module_utils.host.broker_configuration import Listener
-from ansible_collections.activemq.fleet.plugins.module_utils.host.broker_log import UNKNOWN, Phase
-from ansible_collections.activemq.fleet.plugins.module_utils.host.judge import Evidence
-from ansible_collections.activemq.fleet.plugins.module_utils.host.process import Process, find_broker, send_signal
-from ansible_collections.activemq.fleet.plugins.module_utils.kahadb.risk_records import RebuildRisk, record_risk
-from ansible_collections.activemq.fleet.plugins.module_utils.watchdog import hang_detection, program, watchdog
+from ansible_collections.activemq.fleet.plugins.module_utils.node.host import probe, timeouts
+from ansible_collections.activemq.fleet.plugins.module_utils.node.host.broker_configuration import Listener
+from ansible_collections.activemq.fleet.plugins.module_utils.node.host.broker_log import UNKNOWN, Phase
+from ansible_collections.activemq.fleet.plugins.module_utils.node.host.judge import Evidence
+from ansible_collections.activemq.fleet.plugins.module_utils.node.host.process import Process, find_broker, send_signal
+from ansible_collections.activemq.fleet.plugins.module_utils.node.kahadb.risk_records import RebuildRisk, record_risk
+from ansible_collections.activemq.fleet.plugins.module_utils.node.watchdog import hang_detection, program, watchdog
 from hypothesis import given
 from hypothesis import strategies as st
 

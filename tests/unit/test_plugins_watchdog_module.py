@@ -5,9 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.install import pending_restart
-from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
-from ansible_collections.activemq.fleet.plugins.module_utils.watchdog.installation import WatchdogPaths, install, remove
+from ansible_collections.activemq.fleet.plugins.module_utils.node.install import pending_restart
+from ansible_collections.activemq.fleet.plugins.module_utils.node.install.configuration_archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.node.watchdog.installation import (
+    WatchdogPaths,
+    install,
+    remove,
+)
 
 UNIT = "/var/lib/activemq/x/current/systemd/x-watchdog.service"
 SYSTEMCTL = """#!/bin/sh

@@ -32,7 +32,7 @@ from activemq_fleet.cli.formats.report import Report
 from activemq_fleet.cli.printing import echo
 from activemq_fleet.drift.host_drift import DriftResult, HostDrift
 from activemq_fleet.findings import Finding
-from activemq_fleet.printable import escape_html, printable, printable_json
+from activemq_fleet.node.printable import escape_html, printable, printable_json
 from activemq_fleet.reports.audit import audit_report
 from activemq_fleet.spark.progress import Progress
 

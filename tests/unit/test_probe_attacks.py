@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.host.broker_configuration import read_deployed
-from activemq_fleet.host.probe import Answer, probe_connector
-from activemq_fleet.host.probe_account import Login
-from activemq_fleet.host.round_trips import watch_addresses
-from activemq_fleet.host.state import gather_broker_state
-from activemq_fleet.host.versions import Layout
+from activemq_fleet.node.host.broker_configuration import read_deployed
+from activemq_fleet.node.host.probe import Answer, probe_connector
+from activemq_fleet.node.host.probe_account import Login
+from activemq_fleet.node.host.round_trips import watch_addresses
+from activemq_fleet.node.host.state import gather_broker_state
+from activemq_fleet.node.host.versions import Layout
 from tests.unit.attackers import BROKER, STRANGER, common_directory, needs_root, owned_directory
 from tests.waiting import LateError
 
@@ -170,7 +170,7 @@ def test_listener_of_another_account_gets_no_login_and_is_no_broker(
 def test_listener_of_another_account_gets_no_login_from_the_watchdog(standby: Standby) -> None:
     standby.deploy("mqtt+nio")
     standby.listen("mqtt", "127.0.0.1", STRANGER)
-    program = "from ansible_collections.activemq.fleet.plugins.module_utils.watchdog.watchdog import main; main()"
+    program = "from ansible_collections.activemq.fleet.plugins.module_utils.node.watchdog.watchdog import main; main()"
     options = ["--base", str(standby.base), "--unit", "x.service", "--ha", "shared-file", "--every", "0.2", "kill"]
     watchdog = subprocess.Popen(
         [sys.executable, "-c", program, *options],

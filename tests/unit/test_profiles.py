@@ -16,9 +16,9 @@ from tests.unit.fleets import fleet
 ROOT = Path(__file__).resolve().parents[2]
 LIBRARY = ROOT / "src/activemq_fleet"
 ALLOWED = {
-    "plugins/module_utils/host/broker_configuration.py": "a key of what a module returns: a file is that of a slave",
-    "plugins/module_utils/watchdog/hang_detection.py": "runs on hosts, where the library is not",
-    "plugins/module_utils/watchdog/watchdog.py": "runs on hosts, where the library is not",
+    "plugins/module_utils/node/host/broker_configuration.py": "a key that a module returns: a file is that of a slave",
+    "plugins/module_utils/node/watchdog/hang_detection.py": "runs on hosts, where the library is not",
+    "plugins/module_utils/node/watchdog/watchdog.py": "runs on hosts, where the library is not",
     "src/activemq_fleet/explain/release.py": "a key in the JSON of explain",
     "src/activemq_fleet/audit/pair_incidents.py": "how a broker took over, by its log: it was promoted",
     "src/activemq_fleet/audit/advice.py": "advice about such a take-over",

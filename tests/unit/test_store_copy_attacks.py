@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.host.untrusted_paths import UntrustedPathError
-from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
-from ansible_collections.activemq.fleet.plugins.module_utils.kahadb import resync_plans, store_copy
+from ansible_collections.activemq.fleet.plugins.module_utils.node.host.untrusted_paths import UntrustedPathError
+from ansible_collections.activemq.fleet.plugins.module_utils.node.install.configuration_archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.node.kahadb import resync_plans, store_copy
 from ansible_collections.activemq.fleet.plugins.modules import store_info
 
 from tests.unit.attackers import BROKER, common_directory, do_as, doing_as, needs_root, owned_directory

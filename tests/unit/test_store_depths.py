@@ -6,10 +6,10 @@ import struct
 from pathlib import Path
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.host.system_accounts import own_account
-from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
-from ansible_collections.activemq.fleet.plugins.module_utils.kahadb import remaining_messages
-from ansible_collections.activemq.fleet.plugins.module_utils.kahadb.backlog import ManagementView, combine_counts
+from ansible_collections.activemq.fleet.plugins.module_utils.node.host.system_accounts import own_account
+from ansible_collections.activemq.fleet.plugins.module_utils.node.install.configuration_archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.node.kahadb import remaining_messages
+from ansible_collections.activemq.fleet.plugins.module_utils.node.kahadb.backlog import ManagementView, combine_counts
 
 QUEUE, TOPIC = 0, 1
 

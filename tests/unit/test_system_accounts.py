@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.host.system_accounts import (
+from ansible_collections.activemq.fleet.plugins.module_utils.node.host.system_accounts import (
     Account,
     AccountError,
     account_for,
@@ -19,8 +19,8 @@ from ansible_collections.activemq.fleet.plugins.module_utils.host.system_account
     own_account,
     run_as,
 )
-from ansible_collections.activemq.fleet.plugins.module_utils.host.untrusted_paths import UntrustedPathError
-from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.node.host.untrusted_paths import UntrustedPathError
+from ansible_collections.activemq.fleet.plugins.module_utils.node.install.configuration_archive import InstallError
 
 from tests.unit.attackers import BROKER, common_directory, needs_root, owned_directory
 

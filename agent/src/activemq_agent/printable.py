@@ -1,1 +1,1 @@
-../../../plugins/module_utils/printable.py
+../../../plugins/module_utils/node/printable.py

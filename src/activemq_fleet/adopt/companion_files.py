@@ -8,8 +8,8 @@ from pathlib import Path
 
 from activemq_fleet.adopt.proposal import Proposal
 from activemq_fleet.adopt.sources import Document
+from activemq_fleet.node.text_lines import split_lines
 from activemq_fleet.render.service import java_options
-from activemq_fleet.text_lines import split_lines
 from activemq_fleet.topology import Fleet
 
 _OURS = "written by activemq.fleet"

@@ -17,9 +17,9 @@ from activemq_fleet.adopt.secrets import Secret, TemplatedText
 from activemq_fleet.grouping import MASTERS, SLAVES, group_name
 from activemq_fleet.inventory_yaml import STRING, NameTemplate, yaml_node_of
 from activemq_fleet.naming import DEFAULT_PATTERN
-from activemq_fleet.printable import counted
+from activemq_fleet.node.printable import counted
+from activemq_fleet.node.text_lines import split_lines
 from activemq_fleet.settings.broker import PREFIX, Settings
-from activemq_fleet.text_lines import split_lines
 from activemq_fleet.topology import AGENTS, Fleet
 
 MARK = "# Adopted by activemq-fleet"

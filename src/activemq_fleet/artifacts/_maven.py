@@ -11,7 +11,7 @@ from pathlib import Path
 
 from activemq_fleet.artifacts._java import java
 from activemq_fleet.errors import ArtifactError
-from activemq_fleet.text_lines import split_lines
+from activemq_fleet.node.text_lines import split_lines
 
 _PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1"
 # A release that did not exist yesterday may today (-U); a damaged download is an error (-C).

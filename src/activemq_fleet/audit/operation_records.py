@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from activemq_fleet.foreign_data import parse_json
-from activemq_fleet.printable import printable
+from activemq_fleet.node.foreign_data import parse_json
+from activemq_fleet.node.printable import printable
 
 OPERATIONS_FILE = "operations.jsonl"
 UNENDED = timedelta(minutes=15)

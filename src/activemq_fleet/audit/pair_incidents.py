@@ -21,7 +21,7 @@ from activemq_fleet.audit.evidence import (
 from activemq_fleet.audit.operation_records import Operation
 from activemq_fleet.audit.takeover_durations import TakeoverStart, right_clocks, takeover_start
 from activemq_fleet.audit.takeover_order import Offset, clock_offsets, runs_in_order, shifted_time
-from activemq_fleet.fence.store_access import StoreAccess, two_masters
+from activemq_fleet.node.fence.store_access import StoreAccess, two_masters
 
 FLAPS = 3
 WITHIN = timedelta(minutes=10)

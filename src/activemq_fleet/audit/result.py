@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from activemq_fleet.audit.advice import NAMES
-from activemq_fleet.printable import counted
+from activemq_fleet.node.printable import counted
 
 AuditOutcome = Literal["clean", "findings", "incomplete"]
 

@@ -15,7 +15,7 @@ from activemq_fleet.cli.options import format_option, output_option
 from activemq_fleet.cli.printing import echo, warn
 from activemq_fleet.errors import ArtifactError, InputError, SchemaUnavailable, shorten_list
 from activemq_fleet.naming import DEFAULT_PATTERN
-from activemq_fleet.printable import counted
+from activemq_fleet.node.printable import counted
 
 if TYPE_CHECKING:
     from activemq_fleet.adopt import Adopted, Difference

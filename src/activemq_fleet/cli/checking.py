@@ -20,7 +20,7 @@ from activemq_fleet.errors import FleetError, InputError, ReleaseError, Settings
 from activemq_fleet.findings import Finding
 from activemq_fleet.findings import error as error_finding
 from activemq_fleet.lint import ReleaseView, Selection, file_findings, release_findings, rules
-from activemq_fleet.printable import counted
+from activemq_fleet.node.printable import counted
 from activemq_fleet.releases import Release
 from activemq_fleet.schema import Schema
 from activemq_fleet.validation import known_rule_ids

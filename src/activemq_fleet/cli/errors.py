@@ -12,8 +12,8 @@ import click
 
 from activemq_fleet.errors import FleetError
 from activemq_fleet.install_hint import install_hint
-from activemq_fleet.printable import printable
-from activemq_fleet.text_lines import split_lines
+from activemq_fleet.node.printable import printable
+from activemq_fleet.node.text_lines import split_lines
 
 PROGRAM = "activemq-fleet"
 DEBUG_VARIABLE = "ACTIVEMQ_FLEET_DEBUG"

@@ -8,7 +8,7 @@ import click
 
 from activemq_fleet.cli.options import InventoryOptions, format_option, inventory_options
 from activemq_fleet.cli.printing import echo
-from activemq_fleet.printable import printable_json
+from activemq_fleet.node.printable import printable_json
 
 _LEAST, _MOST = 80, 100
 _STYLES: dict[str, dict[str, object]] = {

@@ -11,7 +11,7 @@ from pathlib import Path, PurePath
 from typing import NoReturn
 
 from activemq_fleet.errors import InputError, shorten_list
-from activemq_fleet.text_lines import split_lines
+from activemq_fleet.node.text_lines import split_lines
 
 _JAR = re.compile(r"activemq-(?:all|broker|client|core|spring)-(\d+\.\d+\.\d+)\.jar")
 _HOME = re.compile(r"(?:apache-)?activemq-(\d+\.\d+\.\d+)")

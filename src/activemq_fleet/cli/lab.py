@@ -14,7 +14,7 @@ from activemq_fleet.cli.lab_options import existing_lab_options, interruptible, 
 from activemq_fleet.cli.options import format_option
 from activemq_fleet.cli.printing import echo, echo_to_stderr, warn
 from activemq_fleet.cli.tables import print_table
-from activemq_fleet.printable import counted
+from activemq_fleet.node.printable import counted
 
 if TYPE_CHECKING:
     from activemq_fleet.lab.lab import Lab

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from activemq_fleet.printable import printable
+from activemq_fleet.node.printable import printable
 
 
 def echo(text: str, *, err: bool = False) -> None:

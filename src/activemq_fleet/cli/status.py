@@ -16,9 +16,9 @@ import click
 from activemq_fleet.cli.options import InventoryOptions, format_option, inventory_options
 from activemq_fleet.cli.printing import echo
 from activemq_fleet.errors import FleetError, InputError
-from activemq_fleet.foreign_data import parse_json
-from activemq_fleet.printable import printable, printable_json
-from activemq_fleet.text_lines import split_lines
+from activemq_fleet.node.foreign_data import parse_json
+from activemq_fleet.node.printable import printable, printable_json
+from activemq_fleet.node.text_lines import split_lines
 
 if TYPE_CHECKING:
     from activemq_fleet.status import FleetStatus

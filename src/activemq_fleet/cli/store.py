@@ -15,13 +15,13 @@ import click
 from activemq_fleet.cli.options import format_option
 from activemq_fleet.cli.printing import echo
 from activemq_fleet.errors import FleetError, InputError
-from activemq_fleet.printable import printable
+from activemq_fleet.node.printable import printable
 
 if TYPE_CHECKING:
     from activemq_fleet.addresses import Address
-    from activemq_fleet.fence.replay import Replay
-    from activemq_fleet.fence.shared_store import SharedStore
-    from activemq_fleet.host.probe_account import Login
+    from activemq_fleet.node.fence.replay import Replay
+    from activemq_fleet.node.fence.shared_store import SharedStore
+    from activemq_fleet.node.host.probe_account import Login
 
 _T = TypeVar("_T")
 _store = click.argument("directory", metavar="STORE", type=click.Path(exists=True, file_okay=False, path_type=Path))
@@ -53,7 +53,7 @@ def inspect_command(directory: Path, form: str) -> int:
     Exit 0: no damage was found; 1: there is some.
     """
     from activemq_fleet.cli.store_report import report_lines
-    from activemq_fleet.kahadb.inspection import inspect_directory
+    from activemq_fleet.node.kahadb.inspection import inspect_directory
 
     report = _run_as_owner(directory, lambda: inspect_directory(str(directory)))
     echo(json.dumps(report, indent=2) if form == "json" else "\n".join(report_lines(report)))
@@ -115,7 +115,7 @@ def replay_command(
     repeated from its beginning: the broker does not accept a message twice that is still in its queue. Root reads and
     writes the store as the account that owns it.
     """
-    from activemq_fleet.host.probe_account import Login
+    from activemq_fleet.node.host.probe_account import Login
 
     numbers = _run_as_owner(directory, lambda: _open_fenced(directory).kept_generations())
     if not numbers:
@@ -139,9 +139,9 @@ def _run_as_owner(directory: Path, function: Callable[[], _T], failure: type[Fle
 
     Raises ``failure`` with the reason.
     """
-    from activemq_fleet.fence.shared_store import FenceError
-    from activemq_fleet.host.system_accounts import account_for, run_as
-    from activemq_fleet.install.configuration_archive import InstallError
+    from activemq_fleet.node.fence.shared_store import FenceError
+    from activemq_fleet.node.host.system_accounts import account_for, run_as
+    from activemq_fleet.node.install.configuration_archive import InstallError
 
     def call() -> _T:
         try:
@@ -161,7 +161,7 @@ def _replay_generation(
     directory: Path, number: int, addresses: Sequence[tuple[Address, bool]], login: Login, context: ssl.SSLContext
 ) -> tuple[int, int]:
     """Send a generation's uncopied messages; return how many were sent, and how many wait for an XA decision."""
-    from activemq_fleet.fence.old_generations import uncopied_messages
+    from activemq_fleet.node.fence.old_generations import uncopied_messages
 
     store = _open_fenced(directory)
     with _connect(addresses, login, context) as connection:
@@ -173,13 +173,13 @@ def _replay_generation(
 
 
 def _remove_generations(directory: Path) -> list[str]:
-    from activemq_fleet.fence.old_generations import remove_old_generations
+    from activemq_fleet.node.fence.old_generations import remove_old_generations
 
     return list(remove_old_generations(_open_fenced(directory)))
 
 
 def _open_fenced(directory: Path) -> SharedStore:
-    from activemq_fleet.fence.shared_store import FenceError, SharedStore
+    from activemq_fleet.node.fence.shared_store import FenceError, SharedStore
 
     if not (directory / "fence" / "claims").is_dir():
         raise FenceError("this is no fenced store: name the pair's activemq_store_directory")
@@ -205,8 +205,8 @@ def _parse(url: str) -> tuple[Address, bool]:
 def _connect(addresses: Sequence[tuple[Address, bool]], login: Login, context: ssl.SSLContext) -> Replay:
     """Return a connection to the active node: the first that accepts one."""
     from activemq_fleet.addresses import join
-    from activemq_fleet.fence.replay import Replay
-    from activemq_fleet.fence.shared_store import FenceError
+    from activemq_fleet.node.fence.replay import Replay
+    from activemq_fleet.node.fence.shared_store import FenceError
 
     refusals: list[str] = []
     for address, tls in addresses:

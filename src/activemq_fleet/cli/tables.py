@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from activemq_fleet.printable import printable
+from activemq_fleet.node.printable import printable
 
 
 def print_table(head: Sequence[str], rows: Sequence[Sequence[str]], styles: Mapping[str, str] | None = None) -> None:

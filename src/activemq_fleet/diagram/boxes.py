@@ -14,7 +14,7 @@ from activemq_fleet.diagram.pair_layout import place_pairs
 from activemq_fleet.diagram.placement import Box
 from activemq_fleet.diagram.scene import BrokerView, GroupView
 from activemq_fleet.diagram.text import join_words, shorten, width_of, wrap
-from activemq_fleet.printable import counted
+from activemq_fleet.node.printable import counted
 
 _PAD = 16.0
 _MOST_NOTES = 8

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from activemq_fleet.printable import escape_html
+from activemq_fleet.node.printable import escape_html
 
 Point = tuple[float, float]
 

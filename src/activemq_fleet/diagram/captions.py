@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from activemq_fleet.diagram.scene import Connection, Edge
 from activemq_fleet.diagram.text import join_words
-from activemq_fleet.printable import counted
+from activemq_fleet.node.printable import counted
 
 _MOST_NAMED = 3
 

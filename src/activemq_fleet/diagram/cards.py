@@ -14,7 +14,7 @@ from activemq_fleet.diagram.lines import Stroke, arrow_head, draw_stroke
 from activemq_fleet.diagram.scene import BrokerView, Flow, PairView
 from activemq_fleet.diagram.symbols import badge_text, badge_tooltip, badge_width, draw_badge, draw_cylinder, draw_star
 from activemq_fleet.diagram.text import shorten, shorten_name, width_of, wrap
-from activemq_fleet.printable import counted
+from activemq_fleet.node.printable import counted
 
 PAD = 10.0
 LEAST_WIDTH, MOST_WIDTH = 228.0, 300.0

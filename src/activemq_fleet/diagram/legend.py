@@ -12,7 +12,7 @@ from activemq_fleet.diagram.scene import Flow, GroupedFinding, Scene
 from activemq_fleet.diagram.symbols import badge_width, draw_badge, draw_cylinder, draw_star
 from activemq_fleet.diagram.text import join_words, wrap
 from activemq_fleet.findings import Finding
-from activemq_fleet.printable import counted
+from activemq_fleet.node.printable import counted
 from activemq_fleet.profiles import PROFILES
 
 MOST_FINDINGS = 16

@@ -12,7 +12,7 @@ from activemq_fleet.diagram.cards import NAMED_AGENTS
 from activemq_fleet.diagram.pair_layout import MOST_MESHED
 from activemq_fleet.diagram.scene import BrokerView, Connection, GroupView, PairView, Scene, scene_of
 from activemq_fleet.diagram.symbols import badge_text
-from activemq_fleet.printable import counted
+from activemq_fleet.node.printable import counted
 from activemq_fleet.topology import Fleet
 
 # What Mermaid refuses to draw beyond, in characters and edges (maxTextSize, maxEdges, Mermaid 11).

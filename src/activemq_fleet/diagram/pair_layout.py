@@ -11,7 +11,7 @@ from activemq_fleet.diagram.rows import place_in_rows
 from activemq_fleet.diagram.scene import GroupView
 from activemq_fleet.diagram.star import place_star
 from activemq_fleet.diagram.text import shorten, width_of
-from activemq_fleet.printable import counted
+from activemq_fleet.node.printable import counted
 from activemq_fleet.topology import Link
 
 MOST_MESHED = 5

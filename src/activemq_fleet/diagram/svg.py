@@ -17,7 +17,7 @@ from activemq_fleet.diagram.pair_layout import MeshFrame
 from activemq_fleet.diagram.scene import SEVERITIES, GroupView, Scene, scene_of
 from activemq_fleet.diagram.style import style_sheet
 from activemq_fleet.diagram.text import join_words, wrap
-from activemq_fleet.printable import counted, escape_html
+from activemq_fleet.node.printable import counted, escape_html
 from activemq_fleet.topology import Fleet
 
 MOST_FULL = 12

@@ -10,9 +10,9 @@ import hashlib
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from activemq_fleet import masking
 from activemq_fleet.errors import InputError
-from activemq_fleet.foreign_data import parse_json
+from activemq_fleet.node import masking
+from activemq_fleet.node.foreign_data import parse_json
 
 CONFIGURATION = "configuration/"
 MANIFEST = ".fleet-manifest.json"

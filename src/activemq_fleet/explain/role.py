@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from activemq_fleet.explain.model import Entry, Section, pair_count, variable_entry
 from activemq_fleet.naming import DEFAULT_PATTERN, PREFIX
-from activemq_fleet.printable import counted
+from activemq_fleet.node.printable import counted
 from activemq_fleet.topology import Broker, Fleet
 
 _FOUND_OUT = "which node is active now is found out at run time: module broker_info, or `lab status` in the lab"

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Callable, Iterator
 
 from activemq_fleet.explain.model import Entry, Explanation, Section
-from activemq_fleet.printable import printable
+from activemq_fleet.node.printable import printable
 
 MOST_LABEL = 30
 _INDENT = 2

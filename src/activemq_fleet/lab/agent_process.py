@@ -24,7 +24,7 @@ from activemq_agent.connection_events import Connack, SessionEvent
 from activemq_agent.errors import AgentError
 from activemq_agent.session import Session
 from activemq_agent.tls import tls_context
-from activemq_fleet.text_lines import split_lines
+from activemq_fleet.node.text_lines import split_lines
 
 DRAIN = 60
 """Seconds that an agent has to empty its outbox."""

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from activemq_fleet.errors import FleetError
-from activemq_fleet.printable import printable
+from activemq_fleet.node.printable import printable
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch

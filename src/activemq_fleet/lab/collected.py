@@ -10,10 +10,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from activemq_fleet.fence.store_access import generations_of_host
-from activemq_fleet.kahadb.risk_records import read_risk_records
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.log_tail import LOG
+from activemq_fleet.node.fence.store_access import generations_of_host
+from activemq_fleet.node.kahadb.risk_records import read_risk_records
 from activemq_fleet.render.service import fence_directory
 from activemq_fleet.topology import Broker
 

@@ -26,7 +26,7 @@ from activemq_fleet.lab.loopback_overlay import (
 from activemq_fleet.lab.polling import poll
 from activemq_fleet.lab.readiness import require_free_port
 from activemq_fleet.lab.state import LabState
-from activemq_fleet.text_lines import split_lines
+from activemq_fleet.node.text_lines import split_lines
 
 _NAME = "database"  # of its process among those of the hosts, whose names have no file of this one
 _OWNER = "postgres"

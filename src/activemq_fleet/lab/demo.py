@@ -37,8 +37,8 @@ from activemq_fleet.lab.load_spec import load_spec, stomp_load_spec
 from activemq_fleet.lab.polling import poll
 from activemq_fleet.lab.startup import Progress
 from activemq_fleet.lab.status import HostStatus
-from activemq_fleet.printable import counted, printable
-from activemq_fleet.text_lines import split_lines
+from activemq_fleet.node.printable import counted, printable
+from activemq_fleet.node.text_lines import split_lines
 from activemq_fleet.topology import Fleet
 
 _RATE = 150.0  # events a second over each protocol

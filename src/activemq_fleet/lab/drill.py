@@ -14,11 +14,11 @@ from functools import partial
 from activemq_fleet.audit.scraped_availability import QUERY
 from activemq_fleet.drills.model import DrillResult, Fault, FaultKind
 from activemq_fleet.errors import FleetError, InputError, LabError
-from activemq_fleet.host.timeouts import HUNG, SETTLE
 from activemq_fleet.lab.drill_run import DrillPlan, DrillRun
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.polling import poll
 from activemq_fleet.lab.startup import Progress
+from activemq_fleet.node.host.timeouts import HUNG, SETTLE
 from activemq_fleet.operations.drill import next_drill_step, refusal_reason, schedule_faults
 from activemq_fleet.operations.target import TargetHost, resolve_target
 

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from activemq_fleet.errors import LabError
-from activemq_fleet.fence.shared_store import lock_file
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.polling import poll
+from activemq_fleet.node.fence.shared_store import lock_file
 from activemq_fleet.topology import Broker
 
 _SETTLED = 0.5  # seconds for what was on its way to the disk before the lock is given away

@@ -15,12 +15,6 @@ from pathlib import Path
 import psutil
 
 from activemq_fleet.errors import LabError
-from activemq_fleet.fence.store_access import StoreAccess, generation_in_force, generation_written
-from activemq_fleet.host.broker_log import Phase
-from activemq_fleet.host.held_by_process import holds_lock, is_listening
-from activemq_fleet.host.judge import BrokerState, Evidence, judge
-from activemq_fleet.host.process import Process, open_files, read_process
-from activemq_fleet.host.timeouts import LAB_PROBE
 from activemq_fleet.lab import processes
 from activemq_fleet.lab.layout import Layout
 from activemq_fleet.lab.log_tail import LOG, LogTail, explain_failed_run
@@ -30,10 +24,16 @@ from activemq_fleet.lab.processes import ProcessRun
 from activemq_fleet.lab.readiness import is_port_taken, probe_broker
 from activemq_fleet.lab.state import LabState, make_store
 from activemq_fleet.logs import BrokerRun
+from activemq_fleet.node.fence.store_access import StoreAccess, generation_in_force, generation_written
+from activemq_fleet.node.host.broker_log import Phase
+from activemq_fleet.node.host.held_by_process import holds_lock, is_listening
+from activemq_fleet.node.host.judge import BrokerState, Evidence, judge
+from activemq_fleet.node.host.process import Process, open_files, read_process
+from activemq_fleet.node.host.timeouts import LAB_PROBE
 from activemq_fleet.render import service
 from activemq_fleet.topology import Broker, Fleet
 
-_GUARD = (sys.executable, "-m", "activemq_fleet.fence")
+_GUARD = (sys.executable, "-m", "activemq_fleet.node.fence")
 _LONGEST_REASON, _REASON_BEGIN = 400, 120  # characters; Spring's go on for pages
 _PORT_FREED = 5.0  # seconds in which a killed process is gone with all its threads
 

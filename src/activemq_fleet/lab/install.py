@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from activemq_fleet.deployment import files_of
 from activemq_fleet.errors import LabError
-from activemq_fleet.install import configuration_install
-from activemq_fleet.install.configuration_archive import File, InstallError
-from activemq_fleet.install.vendor_files import vendor_files
 from activemq_fleet.lab.loopback_overlay import Software
+from activemq_fleet.node.install import configuration_install
+from activemq_fleet.node.install.configuration_archive import File, InstallError
+from activemq_fleet.node.install.vendor_files import vendor_files
 from activemq_fleet.render import service
 from activemq_fleet.topology import Broker
 

@@ -6,11 +6,11 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from activemq_fleet.host.judge import SERVING
 from activemq_fleet.lab.hosts import BrokerSnapshot, Hosts
 from activemq_fleet.lab.log_tail import records_of
 from activemq_fleet.lab.status import bridges_of
 from activemq_fleet.logs import Record
+from activemq_fleet.node.host.judge import SERVING
 from activemq_fleet.routes.bridges import NetworkConnector
 from activemq_fleet.status.links import (
     carries_both_ways,

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from activemq_fleet.host.broker_log import printed_error
 from activemq_fleet.lab.processes import ProcessRun
 from activemq_fleet.logs import BrokerRun, Parser, Record, last_error, parse
+from activemq_fleet.node.host.broker_log import printed_error
 
 LOG = "activemq.log"
 

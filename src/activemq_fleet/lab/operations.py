@@ -8,9 +8,9 @@ import secrets
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 
-from activemq_fleet.host import operation_record
-from activemq_fleet.install.configuration_archive import InstallError
 from activemq_fleet.lab.layout import Layout
+from activemq_fleet.node.host import operation_record
+from activemq_fleet.node.install.configuration_archive import InstallError
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from activemq_fleet.errors import LabError
-from activemq_fleet.text_lines import split_lines
+from activemq_fleet.node.text_lines import split_lines
 
 FIRST, LAST = 16, 250
 _DIRECTORY = Path("/tmp/activemq-fleet-lab")  # noqa: S108 - links and files of others in it are guarded against

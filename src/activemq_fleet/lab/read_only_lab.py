@@ -9,9 +9,6 @@ import psutil
 
 from activemq_fleet.addresses import Address
 from activemq_fleet.errors import LabError
-from activemq_fleet.fence.store_access import two_masters
-from activemq_fleet.host.judge import BrokerState
-from activemq_fleet.host.timeouts import LAB_READY
 from activemq_fleet.lab import loopback_overlay
 from activemq_fleet.lab.hosts import Hosts
 from activemq_fleet.lab.layout import Layout
@@ -20,6 +17,9 @@ from activemq_fleet.lab.readiness import credentials_of
 from activemq_fleet.lab.state import load_existing
 from activemq_fleet.lab.status import Bridge, HostStatus, bridges_of, status_of
 from activemq_fleet.lab.stomp import Credentials
+from activemq_fleet.node.fence.store_access import two_masters
+from activemq_fleet.node.host.judge import BrokerState
+from activemq_fleet.node.host.timeouts import LAB_READY
 from activemq_fleet.topology import Broker, Fleet, Pair
 
 

@@ -7,13 +7,13 @@ import socket
 
 from activemq_fleet.addresses import Address
 from activemq_fleet.errors import LabError
-from activemq_fleet.host import probe
-from activemq_fleet.host.probe import Answer
-from activemq_fleet.host.probe_account import Login
-from activemq_fleet.host.timeouts import LAB_PROBE
 from activemq_fleet.lab.loopback_overlay import LAB_USER
 from activemq_fleet.lab.stomp import Credentials
-from activemq_fleet.protocols import is_encrypted, protocol_of, supports_round_trip
+from activemq_fleet.node.host import probe
+from activemq_fleet.node.host.probe import Answer
+from activemq_fleet.node.host.probe_account import Login
+from activemq_fleet.node.host.timeouts import LAB_PROBE
+from activemq_fleet.node.protocols import is_encrypted, protocol_of, supports_round_trip
 from activemq_fleet.settings.encrypted import EncryptedValue
 from activemq_fleet.topology import Broker
 

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from activemq_fleet.errors import LinksDownError
-from activemq_fleet.fence.in_place import unfence
 from activemq_fleet.lab import processes
 from activemq_fleet.lab.database import Database
 from activemq_fleet.lab.hosts import Hosts
 from activemq_fleet.lab.layout import Layout, write_file
 from activemq_fleet.lab.links import Links
 from activemq_fleet.lab.startup import Progress, Startup, check_pair
+from activemq_fleet.node.fence.in_place import unfence
 from activemq_fleet.render import render_agent, render_clients
 from activemq_fleet.topology import Broker, Fleet, Pair
 

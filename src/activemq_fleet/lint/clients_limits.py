@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
-from activemq_fleet.protocols import protocol_of
+from activemq_fleet.node.protocols import protocol_of
 from activemq_fleet.releases import Release
 from activemq_fleet.settings.sizes import size_of
 

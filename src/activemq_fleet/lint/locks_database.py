@@ -18,7 +18,7 @@ from activemq_fleet.lint.locks_signs import (
     locker_of,
     stores,
 )
-from activemq_fleet.protocols import protocol_of
+from activemq_fleet.node.protocols import protocol_of
 
 _LEASE = "lease-database-locker"
 _JDBC_KEEP_ALIVE = 30_000  # ms, JDBCPersistenceAdapter of every release

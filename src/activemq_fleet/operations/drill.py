@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from activemq_fleet.errors import InputError
-from activemq_fleet.fence.store_access import StoreAccess, two_masters
-from activemq_fleet.host.timeouts import SETTLE
+from activemq_fleet.node.fence.store_access import StoreAccess, two_masters
+from activemq_fleet.node.host.timeouts import SETTLE
 from activemq_fleet.operations.requests import Decision, Request, Step, operation
 from activemq_fleet.topology import Fleet, Pair
 

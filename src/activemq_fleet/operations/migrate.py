@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from activemq_fleet.errors import InputError
-from activemq_fleet.host.judge import SERVING
+from activemq_fleet.node.host.judge import SERVING
+from activemq_fleet.node.printable import counted
 from activemq_fleet.operations.requests import Decision, Request, Step, from_mappings, operation
-from activemq_fleet.printable import counted
 from activemq_fleet.profiles import PROFILES
 
 Phase = Literal["prepared", "linked", "draining", "drained", "retired"]

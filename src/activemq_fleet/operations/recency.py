@@ -21,10 +21,10 @@ from functools import cached_property
 from typing import Any
 
 from activemq_fleet.errors import FleetError, InputError
-from activemq_fleet.foreign_data import inflate_text
-from activemq_fleet.kahadb.messages import LIMIT
+from activemq_fleet.node.foreign_data import inflate_text
+from activemq_fleet.node.kahadb.messages import LIMIT
+from activemq_fleet.node.printable import counted
 from activemq_fleet.operations.requests import from_mappings
-from activemq_fleet.printable import counted
 
 _TRACE, _ADD, _REMOVE, _SUBSCRIPTION = 0, 1, 2, 7
 _LARGEST = 16 * LIMIT

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any, TypeVar
 
 from activemq_fleet.errors import FleetError, InputError
-from activemq_fleet.printable import aligned
+from activemq_fleet.node.printable import aligned
 
 Decision = dict[str, Any]
 _Evidence = TypeVar("_Evidence")

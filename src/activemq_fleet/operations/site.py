@@ -12,10 +12,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from activemq_fleet.node.printable import counted
 from activemq_fleet.operations.health import Node, node_of
 from activemq_fleet.operations.requests import Decision, RefusalError, Request, operation, outcome_table
 from activemq_fleet.operations.rolling import NextStep, OperationRun, next_touch, nodes_by_pair
-from activemq_fleet.printable import counted
 
 _READY = ("active", "standby")
 _RISING = ("standby", "starting")

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from activemq_fleet.errors import ReleaseError
+from activemq_fleet.node.printable import counted
 from activemq_fleet.operations.health import Node
 from activemq_fleet.operations.jumps import Persistence, ReleaseChange, judge_downgrade, judge_release_change
 from activemq_fleet.operations.requests import Decision, Request, operation
@@ -23,7 +24,6 @@ from activemq_fleet.operations.rolling import (
     next_rolling_step,
     nodes_and_run,
 )
-from activemq_fleet.printable import counted
 from activemq_fleet.releases import Release
 
 _TRIES = 3  # of a switch over: the one that stopped may win the lock back

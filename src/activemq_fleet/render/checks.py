@@ -12,7 +12,7 @@ import hashlib
 import struct
 from typing import NamedTuple
 
-from activemq_fleet.protocols import mqtt_packet, mqtt_text
+from activemq_fleet.node.protocols import mqtt_packet, mqtt_text
 from activemq_fleet.render.secrets import Secrets
 from activemq_fleet.topology import Balancer, VirtualPort
 

@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any
 
 from activemq_fleet.addresses import join
-from activemq_fleet.protocols import protocol_of
+from activemq_fleet.node.protocols import protocol_of
 from activemq_fleet.render.engine import environment_value, render_template, systemd, systemd_word
 from activemq_fleet.render.memory import WATCHDOG_MEMORY, broker_memory
 from activemq_fleet.topology import Broker

@@ -16,7 +16,7 @@ from activemq_fleet.audit.report_figures import BUCKETS, EventSlice, Picture, Si
 from activemq_fleet.audit.result import Result, headline, incident_names
 from activemq_fleet.audit.scraped_availability import UnservedPeriod, incident_within
 from activemq_fleet.audit.state_spans import spans_until_takeovers
-from activemq_fleet.printable import counted
+from activemq_fleet.node.printable import counted
 from activemq_fleet.reports.charts import Chart, add_scrapes, tick_step
 from activemq_fleet.reports.pages import duration_text, render_page, time_text
 

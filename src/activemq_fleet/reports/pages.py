@@ -9,7 +9,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from activemq_fleet.audit.evidence import short_name
-from activemq_fleet.printable import counted, printable
+from activemq_fleet.node.printable import counted, printable
 
 
 def render_page(template: str, **values: Any) -> str:

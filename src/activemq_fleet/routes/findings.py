@@ -13,7 +13,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from activemq_fleet.findings import Finding, Severity
-from activemq_fleet.printable import counted
+from activemq_fleet.node.printable import counted
 from activemq_fleet.routes.choices import choice_outcome
 from activemq_fleet.routes.shape import BridgeGraph, broker_numbers
 from activemq_fleet.topology import Unit

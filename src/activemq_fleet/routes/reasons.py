@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from activemq_fleet.printable import counted
+from activemq_fleet.node.printable import counted
 from activemq_fleet.routes.bridges import Bridge
 from activemq_fleet.routes.choices import ChoiceOutcome
 from activemq_fleet.topology import Unit

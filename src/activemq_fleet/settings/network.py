@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
 
-from activemq_fleet.protocols import protocol_of
+from activemq_fleet.node.protocols import protocol_of
 from activemq_fleet.settings import fields
 
 _BOOLEAN, _NUMBER, _TEXT = ("true", "false"), "a whole number", "text"

@@ -11,7 +11,7 @@ import stat
 from collections.abc import Iterator
 
 from activemq_fleet.errors import InputError
-from activemq_fleet.printable import printable
+from activemq_fleet.node.printable import printable
 from activemq_fleet.spark.paths import local_path
 
 _SPECIAL = (

@@ -17,9 +17,9 @@ from activemq_fleet.audit.evidence import StoreRisk
 from activemq_fleet.audit.operation_records import OPERATIONS_FILE, Operation, operations_of
 from activemq_fleet.audit.result import Gap, InputSummary
 from activemq_fleet.errors import InputError
-from activemq_fleet.foreign_data import parse_json
 from activemq_fleet.logs.zones import zone_of
-from activemq_fleet.printable import printable
+from activemq_fleet.node.foreign_data import parse_json
+from activemq_fleet.node.printable import printable
 from activemq_fleet.spark.input_directory import refuse_outside_links
 from activemq_fleet.spark.paths import escaped_uri_of, local_path, path_below, uri_of
 from activemq_fleet.spark.settings import temporary_settings

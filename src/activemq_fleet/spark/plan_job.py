@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from activemq_fleet.artifacts import schema_for
 from activemq_fleet.errors import InputError
+from activemq_fleet.node.printable import counted
 from activemq_fleet.planning.components import Division, common_pattern, component_key, divide_into_components
 from activemq_fleet.planning.compute import DATASETS, ComponentHost, ComponentRows, PlanContext, compute_component
 from activemq_fleet.planning.host_facts import HostFacts, ProblemKind, host_facts
@@ -26,7 +27,6 @@ from activemq_fleet.planning.records import (
     read_record,
     variables_from_json,
 )
-from activemq_fleet.printable import counted
 from activemq_fleet.releases import Release
 from activemq_fleet.spark.datasets import Output
 from activemq_fleet.spark.earlier_plan import EarlierPlan

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from activemq_fleet.errors import FleetError
+from activemq_fleet.node.text_lines import split_lines
 from activemq_fleet.spark.scratch import ScratchDirectory
-from activemq_fleet.text_lines import split_lines
 
 
 class SparkProblem(FleetError):

@@ -14,7 +14,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TextIO
 
-from activemq_fleet.printable import printable
+from activemq_fleet.node.printable import printable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -6,10 +6,10 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from activemq_fleet.fence.store_access import StoreAccess, two_masters, writers_in_force
 from activemq_fleet.findings import Finding, Severity
-from activemq_fleet.host.health import MIN_FREE_BYTES
-from activemq_fleet.host.judge import SERVING
+from activemq_fleet.node.fence.store_access import StoreAccess, two_masters, writers_in_force
+from activemq_fleet.node.host.health import MIN_FREE_BYTES
+from activemq_fleet.node.host.judge import SERVING
 from activemq_fleet.status.model import AgentStatus, BalancerStatus, BrokerStatus, Certificate
 from activemq_fleet.topology import Broker, Fleet
 

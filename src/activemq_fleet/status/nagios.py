@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from activemq_fleet.errors import InputError
-from activemq_fleet.printable import printable
+from activemq_fleet.node.printable import printable
 from activemq_fleet.status.findings import FILLING, FULL
 from activemq_fleet.status.model import FleetStatus
 

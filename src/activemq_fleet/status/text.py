@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from activemq_fleet.printable import aligned, counted, printable
+from activemq_fleet.node.printable import aligned, counted, printable
 from activemq_fleet.status.model import AgentStatus, BalancerStatus, BrokerStatus, Certificate, FleetStatus
 
 BROKER_COLUMNS = (

@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from activemq_fleet.findings import Finding
-from activemq_fleet.protocols import protocol_of
+from activemq_fleet.node.protocols import protocol_of
 from activemq_fleet.settings.broker import Settings
 from activemq_fleet.topology.balancer_problems import balancer_findings
 from activemq_fleet.topology.model.balancer import Backend, Balancer, Server, VirtualAddress, VirtualPort

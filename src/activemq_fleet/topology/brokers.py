@@ -11,7 +11,7 @@ from activemq_fleet import uris
 from activemq_fleet.addresses import Address, check_host
 from activemq_fleet.findings import Finding, error
 from activemq_fleet.naming import Identity
-from activemq_fleet.protocols import PROTOCOLS, protocol_of
+from activemq_fleet.node.protocols import PROTOCOLS, protocol_of
 from activemq_fleet.releases import Release
 from activemq_fleet.settings.broker import Settings
 from activemq_fleet.settings.network import ConnectorSettings, SplitTtl, default_connector_options

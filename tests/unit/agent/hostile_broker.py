@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
-from activemq_fleet.protocols import mqtt_packet
+from activemq_fleet.node.protocols import mqtt_packet
 from tests.unit.agent.tiny_broker import read_packet
 
 CONNACK = b"\x20\x02\x00\x00"

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Self
 
 from activemq_agent.store.inbox import filter_matches
-from activemq_fleet.protocols import mqtt_packet
+from activemq_fleet.node.protocols import mqtt_packet
 
 CONNACK, PUBACK, SUBACK, UNSUBACK, PINGRESP = 0x20, 0x40, 0x90, 0xB0, 0xD0
 

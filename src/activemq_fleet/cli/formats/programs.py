@@ -12,7 +12,7 @@ from activemq_fleet import __version__
 from activemq_fleet.cli.formats.report import Report, message_with_fix, path_in_output, position_of, subject_of
 from activemq_fleet.findings import Finding
 from activemq_fleet.lint import rules as lint_rules
-from activemq_fleet.printable import printable, printable_json
+from activemq_fleet.node.printable import printable, printable_json
 
 
 def to_json(report: Report) -> str:

@@ -13,8 +13,8 @@ from pydantic import SecretStr
 
 from activemq_fleet.addresses import Address
 from activemq_fleet.naming import Identity, Role
+from activemq_fleet.node.protocols import is_encrypted, protocol_of
 from activemq_fleet.profiles import Profile
-from activemq_fleet.protocols import is_encrypted, protocol_of
 from activemq_fleet.releases import Release
 from activemq_fleet.settings.broker import Settings
 from activemq_fleet.settings.encrypted import EncryptedValue

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Masks secrets: text of a host in, the same text without its secrets out.
 
-The package runs on managed hosts, so that no secret leaves them, and as ``activemq_fleet.masking`` in the
+The package runs on managed hosts, so that no secret leaves them, and as ``activemq_fleet.node.masking`` in the
 library (a link to this directory), so that planned and collected files are masked by the same rules and
 can be compared. A secret whose variable is known becomes ``@VARIABLE@``, as in planned files; any
 other becomes ``@secret@``. References such as ``${activemq.password}`` stay. Masking what is masked

@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the guard: ``python -m activemq_fleet.fence``."""
+"""Runs the guard: ``python -m activemq_fleet.node.fence``."""
 
 from __future__ import annotations
 

@@ -1,1 +1,0 @@
-../../plugins/module_utils/text_lines.py
