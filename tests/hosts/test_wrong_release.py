@@ -25,6 +25,12 @@ TRACES = f"systemctl show {UNIT} -p MainPID; readlink {BASE}/current; ls {BASE}/
 HOLDS = f"cd {HOME}/lib && ls -d activemq-broker-*; ls -d {HOME}?*"
 
 
+LATE_BEAN = """<bean xmlns="http://www.springframework.org/schema/beans" id="late" class="java.util.Date">
+  <property name="noSuchProperty" value="50"/>
+</bean>"""
+"""Spring creates it after the broker, which has started by then and stops."""
+
+
 def jars(release: str) -> str:
     return str(jars_for(Release.of(release)))
 
@@ -105,6 +111,15 @@ def test_what_only_the_host_can_see_is_refused_when_it_is_unpacked(controller: C
     archive.unlink()
     assert f"activemq_archive: {location} holds {OLD} and not {NEW}" in said
     assert all(machine.run("ls", "/opt") == "" for machine in controller.rack.machines)
+
+
+@in_every_situation
+def test_site_fails_where_brokers_stop_after_their_start_crash_loop_late_bean(controller: Controller) -> None:
+    fragments = [{"parent": "beans", "xml": LATE_BEAN}]
+    output = ended(controller.play("site", *to(OLD, activemq_xml_fragments=fragments)), 2)
+    assert "orders-mq01-a.example.com" in output
+    assert "Invalid property 'noSuchProperty' of bean class [java.util.Date]" in output
+    assert "failed=0" not in output
 
 
 @in_every_situation
