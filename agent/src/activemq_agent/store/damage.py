@@ -1,66 +1,143 @@
-"""Describes the damage of a store and how many of its rows were kept."""
+"""Checks a store's files for damage, without changing them; reads what is in SQLite's write-ahead file.
+
+SQLite stops at the first frame of the write-ahead file whose checksum is wrong, and silently forgets every
+transaction after it (https://www.sqlite.org/walformat.html). Here each frame is also checked with the checksum that
+is stored in the frame before it: a committed frame after a bad one is damage. A last frame that is bad cannot be
+distinguished from one that a crash has torn, and is not reported.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import sqlite3
+import struct
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from activemq_agent.printable import counted
+from activemq_agent.errors import AgentError
+from activemq_agent.store.rows import is_whole
+from activemq_agent.store.schema import (
+    APPLICATION_ID,
+    EVENT_TABLES,
+    FILE,
+    MESSAGE_TABLES,
+    PAGE,
+    VERSION,
+    connect,
+    is_machine_failure,
+)
+
+_MAGIC = b"SQLite format 3\0"
+_FIXED = struct.pack(">HBBBBBB", PAGE, 2, 2, 0, 64, 32, 32)
+"""Bytes 16 to 23 of the file: page size, write-ahead mode twice, nothing reserved, and three constants."""
+
+_WAL_HEADER, _FRAME_HEADER = 32, 24
+_FRAME = _FRAME_HEADER + PAGE
+_WORDS = "<" if sys.byteorder == "little" else ">"
+_MASK = 0xFFFFFFFF
 
 
 @dataclass(frozen=True, slots=True)
-class Gap:
-    """A range of outbox positions, ``first`` to ``last``, whose events could not be read from a damaged store.
+class Wal:
+    """The committed frames of a SQLite write-ahead file, and whether it is damaged.
 
-    ``after_id`` and ``before_id`` are the ids of the readable neighbours, None at an end. Some of the places may
-    have been acknowledged before, and be no loss.
+    ``frames``: (page number, content of the page) in the order of writing, up to the last commit that can be
+    recognized; those of a damaged file may hold wrong bytes. ``damaged``: SQLite would forget committed frames.
     """
 
-    first: int
-    last: int
-    after_id: str | None
-    before_id: str | None
-
-    def __str__(self) -> str:
-        return (
-            f"{self.first} to {self.last} (after {self.after_id or 'the start'}, before {self.before_id or 'the end'})"
-        )
+    frames: tuple[tuple[int, bytes], ...]
+    damaged: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Damage:
-    """The damage found in a store: ``reasons``, ``directory`` of the damaged files, and number of rows ``kept`` by
-    table.
+def read_wal(path: Path) -> Wal:
+    """Return the frames of a SQLite write-ahead file up to its last commit; none if the file is missing or empty."""
+    content = path.read_bytes() if path.exists() else b""
+    if len(content) < _WAL_HEADER + _FRAME:
+        return Wal((), damaged=False)
+    checksum = content[24:32]
+    is_believed = _wal_checksum(content[:24], bytes(8)) == checksum and content[8:12] == PAGE.to_bytes(4)
+    salt = content[16:24] if is_believed else None
+    frames: list[tuple[int, bytes]] = []
+    believed = last = 0  # numbers of frames up to the last commit: that SQLite believes, and that is in the file
+    for at in range(_WAL_HEADER, len(content) - _FRAME + 1, _FRAME):
+        page, size, frame_salt, stored = struct.unpack(">II8s8s", content[at : at + _FRAME_HEADER])
+        body = content[at + _FRAME_HEADER : at + _FRAME]
+        is_sound = _wal_checksum(content[at : at + 8] + body, checksum) == stored
+        if is_sound and salt is None:
+            salt = frame_salt
+        is_believed = is_believed and is_sound and frame_salt == salt
+        frames.append((page, body))
+        if size and is_sound and frame_salt == salt:
+            last = len(frames)
+            believed = last if is_believed else believed
+        checksum = stored
+    return Wal(tuple(frames[:last]), damaged=last > believed)
 
-    ``missing``: how many events of the outbox could not be read, None if the file no longer says; ``epoch``: the
-    new epoch if the old one could not go on, else None.
+
+def _wal_checksum(content: bytes, seed: bytes) -> bytes:
+    """Return the checksum of bytes in the write-ahead file, continued from the checksum ``seed``."""
+    first, second = struct.unpack(">II", seed)
+    words = struct.unpack(f"{_WORDS}{len(content) // 4}I", content)
+    for even, odd in zip(words[::2], words[1::2], strict=True):
+        first = (first + even + second) & _MASK
+        second = (second + odd + first) & _MASK
+    return struct.pack(">II", first, second)
+
+
+def find_damage(directory: Path) -> list[str]:
+    """Return one line for each kind of damage to the store in a directory; empty if it is undamaged or missing.
+
+    Raises AgentError if the files cannot be read, or were made by a newer agent.
     """
+    path = directory / FILE
+    if not path.exists():
+        return []
+    # Before SQLite sees the files: it would believe a damaged header, and forget what is after a bad frame.
+    if read_wal(directory / f"{FILE}-wal").damaged:
+        return ["committed transactions of the write-ahead file are damaged"]
+    with path.open("rb") as file:
+        header = file.read(100)
+    if header and (
+        not header.startswith(_MAGIC) or header[16:24] != _FIXED or header[56:59] != bytes(3) or header[59] > 1
+    ):
+        return ["the header of the file is damaged"]
+    try:
+        db = connect(path)
+        try:
+            return _damage_inside(db)
+        finally:
+            db.close()
+    except sqlite3.DatabaseError as error:
+        if is_machine_failure(error):
+            raise AgentError(f"{path}: cannot be read: {error}") from error
+        return [f"SQLite cannot read it: {error}"]
 
-    reasons: tuple[str, ...]
-    directory: Path
-    kept: dict[str, int]
-    missing: int | None
-    gaps: tuple[Gap, ...]
-    epoch: str | None
 
-    def __str__(self) -> str:
-        missing = "an unknown number of" if self.missing is None else str(self.missing)
-        gaps = "; ".join(map(str, self.gaps[:5])) + ("; …" if len(self.gaps) > 5 else "")
-        return (
-            f"the store was damaged ({self.reasons[0]}): {counted(self.kept['outbox'], 'event')} of the outbox kept, "
-            f"{missing} not readable{f', in places {gaps}' if self.gaps else ''}; its files are in {self.directory}"
-        )
+def _damage_inside(db: sqlite3.Connection) -> list[str]:
+    problems = [row[0] for row in db.execute("PRAGMA integrity_check(20)") if row[0] != "ok"]
+    if problems:
+        return [f"SQLite's integrity check says: {problems[0].strip()}", *problems[1:]]
+    if not db.execute("SELECT 1 FROM sqlite_master WHERE type = 'table'").fetchone():
+        return []  # made, and then the machine stopped
+    application = db.execute("PRAGMA application_id").fetchone()[0]
+    version = db.execute("PRAGMA user_version").fetchone()[0]
+    if application == APPLICATION_ID and version > VERSION and len(set(version.to_bytes(4))) == 1:
+        raise AgentError("the store was made by a newer agent: install that one, or give this one a state.directory")
+    if (application, version) != (APPLICATION_ID, VERSION):
+        return ["the header of the file is damaged"]
+    return _damaged_rows(db)
 
 
-def gaps_between(readable: dict[int, str], first: int, last: int) -> Iterable[Gap]:
-    """Yield a gap for each range of positions from ``first`` to ``last`` that ``readable`` (position -> event id)
-    lacks.
+def _damaged_rows(db: sqlite3.Connection) -> list[str]:
+    """Return a line for damaged counters, and one with the number of rows that fail their checksum.
+
+    Remembered ids are checked where they are used.
     """
-    before, before_id = first - 1, None
-    for place in sorted(place for place in readable if first <= place <= last):
-        if place > before + 1:
-            yield Gap(before + 1, place - 1, before_id, readable[place])
-        before, before_id = place, readable[place]
-    if before < last:
-        yield Gap(before + 1, last, before_id, None)
+    counters = db.execute("SELECT * FROM counters").fetchall()
+    problems = [] if len(counters) == 1 and is_whole("counters", counters[0]) else ["the counters are damaged"]
+    failures = sum(
+        not is_whole(table, row)
+        for table in (*EVENT_TABLES, *MESSAGE_TABLES, "journal")
+        for row in db.execute(f"SELECT * FROM {table}")  # noqa: S608 -- names of the schema
+    )
+    return [*problems, f"{failures} rows fail their checksum"] if failures else problems

@@ -1,4 +1,4 @@
-"""Builds a new store from the readable rows of a damaged one, and sets the damaged files aside.
+"""Sets a damaged store aside, and builds a new one from the rows that SQLite can still read.
 
 A crash at any moment leaves either the damaged store as it was, and the next start begins again, or the new one
 complete: the damaged file is moved away only when the new one is on the disk.
@@ -6,44 +6,90 @@ complete: the damaged file is moved away only when the new one is on the disk.
 
 from __future__ import annotations
 
+import itertools
 import json
+import shutil
 import sqlite3
 import uuid
-from dataclasses import asdict
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import closing
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from activemq_agent.store import wal
-from activemq_agent.store.damage import Damage, Gap, gaps_between
+from activemq_agent.printable import counted
+from activemq_agent.store.damage import read_wal
 from activemq_agent.store.files import sync
-from activemq_agent.store.pages import DatabasePages
 from activemq_agent.store.rows import is_whole
 from activemq_agent.store.schema import (
     ANCHOR,
     COUNTERS,
     EVENT_TABLES,
     FILE,
-    ID_TABLES,
-    MESSAGE_TABLES,
+    PAGE,
     TABLES,
     connect,
     create,
+    is_machine_failure,
 )
 from activemq_agent.store.transaction import insert_row, write_counters
 
 NEW = "store.db.salvaged"
+COPY = f"{NEW}.copy"
 REPORT = "damage.json"
 JSEQ_GAP = 1_000_000
 """Gap in jseq that shows readers of a damaged journal that records after the last readable one may be missing."""
+KEYS_TRIED = 10_000
+"""Keys at each end of an unreadable range that are selected one by one: a page has some hundred rows at most."""
+
+_LAST_KEY = (1 << 63) - 1
 
 Values = tuple[Any, ...]
 
-_WIDTHS = dict.fromkeys(EVENT_TABLES, 7) | dict.fromkeys(MESSAGE_TABLES, 8) | dict.fromkeys(ID_TABLES, 4)
-_WIDTHS |= {"unconfirmed": 8, "journal": 3, "counters": len(COUNTERS) + len(ANCHOR) + 2}
-"""Table -> number of its columns."""
-_TIMES = dict.fromkeys(EVENT_TABLES, (4, 5)) | dict.fromkeys(MESSAGE_TABLES, (4,)) | dict.fromkeys(ID_TABLES, (2,))
-"""Table -> its columns of type REAL: SQLite stores a whole number among them as an integer."""
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """A range of outbox positions, ``first`` to ``last``, whose events could not be read from a damaged store.
+
+    ``after_id`` and ``before_id`` are the ids of the readable neighbors, None at an end. Some of the places may
+    have been acknowledged before, and be no loss.
+    """
+
+    first: int
+    last: int
+    after_id: str | None
+    before_id: str | None
+
+    def __str__(self) -> str:
+        return (
+            f"{self.first} to {self.last} (after {self.after_id or 'the start'}, before {self.before_id or 'the end'})"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """The damage found in a store: ``reasons``, ``directory`` of the damaged files, and number of rows ``kept`` by
+    table.
+
+    ``missing``: how many events of the outbox could not be read, None if the file no longer says; ``epoch``: the
+    new epoch if the old one could not go on, else None.
+    """
+
+    reasons: tuple[str, ...]
+    directory: Path
+    kept: dict[str, int]
+    missing: int | None
+    gaps: tuple[Gap, ...]
+    epoch: str | None
+
+    def __str__(self) -> str:
+        missing = "an unknown number of" if self.missing is None else str(self.missing)
+        gaps = "; ".join(map(str, self.gaps[:5])) + ("; …" if len(self.gaps) > 5 else "")
+        return (
+            f"the store was damaged ({self.reasons[0]}): {counted(self.kept['outbox'], 'event')} of the outbox kept, "
+            f"{missing} not readable{f', in places {gaps}' if self.gaps else ''}; its files are in {self.directory}"
+        )
 
 
 def finish_interrupted_salvage(directory: Path) -> None:
@@ -67,61 +113,127 @@ def salvage(directory: Path, *, agent: str, reasons: list[str], now: datetime) -
     The damaged files go into a new directory ``set-aside-TIME``, with a report ``damage.json``.
     """
     _delete_new(directory)
-    ahead = wal.read_frames(directory / f"{FILE}-wal")
-    image = DatabasePages(directory / FILE, ahead)
-    new = connect(directory / NEW)
-    try:
+    with closing(connect(directory / NEW)) as new:
         new.execute("BEGIN")
         create(new)
-        counters = _copy(image, new)
-        _tidy(new)
-        # A damaged write-ahead file may have held later counters: ids must never be given out twice.
-        known = dict(zip(COUNTERS + ANCHOR, counters[1:-1], strict=True)) if counters else {}
-        found = _write_counters(new, agent, known, goes_on=bool(known) and not ahead.damaged)
         new.execute("COMMIT")
-    finally:
-        image.close()
-        new.close()
+        new.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        is_wal_damaged = _make_readable_copy(directory)
+        new.execute("BEGIN")
+        last_counters = _copy_rows(directory / COPY, new)
+        _remove_second_states(new)
+        # A damaged write-ahead file may have held later counters: ids must never be given out twice.
+        losses = _write_counters(new, agent, last_counters, goes_on=bool(last_counters) and not is_wal_damaged)
+        new.execute("COMMIT")
+    (directory / COPY).unlink()
     aside = _new_directory(directory, now)
-    damage = Damage(tuple(reasons), aside, *found)
+    damage = Damage(tuple(reasons), aside, *losses)
     (aside / REPORT).write_text(json.dumps(asdict(damage), indent=1, default=str) + "\n")
     sync(directory / NEW, aside / REPORT, aside)
     _swap(directory, aside)
     return damage
 
 
-def _copy(image: DatabasePages, new: sqlite3.Connection) -> Values | None:
-    """Copy every row that matches its checksum; return the newest counters, None if none is readable."""
-    newest: Values | None = None
-    for key, values in image.rows():
-        for table, width in _WIDTHS.items():
-            row = _row_of(table, key, values) if len(values) == width else None
-            if row is None:
-                continue
-            if table != "counters":
-                new.execute(f"INSERT OR IGNORE INTO {table} VALUES ({', '.join('?' * width)})", row)  # noqa: S608
-            elif newest is None or _age(row) > _age(newest):
-                newest = row
-            break
-    return newest
+def _make_readable_copy(directory: Path) -> bool:
+    """Copy the damaged database so that SQLite reads as much as possible; return whether its write-ahead file is
+    damaged.
+
+    The frames of the write-ahead file are put into their places, those after a damaged one too. The first page, the
+    file's header and the schema, is the new store's: without it SQLite reads nothing, and every store has its tables
+    at the same pages, those of ``create``.
+    """
+    wal = read_wal(directory / f"{FILE}-wal")
+    shutil.copyfile(directory / FILE, directory / COPY)
+    largest_page = (directory / FILE).stat().st_size // PAGE + len(wal.frames)
+    with (directory / NEW).open("rb") as new, (directory / COPY).open("r+b") as copy:
+        for page, content in wal.frames:
+            if 1 <= page <= largest_page:
+                copy.seek((page - 1) * PAGE)
+                copy.write(content)
+        first_page = bytearray(new.read(PAGE))
+        first_page[28:32] = bytes(4)  # no number of pages: SQLite then takes it from the file's size
+        copy.seek(0)
+        copy.write(first_page)
+    return wal.damaged
 
 
-def _row_of(table: str, key: int, values: Values) -> Values | None:
-    """Return a row id and a record as a row of a table; None if its checksum for this table is wrong."""
-    row = [key, *values[1:]]
-    for column in _TIMES.get(table, ()):
-        if isinstance(row[column], int):
-            row[column] = float(row[column])
-    return tuple(row) if is_whole(table, row) else None
+def _copy_rows(source: Path, new: sqlite3.Connection) -> dict[str, Any]:
+    """Copy every readable row of the database ``source``; return its counters by name, empty if they are unreadable."""
+    counters: dict[str, Any] = {}
+    # Immutable: the copy has no write-ahead file, and nothing is to be created next to it.
+    with closing(sqlite3.connect(f"{source.absolute().as_uri()}?immutable=1", uri=True)) as db:
+        db.text_factory = lambda text: text.decode(errors="replace")  # so that bad text fails the row's checksum only
+        for row in readable_rows(db, "counters"):
+            counters = dict(zip(COUNTERS + ANCHOR, row[1:-1], strict=True))
+        for table in TABLES:
+            for row in readable_rows(db, table):
+                new.execute(f"INSERT OR IGNORE INTO {table} VALUES ({', '.join('?' * len(row))})", row)  # noqa: S608
+    return counters
 
 
-def _age(counters: Values) -> Values:
-    """Return the position, the place and the elapsed time of counters: they grow with every transaction."""
-    return counters[1 + COUNTERS.index("position")], counters[1 + COUNTERS.index("place")], counters[1 + len(COUNTERS)]
+def readable_rows(db: sqlite3.Connection, table: str) -> Iterator[Values]:
+    """Yield the rows of a table that SQLite can read and that match their checksum; a row may come twice.
+
+    The table is read upwards, and each range of keys that was passed over downwards. In what is still unread then,
+    each key is selected alone, ``KEYS_TRIED`` of them at each end of a range.
+    """
+    for low, high in (yield from _read_past_damage(db, table, 0, _LAST_KEY)):
+        for upper, lower in (yield from _read_past_damage(db, table, high, low)):
+            keys = range(lower + 1, upper)
+            for key in itertools.chain(keys[:KEYS_TRIED], keys[KEYS_TRIED:][-KEYS_TRIED:]):
+                yield from _select(db, table, key)
 
 
-def _tidy(new: sqlite3.Connection) -> None:
-    """Delete rows that old copies of pages show in a second state, and mend the attempts, which no checksum covers.
+def _read_past_damage(
+    db: sqlite3.Connection, table: str, start: int, end: int
+) -> Generator[Values, None, list[tuple[int, int]]]:
+    """Yield the readable rows from key ``start`` towards ``end``, without these two; return the ranges passed over.
+
+    Such a range is (key before it, key after it) in the direction of reading. After an error of SQLite the next try
+    begins 1 key farther on, then 2, 4 and so on, until a row can be read.
+    """
+    direction, comparison, order = (1, ">", "ASC") if start < end else (-1, "<", "DESC")
+    query = f"SELECT * FROM {table} WHERE rowid {comparison} ? ORDER BY rowid {order}"  # noqa: S608 -- constants
+    passed_over: list[tuple[int, int]] = []
+    reached, step = start, 0
+    while step < (end - reached) * direction:
+        try:
+            for row in db.execute(query, (reached + step * direction,)):
+                if not is_whole(table, row):
+                    continue
+                if (end - row[0]) * direction <= 0:
+                    break
+                if step:
+                    passed_over.append((reached, row[0]))
+                reached, step = row[0], 0
+                yield row
+        except sqlite3.DatabaseError as error:
+            _raise_machine_failure(error)
+            step = 2 * step or 1
+        else:
+            if step:
+                passed_over.append((reached, reached + (step + 1) * direction))
+            return passed_over
+    return [*passed_over, (reached, end)]
+
+
+def _select(db: sqlite3.Connection, table: str, key: int) -> list[Values]:
+    """Return the row of a table with a key, if it can be read and matches its checksum."""
+    try:
+        rows = db.execute(f"SELECT * FROM {table} WHERE rowid = ?", (key,)).fetchall()  # noqa: S608 -- constants
+    except sqlite3.DatabaseError as error:
+        _raise_machine_failure(error)
+        return []
+    return [row for row in rows if is_whole(table, row)]
+
+
+def _raise_machine_failure(error: sqlite3.Error) -> None:
+    if is_machine_failure(error):
+        raise error
+
+
+def _remove_second_states(new: sqlite3.Connection) -> None:
+    """Delete rows that old copies of pages show in a second state, and repair the attempts, which no checksum covers.
 
     Events may be sent twice, messages not handled twice.
     """
@@ -135,43 +247,55 @@ def _tidy(new: sqlite3.Connection) -> None:
 
 
 def _write_counters(
-    new: sqlite3.Connection, agent: str, known: dict[str, Any], *, goes_on: bool
+    new: sqlite3.Connection, agent: str, last_counters: dict[str, Any], *, goes_on: bool
 ) -> tuple[dict[str, int], int | None, tuple[Gap, ...], str | None]:
-    """Write the counters of the new store, by those ``known`` of the old one and by the rows that were kept.
+    """Write the counters of the new store, by the last ones of the old store and by the rows that were kept.
 
     Unless the old epoch ``goes_on``, a new one is begun. Returns the fields of ``Damage`` from ``kept`` on.
     """
-    readable: dict[int, str] = {}
+    event_ids: dict[int, str] = {}
     for table in EVENT_TABLES:
-        readable |= dict(new.execute(f"SELECT place, event_id FROM {table}"))  # noqa: S608 -- constants
-    kept = {table: _one(new, f"SELECT count(*) FROM {table}") for table in TABLES}  # noqa: S608 -- constants
-    last_place = max([known.get("place", 0), *readable])
-    first_place = min([known.get("oldest") or last_place + 1, *readable])
-    missing = max(0, known["rows"] - len(readable)) if goes_on else None
-    gaps = tuple(gaps_between(readable, first_place, last_place)) if missing != 0 else ()
-    values = {
+        event_ids |= dict(new.execute(f"SELECT place, event_id FROM {table}"))  # noqa: S608 -- constants
+    kept = {table: _number(new, f"SELECT count(*) FROM {table}") for table in TABLES}  # noqa: S608 -- constants
+    last_place = max([last_counters.get("place", 0), *event_ids])
+    first_place = min([last_counters.get("oldest") or last_place + 1, *event_ids])
+    missing = max(0, last_counters["rows"] - len(event_ids)) if goes_on else None
+    gaps = tuple(_gaps_between(event_ids, first_place, last_place)) if missing != 0 else ()
+    counters = {
         "seq": 0, "jseq": 0, "elapsed": _latest_time(new), "boot": "", "monotonic": 0.0, "wall": 0.0,
-        "agent": agent, **known, "place": last_place, "oldest": min(readable, default=None), "rows": len(readable),
-        "rx": max(known.get("rx", 0), _one(new, "SELECT max(rx) FROM inbox")),
-        "position": max(known.get("position", 0), _one(new, "SELECT max(position) FROM journal")),
+        "agent": agent, **last_counters,
+        "place": last_place, "oldest": min(event_ids, default=None), "rows": len(event_ids),
+        "rx": max(last_counters.get("rx", 0), _number(new, "SELECT max(rx) FROM inbox")),
+        "position": max(last_counters.get("position", 0), _number(new, "SELECT max(position) FROM journal")),
     }  # fmt: skip
     epoch = None if goes_on else str(uuid.uuid4())
     if epoch is not None:
-        values |= {"epoch": epoch, "seq": 0, "jseq": 0, "rx": values["rx"] + 1_000_000}
-        values["position"] = _end_epochs(new, values["position"])
-    write_counters(new, [values[name] for name in COUNTERS + ANCHOR])
+        counters |= {"epoch": epoch, "seq": 0, "jseq": 0, "rx": counters["rx"] + 1_000_000}
+        counters["position"] = _end_epochs(new, counters["position"])
+    write_counters(new, [counters[name] for name in COUNTERS + ANCHOR])
     return kept, missing, gaps, epoch
 
 
-def _one(db: sqlite3.Connection, query: str) -> Any:
-    """Return the one number that a query has; 0 in place of NULL."""
+def _gaps_between(event_ids: dict[int, str], first: int, last: int) -> Iterable[Gap]:
+    """Yield a gap for each range of positions from ``first`` to ``last`` that ``event_ids`` (by position) lacks."""
+    before, before_id = first - 1, None
+    for place in sorted(place for place in event_ids if first <= place <= last):
+        if place > before + 1:
+            yield Gap(before + 1, place - 1, before_id, event_ids[place])
+        before, before_id = place, event_ids[place]
+    if before < last:
+        yield Gap(before + 1, last, before_id, None)
+
+
+def _number(db: sqlite3.Connection, query: str) -> Any:
+    """Return the number that a query gives; 0 in place of NULL."""
     return db.execute(query).fetchone()[0] or 0
 
 
 def _latest_time(new: sqlite3.Connection) -> float:
     """Return the elapsed seconds of the latest acceptance or receipt that is known, so that time does not go back."""
     columns = {"outbox": "accepted", "inbox": "received", "remembered": "at", "accepted_ids": "at"}
-    return max(float(_one(new, f"SELECT max({column}) FROM {table}")) for table, column in columns.items())  # noqa: S608
+    return max(float(_number(new, f"SELECT max({column}) FROM {table}")) for table, column in columns.items())  # noqa: S608
 
 
 def _end_epochs(new: sqlite3.Connection, position: int) -> int:

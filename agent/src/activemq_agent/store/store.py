@@ -12,14 +12,13 @@ from typing import Any
 from activemq_agent.errors import AgentError, Refused
 from activemq_agent.store import inbox, outbox
 from activemq_agent.store.clock import Clock
-from activemq_agent.store.damage import Damage
+from activemq_agent.store.damage import find_damage
 from activemq_agent.store.files import lock
 from activemq_agent.store.opening import open_database
 from activemq_agent.store.reader import Reader
 from activemq_agent.store.rows import Counts, Incoming, JournalRecord, Limits, Outgoing, Receipt, Sent
-from activemq_agent.store.salvage import finish_interrupted_salvage, salvage
+from activemq_agent.store.salvage import Damage, finish_interrupted_salvage, salvage
 from activemq_agent.store.schema import FILE
-from activemq_agent.store.soundness import find_damage
 from activemq_agent.store.writer import Writer
 
 SWEEP = 0.5
