@@ -1,9 +1,13 @@
-"""Reads the agent's INI file into texts by key, each with its line number, as configparser does without numbers."""
+"""Reads the agent's INI file into texts by key, each with its line number: by configparser, and a second pass for the
+numbers.
+"""
 
 from __future__ import annotations
 
+import configparser
 import io
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -50,41 +54,47 @@ def parse_ini(text: str) -> Ini:
 
     Keys are in lower case, whatever the file has. A line that is indented deeper than its key's continues the value.
     """
-    values: dict[str, str] = {}
-    lines: dict[str, int] = {}
+    parser = configparser.RawConfigParser(strict=False, default_section="", empty_lines_in_values=False)
     problems: list[tuple[int, str]] = []
-    sections: set[str] = set()
+    try:
+        parser.read_string(text)
+    except configparser.MissingSectionHeaderError as error:
+        return Ini({}, {}, ((error.lineno, f"the first line must be [{SECTION}]"),))
+    except configparser.ParsingError as error:
+        problems = [(number, "is neither 'key = value' nor a comment") for number, _ in error.errors]
+    lines: dict[str, int] = {}
+    sections = {SECTION}
+    for number, section, key in _headings(text):
+        if section not in sections:
+            hint = f"; write [{SECTION}]" if section.lower() == SECTION else ""
+            problems.append((number, f"section [{section}] is not known: all keys are in [agent]{hint}"))
+            sections.add(section)
+        if key and section == SECTION:
+            if key in lines:
+                problems.append((number, f"{key}: stands here again, after line {lines[key]}: keep one"))
+            lines.setdefault(key, number)
+    if not parser.has_section(SECTION):
+        return Ini({}, {}, (*sorted([*problems, (0, f"section [{SECTION}] is missing")]),))
+    return Ini({key: parser[SECTION].get(key, "") for key in lines}, lines, tuple(sorted(problems)))
+
+
+def _headings(text: str) -> Iterator[tuple[int, str, str]]:
+    """Yield (line, section, key) for each line that begins a section, with an empty key, or the value of a key.
+
+    configparser does not keep the numbers of lines.
+    """
     section = key = ""
     indent = 0
     for number, line in enumerate(io.StringIO(text), 1):
         content = line.strip()
+        depth = len(line) - len(line.lstrip())
         if not content or content[0] in "#;":
             key = ""
-            continue
-        depth = len(line) - len(line.lstrip())
-        if key and depth > indent:
-            if section == SECTION:
-                values[key] += f"\n{content}"
-            continue
-        indent = depth
-        if header := re.match(r"\[(.+)\]", content):
-            section, key = header[1], ""
-            if section not in {SECTION, *sections}:
-                hint = f"; write [{SECTION}]" if section.lower() == SECTION else ""
-                problems.append((number, f"section [{section}] is not known: all keys are in [agent]{hint}"))
-            sections.add(section)
-        elif not section:
-            return Ini({}, {}, ((number, f"the first line must be [{SECTION}]"),))
-        elif not (pair := re.match(r"([^=:]+)[=:](.*)", content)):
-            problems.append((number, "is neither 'key = value' nor a comment"))
-        else:
-            key = pair[1].strip().lower()
-            if section != SECTION:
-                continue
-            values[key] = pair[2].strip()
-            if key in lines:
-                problems.append((number, f"{key}: stands here again, after line {lines[key]}: keep one"))
-            lines.setdefault(key, number)
-    if SECTION not in sections:
-        problems.append((0, f"section [{SECTION}] is missing"))
-    return Ini(values, lines, tuple(sorted(problems)))
+        elif not key or depth <= indent:
+            indent = depth
+            if header := re.match(r"\[(.+)\]", content):
+                section, key = header[1], ""
+                yield number, section, key
+            elif pair := re.match(r"([^=:]+)[=:]", content):
+                key = pair[1].strip().lower()
+                yield number, section, key
