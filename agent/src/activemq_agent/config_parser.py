@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -37,23 +37,21 @@ def read_config(path: Path, environment: Mapping[str, str] | None = None) -> Con
     """
     environment = os.environ if environment is None else environment
     ini = read_ini(path)
-    found = _Problems(path, ini)
+    problems = _Problems(path, ini)
     texts = {key: text for key, text in ini.values.items() if text.strip() or key == "mb.urls"}
-    for key in [key for key in texts if key not in _BY_NAME]:
-        found.add(key, f"is not known{_suggestion(key)}")
-        del texts[key]
-    for key in [key for key, text in texts.items() if "\n" in text and key not in _LISTS]:
-        found.add(key, "goes on over several lines: write it on one")
-        del texts[key]
-    for key, needed in _NEEDED.items():
-        if key in texts and needed not in texts:
-            found.add(key, f"needs {needed} too")
-    _check_tls(texts, found)
-    values = _parsed(path, texts, found)
-    _add_password(path, values, environment, found)
+    problems.add(_key_problems(texts))
+    texts = {key: text for key, text in texts.items() if key not in problems.keys}
+    problems.add(_dependency_problems(texts))
+    values, invalid = _parse_values(path, texts)
+    problems.add(invalid)
+    try:
+        values["mb.password"] = _find_password(path, values, environment)
+    except ValueError as error:
+        problems.add([("mb.password" if "mb.password" in values else "mb.password.file", str(error))])
     policy = Policy(**_fields(values, "policy"))
-    _check_policy(policy, found)
-    found.raise_any()
+    if not any(key.startswith("connecting.") for key in problems.keys):
+        problems.add(_policy_problems(policy))
+    problems.raise_any()
     return Config(**_fields(values), tls=Tls(**_fields(values, "tls")), policy=policy)
 
 
@@ -66,13 +64,15 @@ class _Problems:
         self._all: set[tuple[int, str]] = set(ini.problems)
         self.keys: set[str] = set()
 
-    def add(self, key: str, reason: str) -> None:
-        """Add a problem of a key, unless the key has one already."""
-        if key not in self.keys and not (key == "mb.urls" and not self._ini.lines and self._ini.problems):
-            self.keys.add(key)
-            self._all.add((self._ini.lines.get(key, 0), f"{key}: {reason}"))
+    def add(self, reasons: Iterable[tuple[str, str]]) -> None:
+        """Add (key, reason) pairs, except those of keys that have a problem already."""
+        for key, reason in reasons:
+            if key not in self.keys and not (key == "mb.urls" and not self._ini.lines and self._ini.problems):
+                self.keys.add(key)
+                self._all.add((self._ini.lines.get(key, 0), f"{key}: {reason}"))
 
     def raise_any(self) -> None:
+        """Raise ConfigError with all problems, if there are any."""
         if self._all:
             lines = [
                 f"{self._path}:{line}: {text}" if line else f"{self._path}: {text}" for line, text in sorted(self._all)
@@ -80,24 +80,51 @@ class _Problems:
             raise ConfigError(*lines)
 
 
+def _key_problems(texts: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield (key, reason) for keys that are not known, and for values on several lines that are no lists."""
+    for key, text in texts.items():
+        if key not in _BY_NAME:
+            yield key, f"is not known{_suggestion(key)}"
+        elif "\n" in text and key not in _LISTS:
+            yield key, "goes on over several lines: write it on one"
+
+
+def _dependency_problems(texts: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield (key, reason) for keys that have no effect without another one."""
+    for key, needed in _NEEDED.items():
+        if key in texts and needed not in texts:
+            yield key, f"needs {needed} too"
+    if "mb.password" in texts and "mb.password.file" in texts:
+        yield "mb.password.file", "stands beside mb.password: keep one of them"
+    if "ssl://" not in texts.get("mb.urls", "").lower():
+        for key in ("tls.ca", "tls.certificate", "tls.key", "tls.certificate.names"):
+            if key in texts:
+                yield key, "does nothing: no entry of mb.urls begins with ssl://"
+                return
+
+
 def _suggestion(key: str) -> str:
     near = difflib.get_close_matches(key.replace("_", ".").replace("-", "."), _BY_NAME, n=1, cutoff=0.7)
     return f": did you mean {near[0]}?" if near else ": the keys are in the agent's manual"
 
 
-def _parsed(path: Path, texts: Mapping[str, str], found: _Problems) -> dict[str, Any]:
-    """Return key -> value for the keys whose text is valid. Relative paths count from the file's directory."""
+def _parse_values(path: Path, texts: Mapping[str, str]) -> tuple[dict[str, Any], list[tuple[str, str]]]:
+    """Return key -> value for the keys whose text is valid, and (key, reason) for the others.
+
+    Relative paths count from the file's directory.
+    """
     values: dict[str, Any] = {}
+    problems: list[tuple[str, str]] = []
     for key, text in texts.items():
         try:
-            value = _BY_NAME[key].parse(text)
+            setting = _BY_NAME[key].parse(text)
         except ValueError as error:
-            found.add(key, str(error))
+            problems.append((key, str(error)))
         else:
-            values[key] = path.absolute().parent / value if isinstance(value, Path) else value
+            values[key] = path.absolute().parent / setting if isinstance(setting, Path) else setting
     if "mb.urls" not in texts:
-        found.add("mb.urls", "is missing: list the brokers, mb.urls = host:1883,host:1883")
-    return values
+        problems.append(("mb.urls", "is missing: list the brokers, mb.urls = host:1883,host:1883"))
+    return values, problems
 
 
 def _fields(values: Mapping[str, Any], part: str = "") -> dict[str, Any]:
@@ -105,22 +132,22 @@ def _fields(values: Mapping[str, Any], part: str = "") -> dict[str, Any]:
     return {_BY_NAME[name].field: value for name, value in values.items() if _BY_NAME[name].part == part}
 
 
-def _add_password(path: Path, values: dict[str, Any], environment: Mapping[str, str], found: _Problems) -> None:
-    """Set ``mb.password`` in ``values`` from the key, a password file, or a systemd credential, in this order."""
-    key = "mb.password" if "mb.password" in values else "mb.password.file"
-    try:
-        if "mb.password" in values:
-            if "mb.password.file" in values:
-                found.add("mb.password.file", "stands beside mb.password: keep one of them")
-            _refuse_open(path)
-        elif "mb.password.file" in values:
-            values["mb.password"] = read_secret(values["mb.password.file"])
-        elif environment.get(CREDENTIALS):
-            credential = Path(environment[CREDENTIALS], "mb.password")
-            if credential.exists():
-                values["mb.password"] = read_secret(credential)
-    except ValueError as error:
-        found.add(key, str(error))
+def _find_password(path: Path, values: Mapping[str, Any], environment: Mapping[str, str]) -> Secret | None:
+    """Return the password from the key, a password file, or a systemd credential, in this order; None without one.
+
+    Raises ValueError with the reason if it cannot be used.
+    """
+    if "mb.password" in values:
+        _refuse_open(path)
+        password: Secret = values["mb.password"]
+        return password
+    if "mb.password.file" in values:
+        return read_secret(values["mb.password.file"])
+    if environment.get(CREDENTIALS):
+        credential = Path(environment[CREDENTIALS], "mb.password")
+        if credential.exists():
+            return read_secret(credential)
+    return None
 
 
 def read_secret(path: Path) -> Secret:
@@ -148,24 +175,13 @@ def _refuse_open(path: Path, descriptor: int | None = None) -> None:
         raise ValueError(f"{path} holds a password and can be read by everyone: chmod 0640 {path}")
 
 
-def _check_tls(texts: Mapping[str, str], found: _Problems) -> None:
-    if "ssl://" in texts.get("mb.urls", "").lower():
-        return
-    for key in ("tls.ca", "tls.certificate", "tls.key", "tls.certificate.names"):
-        if key in texts:
-            found.add(key, "does nothing: no entry of mb.urls begins with ssl://")
-            return
-
-
-def _check_policy(policy: Policy, found: _Problems) -> None:
-    """Add problems for ``connecting.*`` numbers that contradict each other; skipped if one of them is invalid alone."""
-    if any(key.startswith("connecting.") for key in found.keys):
-        return
+def _policy_problems(policy: Policy) -> Iterator[tuple[str, str]]:
+    """Yield (key, reason) for ``connecting.*`` numbers that contradict each other."""
     if policy.fast_pause[0] > policy.fast_pause[1]:
-        found.add("connecting.fast.pause", "the shortest pause comes first")
+        yield "connecting.fast.pause", "the shortest pause comes first"
     if policy.base > policy.cap:
-        found.add("connecting.base", "must not be above connecting.cap")
+        yield "connecting.base", "must not be above connecting.cap"
     if policy.steady > 1:
-        found.add("connecting.steady", "must be at most 1")
+        yield "connecting.steady", "must be at most 1"
     if policy.canary_timeout > policy.canary_interval:
-        found.add("connecting.canary.timeout", "must not be above connecting.canary.interval")
+        yield "connecting.canary.timeout", "must not be above connecting.canary.interval"
