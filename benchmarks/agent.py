@@ -18,7 +18,7 @@ from typing import Any
 import structlog
 
 from activemq_agent.config import Config
-from activemq_agent.config_values import Broker, Secret
+from activemq_agent.config_values import Endpoint, Secret
 from activemq_agent.publishing import Publisher
 from activemq_agent.store import Store
 from activemq_fleet.addresses import Address
@@ -117,7 +117,7 @@ def agent_rate(address: Address, who: Credentials | None, window: int, directory
     """From the first event's acceptance until all are acknowledged and out of an outbox with synchronous FULL."""
     shutil.rmtree(directory, ignore_errors=True)
     config = Config(
-        urls=(Broker(*address),),
+        urls=(Endpoint(*address),),
         client_id="bench-agent",
         publisher_window=window,
         state_directory=directory,

@@ -12,7 +12,7 @@ from random import Random
 from typing import Any, cast
 
 from activemq_agent.config import Config
-from activemq_agent.config_values import Broker
+from activemq_agent.config_values import Endpoint
 from activemq_agent.connection_events import SessionEvent, TransportUp
 from activemq_agent.identity import event_id_in
 from activemq_agent.packet_limits import MOST_ANSWERS, ReceiveBudget
@@ -91,13 +91,13 @@ class _Run:
         self.ours, self.theirs = socket.socketpair()
         self.theirs.setblocking(False)
         self.client: Any = None
-        self.config = Config(urls=(Broker("b", 1),), client_id="h", topics=("a/#",), packet_bytes=LARGEST)
+        self.config = Config(urls=(Endpoint("b", 1),), client_id="h", topics=("a/#",), packet_bytes=LARGEST)
         self.subscriber = Subscriber(self.config, cast(Store, _Store()), log=_Log(), open_session=self.open)
         self.subscriber.link.start()
 
     def open(self, _broker: int, conn: int, put: Callable[[SessionEvent], None]) -> Session:
         session = Session(
-            Broker("b", 1), self.config, client_id="h", clean=False, on_event=put, conn=conn, intake=self.intake
+            Endpoint("b", 1), self.config, client_id="h", clean=False, on_event=put, conn=conn, intake=self.intake
         )
         self.client = session._client
         self.ours.setblocking(False)

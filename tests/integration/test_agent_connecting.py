@@ -21,7 +21,7 @@ import structlog
 
 from activemq_agent import publishing
 from activemq_agent.config import Config
-from activemq_agent.config_values import Broker, Secret
+from activemq_agent.config_values import Endpoint, Secret
 from activemq_agent.connecting import Policy
 from activemq_agent.connection_events import Gone
 from activemq_agent.publishing import Publisher
@@ -57,7 +57,7 @@ class Agent:
     ) -> None:
         group = lab.fleet.groups[0].name
         who = who or lab.credentials(group)
-        urls = tuple(Broker(host=host, port=port, tls=False) for host, port in lab.addresses(group, "mqtt"))
+        urls = tuple(Endpoint(host=host, port=port, tls=False) for host, port in lab.addresses(group, "mqtt"))
         self.config = Config(
             urls=urls,
             username=who.username if who else None,

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from activemq_agent.agent_topics import canary_topic
 from activemq_agent.config import DAY, KEYS, Config, format_value
-from activemq_agent.config_values import Broker
+from activemq_agent.config_values import Endpoint
 from activemq_agent.connection_events import Connack, Gone, Message, SessionEvent, Suback, TransportUp
 from activemq_agent.errors import AgentError, ConfigError
 from activemq_agent.programs import handler_problems
@@ -30,7 +30,7 @@ class Trial:
     ``steps`` are (name, seconds) in their order; ``problem`` is None if the broker serves.
     """
 
-    broker: Broker
+    broker: Endpoint
     steps: tuple[tuple[str, float], ...]
     problem: str | None = None
 
@@ -80,7 +80,7 @@ def try_brokers(config: Config) -> Iterator[Trial]:
 class _Attempt:
     """One trial connection to one broker."""
 
-    def __init__(self, config: Config, broker: Broker, number: int) -> None:
+    def __init__(self, config: Config, broker: Endpoint, number: int) -> None:
         self._config, self._broker, self._number = config, broker, number
         self._events: queue.SimpleQueue[SessionEvent] = queue.SimpleQueue()
         self._name = f"{config.client_id}-check-{uuid.uuid4().hex[:8]}"
@@ -133,7 +133,7 @@ class _Attempt:
         """Return the problem, or advice to write ``ssl://`` where a plain connection got no answer from a TLS port."""
         kept_silent = bool(self._steps) and not any(name == "CONNACK" for name, _ in self._steps)
         is_plain = not self._broker.tls and "refused the login" not in problem
-        if kept_silent and is_plain and speaks_tls((self._broker.host, self._broker.port), 2.0):
+        if kept_silent and is_plain and speaks_tls(self._broker.address, 2.0):
             return f"speaks TLS: write ssl://{self._broker} in mb.urls"
         return problem
 

@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from activemq_agent import config_values as values
-from activemq_agent.addresses import join, parse_listening
-from activemq_agent.config_values import Broker, CertificateName, Secret
+from activemq_agent.config_values import CertificateName, Endpoint, Secret
 from activemq_agent.connecting import Policy
 from activemq_agent.store import Limits
 
@@ -56,7 +55,7 @@ class Tls:
 class Config:
     """The agent's configuration. Times are in seconds, sizes in bytes of topics and payloads."""
 
-    urls: tuple[Broker, ...] = _key("mb.urls", values.parse_brokers, ())
+    urls: tuple[Endpoint, ...] = _key("mb.urls", values.parse_brokers, ())
     username: str | None = _key("mb.username", str)
     password: Secret | None = _key("mb.password", Secret)
     password_file: Path | None = _key("mb.password.file", Path)
@@ -88,7 +87,7 @@ class Config:
     ready: Literal["outbox", "subscription"] = _key(
         "ready.when", values.choice_parser("outbox", "subscription"), "outbox"
     )
-    metrics_address: tuple[str, int] | None = _key("metrics.address", parse_listening)
+    metrics_address: Endpoint | None = _key("metrics.address", values.parse_listening_endpoint)
     log_level: str = _key("log.level", values.choice_parser("debug", "info", "warning", "error"), "info")
     log_format: str = _key("log.format", values.choice_parser("json", "text"), "json")
     tls: Tls = Tls()
@@ -103,7 +102,7 @@ class Config:
     @property
     def limits(self) -> Limits:
         """Return the limits of the store (rows, bytes, seconds) that follow from the configuration."""
-        shared = {one.name for one in dataclasses.fields(Limits)} & {one.name for one in dataclasses.fields(self)}
+        shared = {limit.name for limit in dataclasses.fields(Limits)} & {key.name for key in dataclasses.fields(self)}
         return Limits(
             **{name: getattr(self, name) for name in shared},
             filters=self.topics,
@@ -142,9 +141,11 @@ _DERIVED_DEFAULTS = {
 def _keys_of(part: str, kind: type[Config | Tls]) -> list[ConfigKey]:
     """Return the keys of the fields of a data class that have one."""
     return [
-        ConfigKey(name, part, one.name, one.metadata["parse"], _DERIVED_DEFAULTS.get(name, one.default))
-        for one in dataclasses.fields(kind)
-        if (name := one.metadata.get("key"))
+        ConfigKey(
+            name, part, attribute.name, attribute.metadata["parse"], _DERIVED_DEFAULTS.get(name, attribute.default)
+        )
+        for attribute in dataclasses.fields(kind)
+        if (name := attribute.metadata.get("key"))
     ]
 
 
@@ -152,7 +153,7 @@ def _policy_keys() -> list[ConfigKey]:
     """Return the keys ``connecting.*``, one for each field of ``Policy``."""
     return [
         ConfigKey(f"connecting.{name.replace('_', '.')}", "policy", name, values.duration_parser(default), default)
-        for name, default in ((one.name, one.default) for one in dataclasses.fields(Policy))
+        for name, default in ((attribute.name, attribute.default) for attribute in dataclasses.fields(Policy))
     ]
 
 
@@ -179,8 +180,6 @@ def format_value(value: Any) -> str:
             return f"{value:g}"
         case Secret():
             return "********"
-        case (str() as host, int() as port):
-            return join(host, port)
         case tuple():
             return ",".join(map(format_value, value))
     return str(value)

@@ -8,21 +8,31 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from activemq_agent.addresses import join, parse_url
+from activemq_agent.addresses import join, parse_listening, parse_url
 
 Number = TypeVar("Number", int, float)
 
 
 @dataclass(frozen=True, slots=True)
-class Broker:
-    """One broker of ``mb.urls``: host, port, and whether it is reached by TLS. ``str()`` gives the entry's text."""
+class Endpoint:
+    """A network address: host, port, and whether it is reached by TLS. ``str()`` gives it as agent.conf has it."""
 
     host: str
     port: int
     tls: bool = False
 
+    @property
+    def address(self) -> tuple[str, int]:
+        """The host and the port, as functions of sockets take them."""
+        return self.host, self.port
+
+    @property
+    def name(self) -> str:
+        """``host:port``, with brackets around an IPv6 address."""
+        return join(self.host, self.port)
+
     def __str__(self) -> str:
-        return ("ssl://" if self.tls else "") + join(self.host, self.port)
+        return f"ssl://{self.name}" if self.tls else self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +63,18 @@ def _refuse_twice(values: tuple[Any, ...]) -> None:
         raise ValueError(f"names {again} twice")
 
 
-def parse_brokers(text: str) -> tuple[Broker, ...]:
+def parse_brokers(text: str) -> tuple[Endpoint, ...]:
     """Return the brokers of a comma-separated list of ``host:port`` and ``ssl://host:port``, at least one."""
-    found = tuple(Broker(*address, tls) for address, tls in map(parse_url, _words(text)))
-    if not found:
+    brokers = tuple(Endpoint(*address, tls) for address, tls in map(parse_url, _words(text)))
+    if not brokers:
         raise ValueError("is empty: list the brokers, host:1883,host:1883")
-    _refuse_twice(found)
-    return found
+    _refuse_twice(brokers)
+    return brokers
+
+
+def parse_listening_endpoint(text: str) -> Endpoint:
+    """Return the endpoint that a listener's text names; a port alone means 127.0.0.1. Raises ValueError."""
+    return Endpoint(*parse_listening(text))
 
 
 def parse_certificate_names(text: str) -> tuple[CertificateName, ...]:
@@ -83,11 +98,11 @@ def _check_filter(text: str) -> None:
 
 def parse_topic_filters(text: str) -> tuple[str, ...]:
     """Return the MQTT topic filters of a comma-separated list. Raises ValueError for an invalid or repeated one."""
-    found = _words(text)
-    for one in found:
-        _check_filter(one)
-    _refuse_twice(found)
-    return found
+    filters = _words(text)
+    for topic_filter in filters:
+        _check_filter(topic_filter)
+    _refuse_twice(filters)
+    return filters
 
 
 def parse_name(text: str) -> str:
@@ -123,12 +138,12 @@ def choice_parser(*words: str) -> Callable[[str], str]:
 
 def _finite(text: str) -> float:
     try:
-        value = float(text) if text.isascii() else math.nan
+        number = float(text) if text.isascii() else math.nan
     except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
+        number = math.nan
+    if not math.isfinite(number):
         raise ValueError("must be a number")
-    return value
+    return number
 
 
 def _integer(text: str) -> int:
@@ -143,10 +158,10 @@ def number_parser(most: int, *, above: int | None = None) -> Callable[[str], flo
     """Return a parser of numbers from 0, or above ``above``, to ``most``; it raises ValueError with the reason."""
 
     def parse(text: str) -> float:
-        value = _finite(text)
-        if above is not None and value <= above:
+        number = _finite(text)
+        if above is not None and number <= above:
             raise ValueError(f"must be above {above}")
-        return _in_range(value, 0, most)
+        return _in_range(number, 0, most)
 
     return parse
 
@@ -156,12 +171,12 @@ def integer_parser(least: int, most: int) -> Callable[[str], int]:
     return lambda text: _in_range(_integer(text), least, most)
 
 
-def _in_range(value: Number, least: int, most: int) -> Number:
-    if value < least:
+def _in_range(number: Number, least: int, most: int) -> Number:
+    if number < least:
         raise ValueError(f"must be at least {least}")
-    if value > most:
+    if number > most:
         raise ValueError(f"must be at most {most}")
-    return value
+    return number
 
 
 def duration_parser(like: Any) -> Callable[[str], Any]:
@@ -176,11 +191,11 @@ def duration_parser(like: Any) -> Callable[[str], Any]:
                 shortest, longest = map(_finite, _words(text))
             except ValueError:
                 raise ValueError("must be two numbers: the shortest pause, the longest") from None
-            value: Any = shortest, longest
+            duration: Any = shortest, longest
         else:
-            value = _integer(text) if isinstance(like, int) else _finite(text)
-        if not all(0 < one <= 86_400 for one in (value if isinstance(value, tuple) else (value,))):
+            duration = _integer(text) if isinstance(like, int) else _finite(text)
+        if not all(0 < seconds <= 86_400 for seconds in (duration if isinstance(duration, tuple) else (duration,))):
             raise ValueError("must be above 0 and at most 86400")
-        return value
+        return duration
 
     return parse

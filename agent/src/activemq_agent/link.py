@@ -15,7 +15,6 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict, Unpack
 
-from activemq_agent.addresses import join
 from activemq_agent.agent_topics import LARGEST_CANARY, canary_topic
 from activemq_agent.connecting import (
     Action,
@@ -106,7 +105,7 @@ class Link:
         clock: Callable[[], float] = time.monotonic,
         **options: Unpack[LinkOptions],
     ) -> None:
-        self.names = tuple(join(url.host, url.port) for url in config.urls)
+        self.names = tuple(broker.name for broker in config.urls)
         self.session: Session | None = None
         self.conn = 0
         self.broker: str | None = None

@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from activemq_agent.addresses import join
+from activemq_agent.config_values import Endpoint
 from activemq_agent.errors import AgentError
 from activemq_agent.metrics_server import MetricsServer
 
@@ -67,15 +67,13 @@ class Metrics(Collector):
             self._names.add(event)
         self._seconds.labels(event if event in self._names else OTHER).observe(seconds)
 
-    def serve(self, address: tuple[str, int]) -> None:
-        """Serve the metrics on http://ADDRESS/metrics. Raises AgentError if the address cannot be listened on."""
+    def serve(self, endpoint: Endpoint) -> None:
+        """Serve the metrics on http://HOST:PORT/metrics. Raises AgentError if the endpoint cannot be listened on."""
         try:
-            self._server = MetricsServer(address, self.registry)
+            self._server = MetricsServer(endpoint.address, self.registry)
             self._server.start()
         except OSError as error:
-            raise AgentError(
-                f"metrics.address: {join(*address)} cannot be served: {error.strerror or error}"
-            ) from error
+            raise AgentError(f"metrics.address: {endpoint} cannot be served: {error.strerror or error}") from error
 
     def close(self) -> None:
         """Stop serving the metrics."""

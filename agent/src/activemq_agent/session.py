@@ -20,7 +20,6 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from activemq_agent.addresses import join
 from activemq_agent.connection_events import (
     Connack,
     Gone,
@@ -37,7 +36,7 @@ from activemq_agent.tls import explain_failure
 
 if TYPE_CHECKING:
     from activemq_agent.config import Config
-    from activemq_agent.config_values import Broker
+    from activemq_agent.config_values import Endpoint
 
 CONNECT_TIMEOUT = 4.5
 """Seconds for TCP and TLS: below the machine's 5 s for CONNACK, so that a late CONNECT cannot evict a newer one."""
@@ -58,7 +57,7 @@ class Session:
 
     def __init__(
         self,
-        broker: Broker,
+        broker: Endpoint,
         config: Config,
         *,
         client_id: str,
@@ -71,7 +70,7 @@ class Session:
     ) -> None:
         self._intake = intake or ReceiveBudget()
         self._conn, self._put = conn, on_event
-        self._address, self._tls = (broker.host, broker.port), broker.tls
+        self._broker = broker
         self._keepalive = config.policy.keepalive
         self._unanswered_subscribes = 0
         self._closed = self._answered = False
@@ -153,9 +152,9 @@ class Session:
     def _connect(self) -> None:
         client = self._client
         try:
-            client.connect(*self._address, keepalive=self._keepalive)
+            client.connect(*self._broker.address, keepalive=self._keepalive)
         except (OSError, ValueError, AgentError) as error:
-            self._over(explain_failure(error, self._address, seconds=CONNECT_TIMEOUT, tls=self._tls))
+            self._over(explain_failure(error, self._broker, seconds=CONNECT_TIMEOUT))
             return
         self._put(TransportUp(self._conn))
         client.loop_start()
@@ -172,7 +171,7 @@ class Session:
 
     def _on_connect(self, _client: Any, _data: Any, _flags: Any, reason: Any, _properties: Any) -> None:
         self._answered = True
-        refused = f"{join(*self._address)} refused the login: {reason}" if reason.is_failure else None
+        refused = f"{self._broker.name} refused the login: {reason}" if reason.is_failure else None
         self._put(Connack(self._conn, refused, reason.value in _BAD_CREDENTIALS))
 
     def _on_disconnect(self, client: Any, _data: Any, _flags: Any, reason: Any, _properties: Any) -> None:
@@ -182,8 +181,8 @@ class Session:
         silent = reason.value == _KEEPALIVE_TIMEOUT
         text = f"no answer for {2 * self._keepalive} s" if silent else "the connection was closed"
         if not (silent or self._answered):
-            hint = "look at its log" if self._tls else "if this is its TLS port, write ssl:// in mb.urls"
-            text = f"{join(*self._address)} closed the connection without an answer to CONNECT: {hint}"
+            hint = "look at its log" if self._broker.tls else "if this is its TLS port, write ssl:// in mb.urls"
+            text = f"{self._broker.name} closed the connection without an answer to CONNECT: {hint}"
         self._over(text, silent=silent)
 
     def _on_subscribe(self, _client: Any, _data: Any, mid: int, reasons: Any, _properties: Any) -> None:

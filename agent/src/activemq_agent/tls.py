@@ -8,13 +8,13 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from activemq_agent.addresses import join
 from activemq_agent.errors import ConfigError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from activemq_agent.config import Tls
+    from activemq_agent.config_values import Endpoint
 
 # What the other side's first bytes look like when they are no TLS.
 _NO_TLS = {"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "UNEXPECTED_EOF_WHILE_READING", "PACKET_LENGTH_TOO_LONG"}
@@ -76,19 +76,19 @@ def _unusable(key: str, path: Path | None, error: OSError) -> ConfigError:
     return ConfigError(f"{key}: {path or 'the authorities of the system'}: {reason}")
 
 
-def explain_failure(error: BaseException, address: tuple[str, int], *, seconds: float, tls: bool) -> str:
+def explain_failure(error: BaseException, broker: Endpoint, *, seconds: float) -> str:
     """Return one line that says why a broker could not be reached; ``seconds`` is the timeout of the attempt."""
-    at = join(*address)
+    at = broker.name
     match error:
         case ssl.SSLCertVerificationError():
-            return _bad_certificate(error, at, address[0])
+            return _bad_certificate(error, at, broker.host)
         case ssl.SSLError():
             return _no_tls(error, at)
         case TimeoutError() if "handshake" in str(error):
             return f"{at} did not answer the TLS handshake in {seconds:g} s: it hangs, or this is no TLS port"
         case TimeoutError():
             return f"{at} did not answer in {seconds:g} s"
-        case ConnectionResetError() | BrokenPipeError() if tls:
+        case ConnectionResetError() | BrokenPipeError() if broker.tls:
             return f"{at} ended the connection during the TLS handshake: does this port speak TLS?"
         case socket.gaierror():
             return f"{at}: the name is not known ({error.strerror})"

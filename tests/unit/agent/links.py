@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from activemq_agent.config import Config
-from activemq_agent.config_values import Broker
+from activemq_agent.config_values import Endpoint
 from activemq_agent.connection_events import Connack, Gone, Message, Puback, Suback, TransportUp
 from activemq_agent.session import Session
 from activemq_agent.store import Store
@@ -149,4 +149,4 @@ class FakeBroker:
 
 def config(**options: Any) -> Config:
     """The configuration of an agent with two brokers."""
-    return Config(urls=(Broker("b1", 1883), Broker("b2", 1883)), client_id="host-1", **options)
+    return Config(urls=(Endpoint("b1", 1883), Endpoint("b2", 1883)), client_id="host-1", **options)

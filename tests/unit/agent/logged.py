@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from activemq_agent.config import Config
-from activemq_agent.config_values import Broker
+from activemq_agent.config_values import Endpoint
 
 
 class Lines:
@@ -31,6 +31,6 @@ class Lines:
 def make_config(directory: Path, **fields: Any) -> Config:
     """A configuration whose state is in a directory."""
     defaults: dict[str, Any] = {
-        "urls": (Broker("127.0.0.1", 1),), "client_id": "agent-1", "state_directory": directory,
+        "urls": (Endpoint("127.0.0.1", 1),), "client_id": "agent-1", "state_directory": directory,
     }  # fmt: skip
     return Config(**(defaults | fields))

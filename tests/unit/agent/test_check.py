@@ -11,7 +11,7 @@ import pytest
 from activemq_agent.check import effective_lines, refuse_short_memory, try_brokers
 from activemq_agent.cli import main
 from activemq_agent.config import Tls
-from activemq_agent.config_values import Broker, Secret
+from activemq_agent.config_values import Endpoint, Secret
 from activemq_agent.connecting import Policy
 from activemq_agent.errors import ConfigError
 
@@ -25,7 +25,7 @@ QUICK = Policy(connack_timeout=3, canary_timeout=3)
 
 
 def try_one(directory: Path, port: int, *, tls: bool = False, ca: Path | None = None, policy: Policy = PATIENT) -> str:
-    config = make_config(directory, urls=(Broker("127.0.0.1", port, tls=tls),), tls=Tls(ca=ca), policy=policy)
+    config = make_config(directory, urls=(Endpoint("127.0.0.1", port, tls=tls),), tls=Tls(ca=ca), policy=policy)
     (trial,) = try_brokers(config)
     return trial.line
 

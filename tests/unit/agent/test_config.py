@@ -8,7 +8,7 @@ import pytest
 
 from activemq_agent.config import KEYS, Config, format_value
 from activemq_agent.config_parser import read_config
-from activemq_agent.config_values import Broker
+from activemq_agent.config_values import Endpoint
 from activemq_agent.connecting import Policy
 from activemq_agent.errors import ConfigError
 
@@ -30,7 +30,7 @@ def problems(directory: Path, *lines: str, **other: object) -> tuple[str, ...]:
 
 def test_one_key_is_enough(tmp_path: Path) -> None:
     config = read(tmp_path, "mb.urls = a:1883, b:1884")
-    assert config.urls == (Broker("a", 1883), Broker("b", 1884))
+    assert config.urls == (Endpoint("a", 1883), Endpoint("b", 1884))
     assert (config.publisher_timeout, config.publisher_window, config.policy) == (900, 100, Policy())
     assert config.socket == config.state_directory / "agent.sock"
     assert config.agent == config.client_id
@@ -38,7 +38,7 @@ def test_one_key_is_enough(tmp_path: Path) -> None:
 
 def test_brokers_may_be_tls_and_ipv6(tmp_path: Path) -> None:
     config = read(tmp_path, "mb.urls = ssl://a:8883,[::1]:1883")
-    assert config.urls == (Broker("a", 8883, tls=True), Broker("::1", 1883))
+    assert config.urls == (Endpoint("a", 8883, tls=True), Endpoint("::1", 1883))
     assert format_value(config.urls) == "ssl://a:8883,[::1]:1883"
 
 

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 
 from activemq_agent.client import publish
-from activemq_agent.config_values import Broker
+from activemq_agent.config_values import Endpoint
 from activemq_agent.connection_events import Message
 
 from .service_runs import Running, wait_until
 from .tiny_broker import TinyBroker
 
 
-def urls(broker: TinyBroker) -> tuple[Broker, ...]:
-    return (Broker("127.0.0.1", broker.port),)
+def urls(broker: TinyBroker) -> tuple[Endpoint, ...]:
+    return (Endpoint("127.0.0.1", broker.port),)
 
 
 def canary(broker: TinyBroker, role: str) -> tuple[str, bytes]:

@@ -16,6 +16,7 @@ import pytest
 from prometheus_client import REGISTRY, generate_latest
 
 from activemq_agent import metrics, metrics_server
+from activemq_agent.config_values import Endpoint
 from activemq_agent.errors import AgentError
 from activemq_agent.metrics import Metrics
 from activemq_agent.store import Limits, Store
@@ -90,7 +91,7 @@ def test_idle_connections_to_metrics_take_no_more_than_eight_slots(
 
 def hold_idle_connections(served: Metrics, port: int) -> None:
     before = descriptors_and_threads()
-    served.serve(("127.0.0.1", port))
+    served.serve(Endpoint("127.0.0.1", port))
     idle: list[socket.socket] = []
     try:
         for _ in range(60):
@@ -126,4 +127,4 @@ def hold_idle_connections(served: Metrics, port: int) -> None:
 def test_an_address_that_is_taken_is_one_line_with_the_key(tmp_path: Path) -> None:
     expected = r"metrics\.address: 127\.0\.0\.1:\d+ cannot be served: Address already"
     with Store.open(tmp_path, agent="a") as store, TinyBroker() as taken, pytest.raises(AgentError, match=expected):
-        metrics_of(store).serve(("127.0.0.1", taken.port))
+        metrics_of(store).serve(Endpoint("127.0.0.1", taken.port))

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from activemq_agent.client import Client, publish
-from activemq_agent.config_values import Broker
+from activemq_agent.config_values import Endpoint
 from activemq_agent.errors import AgentError
 from activemq_agent.service import Service
 from activemq_agent.store import Store
@@ -34,7 +34,7 @@ def rows(directory: Path) -> list[bytes]:
 
 def test_what_is_published_arrives_and_leaves_the_outbox(running: Callable[..., Running]) -> None:
     with TinyBroker() as broker:
-        agent = running(urls=(Broker("127.0.0.1", broker.port),))
+        agent = running(urls=(Endpoint("127.0.0.1", broker.port),))
         event_id = publish("a/b", b'{"n": 1}', socket=agent.socket)
         wait_until(lambda: any(topic == "a/b" for topic, _ in broker.published))
         (payload,) = (json.loads(body) for topic, body in broker.published if topic == "a/b")
@@ -49,7 +49,7 @@ def test_what_the_broker_sends_is_handled(running: Callable[..., Running], tmp_p
     program.write_text(f"#!/bin/sh\ncat >> {tmp_path}/seen\n")
     program.chmod(0o755)
     with TinyBroker() as broker:
-        agent = running(urls=(Broker("127.0.0.1", broker.port),), topics=("t/#",), handlers=program.parent)
+        agent = running(urls=(Endpoint("127.0.0.1", broker.port),), topics=("t/#",), handlers=program.parent)
         wait_until(lambda: agent.status()["subscriber"]["subscribed"] == ["t/#"])
         broker.send("t/Started", b'{"eventId": "e1"}')
         wait_until(lambda: agent.status()["handlers"]["handled"] == 1)
@@ -58,7 +58,7 @@ def test_what_the_broker_sends_is_handled(running: Callable[..., Running], tmp_p
 
 def test_stopping_empties_the_outbox_first(running: Callable[..., Running]) -> None:
     with TinyBroker() as broker:
-        agent = running(urls=(Broker("127.0.0.1", broker.port),), drain_seconds=20)
+        agent = running(urls=(Endpoint("127.0.0.1", broker.port),), drain_seconds=20)
         for number in range(50):
             publish("a/b", str(number), socket=agent.socket)
         assert agent.stop() == 0
@@ -76,7 +76,7 @@ def test_what_cannot_be_sent_is_kept_when_the_time_is_over(running: Callable[...
 
 def test_systemd_hears_ready_watchdog_and_stopping_in_this_order(running: Callable[..., Running]) -> None:
     with TinyBroker() as broker:
-        agent = running(urls=(Broker("127.0.0.1", broker.port),), drain_seconds=0)
+        agent = running(urls=(Endpoint("127.0.0.1", broker.port),), drain_seconds=0)
         wait_until(lambda: agent.hear().count("WATCHDOG=1") >= 3)
         agent.stop()
     told = [line for line in agent.heard if not line.startswith("STATUS=")]
@@ -126,7 +126,7 @@ def test_a_part_that_dies_ends_the_agent_with_a_line(
 
 def test_a_worker_that_dies_does_so_too(running: Callable[..., Running], monkeypatch: pytest.MonkeyPatch) -> None:
     with TinyBroker() as broker:
-        agent = running(urls=(Broker("127.0.0.1", broker.port),), topics=("t/#",))
+        agent = running(urls=(Endpoint("127.0.0.1", broker.port),), topics=("t/#",))
         wait_until(lambda: agent.status()["subscriber"]["subscribed"])
 
         def fail(*_: object, **__: object) -> None:
@@ -159,8 +159,8 @@ def test_a_second_agent_in_the_same_directory_does_not_begin(running: Callable[.
 def test_metrics_tell_of_every_part(running: Callable[..., Running]) -> None:
     port = next(port for port in range(23_000, 24_000) if _is_free(port))
     with TinyBroker() as broker:
-        urls = (Broker("127.0.0.1", broker.port),)
-        agent = running(urls=urls, topics=("t/#",), metrics_address=("127.0.0.1", port), drain_seconds=0)
+        urls = (Endpoint("127.0.0.1", broker.port),)
+        agent = running(urls=urls, topics=("t/#",), metrics_address=Endpoint("127.0.0.1", port), drain_seconds=0)
         publish("a/b", "x", socket=agent.socket)
         wait_until(lambda: agent.status()["subscriber"]["subscribed"])
         broker.send("t/E", b"{}")

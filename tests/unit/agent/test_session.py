@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from activemq_agent.config import Config
-from activemq_agent.config_values import Broker, Secret
+from activemq_agent.config_values import Endpoint, Secret
 from activemq_agent.connection_events import Connack, Gone, Message, Puback, SessionEvent, Suback, TransportUp
 from activemq_agent.packet_limits import BoundedClient
 from activemq_agent.session import Session
@@ -99,7 +99,7 @@ def peer() -> Iterator[Peer]:
 class Opened:
     def __init__(self, port: int, **options: Any) -> None:
         self.events: queue.SimpleQueue[SessionEvent] = queue.SimpleQueue()
-        self.broker = Broker(host="127.0.0.1", port=port)
+        self.broker = Endpoint(host="127.0.0.1", port=port)
         self.config = Config(urls=(self.broker,), client_id="host-1", **options)
         self.session = Session(
             self.broker, self.config, client_id="host-1", clean=False, on_event=self.events.put, conn=7
