@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 from activemq_agent.errors import AgentError, Full, Refused
 
 if TYPE_CHECKING:
-    from activemq_agent.link import Log
+    from activemq_agent.logs import Log
     from activemq_agent.store import Store
 
 CALLERS = 128

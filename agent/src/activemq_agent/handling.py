@@ -17,18 +17,17 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from functools import partial
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from activemq_agent.errors import AgentError, Refused
-from activemq_agent.programs import ProgramRunner, event_name, find_program
+from activemq_agent.programs import HandlerEvent, ProgramRunner, event_name, find_program
 from activemq_agent.store import Incoming
 
 if TYPE_CHECKING:
     from activemq_agent.config import Config
-    from activemq_agent.link import Log
+    from activemq_agent.logs import Log
     from activemq_agent.store import Store
 
 GROUP = "activemq_fleet.agent.handlers"
@@ -42,30 +41,6 @@ PAGE_BYTES = 1 << 20
 LONGEST_PAUSE = 60.0
 SLACK = 5.0
 """Seconds that ending a handler may take after its time is over."""
-
-
-@dataclass(frozen=True, slots=True)
-class HandlerEvent:
-    """The argument of a Python handler: an event's topic, payload, attempt (from 1) and ids.
-
-    ``event_id`` is None for a message that came without an id; ``rx_id``, the agent's own id of the message, is never
-    None. ``statements`` holds what ``execute`` added.
-    """
-
-    event_id: str | None
-    rx_id: str
-    topic: str
-    payload: bytes
-    attempt: int
-    statements: list[tuple[str, Sequence[Any]]] = field(default_factory=list)
-
-    def execute(self, sql: str, values: Sequence[Any] = ()) -> None:
-        """Add an SQL statement that is run on the agent's store when the event is recorded as handled.
-
-        The statement takes effect together with the record that the event was handled, or not at all. Statements run
-        after the last handler of the event has ended well; tables of handlers begin with ``x_``.
-        """
-        self.statements.append((sql, values))
 
 
 Event = HandlerEvent

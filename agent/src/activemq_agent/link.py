@@ -13,7 +13,7 @@ import random
 import secrets
 import time
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
 from activemq_agent.agent_topics import LARGEST_CANARY, canary_topic
 from activemq_agent.connecting import (
@@ -41,7 +41,7 @@ from activemq_agent.connection_events import (
     Suback,
     TransportUp,
 )
-from activemq_agent.dropped_messages import DroppedMessages
+from activemq_agent.logs import DroppedMessages, Log
 from activemq_agent.packet_limits import ReceiveBudget
 from activemq_agent.session import Session
 from activemq_agent.tls import tls_context
@@ -58,14 +58,6 @@ PUBLISHERS_PACKET = 1 << 17
 """Bytes of a packet that a publisher receives: canaries, with topics of 65,535 bytes."""
 FRUITLESS = 2
 """Connections in a row without a canary coming back after which the PUBACK of a canary counts instead."""
-
-
-class Log(Protocol):
-    """The methods of a structlog logger that the agent calls."""
-
-    def info(self, event: str, **fields: Any) -> Any: ...
-    def warning(self, event: str, **fields: Any) -> Any: ...
-    def error(self, event: str, **fields: Any) -> Any: ...
 
 
 Open = Callable[[int, int, Callable[[Any], None]], Session]

@@ -1,15 +1,33 @@
-"""The agent's log: one line per event on standard error, as JSON or as text."""
+"""The agent's log: one line per event on standard error, as JSON or as text; and a log of what was received and thrown
+away, which a sender cannot fill.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import MutableMapping
-from typing import Any, TextIO
+import time
+from collections import Counter
+from collections.abc import Callable, MutableMapping
+from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 import structlog
 
-from activemq_agent.config import Config
+if TYPE_CHECKING:
+    from activemq_agent.config import Config
+
+LOG_EVERY = 60.0
+"""Seconds between two lines about the same reason."""
+LONGEST_VALUE = 200
+"""Characters of a value that are logged; whoever sends chooses its length."""
+
+
+class Log(Protocol):
+    """The methods of a structlog logger that the agent calls."""
+
+    def info(self, event: str, **fields: Any) -> Any: ...
+    def warning(self, event: str, **fields: Any) -> Any: ...
+    def error(self, event: str, **fields: Any) -> Any: ...
 
 
 class _Lines:
@@ -53,3 +71,24 @@ def _word(value: Any) -> str:
     """Return a value as one word, quoted with ``repr`` where it has spaces, quotes, ``=`` or unprintable characters."""
     text = str(value)
     return text if text and text.isprintable() and not set(text) & set(" =\"'") else repr(text)
+
+
+class DroppedMessages:
+    """Counters of dropped messages by reason; a reason is a short text of this program, not of the message's sender."""
+
+    def __init__(self, log: Log, clock: Callable[[], float] = time.monotonic) -> None:
+        self.counts: Counter[str] = Counter()
+        self._log, self._clock = log, clock
+        self._logged_at: dict[str, float] = {}
+
+    def note(self, reason: str, **fields: Any) -> None:
+        """Count one dropped message under ``reason``.
+
+        Log it with ``fields`` unless ``reason`` was logged within the last minute.
+        """
+        self.counts[reason] += 1
+        now = self._clock()
+        if now - self._logged_at.get(reason, -LOG_EVERY) >= LOG_EVERY:
+            self._logged_at[reason] = now
+            short = {name: str(value)[:LONGEST_VALUE] for name, value in fields.items()}
+            self._log.warning("received and dropped", reason=reason, so_far=self.counts[reason], **short)

@@ -1,4 +1,4 @@
-"""Finds and runs the executables ``handlers.d/EVENT`` that handle events.
+"""Defines the event that a handler gets; finds and runs the executables ``handlers.d/EVENT`` that handle events.
 
 Refuses those that other users could write.
 """
@@ -13,14 +13,13 @@ import signal
 import stat
 import subprocess
 import threading
+from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from activemq_agent.errors import AgentError
-
-if TYPE_CHECKING:
-    from activemq_agent.handling import HandlerEvent
 
 MOST_LINKS = 40
 STDERR = 2
@@ -30,6 +29,30 @@ GRACE = 2.0
 
 _SAFE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 _OWN = re.compile(r"NOTIFY_SOCKET|WATCHDOG_.*|LISTEN_.*|CREDENTIALS_DIRECTORY|MAINPID|INVOCATION_ID")
+
+
+@dataclass(frozen=True, slots=True)
+class HandlerEvent:
+    """The argument of a Python handler: an event's topic, payload, attempt (from 1) and ids.
+
+    ``event_id`` is None for a message that came without an id; ``rx_id``, the agent's own id of the message, is never
+    None. ``statements`` holds what ``execute`` added.
+    """
+
+    event_id: str | None
+    rx_id: str
+    topic: str
+    payload: bytes
+    attempt: int
+    statements: list[tuple[str, Sequence[Any]]] = field(default_factory=list)
+
+    def execute(self, sql: str, values: Sequence[Any] = ()) -> None:
+        """Add an SQL statement that is run on the agent's store when the event is recorded as handled.
+
+        The statement takes effect together with the record that the event was handled, or not at all. Statements run
+        after the last handler of the event has ended well; tables of handlers begin with ``x_``.
+        """
+        self.statements.append((sql, values))
 
 
 def event_name(topic: str) -> str:

@@ -23,7 +23,8 @@ from activemq_agent.connecting import Down, Up
 from activemq_agent.connection_events import Message, Puback, Suback
 from activemq_agent.errors import AgentError
 from activemq_agent.identity import add_event_id
-from activemq_agent.link import Link, LinkOptions, Log
+from activemq_agent.link import Link, LinkOptions
+from activemq_agent.logs import Log
 from activemq_agent.store import Outgoing, Sent
 
 if TYPE_CHECKING:

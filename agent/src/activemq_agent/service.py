@@ -6,7 +6,9 @@ half an agent would look alive. systemd starts it again, and everything accepted
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
+import os
 import signal
 import threading
 import time
@@ -19,17 +21,16 @@ from activemq_agent.control import Control
 from activemq_agent.errors import AgentError
 from activemq_agent.handling import Handlers
 from activemq_agent.journal_files import DIRECTORY, JournalFiles
-from activemq_agent.logs import make_log
+from activemq_agent.logs import Log, make_log
 from activemq_agent.metrics import Metrics
 from activemq_agent.notify import Notifier, StallDetector
 from activemq_agent.publishing import Publisher
-from activemq_agent.status import status_of
 from activemq_agent.store import Store
 from activemq_agent.subscribing import Subscriber
 
 if TYPE_CHECKING:
     from activemq_agent.config import Config
-    from activemq_agent.link import Log
+    from activemq_agent.link import Link
 
 LOOK = 1.0
 """Seconds between two checks of the parts."""
@@ -81,6 +82,43 @@ class Service:
         self._log.info("stopped")
         return 0
 
+    def status(self) -> dict[str, Any]:
+        """Return the state of the agent as ``activemq-agent status`` shows it; ages and times in seconds."""
+        damage = self.store.damage
+        state: dict[str, Any] = {
+            "agent": self.config.agent,
+            "version": __version__,
+            "pid": os.getpid(),
+            "epoch": self.store.epoch,
+            "uptime": round(time.monotonic() - self.began, 3),
+            "stopping": self.control.stopping,
+            "publisher": {
+                **_link_status(self.publisher.link),
+                "sent": self.publisher.sent,
+                "acknowledged": self.publisher.acknowledged,
+                "refused": self.control.refused,
+                "unproved": list(self.publisher.unproved_topic_prefixes),
+            },
+        }
+        if self.subscriber is not None:
+            state["subscriber"] = {
+                **_link_status(self.subscriber.link),
+                "received": self.subscriber.received,
+                "subscribed": sorted(self.subscriber.granted),
+                "denied": sorted(self.subscriber.refused),
+                "full": list(self.subscriber.full_filters),
+            }
+        return state | {
+            "handlers": {
+                "handled": self.handlers.handled,
+                "without_handler": self.handlers.without_handler,
+                "failures": self.handlers.failures,
+                "overdue": list(self.handlers.overdue_filters),
+            },
+            "store": dataclasses.asdict(self.store.counts()),
+            "damage": None if damage is None else str(damage),
+        }
+
     # -- parts ------------------------------------------------------------------------------------
 
     def _make(self, ends: ExitStack) -> None:
@@ -92,16 +130,14 @@ class Service:
             log.error("the store was damaged", reason=str(self.store.damage))
         numbers = itertools.count(1)  # one journal, so one count of connections
         self.publisher = Publisher(config, self.store, log=log, numbers=numbers)
-        metrics = Metrics(lambda: status_of(self))
+        metrics = Metrics(self.status)
         self.handlers = Handlers(config, self.store, log=log, observe=metrics.observe)
         self.subscriber = (
             Subscriber(config, self.store, log=log, numbers=numbers, on_stored=self.handlers.wake)
             if config.topics
             else None
         )
-        self.control = Control(
-            config.socket, self.store, lambda: status_of(self), log=log, on_accepted=self.publisher.wake
-        )
+        self.control = Control(config.socket, self.store, self.status, log=log, on_accepted=self.publisher.wake)
         ends.callback(self.control.close)
         if config.metrics_address:
             metrics.serve(config.metrics_address)
@@ -267,3 +303,16 @@ class Service:
             closing = threading.Thread(target=self.store.close, name="store-close", daemon=True)
             closing.start()
             closing.join(FAREWELL)
+
+
+def _link_status(link: Link) -> dict[str, Any]:
+    return {
+        "broker": link.broker,
+        "brokers": list(link.names),
+        "alarm": link.alarm,
+        "failure_reasons": dict(link.failure_reasons),
+        "connections": link.connections,
+        "losses": dict(link.losses),
+        "dropped": dict(link.dropped.counts),
+        "round_trip": None if link.round_trip is None else round(link.round_trip, 6),
+    }

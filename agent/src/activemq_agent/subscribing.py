@@ -25,7 +25,8 @@ from activemq_agent.connecting import Down, Up
 from activemq_agent.connection_events import Message, Suback
 from activemq_agent.errors import AgentError
 from activemq_agent.identity import event_id_in
-from activemq_agent.link import Link, LinkOptions, Log
+from activemq_agent.link import Link, LinkOptions
+from activemq_agent.logs import Log
 from activemq_agent.store import Receipt
 from activemq_agent.store.inbox import lane_of
 

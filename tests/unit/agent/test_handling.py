@@ -15,8 +15,8 @@ import pytest
 
 from activemq_agent.config import Config
 from activemq_agent.errors import AgentError
-from activemq_agent.handling import HandlerEvent, Handlers
-from activemq_agent.programs import find_program, handler_problems
+from activemq_agent.handling import Handlers
+from activemq_agent.programs import HandlerEvent, find_program, handler_problems
 from activemq_agent.store import Limits, Store
 from tests.waiting import PATIENCE, wait_until, within
 
