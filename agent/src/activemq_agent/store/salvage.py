@@ -40,7 +40,7 @@ COPY = f"{NEW}.copy"
 REPORT = "damage.json"
 JSEQ_GAP = 1_000_000
 """Gap in jseq that shows readers of a damaged journal that records after the last readable one may be missing."""
-KEYS_TRIED = 10_000
+KEYS_TRIED = 2_000
 """Keys at each end of an unreadable range that are selected one by one: a page has some hundred rows at most."""
 
 _LAST_KEY = (1 << 63) - 1
