@@ -100,11 +100,11 @@ def publish(path: Path, topic: str, payload: str, event_id: str | None, timeout:
 def status(path: Path, form: str) -> None:
     """Print the status of the running agent: its connections, its store and its handlers."""
     with _client(path) as client:
-        found = client.status()
+        state = client.status()
     if form == "json":
-        click.echo(json.dumps(found, indent=2))
+        click.echo(json.dumps(state, indent=2))
         return
-    rows = list(_rows(found))
+    rows = list(_rows(state))
     width = max((len(name) for name, _ in rows), default=0)
     for name, text in rows:
         click.echo(f"{name:{width}}  {text}".rstrip())
@@ -135,8 +135,8 @@ def _client(path: Path) -> Client:
     return Client(_config(path).socket)
 
 
-def _rows(found: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    for name, value in found.items():
+def _rows(state: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    for name, value in state.items():
         if isinstance(value, dict):
             yield from _rows(value, f"{prefix}{name}.")
         else:

@@ -92,9 +92,9 @@ class Control:
         with contextlib.suppress(OSError):
             self._path.unlink()
         with self._lock:
-            for one in (self._listener, *self._callers):
+            for open_socket in (self._listener, *self._callers):
                 with contextlib.suppress(OSError):
-                    one.shutdown(socket.SHUT_RDWR)
+                    open_socket.shutdown(socket.SHUT_RDWR)
         if self.thread.is_alive():
             self.thread.join(5.0)
         self._listener.close()
@@ -153,7 +153,7 @@ class Control:
 
     def _answers(self, lines: list[bytes]) -> list[dict[str, Any]]:
         begun = [self._begin(line) for line in lines if line.strip()]
-        answers = [self._outcome(one) for one in begun]
+        answers = [self._outcome(operation) for operation in begun]
         if any("id" in answer for answer in answers):
             self._on_accepted()
         return answers
@@ -242,7 +242,7 @@ def _ids(request: dict[str, Any]) -> list[str] | None:
     ids = request.get("ids")
     if request.get("all") is True and ids is None:
         return None
-    if not isinstance(ids, list) or not ids or not all(isinstance(one, str) for one in ids):
+    if not isinstance(ids, list) or not ids or not all(isinstance(event_id, str) for event_id in ids):
         raise _Bad("ids must be a list of ids, or all be true")
     return ids
 

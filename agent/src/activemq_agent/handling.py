@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from importlib.metadata import entry_points
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from activemq_agent.errors import AgentError, Refused
@@ -226,14 +227,14 @@ class Worker:
         In place of an executable that must not run there is, in front of all, a function that raises AgentError.
         """
         name, config = event_name(message.topic), self._all.config
-        found = list(self._all.installed.get(name, ()))
+        handlers = list(self._all.installed.get(name, ()))
         try:
             program = find_program(config.handlers, name)
         except AgentError as error:
-            return [partial(_refuse, str(error)), *found]
+            return [partial(_refuse, str(error)), *handlers]
         if program is not None:
-            found.append(partial(self.programs.run, program, config.handler_timeout))
-        return found
+            handlers.append(partial(self.programs.run, program, config.handler_timeout))
+        return handlers
 
     def _pass(self, first: Incoming) -> None:
         """Record a message without a handler as handled, with those directly behind it: they share a commit."""
@@ -305,11 +306,11 @@ def load_installed_handlers() -> dict[str, list[Handler]]:
 
     Raises AgentError for an entry point that cannot be loaded.
     """
-    found: dict[str, list[Handler]] = {}
-    for point in sorted(entry_points(group=GROUP), key=lambda one: (one.name, one.value)):
+    handlers: dict[str, list[Handler]] = {}
+    for point in sorted(entry_points(group=GROUP), key=attrgetter("name", "value")):
         try:
             handler = point.load()
         except Exception as error:  # a handler is anybody's code
             raise AgentError(f"handler {point.name} ({point.value}) cannot be loaded: {error}") from error
-        found.setdefault(point.name, []).append(handler)
-    return found
+        handlers.setdefault(point.name, []).append(handler)
+    return handlers

@@ -31,8 +31,8 @@ def event_id_in(payload: bytes) -> str | None:
     """Return the event id in a message's payload: the member ``eventId`` of a JSON object; None without a valid one."""
     if b"eventId" not in payload and b"\\u" not in payload:
         return None  # most payloads: spares parsing them
-    found = _json_object(payload)
-    value = found.get(MEMBER) if found is not None else None
+    content = _json_object(payload)
+    value = content.get(MEMBER) if content is not None else None
     if isinstance(value, str) and 0 < len(value) <= LONGEST and value.isprintable():
         return value
     return None
@@ -45,14 +45,14 @@ def add_event_id(payload: bytes, event_id: str, envelope: bool) -> bytes:
     as it is. Any other payload stays as it is too, or with ``envelope`` becomes ``{"eventId": ..., "payload": TEXT}``,
     where bytes that are no UTF-8 stand as ``payload_base64``.
     """
-    found = _json_object(payload)
-    if found is not None:
-        if MEMBER in found:
+    content = _json_object(payload)
+    if content is not None:
+        if MEMBER in content:
             return payload
         opening = _OPENING.match(payload)
         assert opening is not None  # noqa: S101 -- a JSON object starts so
         member = f'"{MEMBER}":{json.dumps(event_id)}'.encode()
-        return payload[: opening.end()] + member + (b"," if found else b"") + payload[opening.end() :]
+        return payload[: opening.end()] + member + (b"," if content else b"") + payload[opening.end() :]
     if not envelope:
         return payload
     try:
@@ -70,10 +70,10 @@ def _json_object(payload: bytes) -> dict[str, Any] | None:
     if not payload.lstrip(b" \t\r\n").startswith(b"{"):
         return None
     try:
-        found = json.loads(payload.decode(), parse_int=len, parse_float=len, parse_constant=_no_constant)
+        content = json.loads(payload.decode(), parse_int=len, parse_float=len, parse_constant=_no_constant)
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    return content if isinstance(content, dict) else None
 
 
 def _no_constant(name: str) -> None:

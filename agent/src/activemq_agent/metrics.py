@@ -114,15 +114,15 @@ def _of_connections(connections: dict[str, dict[str, Any]]) -> Iterator[Metric]:
     dropped = CounterMetricFamily(
         f"{PREFIX}_dropped", "what brokers sent and was thrown away, by reason", labels=["connection", "reason"]
     )
-    for role, found in connections.items():
-        for broker in found["brokers"]:
-            active.add_metric([role, broker], broker == found["broker"])
-        alarm.add_metric([role], found["alarm"] is not None)
-        if found["round_trip"] is not None:
-            trip.add_metric([role], found["round_trip"])
-        opened.add_metric([role], found["connections"])
-        for reason, number in found["losses"].items():
+    for role, connection in connections.items():
+        for broker in connection["brokers"]:
+            active.add_metric([role, broker], broker == connection["broker"])
+        alarm.add_metric([role], connection["alarm"] is not None)
+        if connection["round_trip"] is not None:
+            trip.add_metric([role], connection["round_trip"])
+        opened.add_metric([role], connection["connections"])
+        for reason, number in connection["losses"].items():
             lost.add_metric([role, reason], number)
-        for reason, number in found["dropped"].items():
+        for reason, number in connection["dropped"].items():
             dropped.add_metric([role, reason], number)
     yield from (active, alarm, trip, opened, lost, dropped)

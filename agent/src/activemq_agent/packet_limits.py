@@ -101,9 +101,9 @@ class PacketFilter:
         """
         for _ in range(_CHUNKS):
             if self._ready:
-                found = bytes(self._ready[:size])
+                received = bytes(self._ready[:size])
                 del self._ready[:size]
-                return found
+                return received
             if self._body:
                 data = receive(min(size, self._body, _CHUNK))
                 self._body -= len(data)

@@ -71,10 +71,10 @@ def find_program(directory: Path | None, name: str) -> Path | None:
     path = directory / name
     if not os.path.lexists(path):
         return None
-    found = refuse_foreign_owners(path)
-    if not stat.S_ISREG(os.stat(found).st_mode) or not os.access(found, os.X_OK):
+    program = refuse_foreign_owners(path)
+    if not stat.S_ISREG(os.stat(program).st_mode) or not os.access(program, os.X_OK):
         raise AgentError(f"{path}: is no file that the agent may execute: chmod +x")
-    return found
+    return program
 
 
 def refuse_foreign_owners(path: Path) -> Path:
@@ -89,25 +89,25 @@ def refuse_foreign_owners(path: Path) -> Path:
         while left:
             name = left.pop()
             here = here.parent if name == ".." else here / name
-            found = here.lstat()
-            if stat.S_ISLNK(found.st_mode):
+            status = here.lstat()
+            if stat.S_ISLNK(status.st_mode):
                 links += 1
-                if found.st_uid not in (0, os.geteuid()) or links > MOST_LINKS:
+                if status.st_uid not in (0, os.geteuid()) or links > MOST_LINKS:
                     raise AgentError(f"{here}: is a link that somebody else made, or one of a circle: remove it")
                 target = here.readlink()
                 left += reversed(target.parts[target.is_absolute() :])
                 here = Path("/") if target.is_absolute() else here.parent
             else:
-                _refuse_writers(here, found)
+                _refuse_writers(here, status)
     except OSError as error:
         raise AgentError(f"{here}: {error.strerror}") from error
     return here
 
 
-def _refuse_writers(path: Path, found: os.stat_result) -> None:
-    if found.st_uid not in (0, os.geteuid()):
+def _refuse_writers(path: Path, status: os.stat_result) -> None:
+    if status.st_uid not in (0, os.geteuid()):
         raise AgentError(f"{path}: belongs to neither root nor the agent's user, and leads to a handler: chown it")
-    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise AgentError(f"{path}: can be written by others, and leads to a handler: chmod go-w, or move the handlers")
 
 
@@ -124,14 +124,14 @@ def handler_problems(directory: Path | None) -> list[str]:
         return [str(error)]
     except OSError as error:
         return [f"{directory}: {error.strerror}"]
-    found = []
+    problems = []
     for name in names:
         if _SAFE.fullmatch(name) and not (directory / name).is_dir():
             try:
                 find_program(directory, name)
             except AgentError as error:
-                found.append(str(error))
-    return found
+                problems.append(str(error))
+    return problems
 
 
 class ProgramRunner:
@@ -193,8 +193,13 @@ def event_to_json(event: HandlerEvent) -> bytes:
 def _environment(event: HandlerEvent) -> dict[str, str]:
     """Return the environment of a handler: the agent's, without systemd's variables, plus the event's ids and topic."""
     kept = {name: value for name, value in os.environ.items() if not _OWN.fullmatch(name)}
-    own = {"ATTEMPT": str(event.attempt), "EVENT_ID": event.event_id or "", "RX_ID": event.rx_id, "TOPIC": event.topic}
-    return kept | {name: value for name, value in own.items() if "\0" not in value}
+    of_event = {
+        "ATTEMPT": str(event.attempt),
+        "EVENT_ID": event.event_id or "",
+        "RX_ID": event.rx_id,
+        "TOPIC": event.topic,
+    }
+    return kept | {name: value for name, value in of_event.items() if "\0" not in value}
 
 
 def _end_group(process: subprocess.Popen[bytes]) -> None:

@@ -142,14 +142,14 @@ class Publisher:
 
         Raises Full when the outbox is full.
         """
-        found = []
+        event_ids = []
         for prefix in list(self._used):
             topic = barrier_topic(prefix, self._config.agent)
             event_id = self._store.accept(topic, b"{}")
             self._store.note("barrier", event_id=event_id, topic=topic)
-            found.append(event_id)
+            event_ids.append(event_id)
         self.wake()
-        return found
+        return event_ids
 
     def run(self, stop: threading.Event) -> None:
         """Publish until ``stop`` is set, then close the connection; unacknowledged events stay in the outbox."""

@@ -201,8 +201,8 @@ class Service:
             return  # a test, or somebody's program: they call stop
 
         def on_signal(number: int, _frame: Any) -> None:
-            for one in (signal.SIGTERM, signal.SIGINT):
-                signal.signal(one, signal.SIG_DFL)  # the next one ends the process: every row is in the store
+            for caught in (signal.SIGTERM, signal.SIGINT):
+                signal.signal(caught, signal.SIG_DFL)  # the next one ends the process: every row is in the store
             self.stop()
 
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -212,9 +212,9 @@ class Service:
         """Log exceptions that end threads not started by ``_thread``: a worker's, the store's writer, a caller's."""
         before = threading.excepthook
 
-        def on_death(found: threading.ExceptHookArgs) -> None:
-            name = found.thread.name if found.thread else "?"
-            self._log.error("a thread has died", part=name, reason=f"{found.exc_type.__name__}: {found.exc_value}")
+        def on_death(death: threading.ExceptHookArgs) -> None:
+            name = death.thread.name if death.thread else "?"
+            self._log.error("a thread has died", part=name, reason=f"{death.exc_type.__name__}: {death.exc_value}")
             self._look.set()
 
         threading.excepthook = on_death

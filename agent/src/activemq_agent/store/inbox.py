@@ -43,7 +43,7 @@ def lane_of(topic: str, filters: tuple[str, ...]) -> str:
     """Return the lane (part of the inbox with a limit of its own) of a topic: its first matching filter, else the
     topic.
     """
-    return next((one for one in filters if filter_matches(one, topic)), topic)
+    return next((topic_filter for topic_filter in filters if filter_matches(topic_filter, topic)), topic)
 
 
 def store_message(

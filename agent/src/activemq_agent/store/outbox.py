@@ -59,8 +59,8 @@ def _was_accepted(transaction: Transaction, event_id: str) -> bool:
     if transaction.db.execute("SELECT 1 FROM accepted_ids WHERE event_id = ?", (event_id,)).fetchone():
         return True
     counters = transaction.counters
-    own, seq = f"{counters.agent}:{counters.epoch}:", event_id.rpartition(":")[2]
-    if event_id != own + seq or not _SEQ.fullmatch(seq):
+    prefix, seq = f"{counters.agent}:{counters.epoch}:", event_id.rpartition(":")[2]
+    if event_id != prefix + seq or not _SEQ.fullmatch(seq):
         return False
     if int(seq) > counters.seq:
         raise Refused(f"{event_id} is an id that this agent will give to an event by itself: choose another")
@@ -134,7 +134,7 @@ def expire(transaction: Transaction) -> int:
 
     Without room among the expired ones, the rest stays in the outbox, unsent.
     """
-    found = 0
+    expired = 0
     limits, counters = transaction.limits, transaction.counters
     due = transaction.db.execute(
         f"SELECT place, {_SIZE} FROM outbox WHERE deadline <= ? ORDER BY place",  # noqa: S608 -- a constant
@@ -152,8 +152,8 @@ def expire(transaction: Transaction) -> int:
         if not limits.drop_expired:
             transaction.insert("expired", row[:6])
         transaction.record("expired", event_id=row[1], topic=row[2], reason="dropped" if limits.drop_expired else None)
-        found += 1
-    return found
+        expired += 1
+    return expired
 
 
 def requeue(transaction: Transaction, event_ids: Sequence[str] | None) -> int:

@@ -38,8 +38,8 @@ class Reader:
     def first_row(self, query: str) -> tuple[Any, ...]:
         """Return the first row that an SQL query on the store gives. Raises AgentError if the file cannot be read."""
         with self._cursor(query) as cursor:
-            found: tuple[Any, ...] = cursor.fetchone()
-        return found
+            row: tuple[Any, ...] = cursor.fetchone()
+        return row
 
     def whole_rows(
         self, table: str, condition: str, *values: Any, limit: int, most_bytes: int | None = None
@@ -49,7 +49,7 @@ class Reader:
         At most ``limit`` rows, which have at most ``most_bytes`` of text and blobs together unless the first one alone
         has more. Raises AgentError if the file cannot be read.
         """
-        found: list[tuple[Any, ...]] = []
+        rows: list[tuple[Any, ...]] = []
         size = 0
         with self._cursor(f"SELECT * FROM {table} WHERE {condition} ORDER BY 1", *values) as cursor:  # noqa: S608
             for row in cursor:
@@ -57,12 +57,12 @@ class Reader:
                     self._bad.add((table, row[0]))
                     continue
                 size += sum(len(value) for value in row if isinstance(value, (str, bytes)))
-                if found and most_bytes is not None and size > most_bytes:
+                if rows and most_bytes is not None and size > most_bytes:
                     break
-                found.append(row)
-                if len(found) >= limit:
+                rows.append(row)
+                if len(rows) >= limit:
                     break
-        return found
+        return rows
 
     @contextmanager
     def _cursor(self, query: str, *values: Any) -> Iterator[sqlite3.Cursor]:

@@ -95,7 +95,7 @@ class JournalRecord(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class StoreCounts:
     """The numbers of rows and bytes in a store.
 
     ``oldest_age``: elapsed seconds of the oldest event, None if there is none. ``duplicates`` and

@@ -49,7 +49,7 @@ Values = tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Gap:
+class OutboxGap:
     """A range of outbox positions, ``first`` to ``last``, whose events could not be read from a damaged store.
 
     ``after_id`` and ``before_id`` are the ids of the readable neighbors, None at an end. Some of the places may
@@ -68,7 +68,7 @@ class Gap:
 
 
 @dataclass(frozen=True, slots=True)
-class Damage:
+class StoreDamage:
     """The damage found in a store: ``reasons``, ``directory`` of the damaged files, and number of rows ``kept`` by
     table.
 
@@ -80,7 +80,7 @@ class Damage:
     directory: Path
     kept: dict[str, int]
     missing: int | None
-    gaps: tuple[Gap, ...]
+    gaps: tuple[OutboxGap, ...]
     epoch: str | None
 
     def __str__(self) -> str:
@@ -107,7 +107,7 @@ def _delete_new(directory: Path) -> None:
         path.unlink()
 
 
-def salvage(directory: Path, *, agent: str, reasons: list[str], now: datetime) -> Damage:
+def salvage(directory: Path, *, agent: str, reasons: list[str], now: datetime) -> StoreDamage:
     """Replace the damaged store in ``directory`` by a new one with its readable rows; return what was damaged and kept.
 
     The damaged files go into a new directory ``set-aside-TIME``, with a report ``damage.json``.
@@ -127,7 +127,7 @@ def salvage(directory: Path, *, agent: str, reasons: list[str], now: datetime) -
         new.execute("COMMIT")
     (directory / COPY).unlink()
     aside = _new_directory(directory, now)
-    damage = Damage(tuple(reasons), aside, *losses)
+    damage = StoreDamage(tuple(reasons), aside, *losses)
     (aside / REPORT).write_text(json.dumps(asdict(damage), indent=1, default=str) + "\n")
     sync(directory / NEW, aside / REPORT, aside)
     _swap(directory, aside)
@@ -248,10 +248,10 @@ def _remove_second_states(new: sqlite3.Connection) -> None:
 
 def _write_counters(
     new: sqlite3.Connection, agent: str, last_counters: dict[str, Any], *, goes_on: bool
-) -> tuple[dict[str, int], int | None, tuple[Gap, ...], str | None]:
+) -> tuple[dict[str, int], int | None, tuple[OutboxGap, ...], str | None]:
     """Write the counters of the new store, by the last ones of the old store and by the rows that were kept.
 
-    Unless the old epoch ``goes_on``, a new one is begun. Returns the fields of ``Damage`` from ``kept`` on.
+    Unless the old epoch ``goes_on``, a new one is begun. Returns the fields of ``StoreDamage`` from ``kept`` on.
     """
     event_ids: dict[int, str] = {}
     for table in EVENT_TABLES:
@@ -276,15 +276,15 @@ def _write_counters(
     return kept, missing, gaps, epoch
 
 
-def _gaps_between(event_ids: dict[int, str], first: int, last: int) -> Iterable[Gap]:
+def _gaps_between(event_ids: dict[int, str], first: int, last: int) -> Iterable[OutboxGap]:
     """Yield a gap for each range of positions from ``first`` to ``last`` that ``event_ids`` (by position) lacks."""
     before, before_id = first - 1, None
     for place in sorted(place for place in event_ids if first <= place <= last):
         if place > before + 1:
-            yield Gap(before + 1, place - 1, before_id, event_ids[place])
+            yield OutboxGap(before + 1, place - 1, before_id, event_ids[place])
         before, before_id = place, event_ids[place]
     if before < last:
-        yield Gap(before + 1, last, before_id, None)
+        yield OutboxGap(before + 1, last, before_id, None)
 
 
 def _number(db: sqlite3.Connection, query: str) -> Any:

@@ -61,16 +61,16 @@ def connect(path: Path, *, synchronous: str = "FULL", readonly: bool = False) ->
     ``synchronous`` FULL makes every commit wait until the write-ahead file is on the disk. Content that was deleted is
     overwritten, so that a damaged file holds no deleted rows.
     """
-    found = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=30)
-    found.execute(f"PRAGMA page_size = {PAGE}")
-    found.execute("PRAGMA journal_mode = WAL")
-    found.execute(f"PRAGMA synchronous = {synchronous}")
-    found.execute("PRAGMA secure_delete = ON")
-    found.execute(f"PRAGMA cache_size = -{READER_CACHE if readonly else CACHE}")
-    found.execute("PRAGMA journal_size_limit = 8388608")
+    db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=30)
+    db.execute(f"PRAGMA page_size = {PAGE}")
+    db.execute("PRAGMA journal_mode = WAL")
+    db.execute(f"PRAGMA synchronous = {synchronous}")
+    db.execute("PRAGMA secure_delete = ON")
+    db.execute(f"PRAGMA cache_size = -{READER_CACHE if readonly else CACHE}")
+    db.execute("PRAGMA journal_size_limit = 8388608")
     if readonly:
-        found.execute("PRAGMA query_only = ON")
-    return found
+        db.execute("PRAGMA query_only = ON")
+    return db
 
 
 _DISK = {

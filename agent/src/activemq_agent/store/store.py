@@ -16,8 +16,8 @@ from activemq_agent.store.damage import find_damage
 from activemq_agent.store.files import lock
 from activemq_agent.store.opening import open_database
 from activemq_agent.store.reader import Reader
-from activemq_agent.store.rows import Counts, Incoming, JournalRecord, Limits, Outgoing, Receipt, Sent
-from activemq_agent.store.salvage import Damage, finish_interrupted_salvage, salvage
+from activemq_agent.store.rows import Incoming, JournalRecord, Limits, Outgoing, Receipt, Sent, StoreCounts
+from activemq_agent.store.salvage import StoreDamage, finish_interrupted_salvage, salvage
 from activemq_agent.store.schema import FILE
 from activemq_agent.store.writer import Writer
 
@@ -35,7 +35,7 @@ class Store:
     AgentError if the disk fails, and then nothing has changed.
     """
 
-    def __init__(self, directory: Path, lock_descriptor: int, writer: Writer, damage: Damage | None) -> None:
+    def __init__(self, directory: Path, lock_descriptor: int, writer: Writer, damage: StoreDamage | None) -> None:
         self._lock = lock_descriptor
         self._writer = writer
         self._reader = Reader(directory / FILE)
@@ -117,10 +117,10 @@ class Store:
         """Queue an event for the outbox; return a future of its event id. Raises Refused for an event that can never be
         sent.
         """
-        own = outbox.check_event(topic, payload, event_id)
+        chosen_id = outbox.check_event(topic, payload, event_id)
         if timeout is not None and not timeout >= 0:
             raise Refused(f"a timeout is a number of seconds from 0, not {timeout}")
-        future = self._writer.submit(lambda transaction: outbox.accept(transaction, topic, payload, own, timeout))
+        future = self._writer.submit(lambda transaction: outbox.accept(transaction, topic, payload, chosen_id, timeout))
         future.add_done_callback(self._tell)
         return future
 
@@ -245,7 +245,7 @@ class Store:
             lambda transaction: transaction.db.execute("DELETE FROM journal WHERE position <= ?", (position,)) and None
         ).result()
 
-    def counts(self) -> Counts:
+    def counts(self) -> StoreCounts:
         """Return the numbers of rows and bytes in the store that are committed."""
         counters = self._writer.committed_counters
         rows, sizes = counters.rows, counters.sizes
@@ -254,7 +254,7 @@ class Store:
             "(SELECT coalesce(max(n) - min(n) + 1, 0) FROM remembered), "
             "(SELECT coalesce(max(position) - min(position) + 1, 0) FROM journal)"
         )
-        return Counts(
+        return StoreCounts(
             outbox_rows=rows["outbox"],
             outbox_bytes=sizes["outbox"],
             oldest_age=None if oldest is None else self._writer.elapsed.now() - oldest,
