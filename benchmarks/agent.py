@@ -18,7 +18,7 @@ from typing import Any
 import structlog
 
 from activemq_agent.config import Config
-from activemq_agent.config_values import Endpoint, Secret
+from activemq_agent.config_values import Endpoint, Password
 from activemq_agent.publishing import Publisher
 from activemq_agent.store import Store
 from activemq_fleet.addresses import Address
@@ -122,7 +122,7 @@ def agent_rate(address: Address, who: Credentials | None, window: int, directory
         publisher_window=window,
         state_directory=directory,
         username=who.username if who else None,
-        password=Secret(who.password) if who else None,
+        password=Password(who.password) if who else None,
     )
     stop = threading.Event()
     with Store.open(directory, agent="bench-agent", limits=config.limits) as store:

@@ -21,7 +21,7 @@ import structlog
 
 from activemq_agent import publishing
 from activemq_agent.config import Config
-from activemq_agent.config_values import Endpoint, Secret
+from activemq_agent.config_values import Endpoint, Password
 from activemq_agent.connecting import Policy
 from activemq_agent.connection_events import Gone
 from activemq_agent.publishing import Publisher
@@ -61,7 +61,7 @@ class Agent:
         self.config = Config(
             urls=urls,
             username=who.username if who else None,
-            password=Secret(who.password) if who else None,
+            password=Password(who.password) if who else None,
             topics=topics,
             client_id=name,
             state_directory=directory / name,

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from activemq_agent import config_values as values
-from activemq_agent.config_values import CertificateName, Endpoint, Secret
+from activemq_agent.config_values import CertificateName, Endpoint, Password
 from activemq_agent.connecting import Policy
 from activemq_agent.store import Limits
 
@@ -57,7 +57,7 @@ class Config:
 
     urls: tuple[Endpoint, ...] = _key("mb.urls", values.parse_brokers, ())
     username: str | None = _key("mb.username", str)
-    password: Secret | None = _key("mb.password", Secret)
+    password: Password | None = _key("mb.password", Password)
     password_file: Path | None = _key("mb.password.file", Path)
     publisher_timeout: float = _key("mb.publisher.timeout", _SECONDS, 900.0)
     publisher_window: int = _key("mb.publisher.window", values.integer_parser(1, 10_000), 100)
@@ -178,7 +178,7 @@ def format_value(value: Any) -> str:
             return "true" if value else "false"
         case float():
             return f"{value:g}"
-        case Secret():
+        case Password():
             return "********"
         case tuple():
             return ",".join(map(format_value, value))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from activemq_agent.config import KEYS, Config, Tls
-from activemq_agent.config_values import Secret
+from activemq_agent.config_values import Password
 from activemq_agent.connecting import Policy
 from activemq_agent.errors import ConfigError
 from activemq_agent.ini import Ini, read_ini
@@ -132,26 +132,26 @@ def _fields(values: Mapping[str, Any], part: str = "") -> dict[str, Any]:
     return {_BY_NAME[name].field: value for name, value in values.items() if _BY_NAME[name].part == part}
 
 
-def _find_password(path: Path, values: Mapping[str, Any], environment: Mapping[str, str]) -> Secret | None:
+def _find_password(path: Path, values: Mapping[str, Any], environment: Mapping[str, str]) -> Password | None:
     """Return the password from the key, a password file, or a systemd credential, in this order; None without one.
 
     Raises ValueError with the reason if it cannot be used.
     """
     if "mb.password" in values:
         _refuse_open(path)
-        password: Secret = values["mb.password"]
+        password: Password = values["mb.password"]
         return password
     if "mb.password.file" in values:
-        return read_secret(values["mb.password.file"])
+        return read_password(values["mb.password.file"])
     if environment.get(CREDENTIALS):
         credential = Path(environment[CREDENTIALS], "mb.password")
         if credential.exists():
-            return read_secret(credential)
+            return read_password(credential)
     return None
 
 
-def read_secret(path: Path) -> Secret:
-    """Return the single line of a file as a secret. Raises ValueError if the file is readable or writable by everyone.
+def read_password(path: Path) -> Password:
+    """Return the password on the single line of a file. Raises ValueError if everyone can read or write the file.
 
     Also raises ValueError, with the reason, if it cannot be read or holds anything but one line of UTF-8.
     """
@@ -166,7 +166,7 @@ def read_secret(path: Path) -> Secret:
         raise ValueError(f"{path}: is not UTF-8 text") from None
     if not text or "\n" in text or "\0" in text or len(text.encode()) > _LARGEST_PASSWORD:
         raise ValueError(f"{path}: must hold the password on one line, and nothing else")
-    return Secret(text)
+    return Password(text)
 
 
 def _refuse_open(path: Path, descriptor: int | None = None) -> None:

@@ -47,8 +47,8 @@ class CertificateName:
 
 
 @dataclass(frozen=True, slots=True)
-class Secret:
-    """A password or other secret text; ``repr()`` does not show it."""
+class Password:
+    """A password; ``repr()`` does not show it."""
 
     text: str = field(repr=False)
 

@@ -11,7 +11,7 @@ import pytest
 from activemq_agent.check import effective_lines, refuse_short_memory, try_brokers
 from activemq_agent.cli import main
 from activemq_agent.config import Tls
-from activemq_agent.config_values import Endpoint, Secret
+from activemq_agent.config_values import Endpoint, Password
 from activemq_agent.connecting import Policy
 from activemq_agent.errors import ConfigError
 
@@ -108,7 +108,7 @@ class TestMemory:
 
 
 def test_secrets_are_masked(tmp_path: Path) -> None:
-    shown = "\n".join(effective_lines(make_config(tmp_path, username="u", password=Secret("hidden"))))
+    shown = "\n".join(effective_lines(make_config(tmp_path, username="u", password=Password("hidden"))))
     assert "mb.password = ********" in shown
     assert "hidden" not in shown
 

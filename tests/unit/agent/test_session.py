@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from activemq_agent.config import Config
-from activemq_agent.config_values import Endpoint, Secret
+from activemq_agent.config_values import Endpoint, Password
 from activemq_agent.connection_events import Connack, Gone, Message, Puback, SessionEvent, Suback, TransportUp
 from activemq_agent.packet_limits import BoundedClient
 from activemq_agent.session import Session
@@ -128,7 +128,7 @@ def test_connect_says_version_keepalive_identity_and_that_the_session_is_durable
 
 
 def test_username_and_password_go_out_and_the_password_is_in_no_event(peer: Peer) -> None:
-    opened = Opened(peer.port, username="agent", password=Secret("s3cret"))
+    opened = Opened(peer.port, username="agent", password=Password("s3cret"))
     assert b"\x00\x05agent\x00\x06s3cret" in peer.packet(CONNECT)
     assert "s3cret" not in repr([opened.next(), opened.next()])
     opened.session.close()
