@@ -54,25 +54,25 @@ CHAPTERS: dict[str, tuple[Word, ...]] = {
         Word("drift", "the difference between the files planned for a host and those on it", "drift.host_drift:*"),
     ),
     "A running broker": (
-        Word("evidence", "what was observed: answers, ports, log lines, locks", "node.host.judge:Evidence"),
+        Word("evidence", "what was observed: answers, ports, log lines, locks", "node.judge:Evidence"),
         Word(
             "state",
             "active, unhealthy, standby, starting, stopped or hung: concluded from evidence",
-            "node.host.judge:BrokerState",
+            "node.judge:BrokerState",
         ),
-        Word("active", "the state of the node that serves clients", "node.host.judge:judge"),
+        Word("active", "the state of the node that serves clients", "node.judge:judge"),
         Word(
             "unhealthy",
             "the state of a node that accepts clients, and at which no message completes a round trip",
-            "node.host.judge:judge",
+            "node.judge:judge",
         ),
         Word(
             "standby",
             "the state of a node that waits for its peer's lock or replicates from it",
-            "node.host.judge:judge",
+            "node.judge:judge",
         ),
-        Word("hung", "the state of a node that holds its lock and answers nobody", "node.host.judge:judge"),
-        Word("backlog", "messages that wait in a store", "node.kahadb.backlog:*"),
+        Word("hung", "the state of a node that holds its lock and answers nobody", "node.judge:judge"),
+        Word("backlog", "messages that wait in a store", "node.state.backlog:*"),
         Word("store journal", "the files `db-N.log` of a kahaDB store", "node.kahadb.journal:*"),
         Word("store marker", "the file that ties a store to its pair", "node.kahadb.store_marker:*"),
         Word("guard", "the process that starts a broker and fences its shared store", "node.fence.guard:Guard"),
@@ -90,7 +90,7 @@ CHAPTERS: dict[str, tuple[Word, ...]] = {
         Word(
             "pending restart",
             "files that changed under a broker that runs",
-            "node.install.pending_restart:PendingRestart",
+            "node.config.pending_restart:PendingRestart",
         ),
     ),
     "Operations and drills": (

@@ -16,8 +16,8 @@ from typing import Any
 
 from ansible import constants
 from ansible.errors import AnsibleActionFail, AnsibleError
-from ansible_collections.activemq.fleet.plugins.module_utils.node.host.broker_configuration import persistence_of
-from ansible_collections.activemq.fleet.plugins.module_utils.node.install.configuration_archive import File, pack
+from ansible_collections.activemq.fleet.plugins.module_utils.node.config.broker_configuration import persistence_of
+from ansible_collections.activemq.fleet.plugins.module_utils.node.config.configuration_archive import File, pack
 from ansible_collections.activemq.fleet.plugins.modules.compile import DOCUMENTATION
 from ansible_collections.activemq.fleet.plugins.plugin_utils.documented_options import argument_spec
 from ansible_collections.activemq.fleet.plugins.plugin_utils.fleet_action import FleetAction

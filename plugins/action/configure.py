@@ -9,7 +9,7 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
-from ansible_collections.activemq.fleet.plugins.module_utils.node.install.configuration_archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.node.errors import NodeError
 from ansible_collections.activemq.fleet.plugins.module_utils.node.install.configure import ARGUMENTS, configure
 
 
@@ -32,7 +32,7 @@ class ActionModule(ActionBase):
                 result = configure(arguments, self._task.check_mode)
             else:
                 result = self._on_host(archive, arguments, task_vars)
-        except InstallError as error:
+        except NodeError as error:
             raise AnsibleActionFail(str(error)) from None
         return dict(result)
 

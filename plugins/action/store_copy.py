@@ -13,7 +13,7 @@ from typing import Any
 from ansible import constants
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
-from ansible_collections.activemq.fleet.plugins.module_utils.node.install.configuration_archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.node.errors import NodeError
 from ansible_collections.activemq.fleet.plugins.module_utils.node.kahadb import store_copy
 
 _MODULE = "activemq.fleet.store_copy"
@@ -47,7 +47,7 @@ class ActionModule(ActionBase):
                 return result | self._fetch(arguments, variables)
             if arguments.get("state") == "placed":
                 return result | self._place(arguments, variables)
-        except InstallError as error:
+        except NodeError as error:
             raise AnsibleActionFail(str(error)) from None
         except OSError as error:
             where = error.filename or _spool(arguments)
@@ -63,7 +63,7 @@ class ActionModule(ActionBase):
         spool.mkdir(mode=0o700, parents=True, exist_ok=True)
         needed = sum(files[name]["size"] for name in arguments["missing"])
         if shutil.disk_usage(spool).free < needed + _SPARE:
-            raise InstallError(f"the controller needs {needed >> 20} MiB below {spool}")
+            raise NodeError(f"the controller needs {needed >> 20} MiB below {spool}")
         for name in arguments["missing"]:
             self._fetch_file(arguments, variables, name, spool / store_copy.spool_name(name))
         return {"changed": bool(arguments["missing"])}
@@ -79,7 +79,7 @@ class ActionModule(ActionBase):
                 asked = {"state": "read", **_store(arguments), "files": {name: entry}, "name": name}
                 piece = store_copy.unpack_chunk(self._module(asked | {"offset": offset + have}, variables)["data"])
                 if not piece:
-                    raise InstallError(f"{name} is shorter than it was: something writes to the store")
+                    raise NodeError(f"{name} is shorter than it was: something writes to the store")
                 file.write(piece)
                 file.flush()
                 have += len(piece)
@@ -95,7 +95,7 @@ class ActionModule(ActionBase):
                     sent = {"state": "written", **_store(arguments), "files": files, "name": name}
                     try:
                         self._module(sent | {"offset": offset, "data": store_copy.pack_chunk(data)}, variables)
-                    except InstallError:
+                    except NodeError:
                         path.unlink(missing_ok=True)  # it may be what is wrong: it is fetched again
                         raise
                     offset += len(data)
@@ -106,5 +106,5 @@ class ActionModule(ActionBase):
     def _module(self, arguments: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
         done: dict[str, Any] = self._execute_module(_MODULE, module_args=arguments, task_vars=variables)
         if done.get("failed") and arguments["state"] in ("read", "written"):
-            raise InstallError(done.get("msg") or "the host did not answer")
+            raise NodeError(done.get("msg") or "the host did not answer")
         return done

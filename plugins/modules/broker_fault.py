@@ -65,8 +65,8 @@ pid:
 
 from typing import Any
 
-from ansible_collections.activemq.fleet.plugins.module_utils.node.host import fault_injection
 from ansible_collections.activemq.fleet.plugins.module_utils.node.run_module import run_module
+from ansible_collections.activemq.fleet.plugins.module_utils.node.state import fault_injection
 
 
 def apply_fault_action(parameters: dict[str, Any], _check: bool) -> dict[str, Any]:

@@ -238,11 +238,11 @@ free:
 
 from typing import Any
 
-from ansible_collections.activemq.fleet.plugins.module_utils.node.host.state import (
+from ansible_collections.activemq.fleet.plugins.module_utils.node.run_module import run_module
+from ansible_collections.activemq.fleet.plugins.module_utils.node.state.broker_state import (
     gather_broker_state,
     unmet_expectation,
 )
-from ansible_collections.activemq.fleet.plugins.module_utils.node.run_module import run_module
 
 
 def gather_or_require_state(parameters: dict[str, Any], _check: bool) -> dict[str, Any]:

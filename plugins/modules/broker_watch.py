@@ -97,7 +97,7 @@ last:
 
 from typing import Any
 
-from ansible_collections.activemq.fleet.plugins.module_utils.node.host.round_trips import watch_addresses
+from ansible_collections.activemq.fleet.plugins.module_utils.node.probe.round_trips import watch_addresses
 from ansible_collections.activemq.fleet.plugins.module_utils.node.run_module import run_module
 
 

@@ -60,10 +60,10 @@ balancer:
 
 from typing import Any
 
-from ansible_collections.activemq.fleet.plugins.module_utils.node.host.agent_status import gather_agent_status
-from ansible_collections.activemq.fleet.plugins.module_utils.node.host.balancer_status import gather_balancer_status
-from ansible_collections.activemq.fleet.plugins.module_utils.node.host.broker_status import gather_broker_status
 from ansible_collections.activemq.fleet.plugins.module_utils.node.run_module import run_module
+from ansible_collections.activemq.fleet.plugins.module_utils.node.state.agent_status import gather_agent_status
+from ansible_collections.activemq.fleet.plugins.module_utils.node.state.balancer_status import gather_balancer_status
+from ansible_collections.activemq.fleet.plugins.module_utils.node.state.broker_status import gather_broker_status
 
 
 def gather_host_status(parameters: dict[str, Any], _check: bool) -> dict[str, Any]:

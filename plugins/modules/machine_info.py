@@ -140,8 +140,8 @@ boot:
   returned: always
 """
 
-from ansible_collections.activemq.fleet.plugins.module_utils.node.host.machine import ARGUMENTS, gather_machine_facts
 from ansible_collections.activemq.fleet.plugins.module_utils.node.run_module import run_module
+from ansible_collections.activemq.fleet.plugins.module_utils.node.state.machine import ARGUMENTS, gather_machine_facts
 
 
 def main() -> None:

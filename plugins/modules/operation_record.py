@@ -74,13 +74,13 @@ why:
 from typing import Any
 
 from ansible.module_utils.common.warnings import warn
-from ansible_collections.activemq.fleet.plugins.module_utils.node.host.operation_record import (
+from ansible_collections.activemq.fleet.plugins.module_utils.node.errors import NodeError
+from ansible_collections.activemq.fleet.plugins.module_utils.node.run_module import run_module
+from ansible_collections.activemq.fleet.plugins.module_utils.node.state.operation_record import (
     DIRECTORY,
     append_record,
     write_metrics,
 )
-from ansible_collections.activemq.fleet.plugins.module_utils.node.install.configuration_archive import InstallError
-from ansible_collections.activemq.fleet.plugins.module_utils.node.run_module import run_module
 
 
 def record_operation(parameters: dict[str, Any], check: bool) -> dict[str, Any]:
@@ -91,7 +91,7 @@ def record_operation(parameters: dict[str, Any], check: bool) -> dict[str, Any]:
         append_record({name: parameters[name] for name in ("kind", "operation", "run", "by")}, parameters["directory"])
         if parameters["labels"]:
             write_metrics(parameters["kind"], parameters["operation"], parameters["labels"])
-    except (InstallError, OSError) as error:
+    except (NodeError, OSError) as error:
         warn(f"this work is not written down, and audit will not know it as planned: {error}")
         return {"recorded": False, "why": str(error)}
     return {"recorded": True}

@@ -56,7 +56,7 @@ seconds:
 
 from typing import Any
 
-from ansible_collections.activemq.fleet.plugins.module_utils.node.host.queue_demand import subscribe_to_queues
+from ansible_collections.activemq.fleet.plugins.module_utils.node.probe.queue_demand import subscribe_to_queues
 from ansible_collections.activemq.fleet.plugins.module_utils.node.run_module import run_module
 
 

@@ -68,8 +68,8 @@ waits:
 from collections.abc import Callable
 from typing import Any
 
+from ansible_collections.activemq.fleet.plugins.module_utils.node.errors import NodeError
 from ansible_collections.activemq.fleet.plugins.module_utils.node.install import release_tree
-from ansible_collections.activemq.fleet.plugins.module_utils.node.install.configuration_archive import InstallError
 from ansible_collections.activemq.fleet.plugins.module_utils.node.run_module import run_module
 
 STATES: dict[str, tuple[Callable[..., dict[str, Any]], tuple[str, ...]]] = {
@@ -84,13 +84,13 @@ STATES: dict[str, tuple[Callable[..., dict[str, Any]], tuple[str, ...]]] = {
 
 def ensure_release_state(parameters: dict[str, Any], _check: bool) -> dict[str, Any]:
     """Change the directory of an ActiveMQ release to the state asked for; return the module's result. Raises
-    InstallError.
+    NodeError.
     """
     function, names = STATES[parameters["state"]]
     try:
         return function(*(parameters[name] for name in names))
     except OSError as error:
-        raise InstallError(f"{error.filename or parameters['home']}: {error.strerror}") from None
+        raise NodeError(f"{error.filename or parameters['home']}: {error.strerror}") from None
 
 
 def main() -> None:

@@ -80,8 +80,8 @@ messages:
   returned: always
 """
 
-from ansible_collections.activemq.fleet.plugins.module_utils.node.kahadb.backlog import count_backlog
 from ansible_collections.activemq.fleet.plugins.module_utils.node.run_module import run_module
+from ansible_collections.activemq.fleet.plugins.module_utils.node.state.backlog import count_backlog
 
 
 def main() -> None:

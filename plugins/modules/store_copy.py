@@ -119,16 +119,16 @@ backup:
 
 from typing import Any
 
-from ansible_collections.activemq.fleet.plugins.module_utils.node.install.configuration_archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.node.errors import NodeError
 from ansible_collections.activemq.fleet.plugins.module_utils.node.kahadb import store_copy
 from ansible_collections.activemq.fleet.plugins.module_utils.node.run_module import run_module
 
 
 def do_copy_step(wanted: dict[str, Any], check: bool) -> dict[str, Any]:
-    """Do one step of copying a kahaDB store between hosts; return the module's result. Raises InstallError, OSError."""
+    """Do one step of copying a kahaDB store between hosts; return the module's result. Raises NodeError, OSError."""
     state, directory, files, user = (wanted[name] for name in ("state", "directory", "files", "user"))
     if state in ("fetched", "placed"):
-        raise InstallError("this state is the controller's: call the module as a task")
+        raise NodeError("this state is the controller's: call the module as a task")
     if state == "manifest":
         store_copy.refuse_locked(directory, user)
         found = store_copy.manifest(directory, user)

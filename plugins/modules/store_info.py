@@ -134,20 +134,20 @@ import shutil
 from contextlib import suppress
 from typing import Any
 
-from ansible_collections.activemq.fleet.plugins.module_utils.node.host import pure_log
-from ansible_collections.activemq.fleet.plugins.module_utils.node.host.process import boot_id, find_broker
-from ansible_collections.activemq.fleet.plugins.module_utils.node.host.system_accounts import account_for, run_as
-from ansible_collections.activemq.fleet.plugins.module_utils.node.host.untrusted_paths import open_directory
-from ansible_collections.activemq.fleet.plugins.module_utils.node.install.configuration_archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.node.errors import NodeError
+from ansible_collections.activemq.fleet.plugins.module_utils.node.files.untrusted_paths import open_directory
 from ansible_collections.activemq.fleet.plugins.module_utils.node.kahadb import messages, store_copy, store_files
+from ansible_collections.activemq.fleet.plugins.module_utils.node.log import pure_log
+from ansible_collections.activemq.fleet.plugins.module_utils.node.process.proc import boot_id, find_broker
+from ansible_collections.activemq.fleet.plugins.module_utils.node.process.system_accounts import account_for, run_as
 from ansible_collections.activemq.fleet.plugins.module_utils.node.run_module import run_module
 
 
 def gather_store_evidence(base: str, directory: str, read: bool, user: str | None = None) -> dict[str, Any]:
-    """Return the evidence of a pure broker's store and log, as the module's result. Raises InstallError, OSError."""
+    """Return the evidence of a pure broker's store and log, as the module's result. Raises NodeError, OSError."""
     process = find_broker(base)
     free = 0
-    with suppress(FileNotFoundError, InstallError), open_directory(os.path.dirname(directory)) as parent:
+    with suppress(FileNotFoundError, NodeError), open_directory(os.path.dirname(directory)) as parent:
         free = shutil.disk_usage(parent.descriptor).free
     data = os.path.join(base, "data")
     return {

@@ -83,7 +83,7 @@ marked:
 
 from typing import Any
 
-from ansible_collections.activemq.fleet.plugins.module_utils.node.install.configuration_archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.node.errors import NodeError
 from ansible_collections.activemq.fleet.plugins.module_utils.node.kahadb import store_marker
 from ansible_collections.activemq.fleet.plugins.module_utils.node.run_module import run_module
 
@@ -91,7 +91,7 @@ from ansible_collections.activemq.fleet.plugins.module_utils.node.run_module imp
 def check_or_change_marker(parameters: dict[str, Any], check: bool) -> dict[str, Any]:
     """Read, write, compare or remove the marker that ties a store to its pair; return the module's result.
 
-    Raises InstallError, OSError.
+    Raises NodeError, OSError.
     """
     directory, word, state, user = (parameters[name] for name in ("directory", "word", "state", "user"))
     marker_state = store_marker.read_marker_state(directory, user)
@@ -104,7 +104,7 @@ def check_or_change_marker(parameters: dict[str, Any], check: bool) -> dict[str,
     if state == "withdrawn":
         return {"changed": store_marker.withdraw_marker(directory, word, user)}
     if word not in (marker_state["marked"] or ()):
-        raise InstallError(
+        raise NodeError(
             f"{directory} is not the directory that the other node of {parameters['pair']} has: mount the share on both"
         )
     return {"changed": False}

@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from ansible_collections.activemq.fleet.plugins.module_utils.node.install.configuration_archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.node.errors import NodeError
 from ansible_collections.activemq.fleet.plugins.module_utils.node.install.jars import (
     releases_in_archive,
     releases_in_directory,
@@ -39,7 +39,7 @@ def inspect_release_archive(path: str, install: str, find: Callable[[str], str |
     sha512 = _sha512(file)
     try:
         return {"found": tuple(releases_in_archive(file, depth=0 if install == "jars" else 1)), "sha512": sha512}
-    except InstallError as error:
+    except NodeError as error:
         return {"problem": str(error).removeprefix(f"{file} "), "sha512": sha512}
 
 

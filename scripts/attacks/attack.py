@@ -15,11 +15,11 @@ from dataclasses import astuple, dataclass, field
 from pathlib import Path
 
 from activemq_fleet.lab.lab import Lab
+from activemq_fleet.node.config.probe_account import Login
 from activemq_fleet.node.fence.old_generations import uncopied_messages
 from activemq_fleet.node.fence.replay import Replay
 from activemq_fleet.node.fence.shared_store import SharedStore
-from activemq_fleet.node.host.probe_account import Login
-from activemq_fleet.node.host.timeouts import READY
+from activemq_fleet.node.timeouts import READY
 from scripts.attacks.clients import FILLER_QUEUE, Sender, consume, sending, wait_until
 from scripts.attacks.filled_pair import HOSTS, PAIR, start_filled, write_inventory
 from scripts.attacks.forms import FORMS, ON_AN_IMAGE, Target, room_of

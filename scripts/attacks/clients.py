@@ -13,7 +13,7 @@ from activemq_fleet.addresses import Address
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab.polling import poll
 from activemq_fleet.lab.stomp import Credentials, StompConnection, StompPublisher
-from activemq_fleet.node.host.timeouts import READY
+from activemq_fleet.node.timeouts import READY
 
 FILLER_QUEUE = "filler"
 SUBSCRIBED_TOPIC = "subscribed"

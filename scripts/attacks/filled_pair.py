@@ -10,7 +10,7 @@ from typing import Any
 
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.node.fence.store_access import directory_in_force
-from activemq_fleet.node.host.timeouts import READY
+from activemq_fleet.node.timeouts import READY
 from activemq_fleet.render.service import kahadb_directory
 from scripts.attacks.clients import MESSAGES_A_MEGABYTE, fill
 

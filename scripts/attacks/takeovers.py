@@ -26,7 +26,7 @@ from activemq_fleet.drills.model import FaultKind
 from activemq_fleet.errors import FleetError
 from activemq_fleet.lab.drill import DrillOptions, drill
 from activemq_fleet.lab.lab import Lab
-from activemq_fleet.node.host.timeouts import READY
+from activemq_fleet.node.timeouts import READY
 from scripts.attacks.filled_pair import start_filled, write_inventory
 from scripts.attacks.results import append_result, read_results
 

@@ -1,4 +1,4 @@
-"""Fuzz target: hostile kahaDB journals through their readers, of which nothing but an InstallError may come."""
+"""Fuzz target: hostile kahaDB journals through their readers, of which nothing but an NodeError may come."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
-from ansible_collections.activemq.fleet.plugins.module_utils.node.install.configuration_archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.node.errors import NodeError
 from ansible_collections.activemq.fleet.plugins.module_utils.node.kahadb import (
     messages,
     remaining_messages,
@@ -101,13 +101,13 @@ def _read(directory: str) -> str:
         found = messages.read_store_contents(directory)
         if json.loads(json.dumps(found)) != found:
             return "the contents are no JSON"
-    except InstallError:
+    except NodeError:
         pass
     try:
         counts = remaining_messages.count_remaining(directory)
         if any(number < 0 for number in [*counts.queues.values(), *counts.subscriptions.values()]):
             return f"a count below zero: {counts}"
-    except InstallError:
+    except NodeError:
         pass
     store_files.allocated_bytes(directory)
     return ""

@@ -21,8 +21,8 @@ from activemq_fleet.addresses import Address
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab import loopback_overlay
 from activemq_fleet.lab.lab import Lab
-from activemq_fleet.node.host.process import find_broker
-from activemq_fleet.node.host.versions import Layout
+from activemq_fleet.node.config.versions import Layout
+from activemq_fleet.node.process.proc import find_broker
 from tests.integration.labs import write_inventory
 from tests.integration.setting_clients import ANN, HOST, USERS, destinations
 from tests.stomp_clients import stomp_round_trip

@@ -23,10 +23,10 @@ from activemq_fleet.lab.fleet_status import lab_status
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.polling import poll
 from activemq_fleet.lab.readiness import is_port_taken
+from activemq_fleet.node.config.probe_account import Login
 from activemq_fleet.node.fence.old_generations import uncopied_messages
 from activemq_fleet.node.fence.replay import Replay
 from activemq_fleet.node.fence.shared_store import SharedStore
-from activemq_fleet.node.host.probe_account import Login
 from activemq_fleet.render.service import paths
 from scripts.attacks.clients import consume, sending
 from tests.integration.gluster import GlusterFS

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from activemq_fleet.node.host.round_trips import watch_addresses
+from activemq_fleet.node.probe.round_trips import watch_addresses
 
 LISTENER = Path(__file__).parents[1] / "hostile_listener.py"
 HERE, THERE = "198.51.100.1", "198.51.100.2"

@@ -73,7 +73,7 @@ class Controller:
     def look(self, host: str, peer: str, role: str) -> PureNode:
         found = importlib.import_module(f"{_COLLECTION}.modules.store_info").gather_store_evidence
         with _time_zone(self.lab.fleet.broker(host).settings.java_options):
-            broker = _utility("host.state").gather_broker_state(self.base(host), None)
+            broker = _utility("state.broker_state").gather_broker_state(self.base(host), None)
         store = found(self.base(host), self.store(host), read=True)
         needed = _utility("kahadb.store_files").allocated_bytes(self.store(peer))
         return PureNode.of(Store.of(host, role, store), broker, store, needed)

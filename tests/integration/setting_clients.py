@@ -12,9 +12,9 @@ import pytest
 
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.stomp import Credentials, Frame, StompConnection, StompError
-from activemq_fleet.node.host.management import query_mbeans
-from activemq_fleet.node.host.process import Process, find_broker
-from activemq_fleet.node.host.versions import Layout
+from activemq_fleet.node.config.versions import Layout
+from activemq_fleet.node.probe.management import query_mbeans
+from activemq_fleet.node.process.proc import Process, find_broker
 from activemq_fleet.releases import Release
 from tests.integration.labs import processes_of, write_inventory
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from activemq_fleet.lab.lab import Lab
-from activemq_fleet.node.host.broker_usage import read_usage
+from activemq_fleet.node.probe.broker_usage import read_usage
 from tests.integration.labs import processes_of, write_inventory
 from tests.integration.setting_clients import ANN, USERS, Client, fill, queues, running, soon
 from tests.situations import further

@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.node.host import broker_log, runtime_configuration, state
-from ansible_collections.activemq.fleet.plugins.module_utils.node.host.process import find_broker
+from ansible_collections.activemq.fleet.plugins.module_utils.node.install import runtime_configuration
+from ansible_collections.activemq.fleet.plugins.module_utils.node.log import broker_log
+from ansible_collections.activemq.fleet.plugins.module_utils.node.process.proc import find_broker
+from ansible_collections.activemq.fleet.plugins.module_utils.node.state import broker_state as state
 from ansible_collections.activemq.fleet.plugins.module_utils.node.watchdog import watchdog
 
 from activemq_fleet.lab.lab import Lab

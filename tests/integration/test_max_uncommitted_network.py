@@ -12,9 +12,9 @@ from pydantic import SecretStr
 from activemq_fleet.addresses import Address
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab.polling import poll
-from activemq_fleet.node.host.probe import Answer, probe_connector
-from activemq_fleet.node.host.probe_account import Login
-from activemq_fleet.node.host.state import gather_broker_state
+from activemq_fleet.node.config.probe_account import Login
+from activemq_fleet.node.probe.connector_probe import Answer, probe_connector
+from activemq_fleet.node.state.broker_state import gather_broker_state
 from activemq_fleet.topology.access import probe_password_of
 from tests.integration.conftest import LabOf
 from tests.integration.labs import write_inventory

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.node.kahadb import backlog, remaining_messages
+from ansible_collections.activemq.fleet.plugins.module_utils.node.kahadb import remaining_messages
+from ansible_collections.activemq.fleet.plugins.module_utils.node.state import backlog
 
 from activemq_fleet.deployment import broker_facts
 from activemq_fleet.lab.lab import Lab

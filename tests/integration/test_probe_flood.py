@@ -8,8 +8,8 @@ import threading
 
 import pytest
 
-from activemq_fleet.node.host.probe import Answer, probe_connector
-from activemq_fleet.node.host.probe_account import Login
+from activemq_fleet.node.config.probe_account import Login
+from activemq_fleet.node.probe.connector_probe import Answer, probe_connector
 from tests.integration.planted import STOMP, Ground, document
 
 FLOODERS = 4

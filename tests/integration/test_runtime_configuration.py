@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.node.host.versions import Layout
-from ansible_collections.activemq.fleet.plugins.module_utils.node.install import pending_restart
+from ansible_collections.activemq.fleet.plugins.module_utils.node.config import pending_restart
+from ansible_collections.activemq.fleet.plugins.module_utils.node.config.versions import Layout
 
 from activemq_fleet.artifacts import distribution_for
 from activemq_fleet.lab.install import install

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.node.host import broker_log
+from ansible_collections.activemq.fleet.plugins.module_utils.node.log import broker_log
 
 from tests.integration.planted import OPENWIRE, Ground, Planted, document
 from tests.situations import further

@@ -14,7 +14,7 @@ from activemq_fleet.errors import LabError
 from activemq_fleet.lab.freeze import lock_path, replace_file
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.stomp import StompConnection, StompTimeout
-from activemq_fleet.node.host.judge import SERVING
+from activemq_fleet.node.judge import SERVING
 from tests.hosts.machines.cgroups import find_hierarchies
 from tests.integration.conftest import LabOf
 from tests.integration.labs import pair, write_inventory

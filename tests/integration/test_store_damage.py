@@ -16,8 +16,8 @@ import pytest
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.node.fence.store_access import directory_in_force
+from activemq_fleet.node.fence.store_inspection import StoreInspection, inspect_store
 from activemq_fleet.node.kahadb.index import recovery_file_numbers
-from activemq_fleet.node.kahadb.inspection import StoreInspection, inspect_store
 from activemq_fleet.node.kahadb.journal import data_file_number
 from activemq_fleet.releases import Release
 from activemq_fleet.render import service

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from activemq_fleet.node.install.configuration_archive import InstallError
-from activemq_fleet.node.kahadb.inspection import inspect_directory
+from activemq_fleet.node.errors import NodeError
+from activemq_fleet.node.fence.store_inspection import inspect_directory
 from tests.integration.conftest import LabOf
 from tests.integration.labs import pair, write_inventory
 from tests.situations import further
@@ -64,7 +64,7 @@ def test_messages_lie_in_the_stores_of_their_destinations_and_outlive_their_brok
     others = [("news", 1), ("trades", 1)]
     orders = [("orders.eu", 1), ("orders.us", 1)]
     assert sorted(found) == sorted([orders, *([[one] for one in others] if per_destination else [others])])
-    with pytest.raises(InstallError, match="name one of its directories"):
+    with pytest.raises(NodeError, match="name one of its directories"):
         inspect_directory(str(store))
 
     lab.start(A)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from activemq_fleet.lab.lab import Lab
-from activemq_fleet.node.host.broker_usage import read_usage
+from activemq_fleet.node.probe.broker_usage import read_usage
 from tests.integration.setting_clients import HOST, Client, another, broker_with, fill, release_of, running
 from tests.situations import further
 from tests.waiting import wait_until

@@ -8,8 +8,8 @@ import time
 from pathlib import Path
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.node.host.process import find_broker
-from ansible_collections.activemq.fleet.plugins.module_utils.node.host.state import gather_broker_state
+from ansible_collections.activemq.fleet.plugins.module_utils.node.process.proc import find_broker
+from ansible_collections.activemq.fleet.plugins.module_utils.node.state.broker_state import gather_broker_state
 from ansible_collections.activemq.fleet.plugins.module_utils.node.watchdog import watchdog
 
 from activemq_fleet.lab.stomp import StompConnection, StompTimeout

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.node.host import agent_status
+from activemq_fleet.node.state import agent_status
 
 HANGS = 60.0
 """Seconds after which a read that hangs fails the test; the reader's own deadline is 5 s."""

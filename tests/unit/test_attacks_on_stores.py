@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.node.host import process as processes
-from ansible_collections.activemq.fleet.plugins.module_utils.node.host import thread_dumps
+from ansible_collections.activemq.fleet.plugins.module_utils.node.collect import thread_dumps
+from ansible_collections.activemq.fleet.plugins.module_utils.node.process import proc as processes
 
 from activemq_fleet import deployment
 from activemq_fleet.render.service import paths
@@ -171,7 +171,7 @@ def test_store_inspect_of_root_reads_a_sound_store_as_its_account(place: Path) -
 
 def make_unfenced_broker(place: Path) -> Path:
     """The directory of an installed broker of 5.5.1 whose account planted a fenced store next to its own."""
-    from ansible_collections.activemq.fleet.plugins.module_utils.node.install.configuration_archive import File
+    from ansible_collections.activemq.fleet.plugins.module_utils.node.config.configuration_archive import File
     from ansible_collections.activemq.fleet.plugins.module_utils.node.install.configuration_install import (
         Owners,
         install,
@@ -245,7 +245,7 @@ def test_store_backlog_of_root_reads_no_claim_behind_a_link_of_the_account(
 
     printed = run_as_root(COUNT, base)
 
-    assert "InstallError" in printed
+    assert "NodeError" in printed
     assert "the generation in force is not known" in printed
     assert "ROOT-ONLY" not in printed
 

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from activemq_fleet.node.host.bridge_breaks import repeatedly_broken_bridges
-from activemq_fleet.node.host.broker_log import Record
+from activemq_fleet.node.log.bridge_breaks import repeatedly_broken_bridges
+from activemq_fleet.node.log.broker_log import Record
 
 NOW = 1_796_000_000.0
 FORWARDING = "org.apache.activemq.network.DemandForwardingBridgeSupport"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.node.host.certificates import certificates_of_file, end_of_certificate
+from activemq_fleet.node.probe.certificates import certificates_of_file, end_of_certificate
 
 
 def make(path: Path, days: int) -> None:

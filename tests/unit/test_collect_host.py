@@ -16,12 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.node.collect import host_collection
+from ansible_collections.activemq.fleet.plugins.module_utils.node.collect import host_collection, thread_dumps
 from ansible_collections.activemq.fleet.plugins.module_utils.node.collect.bundle import Bundle, open_matching_files
-from ansible_collections.activemq.fleet.plugins.module_utils.node.host import thread_dumps
-from ansible_collections.activemq.fleet.plugins.module_utils.node.host.process import read_process
-from ansible_collections.activemq.fleet.plugins.module_utils.node.install.configuration_archive import File
+from ansible_collections.activemq.fleet.plugins.module_utils.node.config.configuration_archive import File
 from ansible_collections.activemq.fleet.plugins.module_utils.node.install.configuration_install import Owners, install
+from ansible_collections.activemq.fleet.plugins.module_utils.node.process.proc import read_process
 
 from activemq_fleet.deployment import files_of
 from activemq_fleet.node import masking

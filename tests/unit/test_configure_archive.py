@@ -9,14 +9,10 @@ import tarfile
 from pathlib import Path
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.node.install.configuration_archive import (
-    File,
-    InstallError,
-    pack,
-    unpack,
-)
+from ansible_collections.activemq.fleet.plugins.module_utils.node.config.configuration_archive import File, pack, unpack
+from ansible_collections.activemq.fleet.plugins.module_utils.node.config.vendor_files import vendor_files
+from ansible_collections.activemq.fleet.plugins.module_utils.node.errors import NodeError
 from ansible_collections.activemq.fleet.plugins.module_utils.node.install.configure import configure
-from ansible_collections.activemq.fleet.plugins.module_utils.node.install.vendor_files import vendor_files
 
 ROOT = Path(__file__).resolve().parents[2]
 ON_HOST = sorted(
@@ -35,7 +31,7 @@ def test_the_same_files_give_the_same_archive() -> None:
 
 @pytest.mark.parametrize("path", ["/etc/passwd", "../up", "conf/../../up", "a//b", "", "./a", ".fleet-manifest.json"])
 def test_a_path_that_leaves_the_tree_is_refused(path: str) -> None:
-    with pytest.raises(InstallError, match="the archive holds"):
+    with pytest.raises(NodeError, match="the archive holds"):
         pack({path: File(b"", 0o644)})
 
 
@@ -46,20 +42,20 @@ def test_an_archive_with_anything_but_files_is_refused(kind: bytes) -> None:
         member = tarfile.TarInfo("conf/link")
         member.type, member.linkname = kind, "/etc/passwd"
         archive.addfile(member)
-    with pytest.raises(InstallError, match="was not made by this version"):
+    with pytest.raises(NodeError, match="was not made by this version"):
         unpack(buffer.getvalue())
 
 
 @pytest.mark.parametrize("data", [b"", b"not a tar", pack(TREE)[:700]])
 def test_an_archive_that_is_cut_short_is_refused(data: bytes) -> None:
-    with pytest.raises(InstallError, match="the archive"):
+    with pytest.raises(NodeError, match="the archive"):
         unpack(data)
 
 
 def test_an_archive_that_changed_on_its_way_installs_nothing(tmp_path: Path) -> None:
     archive = tmp_path / "a.tar"
     archive.write_bytes(pack(TREE))
-    with pytest.raises(InstallError, match="its SHA-256 differs"):
+    with pytest.raises(NodeError, match="its SHA-256 differs"):
         configure({"archive": str(archive), "sha256": "0" * 64, "base": str(tmp_path / "base")}, check=False)
     assert not (tmp_path / "base").exists()
 
@@ -67,12 +63,12 @@ def test_an_archive_that_changed_on_its_way_installs_nothing(tmp_path: Path) -> 
 def test_a_user_that_the_host_does_not_have_is_named(tmp_path: Path) -> None:
     archive = tmp_path / "a.tar"
     archive.write_bytes(pack(TREE))
-    with pytest.raises(InstallError, match="there is no user nobody-here"):
+    with pytest.raises(NodeError, match="there is no user nobody-here"):
         configure({"archive": str(archive), "base": str(tmp_path / "base"), "user": "nobody-here"}, check=False)
 
 
 def test_what_the_system_refuses_is_one_line_with_the_path(tmp_path: Path) -> None:
-    with pytest.raises(InstallError, match=r"/none\.tar: No such file or directory"):
+    with pytest.raises(NodeError, match=r"/none\.tar: No such file or directory"):
         configure({"archive": str(tmp_path / "none.tar"), "base": str(tmp_path / "base")}, check=False)
 
 

@@ -6,13 +6,13 @@ import json
 from pathlib import Path
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.node.install.configuration_archive import File
+from ansible_collections.activemq.fleet.plugins.module_utils.node.config.configuration_archive import File
+from ansible_collections.activemq.fleet.plugins.module_utils.node.config.difference import hide_passwords
 from ansible_collections.activemq.fleet.plugins.module_utils.node.install.configuration_install import (
     Outcome,
     Owners,
     install,
 )
-from ansible_collections.activemq.fleet.plugins.module_utils.node.install.difference import hide_passwords
 
 CREDENTIALS = "conf/credentials.properties"
 MASKED = "activemq.network.password=@activemq_network_password@\n"

@@ -11,19 +11,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.node.host import process
-from ansible_collections.activemq.fleet.plugins.module_utils.node.host.versions import Layout
-from ansible_collections.activemq.fleet.plugins.module_utils.node.install import disk
-from ansible_collections.activemq.fleet.plugins.module_utils.node.install.configuration_archive import (
-    File,
-    InstallError,
-)
+from ansible_collections.activemq.fleet.plugins.module_utils.node.config.configuration_archive import File
+from ansible_collections.activemq.fleet.plugins.module_utils.node.config.versions import Layout
+from ansible_collections.activemq.fleet.plugins.module_utils.node.errors import NodeError
+from ansible_collections.activemq.fleet.plugins.module_utils.node.files import disk
 from ansible_collections.activemq.fleet.plugins.module_utils.node.install.configuration_install import (
     Outcome,
     Owners,
     install,
     put_version_back,
 )
+from ansible_collections.activemq.fleet.plugins.module_utils.node.process import proc as process
 
 Tree = Mapping[str, File]
 OLD: Tree = {
@@ -309,14 +307,14 @@ def test_a_deployed_file_that_became_a_link_is_drift(tmp_path: Path) -> None:
 
 def test_a_current_that_is_no_link_is_refused_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "current").mkdir()
-    with pytest.raises(InstallError, match="current is not a link: move it away"):
+    with pytest.raises(NodeError, match="current is not a link: move it away"):
         put(tmp_path, OLD)
     assert litter(tmp_path) == []
 
 
 def test_a_current_that_points_elsewhere_is_refused(tmp_path: Path) -> None:
     (tmp_path / "current").symlink_to("/etc")
-    with pytest.raises(InstallError, match="points to /etc, which is no version"):
+    with pytest.raises(NodeError, match="points to /etc, which is no version"):
         put(tmp_path, OLD)
 
 
@@ -346,7 +344,7 @@ def test_a_version_that_is_put_back_owes_a_restart_when_the_broker_has_read_a_la
 @pytest.mark.parametrize("name", ["000000000000", "../versions", ".", "", ".new-x", "/etc"])
 def test_only_a_complete_version_can_be_put_back(tmp_path: Path, name: str) -> None:
     put(tmp_path, OLD)
-    with pytest.raises(InstallError, match="there is no version"):
+    with pytest.raises(NodeError, match="there is no version"):
         put_version_back(str(tmp_path), name)
 
 
@@ -379,7 +377,7 @@ def test_a_first_installation_owes_no_restart(tmp_path: Path) -> None:
 
 
 def test_a_restart_is_owed_until_a_broker_was_started_after_the_change(tmp_path: Path) -> None:
-    from ansible_collections.activemq.fleet.plugins.module_utils.node.install import pending_restart
+    from ansible_collections.activemq.fleet.plugins.module_utils.node.config import pending_restart
 
     first = put(tmp_path, OLD)
     put(tmp_path, NEW)

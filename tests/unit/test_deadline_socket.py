@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from activemq_fleet.node.host.deadline_socket import DeadlineSocket
+from activemq_fleet.node.probe.deadline_socket import DeadlineSocket
 
 PATIENCE = 30.0
 """Seconds after which a read that hangs fails the test; a reader's own deadline is a fraction of it."""

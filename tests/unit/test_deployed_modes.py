@@ -9,11 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.node.install.configuration_archive import (
-    File,
-    pack,
-    unpack,
-)
+from ansible_collections.activemq.fleet.plugins.module_utils.node.config.configuration_archive import File, pack, unpack
 from ansible_collections.activemq.fleet.plugins.module_utils.node.install.configuration_install import Owners, install
 
 from activemq_fleet.deployment import files_of

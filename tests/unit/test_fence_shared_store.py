@@ -165,7 +165,7 @@ def test_a_claim_whose_answer_was_lost_counts_as_made(store: SharedStore, monkey
 def test_what_was_built_stays_where_nobody_knows_whether_it_was_claimed(
     store: SharedStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("activemq_fleet.node.install.disk.sync_directory", _fails)
+    monkeypatch.setattr("activemq_fleet.node.files.disk.sync_directory", _fails)
     with pytest.raises(OSError, match="the disk is full of holes"):
         claimed(store, claim_of(1), {})
     monkeypatch.undo()

@@ -17,7 +17,7 @@ from activemq_fleet.node.fence.store_access import (
     two_masters,
     writers_in_force,
 )
-from activemq_fleet.node.host.process import open_files
+from activemq_fleet.node.process.proc import open_files
 
 OLD, NEW = "1-0123456789abcdef", "2-fedcba9876543210"
 

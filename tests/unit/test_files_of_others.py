@@ -12,13 +12,14 @@ from typing import Any
 import pytest
 from ansible_collections.activemq.fleet.plugins.module_utils.node.collect.bundle import Bundle, open_matching_files
 from ansible_collections.activemq.fleet.plugins.module_utils.node.collect.host_collection import collect
-from ansible_collections.activemq.fleet.plugins.module_utils.node.host import broker_log, state
-from ansible_collections.activemq.fleet.plugins.module_utils.node.host.untrusted_paths import (
+from ansible_collections.activemq.fleet.plugins.module_utils.node.config import vendor_files
+from ansible_collections.activemq.fleet.plugins.module_utils.node.errors import NodeError
+from ansible_collections.activemq.fleet.plugins.module_utils.node.files.untrusted_paths import (
     UntrustedPathError,
     open_process_file,
 )
-from ansible_collections.activemq.fleet.plugins.module_utils.node.install import vendor_files
-from ansible_collections.activemq.fleet.plugins.module_utils.node.install.configuration_archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.node.log import broker_log
+from ansible_collections.activemq.fleet.plugins.module_utils.node.state import broker_state as state
 
 from tests.unit.attackers import BROKER, STRANGER, common_directory, do_as, doing_as, needs_root, owned_directory
 from tests.waiting import PATIENCE, within
@@ -178,12 +179,12 @@ def test_a_planted_link_in_the_vendors_files_is_not_copied_into_a_version(base: 
     do_as(BROKER, lambda: os.mkfifo(home / "conf/fifo.xml"))
     assert [*within(PATIENCE, lambda: vendor_files.vendor_files(str(home)))] == ["conf/jetty.xml"]
     os.link(base.parent / "secret", home / "conf/hard.xml")
-    with pytest.raises(InstallError, match=r"hard\.xml has another name elsewhere"):
+    with pytest.raises(NodeError, match=r"hard\.xml has another name elsewhere"):
         vendor_files.vendor_files(str(home))
     (home / "conf/hard.xml").unlink()
     do_as(BROKER, lambda: (home / "conf").rename(home / "old"))
     do_as(BROKER, lambda: (home / "conf").symlink_to("/root"))
-    with pytest.raises(InstallError, match="is not followed"):
+    with pytest.raises(NodeError, match="is not followed"):
         vendor_files.vendor_files(str(home))
 
 

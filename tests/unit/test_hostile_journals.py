@@ -7,18 +7,18 @@ import os
 from pathlib import Path
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.node.host.system_accounts import (
-    Account,
-    AccountError,
-    run_as,
-)
-from ansible_collections.activemq.fleet.plugins.module_utils.node.host.untrusted_paths import UntrustedPathError
-from ansible_collections.activemq.fleet.plugins.module_utils.node.install.configuration_archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.node.errors import NodeError
+from ansible_collections.activemq.fleet.plugins.module_utils.node.files.untrusted_paths import UntrustedPathError
 from ansible_collections.activemq.fleet.plugins.module_utils.node.kahadb import (
     journal,
     messages,
     protocol_buffers,
     remaining_messages,
+)
+from ansible_collections.activemq.fleet.plugins.module_utils.node.process.system_accounts import (
+    Account,
+    AccountError,
+    run_as,
 )
 
 from tests.unit.attackers import BROKER, common_directory, needs_root, owned_directory
@@ -46,7 +46,7 @@ def test_more_deliveries_than_a_journal_has_bytes_are_refused(tmp_path: Path, mo
     """One message, stored again and again, for many subscribers."""
     monkeypatch.setattr(messages, "MAX_DELIVERIES", 10_000)
     write(tmp_path, *(subscribe("news", f"c:{one}") for one in range(200)), *[add("m", "topic/news")] * 200)
-    with pytest.raises(InstallError, match="more than 10000 messages for subscribers"):
+    with pytest.raises(NodeError, match="more than 10000 messages for subscribers"):
         messages.read_store_contents(str(tmp_path))
 
 
@@ -64,10 +64,10 @@ def test_more_than_is_held_in_memory_is_refused(
     monkeypatch.setattr(messages, limit, 100)
     monkeypatch.setattr(remaining_messages, "MAX_RECORDS", 100)
     write(tmp_path, *records)
-    with pytest.raises(InstallError, match="its journal has more than 100 "):
+    with pytest.raises(NodeError, match="its journal has more than 100 "):
         messages.read_store_contents(str(tmp_path))
     if limit == "MAX_LIVE":
-        with pytest.raises(InstallError, match="its journal has more than 100 "):
+        with pytest.raises(NodeError, match="its journal has more than 100 "):
             remaining_messages.count_remaining(str(tmp_path))
 
 
@@ -81,11 +81,11 @@ def test_words_of_starts_are_cut_and_only_the_last_are_kept(tmp_path: Path) -> N
 def test_a_file_of_terabytes_that_holds_nothing_takes_no_time(tmp_path: Path) -> None:
     write(tmp_path, trace(), add("m"))
     os.truncate(write(tmp_path, add("m"), number=2), 8 << 40)
-    with pytest.raises(InstallError, match="its journal looks like 8388608 MiB and takes 0: no broker wrote it"):
+    with pytest.raises(NodeError, match="its journal looks like 8388608 MiB and takes 0: no broker wrote it"):
         messages.read_store_contents(str(tmp_path))
     os.truncate(tmp_path / "db-2.log", (4 << 30) + 1)
     assert messages.read_store_contents(str(tmp_path))["damaged"] == 1
-    with pytest.raises(InstallError, match="1 place of its journal cannot be read"):
+    with pytest.raises(NodeError, match="1 place of its journal cannot be read"):
         remaining_messages.count_remaining(str(tmp_path))
 
 

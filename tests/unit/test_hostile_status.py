@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from activemq_fleet.node.host.agent_status import gather_agent_status
+from activemq_fleet.node.state.agent_status import gather_agent_status
 from activemq_fleet.status import FleetStatus, conclude, nagios_line
 from activemq_fleet.topology import build_fleet
 from tests.unit.test_status import NOW, A, B, broker, usage

@@ -7,14 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.node.host.runtime_configuration import end_of_log
-from ansible_collections.activemq.fleet.plugins.module_utils.node.host.untrusted_paths import UntrustedPathError
-from ansible_collections.activemq.fleet.plugins.module_utils.node.host.versions import Layout
-from ansible_collections.activemq.fleet.plugins.module_utils.node.install.configuration_archive import (
-    File,
-    InstallError,
-)
+from ansible_collections.activemq.fleet.plugins.module_utils.node.config.configuration_archive import File
+from ansible_collections.activemq.fleet.plugins.module_utils.node.config.versions import Layout
+from ansible_collections.activemq.fleet.plugins.module_utils.node.errors import NodeError
+from ansible_collections.activemq.fleet.plugins.module_utils.node.files.untrusted_paths import UntrustedPathError
 from ansible_collections.activemq.fleet.plugins.module_utils.node.install.configuration_install import Owners, install
+from ansible_collections.activemq.fleet.plugins.module_utils.node.install.runtime_configuration import end_of_log
 
 from tests.unit.attackers import BROKER, common_directory, do_as, needs_root, owned_directory
 
@@ -34,7 +32,7 @@ def test_root_installs_nothing_where_the_account_can_exchange_it(common: Path) -
     """Debian's package gives /var/lib/activemq to its account; a unit of systemd is linked from below it."""
     home = owned_directory(common / "home")
     do_as(BROKER, lambda: (home / "activemq").symlink_to(common / "secret"))
-    with pytest.raises(InstallError, match=f"account 61616 can exchange what root installs in {home}: let root own"):
+    with pytest.raises(NodeError, match=f"account 61616 can exchange what root installs in {home}: let root own"):
         install(str(home / "activemq"), TREE, OWNERS)
     assert os.listdir(common / "secret") == []
     assert (common / "secret").stat().st_gid == 0

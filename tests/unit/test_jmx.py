@@ -7,9 +7,9 @@ import struct
 
 import pytest
 
-from activemq_fleet.node.host import java_objects, jmx
-from activemq_fleet.node.host.broker_usage import usage_of
-from activemq_fleet.node.host.java_objects import (
+from activemq_fleet.node.probe import java_objects, jmx
+from activemq_fleet.node.probe.broker_usage import usage_of
+from activemq_fleet.node.probe.java_objects import (
     HEADER,
     JavaObject,
     ObjectReader,

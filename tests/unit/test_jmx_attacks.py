@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.node.host import jmx
-from activemq_fleet.node.host.java_objects import HEADER, JavaObject, ObjectReader
+from activemq_fleet.node.probe import jmx
+from activemq_fleet.node.probe.java_objects import HEADER, JavaObject, ObjectReader
 from tests.unit import hostile_jvm
 from tests.unit.attackers import BROKER, common_directory, needs_root, owned_directory
 from tests.unit.hostile_jvm import HostileJvm, attribute, blocks, long_text, nested_lists, own_superclass, set_of_names
@@ -143,7 +143,7 @@ def attack_reached(report: Path) -> bool:
 
 GATHER = """
 import encodings.idna, json, sys  # the child of another account may not be able to read this Python
-from activemq_fleet.node.host.broker_status import gather_broker_status
+from activemq_fleet.node.state.broker_status import gather_broker_status
 shown = gather_broker_status(sys.argv[1], None)
 print(json.dumps([shown["state"], shown["usage"], shown["usage_error"]]))
 """

@@ -9,18 +9,18 @@ from typing import Any, get_args
 
 import pytest
 import yaml
-from ansible_collections.activemq.fleet.plugins.module_utils.node.host import judge as on_hosts
-from ansible_collections.activemq.fleet.plugins.module_utils.node.host import state
+from ansible_collections.activemq.fleet.plugins.module_utils.node import judge as on_hosts
+from ansible_collections.activemq.fleet.plugins.module_utils.node.state import broker_state as state
 from ansible_collections.activemq.fleet.plugins.module_utils.node.watchdog import hang_detection
 
 from activemq_fleet.lab import hosts as lab_hosts
 from activemq_fleet.lab import processes
 from activemq_fleet.logs import BrokerRun
-from activemq_fleet.node.host import timeouts
-from activemq_fleet.node.host.broker_log import Phase
-from activemq_fleet.node.host.judge import STATES, BrokerState, Evidence, judge
-from activemq_fleet.node.host.probe import Answer
-from activemq_fleet.node.host.process import Process
+from activemq_fleet.node import timeouts
+from activemq_fleet.node.judge import STATES, BrokerState, Evidence, judge
+from activemq_fleet.node.log.broker_log import Phase
+from activemq_fleet.node.probe.connector_probe import Answer
+from activemq_fleet.node.process.proc import Process
 from tests.unit.lab_fleets import PAIR
 from tests.unit.test_lab_hosts import hosts_in
 

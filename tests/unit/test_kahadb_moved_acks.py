@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from activemq_fleet.node.fence.generation import link_generation, make_generation
-from activemq_fleet.node.kahadb.inspection import inspect_store
+from activemq_fleet.node.fence.store_inspection import inspect_store
 from activemq_fleet.node.kahadb.journal import TRACE, JournalEnd, commands, encode_trace
 from activemq_fleet.node.kahadb.moved_acks import begin_data_file_after_moved_acks, begin_data_file_unless_locked
 from tests.unit.kahadb_journals import batch, moved_acks, store_lock

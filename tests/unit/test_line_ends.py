@@ -7,8 +7,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.node.host import process as processes
-from ansible_collections.activemq.fleet.plugins.module_utils.node.host import runtime_configuration
+from ansible_collections.activemq.fleet.plugins.module_utils.node.install import runtime_configuration
+from ansible_collections.activemq.fleet.plugins.module_utils.node.process import proc as processes
 
 from tests.unit.attackers import STRANGER, needs_root
 from tests.waiting import wait_until

@@ -11,8 +11,9 @@ import time
 from pathlib import Path
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.node.host import broker_log, held_by_process, pure_log
-from ansible_collections.activemq.fleet.plugins.module_utils.node.host.process import proc_text
+from ansible_collections.activemq.fleet.plugins.module_utils.node.log import broker_log, pure_log
+from ansible_collections.activemq.fleet.plugins.module_utils.node.process import held_by_process
+from ansible_collections.activemq.fleet.plugins.module_utils.node.process.proc import proc_text
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from statistics import median
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.node.host import broker_log, pure_log
+from ansible_collections.activemq.fleet.plugins.module_utils.node.log import broker_log, pure_log
 
 from activemq_fleet.audit import log_evidence
 from activemq_fleet.logs.classifier import Classifier

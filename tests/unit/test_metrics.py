@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.activemq.fleet.plugins.module_utils.node.host import operation_record
-from ansible_collections.activemq.fleet.plugins.module_utils.node.host.textfile import Sample, text_of
+from ansible_collections.activemq.fleet.plugins.module_utils.node.state import operation_record
+from ansible_collections.activemq.fleet.plugins.module_utils.node.textfile import Sample, text_of
 
 from activemq_fleet.artifacts import metrics_exporter
 from activemq_fleet.errors import ArtifactError, SettingsError

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.activemq.fleet.plugins.module_utils.node.collect import bundle, host_collection
-from ansible_collections.activemq.fleet.plugins.module_utils.node.host import operation_record
-from ansible_collections.activemq.fleet.plugins.module_utils.node.install.configuration_archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.node.errors import NodeError
+from ansible_collections.activemq.fleet.plugins.module_utils.node.state import operation_record
 
 from activemq_fleet.audit.operation_records import OPERATIONS_FILE, operations_of
 
@@ -79,7 +79,7 @@ def test_no_link_is_followed(tmp_path: Path, kind: str) -> None:
         os.link(other, own / operation_record.FILE) if kind == "second name" else (
             own / operation_record.FILE
         ).symlink_to(other)
-    with pytest.raises((InstallError, OSError)):
+    with pytest.raises((NodeError, OSError)):
         record("begin", tmp_path)
     assert not other.is_file() or other.read_text() == "precious\n"
     assert not other.is_dir() or list(other.iterdir()) == []

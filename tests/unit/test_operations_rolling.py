@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from activemq_fleet.node.host.judge import BrokerState
+from activemq_fleet.node.judge import BrokerState
 from activemq_fleet.operations import RefusalError
 from activemq_fleet.operations.health import Node
 from activemq_fleet.operations.rolling import NextStep, OperationRun, next_restart, next_switchover, started_since

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,16 +13,60 @@ import pytest
 from ansible_collections.activemq.fleet.plugins.module_utils.node.fence import program as guard
 from ansible_collections.activemq.fleet.plugins.module_utils.node.watchdog import program as watchdog
 
+NODE = Path(__file__).resolve().parents[2] / "plugins/module_utils/node"
+PYTHON = getattr(sys, "_base_executable", sys.executable)
+"""The interpreter of no virtual environment, so that this project cannot be imported from anywhere else."""
+
 
 @pytest.mark.parametrize("program", [guard.program, watchdog.program])
 def test_a_packed_program_starts_where_nothing_else_is_installed(
     program: Callable[[str], bytes], tmp_path: Path
 ) -> None:
-    # The interpreter of no virtual environment, so that this project cannot be imported from anywhere else.
-    python = getattr(sys, "_base_executable", sys.executable)
     path = tmp_path / "program"
-    path.write_bytes(program(python))
+    path.write_bytes(program(PYTHON))
     path.chmod(0o700)
     done = subprocess.run([str(path), "--help"], capture_output=True, text=True, timeout=60, check=False, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert "--" in done.stdout
+
+
+def test_program_contains_module_that_main_module_newly_imports(tmp_path: Path) -> None:
+    shutil.copytree(NODE, tmp_path / "node", ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "node/process/added_module.py").write_text(
+        "from ..errors import NodeError\n\nERROR = NodeError('added')\n"
+    )
+    with (tmp_path / "node/fence/guard.py").open("a") as source:
+        source.write(
+            "\nfrom ..process import added_module\n\n\ndef main() -> None:\n    print(repr(added_module.ERROR))\n"
+        )
+    path = tmp_path / "program"
+    path.write_bytes(_packed_below(tmp_path))
+    path.chmod(0o700)
+    shutil.rmtree(tmp_path / "node")
+    ran = subprocess.run([str(path)], capture_output=True, text=True, timeout=60, check=False)
+    assert ran.stderr == ""
+    assert ran.stdout == "NodeError('added')\n"
+
+
+def test_program_is_the_same_whatever_package_node_is_in(tmp_path: Path) -> None:
+    shutil.copytree(NODE, tmp_path / "node", ignore=shutil.ignore_patterns("__pycache__"))
+    assert _packed_below(tmp_path) == guard.program(PYTHON)
+
+
+def test_install_replaces_guard_of_an_earlier_version_once(tmp_path: Path) -> None:
+    path = tmp_path / "activemq-guard"
+    with zipfile.ZipFile(path, "w") as earlier:
+        package = "ansible_collections.activemq.fleet.plugins.module_utils.fence"
+        earlier.writestr("__main__.py", f"from {package}.guard import main\n\nmain()\n")
+    content = guard.program(PYTHON)
+    assert guard.install(str(path), content)
+    assert path.read_bytes() == content
+    assert not guard.install(str(path), content)
+
+
+def _packed_below(directory: Path) -> bytes:
+    code = (
+        f"import sys; sys.path.insert(0, {str(directory)!r}); from node.fence.program import program\n"
+        f"sys.stdout.buffer.write(program({PYTHON!r}))"
+    )
+    return subprocess.run([PYTHON, "-I", "-c", code], capture_output=True, timeout=60, check=True).stdout

@@ -17,15 +17,13 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.node.host import (
-    broker_configuration,
-    broker_log,
-    probe,
-    state,
-)
-from ansible_collections.activemq.fleet.plugins.module_utils.node.host.process import Process, find_broker, uptime
-from ansible_collections.activemq.fleet.plugins.module_utils.node.host.settling import Settling, is_loading_in
-from ansible_collections.activemq.fleet.plugins.module_utils.node.host.versions import Layout
+from ansible_collections.activemq.fleet.plugins.module_utils.node.config import broker_configuration
+from ansible_collections.activemq.fleet.plugins.module_utils.node.config.versions import Layout
+from ansible_collections.activemq.fleet.plugins.module_utils.node.log import broker_log
+from ansible_collections.activemq.fleet.plugins.module_utils.node.probe import connector_probe as probe
+from ansible_collections.activemq.fleet.plugins.module_utils.node.probe.settling import Settling, is_loading_in
+from ansible_collections.activemq.fleet.plugins.module_utils.node.process.proc import Process, find_broker, uptime
+from ansible_collections.activemq.fleet.plugins.module_utils.node.state import broker_state as state
 
 from activemq_fleet.logs import BrokerRun, parse
 from activemq_fleet.render import render

@@ -10,12 +10,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.node.host.round_trips import (
+from ansible_collections.activemq.fleet.plugins.module_utils.node.errors import NodeError
+from ansible_collections.activemq.fleet.plugins.module_utils.node.probe.round_trips import (
     ProbeRound,
     summarise_rounds,
     watch_addresses,
 )
-from ansible_collections.activemq.fleet.plugins.module_utils.node.install.configuration_archive import InstallError
 
 from tests.waiting import wait_until
 
@@ -129,5 +129,5 @@ def test_without_a_flag_it_ends_after_its_time() -> None:
 
 @pytest.mark.parametrize("text", ["orders-mq01-a:1883", "mqtt://a", "mqtt://a:b", "mqtt://:1883", "mqtt://a:1883b"])
 def test_what_is_no_address_is_said(text: str) -> None:
-    with pytest.raises(InstallError, match="is no address such as"):
+    with pytest.raises(NodeError, match="is no address such as"):
         watch_addresses([text], None, 1, 0.1, 1.0, None)

@@ -12,13 +12,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.node.host import health
-from ansible_collections.activemq.fleet.plugins.module_utils.node.host.process import Process, read_process
-from ansible_collections.activemq.fleet.plugins.module_utils.node.host.versions import Layout
-from ansible_collections.activemq.fleet.plugins.module_utils.node.install.configuration_archive import File
+from ansible_collections.activemq.fleet.plugins.module_utils.node.config.configuration_archive import File
+from ansible_collections.activemq.fleet.plugins.module_utils.node.config.pending_restart import PendingRestart
+from ansible_collections.activemq.fleet.plugins.module_utils.node.config.versions import Layout
 from ansible_collections.activemq.fleet.plugins.module_utils.node.install.configuration_install import Owners, install
-from ansible_collections.activemq.fleet.plugins.module_utils.node.install.pending_restart import PendingRestart
 from ansible_collections.activemq.fleet.plugins.module_utils.node.kahadb.store_marker import MARKER
+from ansible_collections.activemq.fleet.plugins.module_utils.node.process.proc import Process, read_process
+from ansible_collections.activemq.fleet.plugins.module_utils.node.state import health
 
 from tests.unit.release_jars import jar, lay_out
 from tests.waiting import PATIENCE, within

@@ -10,8 +10,8 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from ansible_collections.activemq.fleet.plugins.module_utils.node.errors import NodeError
 from ansible_collections.activemq.fleet.plugins.module_utils.node.install import jars
-from ansible_collections.activemq.fleet.plugins.module_utils.node.install.configuration_archive import InstallError
 
 from tests.unit.release_jars import jar, lay_out, pack
 
@@ -75,7 +75,7 @@ def test_what_is_no_archive_is_one_line(tmp_path: Path, content: object) -> None
     else:
         whole = pack(path, {"lib/activemq-broker-5.18.3.jar": os.urandom(1 << 20)})
         path.write_bytes(whole.read_bytes()[: 1 << 19])
-    with pytest.raises(InstallError, match="cannot be read as a tar archive") as caught:
+    with pytest.raises(NodeError, match="cannot be read as a tar archive") as caught:
         jars.releases_in_archive(str(path), depth=1)
     assert "\n" not in str(caught.value)
 

@@ -13,13 +13,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.node.host import (
-    fault_injection,
-    management,
-    process,
-    state,
-)
-from ansible_collections.activemq.fleet.plugins.module_utils.node.install.configuration_archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.node.errors import NodeError
+from ansible_collections.activemq.fleet.plugins.module_utils.node.probe import management
+from ansible_collections.activemq.fleet.plugins.module_utils.node.process import proc as process
+from ansible_collections.activemq.fleet.plugins.module_utils.node.state import broker_state as state
+from ansible_collections.activemq.fleet.plugins.module_utils.node.state import fault_injection
 from ansible_collections.activemq.fleet.plugins.module_utils.node.watchdog import watchdog
 
 NOBODY = 65534
@@ -124,7 +122,7 @@ def test_the_watchdog_is_not_lured_to_a_process_of_another_account(base: Path) -
 def test_a_drill_strikes_no_process_of_another_account(base: Path) -> None:
     os.chown(base / "data", AGENT, AGENT)
     with java(base, NOBODY) as other:
-        with pytest.raises(InstallError, match="no fault was injected"):
+        with pytest.raises(NodeError, match="no fault was injected"):
             fault_injection.inject_fault(str(base), None, "kill", 0)
         os.kill(other, signal.SIGSTOP)
         until(lambda: (now := process.read_process(other)) is not None and now.state == "T")

@@ -11,8 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.node.install import disk, release_tree
-from ansible_collections.activemq.fleet.plugins.module_utils.node.install.configuration_archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.node.errors import NodeError
+from ansible_collections.activemq.fleet.plugins.module_utils.node.files import disk
+from ansible_collections.activemq.fleet.plugins.module_utils.node.install import release_tree
 
 from tests.unit.release_jars import lay_out
 
@@ -64,7 +65,7 @@ def test_another_release_never_gets_the_name(home: Path, inside: str | None, sai
         lay_out(beside(home, ".new"), inside, name="5.18.6")
     else:
         beside(home, ".new").mkdir()
-    with pytest.raises(InstallError, match=said):
+    with pytest.raises(NodeError, match=said):
         release_tree.place_release(str(home), "5.18.6")
     assert names(home) == []
 
@@ -72,7 +73,7 @@ def test_another_release_never_gets_the_name(home: Path, inside: str | None, sai
 def test_another_release_leaves_what_is_there(home: Path) -> None:
     lay_out(home, "5.18.6")
     lay_out(beside(home, ".new"), "5.18.3")
-    with pytest.raises(InstallError):
+    with pytest.raises(NodeError):
         release_tree.place_release(str(home), "5.18.6")
     assert (names(home), holds(home)) == ([home.name], ["5.18.6"])
 
@@ -161,7 +162,7 @@ def test_what_waits_is_exchanged_while_the_unit_is_stopped_and_can_go_back(
 def test_a_process_of_another_broker_keeps_its_directory_and_the_unit_comes_back(home: Path, systemctl: Path) -> None:
     lay_out(home, "5.18.3")
     lay_out(beside(home, ".new"), "5.18.6")
-    with running_from(home) as child, pytest.raises(InstallError, match=f"process {child.pid} runs from"):
+    with running_from(home) as child, pytest.raises(NodeError, match=f"process {child.pid} runs from"):
         release_tree.replace_running(str(home), "5.18.6", UNIT)
     assert holds(home) == ["5.18.3"]
     assert systemctl.read_text().splitlines() == [f"stop {UNIT}", f"start {UNIT}"]
@@ -169,7 +170,7 @@ def test_a_process_of_another_broker_keeps_its_directory_and_the_unit_comes_back
 
 def test_nothing_is_stopped_for_what_is_not_the_release(home: Path, systemctl: Path) -> None:
     lay_out(home, "5.18.3")
-    with pytest.raises(InstallError, match="nothing was stopped"):
+    with pytest.raises(NodeError, match="nothing was stopped"):
         release_tree.replace_running(str(home), "5.18.6", UNIT)
     assert not systemctl.exists()
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.activemq.fleet.plugins.action import store_copy as action
-from ansible_collections.activemq.fleet.plugins.module_utils.node.install.configuration_archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.node.errors import NodeError
 from ansible_collections.activemq.fleet.plugins.module_utils.node.kahadb import messages, store_copy
 
 from activemq_fleet.errors import FleetError
@@ -161,7 +161,7 @@ def test_a_host_whose_file_changed_is_told_of(ends: tuple[Path, Path, Path]) -> 
     carrier, files = Carrier(), store_copy.manifest(str(source))
     missing = store_copy.stage_copy(str(target), files)
     (source / "db.data").write_bytes(b"shorter")
-    with pytest.raises(InstallError, match="something writes to it"):
+    with pytest.raises(NodeError, match="something writes to it"):
         carrier._fetch({"files": files, "missing": missing, "spool": str(spool), "directory": str(source)}, {})
 
 
@@ -170,5 +170,5 @@ def test_a_controller_without_room_is_told_before_anything_travels(
 ) -> None:
     source, target, spool = ends
     monkeypatch.setattr(action, "_SPARE", 1 << 62)
-    with pytest.raises(InstallError, match="the controller needs"):
+    with pytest.raises(NodeError, match="the controller needs"):
         carry(source, target, spool)

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.node.host.untrusted_paths import Directory
-from ansible_collections.activemq.fleet.plugins.module_utils.node.install import disk
-from ansible_collections.activemq.fleet.plugins.module_utils.node.install.configuration_archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.node.errors import NodeError
+from ansible_collections.activemq.fleet.plugins.module_utils.node.files import disk
+from ansible_collections.activemq.fleet.plugins.module_utils.node.files.untrusted_paths import Directory
 from ansible_collections.activemq.fleet.plugins.module_utils.node.kahadb import store_copy, store_files
 
 
@@ -96,7 +96,7 @@ def test_a_piece_that_does_not_follow_is_refused(stores: tuple[str, str]) -> Non
     source, target = stores
     files = store_copy.manifest(source)
     store_copy.stage_copy(target, files)
-    with pytest.raises(InstallError, match="byte 10 was sent, byte 0 was due"):
+    with pytest.raises(NodeError, match="byte 10 was sent, byte 0 was due"):
         store_copy.append_chunk(target, files, "db-2.log", 10, store_copy.read_chunk(source, "db-2.log", 10, 43))
 
 
@@ -104,7 +104,7 @@ def test_a_file_that_arrives_changed_is_thrown_away_and_told(stores: tuple[str, 
     source, target = stores
     files = store_copy.manifest(source)
     store_copy.stage_copy(target, files)
-    with pytest.raises(InstallError, match="did not arrive as it was sent"):
+    with pytest.raises(NodeError, match="did not arrive as it was sent"):
         store_copy.append_chunk(target, files, "db.data", 0, store_copy.pack_chunk(b"nEw"))
     assert store_copy.stage_copy(target, files)["db.data"] == 0
 
@@ -114,14 +114,14 @@ def test_half_a_copy_is_never_put_in_place(stores: tuple[str, str]) -> None:
     before = store_copy.manifest(target)
     files = store_copy.manifest(source)
     store_copy.stage_copy(target, files)
-    with pytest.raises(InstallError, match="is not the whole copy"):
+    with pytest.raises(NodeError, match="is not the whole copy"):
         store_copy.replace_by_copy(target, files, "a")
     assert store_copy.manifest(target) == before
 
 
 def test_a_store_that_changes_while_it_is_copied_is_told(stores: tuple[str, str]) -> None:
     source, _ = stores
-    with pytest.raises(InstallError, match="has changed while it was copied"):
+    with pytest.raises(NodeError, match="has changed while it was copied"):
         store_copy.read_chunk(source, "db.data", 0, 999)
 
 
@@ -139,7 +139,7 @@ def test_a_store_whose_lock_is_held_is_not_touched(stores: tuple[str, str]) -> N
         assert holder.stdout is not None
         assert holder.stdout.readline() == b"held\n"
         assert store_files.is_locked(target)
-        with pytest.raises(InstallError, match="is held: a broker runs on it"):
+        with pytest.raises(NodeError, match="is held: a broker runs on it"):
             store_copy.stage_copy(target, store_copy.manifest(source))
     finally:
         holder.kill()
@@ -169,13 +169,13 @@ def test_a_host_without_a_store_gets_one(stores: tuple[str, str]) -> None:
 
 def test_a_link_in_a_store_is_refused(stores: tuple[str, str]) -> None:
     os.symlink("/etc/hostname", f"{stores[0]}/db-9.log")
-    with pytest.raises(InstallError, match="neither a file nor a directory"):
+    with pytest.raises(NodeError, match="neither a file nor a directory"):
         store_copy.manifest(stores[0])
 
 
 def test_a_name_that_leads_out_of_the_store_is_refused(stores: tuple[str, str]) -> None:
     files = {"../x": {"size": 1, "sha256": "0", "mode": 0o600}}
-    with pytest.raises(InstallError, match="does not lie inside the store"):
+    with pytest.raises(NodeError, match="does not lie inside the store"):
         store_copy.stage_copy(stores[1], files)
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.node.host import pure_log
 from ansible_collections.activemq.fleet.plugins.module_utils.node.kahadb import journal, messages
+from ansible_collections.activemq.fleet.plugins.module_utils.node.log import pure_log
 from ansible_collections.activemq.fleet.plugins.modules import store_info
 from hypothesis import given
 from hypothesis import strategies as st

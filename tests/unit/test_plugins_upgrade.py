@@ -6,11 +6,11 @@ import time
 from typing import Any
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.node.host.broker_configuration import (
+from ansible_collections.activemq.fleet.plugins.module_utils.node.config.broker_configuration import (
     persistence_of,
     read_deployed,
 )
-from ansible_collections.activemq.fleet.plugins.module_utils.node.host.versions import Layout
+from ansible_collections.activemq.fleet.plugins.module_utils.node.config.versions import Layout
 
 from activemq_fleet.deployment import broker_facts
 from activemq_fleet.operations import RefusalError, Request, decide

@@ -15,12 +15,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.node.host import probe, timeouts
-from ansible_collections.activemq.fleet.plugins.module_utils.node.host.broker_configuration import Listener
-from ansible_collections.activemq.fleet.plugins.module_utils.node.host.broker_log import UNKNOWN, Phase
-from ansible_collections.activemq.fleet.plugins.module_utils.node.host.judge import Evidence
-from ansible_collections.activemq.fleet.plugins.module_utils.node.host.process import Process, find_broker, send_signal
+from ansible_collections.activemq.fleet.plugins.module_utils.node import timeouts
+from ansible_collections.activemq.fleet.plugins.module_utils.node.config.broker_configuration import Listener
+from ansible_collections.activemq.fleet.plugins.module_utils.node.judge import Evidence
 from ansible_collections.activemq.fleet.plugins.module_utils.node.kahadb.risk_records import RebuildRisk, record_risk
+from ansible_collections.activemq.fleet.plugins.module_utils.node.log.broker_log import UNKNOWN, Phase
+from ansible_collections.activemq.fleet.plugins.module_utils.node.probe import connector_probe as probe
+from ansible_collections.activemq.fleet.plugins.module_utils.node.process.proc import Process, find_broker, send_signal
 from ansible_collections.activemq.fleet.plugins.module_utils.node.watchdog import hang_detection, program, watchdog
 from hypothesis import given
 from hypothesis import strategies as st

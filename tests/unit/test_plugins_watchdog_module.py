@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.node.install import pending_restart
-from ansible_collections.activemq.fleet.plugins.module_utils.node.install.configuration_archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.node.config import pending_restart
+from ansible_collections.activemq.fleet.plugins.module_utils.node.errors import NodeError
 from ansible_collections.activemq.fleet.plugins.module_utils.node.watchdog.installation import (
     WatchdogPaths,
     install,
@@ -100,7 +100,7 @@ def test_it_is_stopped_and_removed_even_if_its_unit_is_gone(host: Host) -> None:
 
 def test_a_unit_that_systemd_does_not_load_is_an_error(host: Host) -> None:
     host.says(LoadState="bad-setting", ActiveState="inactive", UnitFileState="", NeedDaemonReload="no")
-    with pytest.raises(InstallError, match=r"does not load .*: it says bad-setting"):
+    with pytest.raises(NodeError, match=r"does not load .*: it says bad-setting"):
         install(host.place, b"program", UNIT)
 
 

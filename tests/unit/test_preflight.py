@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.node.host import machine
+from ansible_collections.activemq.fleet.plugins.module_utils.node.state import machine
 
 from activemq_fleet.deployment import broker_facts
 from activemq_fleet.topology import Broker

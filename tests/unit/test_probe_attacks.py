@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.node.host.broker_configuration import read_deployed
-from activemq_fleet.node.host.probe import Answer, probe_connector
-from activemq_fleet.node.host.probe_account import Login
-from activemq_fleet.node.host.round_trips import watch_addresses
-from activemq_fleet.node.host.state import gather_broker_state
-from activemq_fleet.node.host.versions import Layout
+from activemq_fleet.node.config.broker_configuration import read_deployed
+from activemq_fleet.node.config.probe_account import Login
+from activemq_fleet.node.config.versions import Layout
+from activemq_fleet.node.probe.connector_probe import Answer, probe_connector
+from activemq_fleet.node.probe.round_trips import watch_addresses
+from activemq_fleet.node.state.broker_state import gather_broker_state
 from tests.unit.attackers import BROKER, STRANGER, common_directory, needs_root, owned_directory
 from tests.waiting import LateError
 

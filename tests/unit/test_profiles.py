@@ -16,7 +16,7 @@ from tests.unit.fleets import fleet
 ROOT = Path(__file__).resolve().parents[2]
 LIBRARY = ROOT / "src/activemq_fleet"
 ALLOWED = {
-    "plugins/module_utils/node/host/broker_configuration.py": "a key that a module returns: a file is that of a slave",
+    "plugins/module_utils/node/config/broker_configuration.py": "a key that a module returns, about a slave",
     "plugins/module_utils/node/watchdog/hang_detection.py": "runs on hosts, where the library is not",
     "plugins/module_utils/node/watchdog/watchdog.py": "runs on hosts, where the library is not",
     "src/activemq_fleet/explain/release.py": "a key in the JSON of explain",

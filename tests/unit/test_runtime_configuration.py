@@ -7,11 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.node.host import runtime_configuration
-from ansible_collections.activemq.fleet.plugins.module_utils.node.host.process import Process
-from ansible_collections.activemq.fleet.plugins.module_utils.node.host.versions import Layout
-from ansible_collections.activemq.fleet.plugins.module_utils.node.install import configuration_install, pending_restart
-from ansible_collections.activemq.fleet.plugins.module_utils.node.install.configuration_archive import File
+from ansible_collections.activemq.fleet.plugins.module_utils.node.config import pending_restart
+from ansible_collections.activemq.fleet.plugins.module_utils.node.config.configuration_archive import File
+from ansible_collections.activemq.fleet.plugins.module_utils.node.config.versions import Layout
+from ansible_collections.activemq.fleet.plugins.module_utils.node.install import (
+    configuration_install,
+    runtime_configuration,
+)
+from ansible_collections.activemq.fleet.plugins.module_utils.node.process.proc import Process
 from lxml import etree
 
 from activemq_fleet.render.activemq_xml import activemq_xml

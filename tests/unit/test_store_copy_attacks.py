@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.node.host.untrusted_paths import UntrustedPathError
-from ansible_collections.activemq.fleet.plugins.module_utils.node.install.configuration_archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.node.errors import NodeError
+from ansible_collections.activemq.fleet.plugins.module_utils.node.files.untrusted_paths import UntrustedPathError
 from ansible_collections.activemq.fleet.plugins.module_utils.node.kahadb import resync_plans, store_copy
 from ansible_collections.activemq.fleet.plugins.modules import store_info
 
@@ -144,7 +144,7 @@ def test_a_planted_plan_does_not_move_directories_of_root(host: Host, what: str)
         str(host.store)
     )
     for act in (host.stage, lambda: store_copy.finish_replacement(str(host.store)), host.copy):
-        with pytest.raises(InstallError, match=r"is not trusted: where .* is missing, move the newest"):
+        with pytest.raises(NodeError, match=r"is not trusted: where .* is missing, move the newest"):
             act()
     assert host.store.is_dir()
     path.unlink()
@@ -161,13 +161,13 @@ def test_a_plan_planted_in_the_form_of_today_is_not_even_looked_at(host: Host) -
 @pytest.mark.parametrize("whose", [0, BROKER])
 def test_plans_are_not_kept_where_others_could_put_some(host: Host, whose: int) -> None:
     kept = owned_directory(host.common / "kept", whose, 0o777)
-    with pytest.raises(InstallError, match="can be written by others than root"):
+    with pytest.raises(NodeError, match="can be written by others than root"):
         host.copy()
     assert host.store.is_dir()
     os.chown(kept, 0, 0)
     kept.chmod(0o700)
     (kept / "resync").symlink_to(host.parent)
-    with pytest.raises(InstallError, match="can be written by others than root"):
+    with pytest.raises(NodeError, match="can be written by others than root"):
         host.copy()
 
 
@@ -180,7 +180,7 @@ def test_a_plan_of_root_that_names_anything_else_is_refused(host: Host) -> None:
         (host.staging.name, "kahadb.before-20260101T000000Z/../x"),
     ):
         resync_plans.write_plan(resync_plans.ResyncPlan(str(host.store), staging, backup, "", "a"), account)
-        with pytest.raises(InstallError, match=r"cannot be read, see .*resync-"):
+        with pytest.raises(NodeError, match=r"cannot be read, see .*resync-"):
             store_copy.finish_replacement(str(host.store))
 
 
@@ -195,10 +195,10 @@ def test_a_resumed_copy_needs_the_backup_that_its_plan_names(host: Host, monkeyp
     backup = next(path for path in host.parent.glob("kahadb.before-*") if path.is_dir())
     assert store_copy.is_replacement_unfinished(str(host.store))
     do_as(BROKER, lambda: backup.rename(f"{backup}-away"), lambda: backup.symlink_to(host.secret))
-    with pytest.raises(InstallError, match="somebody has moved it away"):
+    with pytest.raises(NodeError, match="somebody has moved it away"):
         store_copy.finish_replacement(str(host.store))
     do_as(BROKER, lambda: backup.unlink(), lambda: backup.mkdir())
-    with pytest.raises(InstallError, match="is not what the store was before"):
+    with pytest.raises(NodeError, match="is not what the store was before"):
         store_copy.finish_replacement(str(host.store))
     do_as(BROKER, lambda: backup.rmdir(), lambda: Path(f"{backup}-away").rename(backup))
     assert store_copy.finish_replacement(str(host.store)) == str(backup)
@@ -240,7 +240,7 @@ def test_a_subdirectory_of_the_copy_replaced_by_a_link_is_not_written_through(ho
     do_as(BROKER, lambda: below.rename(f"{below}-away"), lambda: below.symlink_to(host.secret))
     with pytest.raises(UntrustedPathError, match="is a link, and not a directory"):
         host.send(missing)
-    with pytest.raises(InstallError):
+    with pytest.raises(NodeError):
         host.stage()
 
 
@@ -281,7 +281,7 @@ def _attack_for(seconds: float, host: Host, exchange: Callable[[], None]) -> Non
     end, tries = time.monotonic() + seconds, 0
     with doing_as(BROKER, exchange):
         while tries < 2 or time.monotonic() < end:
-            with contextlib.suppress(InstallError, OSError):
+            with contextlib.suppress(NodeError, OSError):
                 host.send(host.stage())
             tries += 1
     host.assert_nothing_of_root_is_touched()
@@ -301,7 +301,7 @@ def test_a_part_made_beforehand_with_a_second_name_lets_nobody_read_what_comes(h
     host.send(host.stage())
     assert spy.read_bytes() == b""
     do_as(BROKER, plant)
-    with contextlib.suppress(InstallError, FileExistsError):
+    with contextlib.suppress(NodeError, FileExistsError):
         host.send({"db-1.log": 0})
     assert spy.read_bytes() == b""
 
@@ -351,10 +351,10 @@ def test_what_is_planted_as_a_file_of_the_store_stops_nobody_for_ever(host: Host
             path.symlink_to(host.secret / "db-1.log")
 
     def read_everything() -> None:
-        with contextlib.suppress(InstallError):
+        with contextlib.suppress(NodeError):
             store_copy.refuse_locked(str(host.store))
         if name != "lock":
-            with pytest.raises(InstallError, match="neither a file nor a directory"):
+            with pytest.raises(NodeError, match="neither a file nor a directory"):
                 store_copy.manifest(str(host.store))
         if name != "sub/db":
             with pytest.raises(UntrustedPathError, match=f"{name} is {kind}, and not a regular file"):
@@ -384,7 +384,7 @@ def test_a_hard_link_to_a_file_that_root_alone_reads_is_read_by_nobody(host: Hos
 
 def test_a_piece_that_unpacks_to_gigabytes_is_refused(host: Host) -> None:
     missing = host.stage()
-    with pytest.raises(InstallError, match="it holds more than 700 bytes"):
+    with pytest.raises(NodeError, match="it holds more than 700 bytes"):
         store_copy.append_chunk(
             str(host.store), host.files, next(iter(missing)), 0, store_copy.pack_chunk(bytes(64 << 20))
         )
@@ -398,5 +398,5 @@ def test_a_mode_from_the_other_host_gives_no_set_uid(host: Host) -> None:
 
 
 def test_who_is_to_act_cannot_be_root_where_the_directory_is_another_s(host: Host) -> None:
-    with pytest.raises(InstallError, match="is not touched as root, because a directory on its way belongs to account"):
+    with pytest.raises(NodeError, match="is not touched as root, because a directory on its way belongs to account"):
         store_copy.stage_copy(str(host.store), host.files, "root")

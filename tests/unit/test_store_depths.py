@@ -6,10 +6,10 @@ import struct
 from pathlib import Path
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.node.host.system_accounts import own_account
-from ansible_collections.activemq.fleet.plugins.module_utils.node.install.configuration_archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.node.errors import NodeError
 from ansible_collections.activemq.fleet.plugins.module_utils.node.kahadb import remaining_messages
-from ansible_collections.activemq.fleet.plugins.module_utils.node.kahadb.backlog import ManagementView, combine_counts
+from ansible_collections.activemq.fleet.plugins.module_utils.node.process.system_accounts import own_account
+from ansible_collections.activemq.fleet.plugins.module_utils.node.state.backlog import ManagementView, combine_counts
 
 QUEUE, TOPIC = 0, 1
 
@@ -153,12 +153,12 @@ def test_a_batch_that_was_cut_off_at_the_end_was_never_receipted(tmp_path: Path)
 def test_a_journal_with_damage_in_its_midst_proves_nothing(tmp_path: Path, broken: bytes) -> None:
     store = journal(tmp_path, add(QUEUE, "q", "1"), tail=broken + batch(remove(QUEUE, "q", "1")))
 
-    with pytest.raises(InstallError, match="nothing can be counted"):
+    with pytest.raises(NodeError, match="nothing can be counted"):
         remaining_messages.count_remaining(store)
 
 
 def test_a_broken_command_proves_nothing(tmp_path: Path) -> None:
-    with pytest.raises(InstallError, match=r"1 place .* cannot be read"):
+    with pytest.raises(NodeError, match=r"1 place .* cannot be read"):
         remaining_messages.count_remaining(journal(tmp_path, b"\x01\x7f\x12"))
 
 

@@ -14,7 +14,7 @@ from activemq_fleet.cli.store import command
 from activemq_fleet.errors import InputError
 from activemq_fleet.node.fence.decision import Claim
 from activemq_fleet.node.fence.shared_store import SharedStore
-from activemq_fleet.node.kahadb.inspection import Damage, StoreInspection, inspect_store
+from activemq_fleet.node.fence.store_inspection import Damage, StoreInspection, inspect_store
 from tests.unit.kahadb_journals import add, audit, index, remove, subscribe, trace, update, write
 
 END_OF_FILE = b"-qMa4"

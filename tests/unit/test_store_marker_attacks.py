@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.node.host.untrusted_paths import UntrustedPathError
+from ansible_collections.activemq.fleet.plugins.module_utils.node.files.untrusted_paths import UntrustedPathError
 from ansible_collections.activemq.fleet.plugins.module_utils.node.kahadb import store_marker
 
 from tests.unit.attackers import BROKER, common_directory, do_as, needs_root, owned_directory

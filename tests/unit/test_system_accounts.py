@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.node.host.system_accounts import (
+from ansible_collections.activemq.fleet.plugins.module_utils.node.errors import NodeError
+from ansible_collections.activemq.fleet.plugins.module_utils.node.files.untrusted_paths import UntrustedPathError
+from ansible_collections.activemq.fleet.plugins.module_utils.node.process.system_accounts import (
     Account,
     AccountError,
     account_for,
@@ -19,8 +21,6 @@ from ansible_collections.activemq.fleet.plugins.module_utils.node.host.system_ac
     own_account,
     run_as,
 )
-from ansible_collections.activemq.fleet.plugins.module_utils.node.host.untrusted_paths import UntrustedPathError
-from ansible_collections.activemq.fleet.plugins.module_utils.node.install.configuration_archive import InstallError
 
 from tests.unit.attackers import BROKER, common_directory, needs_root, owned_directory
 
@@ -95,7 +95,7 @@ def test_the_account_cannot_look_into_the_memory_of_the_child() -> None:
 
 
 @needs_root
-@pytest.mark.parametrize("error", [InstallError("one"), UntrustedPathError("two"), FileNotFoundError(2, "no", "/x")])
+@pytest.mark.parametrize("error", [NodeError("one"), UntrustedPathError("two"), FileNotFoundError(2, "no", "/x")])
 def test_an_error_of_the_child_is_the_caller_s(error: Exception) -> None:
     with pytest.raises(type(error)) as caught:
         run_as(ACCOUNT, raises, error)

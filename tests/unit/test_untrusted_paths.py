@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.node.host import untrusted_paths
-from ansible_collections.activemq.fleet.plugins.module_utils.node.host.untrusted_paths import (
+from ansible_collections.activemq.fleet.plugins.module_utils.node.files import untrusted_paths
+from ansible_collections.activemq.fleet.plugins.module_utils.node.files.untrusted_paths import (
     Directory,
     UntrustedPathError,
     foreign_owner,

@@ -16,7 +16,7 @@ from xml.etree.ElementTree import ParseError
 
 from ansible.module_utils.basic import AnsibleModule
 
-from .install.configuration_archive import InstallError
+from .errors import NodeError
 
 OLDEST_PYTHON = (3, 9)
 """With it came ``os.pidfd_open``, by which a broker and nothing else is sent a signal."""
@@ -32,7 +32,7 @@ def run_module(
 
     ``changed`` is False unless the result says otherwise.
 
-    For an InstallError, OSError or ParseError (of XML) the module fails with ``failure``, in which ``{error}`` and the
+    For an NodeError, OSError or ParseError (of XML) the module fails with ``failure``, in which ``{error}`` and the
     names of parameters are filled in. ``restrictions`` are further arguments of AnsibleModule.
     """
     module = AnsibleModule(argument_spec=argument_spec, **{"supports_check_mode": True, **restrictions})
@@ -44,6 +44,6 @@ def run_module(
         )
     try:
         result = act(module.params, module.check_mode)
-    except (InstallError, OSError, ParseError) as error:
+    except (NodeError, OSError, ParseError) as error:
         module.fail_json(msg=failure.format(error=error, **module.params))
     module.exit_json(**{"changed": False, **result})

@@ -13,7 +13,7 @@ from activemq_fleet.adopt.proposal import Proposal, is_valid_value, yaml_value_o
 from activemq_fleet.adopt.secrets import contains_password, holds_secret
 from activemq_fleet.adopt.sources import Document, imported_names
 from activemq_fleet.adopt.xml_diff import XmlElement, is_console_import
-from activemq_fleet.node.host.probe_account import PROBE_GROUP, PROBE_USER
+from activemq_fleet.node.config.probe_account import PROBE_GROUP, PROBE_USER
 from activemq_fleet.render.activemq_xml import memory_limit
 from activemq_fleet.settings.broker import Settings
 from activemq_fleet.settings.network import default_connector_options

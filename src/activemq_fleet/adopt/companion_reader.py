@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from activemq_fleet.errors import InputError
-from activemq_fleet.node.host.untrusted_paths import Directory, UntrustedPathError, open_directory
+from activemq_fleet.node.files.untrusted_paths import Directory, UntrustedPathError, open_directory
 
 _LARGEST = 1 << 20  # bytes
 _LARGEST_TOTAL = 16 << 20

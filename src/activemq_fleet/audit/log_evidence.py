@@ -9,7 +9,7 @@ from datetime import datetime
 
 from activemq_fleet.audit.broker_runs import KINDS as OF_RUNS
 from activemq_fleet.audit.evidence import LogEvidence
-from activemq_fleet.node.root_cause import root_cause
+from activemq_fleet.node.log.root_cause import root_cause
 
 TEXT = 2000
 """Characters of message and stack trace that are looked at."""

@@ -19,9 +19,9 @@ from activemq_fleet.node.printable import printable
 
 if TYPE_CHECKING:
     from activemq_fleet.addresses import Address
+    from activemq_fleet.node.config.probe_account import Login
     from activemq_fleet.node.fence.replay import Replay
     from activemq_fleet.node.fence.shared_store import SharedStore
-    from activemq_fleet.node.host.probe_account import Login
 
 _T = TypeVar("_T")
 _store = click.argument("directory", metavar="STORE", type=click.Path(exists=True, file_okay=False, path_type=Path))
@@ -53,7 +53,7 @@ def inspect_command(directory: Path, form: str) -> int:
     Exit 0: no damage was found; 1: there is some.
     """
     from activemq_fleet.cli.store_report import report_lines
-    from activemq_fleet.node.kahadb.inspection import inspect_directory
+    from activemq_fleet.node.fence.store_inspection import inspect_directory
 
     report = _run_as_owner(directory, lambda: inspect_directory(str(directory)))
     echo(json.dumps(report, indent=2) if form == "json" else "\n".join(report_lines(report)))
@@ -115,7 +115,7 @@ def replay_command(
     repeated from its beginning: the broker does not accept a message twice that is still in its queue. Root reads and
     writes the store as the account that owns it.
     """
-    from activemq_fleet.node.host.probe_account import Login
+    from activemq_fleet.node.config.probe_account import Login
 
     numbers = _run_as_owner(directory, lambda: _open_fenced(directory).kept_generations())
     if not numbers:
@@ -139,19 +139,19 @@ def _run_as_owner(directory: Path, function: Callable[[], _T], failure: type[Fle
 
     Raises ``failure`` with the reason.
     """
+    from activemq_fleet.node.errors import NodeError
     from activemq_fleet.node.fence.shared_store import FenceError
-    from activemq_fleet.node.host.system_accounts import account_for, run_as
-    from activemq_fleet.node.install.configuration_archive import InstallError
+    from activemq_fleet.node.process.system_accounts import account_for, run_as
 
     def call() -> _T:
         try:
             return function()
         except FenceError as error:
-            raise InstallError(str(error)) from None
+            raise NodeError(str(error)) from None
 
     try:
         return run_as(account_for(str(directory / "fence" / "claims")), call)
-    except InstallError as error:
+    except NodeError as error:
         raise failure(f"{directory}: {error}") from None
     except OSError as error:
         raise failure(f"{error.filename or directory}: {error.strerror or error}") from None

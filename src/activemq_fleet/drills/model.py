@@ -9,7 +9,7 @@ from typing import Any, Literal, Self
 from pydantic import TypeAdapter
 
 from activemq_fleet.audit.scraped_availability import ScrapedAvailability
-from activemq_fleet.node.host.judge import BrokerState
+from activemq_fleet.node.judge import BrokerState
 
 FaultKind = Literal["kill", "crash", "pause", "stop"]
 ObservedState = BrokerState | Literal["unknown"]

@@ -18,7 +18,7 @@ from activemq_fleet.lab.drill_run import DrillPlan, DrillRun
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.polling import poll
 from activemq_fleet.lab.startup import Progress
-from activemq_fleet.node.host.timeouts import HUNG, SETTLE
+from activemq_fleet.node.timeouts import HUNG, SETTLE
 from activemq_fleet.operations.drill import next_drill_step, refusal_reason, schedule_faults
 from activemq_fleet.operations.target import TargetHost, resolve_target
 

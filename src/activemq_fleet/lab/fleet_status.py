@@ -10,8 +10,8 @@ from typing import Any
 
 from activemq_fleet.lab.layout import Layout
 from activemq_fleet.lab.state import load_existing
-from activemq_fleet.node.host.broker_status import gather_broker_status
-from activemq_fleet.node.host.process import BASE, proc_text, process_ids
+from activemq_fleet.node.process.proc import BASE, proc_text, process_ids
+from activemq_fleet.node.state.broker_status import gather_broker_status
 from activemq_fleet.render import service
 from activemq_fleet.status import FleetStatus, conclude
 from activemq_fleet.topology import Fleet

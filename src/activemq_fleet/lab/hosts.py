@@ -25,11 +25,11 @@ from activemq_fleet.lab.readiness import is_port_taken, probe_broker
 from activemq_fleet.lab.state import LabState, make_store
 from activemq_fleet.logs import BrokerRun
 from activemq_fleet.node.fence.store_access import StoreAccess, generation_in_force, generation_written
-from activemq_fleet.node.host.broker_log import Phase
-from activemq_fleet.node.host.held_by_process import holds_lock, is_listening
-from activemq_fleet.node.host.judge import BrokerState, Evidence, judge
-from activemq_fleet.node.host.process import Process, open_files, read_process
-from activemq_fleet.node.host.timeouts import LAB_PROBE
+from activemq_fleet.node.judge import BrokerState, Evidence, judge
+from activemq_fleet.node.log.broker_log import Phase
+from activemq_fleet.node.process.held_by_process import holds_lock, is_listening
+from activemq_fleet.node.process.proc import Process, open_files, read_process
+from activemq_fleet.node.timeouts import LAB_PROBE
 from activemq_fleet.render import service
 from activemq_fleet.topology import Broker, Fleet
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from activemq_fleet.deployment import files_of
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab.loopback_overlay import Software
+from activemq_fleet.node.config.configuration_archive import File
+from activemq_fleet.node.config.vendor_files import vendor_files
+from activemq_fleet.node.errors import NodeError
 from activemq_fleet.node.install import configuration_install
-from activemq_fleet.node.install.configuration_archive import File, InstallError
-from activemq_fleet.node.install.vendor_files import vendor_files
 from activemq_fleet.render import service
 from activemq_fleet.topology import Broker
 
@@ -23,7 +24,7 @@ def install(broker: Broker, software: Software) -> str:
     base = service.paths(broker).base
     try:
         return configuration_install.install(base, tree, configuration_install.Owners()).version
-    except InstallError as error:
+    except NodeError as error:
         raise LabError(f"{broker.host}: its files cannot be installed: {error}") from None
     except OSError as error:
         where = error.filename or base

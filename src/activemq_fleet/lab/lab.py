@@ -25,7 +25,7 @@ from activemq_fleet.lab.startup import Progress, Startup, check_start
 from activemq_fleet.lab.state import load, prepare
 from activemq_fleet.lab.status import HostStatus
 from activemq_fleet.lab.whole_fleet import end_brokers, start_fleet, stop_outdated_brokers, write_clients
-from activemq_fleet.node.host.timeouts import LAB_READY
+from activemq_fleet.node.timeouts import LAB_READY
 from activemq_fleet.render import service
 
 _HANDOVER = 10.0

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from activemq_fleet.lab.processes import ProcessRun
 from activemq_fleet.logs import BrokerRun, Parser, Record, last_error, parse
-from activemq_fleet.node.host.broker_log import printed_error
+from activemq_fleet.node.log.broker_log import printed_error
 
 LOG = "activemq.log"
 

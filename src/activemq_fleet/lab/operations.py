@@ -9,8 +9,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 
 from activemq_fleet.lab.layout import Layout
-from activemq_fleet.node.host import operation_record
-from activemq_fleet.node.install.configuration_archive import InstallError
+from activemq_fleet.node.errors import NodeError
+from activemq_fleet.node.state import operation_record
 
 
 @contextmanager
@@ -35,7 +35,7 @@ def record_operation(
                 operation_record.append_record(content, str(layout.base(host)))
                 if labels and host in labels:
                     operation_record.write_metrics(kind, operation, labels[host], str(layout.base(host)))
-        except (InstallError, OSError) as error:
+        except (NodeError, OSError) as error:
             progress(f"this is not written down, and audit will not know it as planned: {error}")
 
     record("begin")

@@ -18,8 +18,8 @@ from activemq_fleet.lab.state import load_existing
 from activemq_fleet.lab.status import Bridge, HostStatus, bridges_of, status_of
 from activemq_fleet.lab.stomp import Credentials
 from activemq_fleet.node.fence.store_access import two_masters
-from activemq_fleet.node.host.judge import BrokerState
-from activemq_fleet.node.host.timeouts import LAB_READY
+from activemq_fleet.node.judge import BrokerState
+from activemq_fleet.node.timeouts import LAB_READY
 from activemq_fleet.topology import Broker, Fleet, Pair
 
 

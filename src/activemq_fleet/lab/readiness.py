@@ -9,11 +9,11 @@ from activemq_fleet.addresses import Address
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab.loopback_overlay import LAB_USER
 from activemq_fleet.lab.stomp import Credentials
-from activemq_fleet.node.host import probe
-from activemq_fleet.node.host.probe import Answer
-from activemq_fleet.node.host.probe_account import Login
-from activemq_fleet.node.host.timeouts import LAB_PROBE
+from activemq_fleet.node.config.probe_account import Login
+from activemq_fleet.node.probe import connector_probe
+from activemq_fleet.node.probe.connector_probe import Answer
 from activemq_fleet.node.protocols import is_encrypted, protocol_of, supports_round_trip
+from activemq_fleet.node.timeouts import LAB_PROBE
 from activemq_fleet.settings.encrypted import EncryptedValue
 from activemq_fleet.topology import Broker
 
@@ -31,7 +31,7 @@ def probe_broker(broker: Broker, address: str, *, timeout: float = LAB_PROBE) ->
     account = credentials_of(broker)
     login = Login(account.username, account.password) if account else Login()
     demanding = first.asks_for_certificate(broker.release)
-    answer = probe.probe_connector(
+    answer = connector_probe.probe_connector(
         first.scheme, (address, first.port), login, timeout, requires_client_certificate=demanding
     )
     return {first.name: answer}

@@ -16,9 +16,9 @@ from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab.hosts import Hosts
-from activemq_fleet.node.host.judge import BrokerState
-from activemq_fleet.node.host.process import Process
-from activemq_fleet.node.host.settling import Settling, is_loading
+from activemq_fleet.node.judge import BrokerState
+from activemq_fleet.node.probe.settling import Settling, is_loading
+from activemq_fleet.node.process.proc import Process
 from activemq_fleet.topology import Broker, Pair
 
 Progress = Callable[[str], None]

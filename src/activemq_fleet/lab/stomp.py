@@ -18,7 +18,7 @@ from typing import Self
 
 from activemq_fleet.addresses import Address
 from activemq_fleet.errors import LabError
-from activemq_fleet.node.host.broker_connection import require_owner_of_local_listener
+from activemq_fleet.node.probe.broker_connection import require_owner_of_local_listener
 
 RETRY_PAUSE = 0.05
 """Seconds between two tries, when no broker accepts the message."""

@@ -13,7 +13,7 @@ from typing import Any
 
 from activemq_fleet.errors import InputError
 from activemq_fleet.node.fence.store_access import StoreAccess, two_masters
-from activemq_fleet.node.host.timeouts import SETTLE
+from activemq_fleet.node.timeouts import SETTLE
 from activemq_fleet.operations.requests import Decision, Request, Step, operation
 from activemq_fleet.topology import Fleet, Pair
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from activemq_fleet.node.fence.store_access import StoreAccess, two_masters, writers_in_force
-from activemq_fleet.node.host.health import MIN_FREE_BYTES
-from activemq_fleet.node.host.judge import SERVING, BrokerState
-from activemq_fleet.node.host.timeouts import HUNG, SETTLE
+from activemq_fleet.node.judge import SERVING, BrokerState
+from activemq_fleet.node.state.health import MIN_FREE_BYTES
+from activemq_fleet.node.timeouts import HUNG, SETTLE
 from activemq_fleet.operations.requests import from_mappings
 from activemq_fleet.profiles import PROFILES, Profile
 

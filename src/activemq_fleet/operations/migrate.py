@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from activemq_fleet.errors import InputError
-from activemq_fleet.node.host.judge import SERVING
+from activemq_fleet.node.judge import SERVING
 from activemq_fleet.node.printable import counted
 from activemq_fleet.operations.requests import Decision, Request, Step, from_mappings, operation
 from activemq_fleet.profiles import PROFILES

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from activemq_fleet.errors import InputError
-from activemq_fleet.node.host.judge import SERVING
+from activemq_fleet.node.judge import SERVING
 from activemq_fleet.operations.recency import ResyncRefused, Store, StoreChoice, choose_store, differences
 from activemq_fleet.operations.requests import Decision, Request, Step, from_mappings, operation
 from activemq_fleet.profiles import PROFILES

@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from activemq_fleet.errors import InputError
-from activemq_fleet.node.host.timeouts import SETTLE
 from activemq_fleet.node.printable import counted
+from activemq_fleet.node.timeouts import SETTLE
 from activemq_fleet.operations.health import Node, node_of, problems_of
 from activemq_fleet.operations.requests import Decision, RefusalError, Request, Step, operation
 

@@ -20,7 +20,7 @@ from pydantic import (
 )
 
 from activemq_fleet.naming import DEFAULT_MASTER_NODE, NODE_MARK, PLAIN_NAME
-from activemq_fleet.node.host.probe_account import PROBE_GROUP, PROBE_USER
+from activemq_fleet.node.config.probe_account import PROBE_GROUP, PROBE_USER
 from activemq_fleet.profiles import DEFAULT_PROFILE, PROFILES, Profile, ProfileName
 from activemq_fleet.settings import fields
 from activemq_fleet.settings.agent import AgentSettings

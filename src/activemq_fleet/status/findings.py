@@ -8,8 +8,8 @@ from typing import Any
 
 from activemq_fleet.findings import Finding, Severity
 from activemq_fleet.node.fence.store_access import StoreAccess, two_masters, writers_in_force
-from activemq_fleet.node.host.health import MIN_FREE_BYTES
-from activemq_fleet.node.host.judge import SERVING
+from activemq_fleet.node.judge import SERVING
+from activemq_fleet.node.state.health import MIN_FREE_BYTES
 from activemq_fleet.status.model import AgentStatus, BalancerStatus, BrokerStatus, Certificate
 from activemq_fleet.topology import Broker, Fleet
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 from activemq_fleet.findings import SEVERITIES
-from activemq_fleet.node.host.judge import SERVING
+from activemq_fleet.node.judge import SERVING
 from activemq_fleet.render import render, render_agent
 from activemq_fleet.status.findings import findings_of
 from activemq_fleet.status.host_evidence import typed_evidence

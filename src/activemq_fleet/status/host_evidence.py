@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from activemq_fleet.node.host.judge import BrokerState
+from activemq_fleet.node.judge import BrokerState
 from activemq_fleet.node.printable import printable
 from activemq_fleet.topology import Fleet
 

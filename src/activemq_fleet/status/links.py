@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from activemq_fleet.node.host.jmx import encoded_name
+from activemq_fleet.node.probe.jmx import encoded_name
 from activemq_fleet.render.activemq_xml import activemq_xml
 from activemq_fleet.routes.bridges import Network, NetworkConnector
 from activemq_fleet.routes.documents import changes_network_connectors, connectors_of_documents

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from activemq_fleet.errors import InputError
 from activemq_fleet.findings import SEVERITIES, Finding
 from activemq_fleet.node.foreign_data import parse_json
-from activemq_fleet.node.host.judge import STATES, BrokerState
+from activemq_fleet.node.judge import STATES, BrokerState
 from activemq_fleet.profiles import PROFILES
 
 FORMAT = 1

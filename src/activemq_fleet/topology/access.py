@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pydantic import SecretStr
 
 from activemq_fleet import agent_topics
-from activemq_fleet.node.host.probe_account import PROBE_GROUP, PROBE_PASSWORD_KEY, PROBE_TOPICS, PROBE_USER
+from activemq_fleet.node.config.probe_account import PROBE_GROUP, PROBE_PASSWORD_KEY, PROBE_TOPICS, PROBE_USER
 from activemq_fleet.releases import Release
 from activemq_fleet.settings.broker import Settings
 from activemq_fleet.settings.encrypted import EncryptedValue

@@ -7,7 +7,7 @@ from operator import attrgetter
 from typing import Any
 
 from activemq_fleet.findings import Finding, error
-from activemq_fleet.node.host.probe_account import PROBE_USER
+from activemq_fleet.node.config.probe_account import PROBE_USER
 from activemq_fleet.settings.encrypted import may_equal
 from activemq_fleet.topology.brokers import discovery_of
 from activemq_fleet.topology.links import Network

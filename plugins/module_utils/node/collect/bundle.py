@@ -21,7 +21,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
-from ..host.untrusted_paths import Directory, UntrustedPathError, open_directory, open_owned_file
+from ..files.untrusted_paths import Directory, UntrustedPathError, open_directory, open_owned_file
 from ..printable import printable
 
 _CHUNK = 1 << 20

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .. import masking
-from ..host.untrusted_paths import Directory, UntrustedPathError, open_directory
-from ..host.versions import PRIVATE, Version, read_version
+from ..config.versions import PRIVATE, Version, read_version
+from ..files.untrusted_paths import Directory, UntrustedPathError, open_directory
 from ..masking import KnownSecrets, Secret
 from .bundle import TIME_IS_OVER, Bundle, open_evidence_file
 

@@ -20,14 +20,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from .. import masking
-from ..host import machine, operation_record, thread_dumps
-from ..host.process import Process, account_of_broker, boot_id, file_text, find_broker, proc_text, read_process, uptime
-from ..host.state import gather_broker_state
-from ..host.versions import Layout, Version, read_version
-from ..install.configuration_archive import InstallError
+from ..config.versions import Layout, Version, read_version
+from ..errors import NodeError
 from ..masking import KnownSecrets
 from ..printable import counted
-from . import deployed_files
+from ..process.proc import Process, account_of_broker, boot_id, file_text, find_broker, proc_text, read_process, uptime
+from ..state import machine, operation_record
+from ..state.broker_state import gather_broker_state
+from . import deployed_files, thread_dumps
 from .bundle import TIME_IS_OVER, Bundle, open_matching_files
 
 ARGUMENTS: dict[str, dict[str, Any]] = {
@@ -53,19 +53,19 @@ _PATIENCE = 60
 def collect(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Write the archive of a broker's evidence (logs, files, facts), and return the result of the module collect.
 
-    Raises InstallError with one line when there can be no archive.
+    Raises NodeError with one line when there can be no archive.
     """
     if parameters["megabytes"] < 1:
-        raise InstallError("megabytes must be at least 1")
+        raise NodeError("megabytes must be at least 1")
     if parameters.get("seconds", 600) < 1:
-        raise InstallError("seconds must be at least 1")
+        raise NodeError("seconds must be at least 1")
     bundle = Bundle(parameters["archive"], parameters["megabytes"] << 20, parameters.get("seconds", 600))
     work = _Work(bundle, parameters["days"], parameters["dumps"])
     try:
         facts = work.run(parameters.get("broker"), parameters.get("agent"))
         bundle.make_fetchable()
     except OSError as error:
-        raise InstallError(f"{error.filename or parameters['archive']}: {error.strerror or error}") from None
+        raise NodeError(f"{error.filename or parameters['archive']}: {error.strerror or error}") from None
     finally:
         bundle.close()
     told = {"facts": facts, "left_out": bundle.left_out, "notes": work.notes}
@@ -129,7 +129,7 @@ class _Work:
     def _broker(self, broker: Mapping[str, Any], home: Layout, process: Process | None) -> dict[str, Any]:
         try:
             broker_state: dict[str, Any] = gather_broker_state(home.base, broker.get("unit"))
-        except (InstallError, OSError) as error:
+        except (NodeError, OSError) as error:
             self.notes.append(f"the broker's state is not known: {error}")
             broker_state = {"state": None, "how": str(error)}
         broker_state.pop("changed", None)
@@ -238,7 +238,7 @@ def _versions(home: Layout) -> list[Version]:
     """Return the installed versions, the one in force first: of two variables with one value its own counts."""
     try:
         current = home.current_version()
-    except InstallError:
+    except NodeError:
         current = None
     others = [read_version(home.directory(name)) for name in home.names()]
     return [version for version in (current, *others) if version]
@@ -248,7 +248,7 @@ def _current(home: Layout) -> str | None:
     try:
         name: str | None = home.current_name()
         return name
-    except InstallError:
+    except NodeError:
         return None
 
 

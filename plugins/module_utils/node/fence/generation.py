@@ -25,7 +25,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from ..install import disk
+from ..files import disk
 from ..kahadb import index, journal, kept_index
 from ..kahadb.kept_index import KeptIndex, copy_settled_index
 from ..kahadb.moved_acks import begin_data_file_after_moved_acks

@@ -39,8 +39,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as LateError
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from ..install import disk
-from ..install.configuration_archive import InstallError
+from ..errors import NodeError
+from ..files import disk
 from ..kahadb.index_keeper import keep_copies_of_index
 from ..kahadb.mending import mend_stores
 from ..kahadb.moved_acks import begin_data_file_after_moved_acks
@@ -115,7 +115,7 @@ def main() -> NoReturn:
                 refuses_loss=options.refuse_loss,
             )
             status = guard.run(options.command)
-    except (FenceError, InstallError, RebuildRefusedError, OSError, ValueError) as error:
+    except (FenceError, NodeError, RebuildRefusedError, OSError, ValueError) as error:
         say(f"{_not_done(options)}: {error}")
         status = 1
     # Not by way of sys.exit, which waits for a look at a store that does not answer.
@@ -261,7 +261,7 @@ class Guard:
                 return ENDED
             try:
                 fence, pause = self._carry_out(fence, step)
-            except (OSError, FenceError, InstallError, RebuildRefusedError) as error:
+            except (OSError, FenceError, NodeError, RebuildRefusedError) as error:
                 if fence.serves is not None:
                     raise
                 say(f"it cannot {step.action.value}: {error}")
@@ -281,7 +281,7 @@ class Guard:
         look: Future[FenceEvidence] = self._looks.submit(self._store.gather_evidence, at_end=at_end)
         try:
             return look.result(LOOK_TIMEOUT)
-        except (LateError, OSError, FenceError, InstallError) as error:
+        except (LateError, OSError, FenceError, NodeError) as error:
             say(f"the store cannot be seen: {error or 'it does not answer'}")
             return FenceEvidence(holds_lock=False, highest=None)
 

@@ -8,7 +8,7 @@ import os
 import secrets
 import time
 
-from ..install import disk
+from ..files import disk
 from ..kahadb.index import is_store_file
 from .decision import claim_in_place
 from .generation import make_generation

@@ -14,8 +14,8 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ..host.untrusted_paths import open_file
-from ..install import disk
+from ..files import disk
+from ..files.untrusted_paths import open_file
 from ..kahadb import journal, openwire_message
 from .shared_store import SharedStore
 

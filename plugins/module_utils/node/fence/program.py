@@ -5,62 +5,15 @@
 from __future__ import annotations
 
 import os
-from types import ModuleType
 
-from .. import foreign_data, printable
-from ..host import untrusted_paths
-from ..install import configuration_archive, disk
+from ..files import disk
 from ..install.program_archive import pack
-from ..kahadb import (
-    index,
-    index_keeper,
-    indexed_subscriptions,
-    journal,
-    kept_index,
-    mending,
-    moved_acks,
-    moved_subscriptions,
-    openwire_message,
-    protocol_buffers,
-    rebuild_risk,
-    remaining_messages,
-    risk_records,
-)
-from . import broker_process, decision, fence_command, generation, guard, in_place, old_generations, shared_store
-
-_PARTS: tuple[ModuleType, ...] = (
-    broker_process,
-    configuration_archive,
-    decision,
-    disk,
-    fence_command,
-    foreign_data,
-    generation,
-    guard,
-    in_place,
-    index,
-    index_keeper,
-    indexed_subscriptions,
-    journal,
-    kept_index,
-    mending,
-    moved_acks,
-    moved_subscriptions,
-    old_generations,
-    openwire_message,
-    printable,
-    protocol_buffers,
-    rebuild_risk,
-    remaining_messages,
-    risk_records,
-    shared_store,
-    untrusted_paths,
-)
+from . import guard
 
 
 def program(python: str) -> bytes:
     """Return the content of the guard's executable file; ``python`` is the interpreter that runs it."""
-    return pack(guard, _PARTS, python)
+    return pack(guard, python)
 
 
 def install(path: str, content: bytes, *, check: bool = False) -> bool:

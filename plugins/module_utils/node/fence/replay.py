@@ -15,9 +15,9 @@ import ssl
 import struct
 from collections.abc import Iterable
 
-from ..host.broker_connection import require_owner_of_local_listener
-from ..host.probe_account import Login
+from ..config.probe_account import Login
 from ..kahadb.openwire_message import StoredMessage, read_message
+from ..probe.broker_connection import require_owner_of_local_listener
 from .old_generations import UncopiedMessage
 from .shared_store import FenceError
 

@@ -33,9 +33,9 @@ import zlib
 from contextlib import suppress
 from typing import Any
 
+from ..files import disk
+from ..files.untrusted_paths import UntrustedPathError, account_name, foreign_owner, read_file
 from ..foreign_data import parse_json
-from ..host.untrusted_paths import UntrustedPathError, account_name, foreign_owner, read_file
-from ..install import disk
 from .decision import IN_PLACE, Claim, FenceEvidence
 
 _NUMBER = re.compile(r"[1-9][0-9]{0,8}")

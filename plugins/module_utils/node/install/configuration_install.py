@@ -16,18 +16,20 @@ from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 
-from ..host import runtime_configuration
-from ..host.untrusted_paths import account_name, foreign_owner
-from ..host.versions import DIRECTORY_MODE, Layout, manifest_and_record, read_version, tree_id
-from . import disk, pending_restart
-from .configuration_archive import File, InstallError
-from .difference import changed_contents, changed_files, differences
-from .disk import Owner
+from ..config import pending_restart
+from ..config.configuration_archive import File
+from ..config.difference import changed_contents, changed_files, differences
+from ..config.versions import DIRECTORY_MODE, Layout, manifest_and_record, read_version, tree_id
+from ..errors import NodeError
+from ..files import disk
+from ..files.disk import Owner
+from ..files.untrusted_paths import account_name, foreign_owner
+from . import runtime_configuration
 
 KEEP = 5
 
 Check = typing.Callable[[str], None]
-"""Checks the directory of a complete version before it is put in force; raises InstallError to refuse it."""
+"""Checks the directory of a complete version before it is put in force; raises NodeError to refuse it."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,7 @@ def install(
     """Install configuration files below a BASE as a new version, switch the link to it, and return the outcome.
 
     With ``check`` nothing is written, and the outcome is what an installation would have.
-    Raises InstallError when something there was not installed by this collection, or what ``validate`` raises, and then
+    Raises NodeError when something there was not installed by this collection, or what ``validate`` raises, and then
     the version before stays in force; OSError when the disk refuses.
     """
     layout = where if isinstance(where, Layout) else Layout(where)
@@ -94,14 +96,14 @@ def install(
 
 
 def _refuse_exchangeable(layout: Layout, owners: Owners) -> None:
-    """Raise InstallError where root would install files that another account could replace by its own."""
+    """Raise NodeError where root would install files that another account could replace by its own."""
     if owners.root != 0:
         return
     link = os.path.dirname(layout.current)
     for directory in (os.path.dirname(layout.base), *([] if link == layout.base else [link])):
         foreign = foreign_owner(directory)
         if foreign:
-            raise InstallError(
+            raise NodeError(
                 f"{account_name(foreign[0]) if foreign[0] else 'another account than root'} can exchange what root "
                 f"installs in {directory}: let root own that directory and all above it (chown root:root, chmod go-w)"
             )
@@ -179,12 +181,12 @@ def _outcome(layout: Layout, name: str, check: bool) -> Outcome:
 def put_version_back(where: str | Layout, version: str, check: bool = False) -> Outcome:
     """Switch the link ``current`` back to an installed earlier version, and return the outcome.
 
-    Raises InstallError when the version is not there or not complete.
+    Raises NodeError when the version is not there or not complete.
     """
     layout = where if isinstance(where, Layout) else Layout(where)
     directory = layout.directory(version)
     if os.path.basename(directory) != version or version.startswith(".") or read_version(directory) is None:
-        raise InstallError(f"there is no version {version!r} below {layout.versions}")
+        raise NodeError(f"there is no version {version!r} below {layout.versions}")
     with nullcontext() if check else disk.directory_lock(layout.versions):
         name = layout.current_name()
         if name == version:
@@ -234,10 +236,10 @@ def _place(layout: Layout, name: str, tree: Mapping[str, File], owners: Owners) 
 
 
 def _validate(layout: Layout, version: str, validate: Check) -> None:
-    """Call ``validate`` with a complete version that is not in force; remove the version if it raises InstallError."""
+    """Call ``validate`` with a complete version that is not in force; remove the version if it raises NodeError."""
     try:
         validate(layout.directory(version))
-    except InstallError:
+    except NodeError:
         _remove_version(layout, version)
         raise
 

@@ -17,14 +17,15 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..host.process import find_broker
-from ..host.versions import Layout
+from ..config import pending_restart
+from ..config.configuration_archive import File, unpack
+from ..config.difference import hide_passwords
+from ..config.vendor_files import vendor_files
+from ..config.versions import Layout
+from ..errors import NodeError
+from ..process.proc import find_broker
 from ..text_lines import split_lines
-from . import pending_restart
-from .configuration_archive import File, InstallError, unpack
 from .configuration_install import KEEP, Outcome, Owners, install, put_version_back
-from .difference import hide_passwords
-from .vendor_files import vendor_files
 
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "archive": {"type": "path"},
@@ -47,7 +48,7 @@ _MOST_SAID = 5
 def configure(parameters: Mapping[str, Any], check: bool) -> dict[str, Any]:
     """Install a configuration archive, or go back to an installed version; return the result of the module configure.
 
-    Raises InstallError with one line, whatever the disk or the system refuses.
+    Raises NodeError with one line, whatever the disk or the system refuses.
     """
     base = os.path.abspath(parameters["base"])
     layout = Layout(base, parameters.get("link"), parameters.get("data"))
@@ -55,7 +56,7 @@ def configure(parameters: Mapping[str, Any], check: bool) -> dict[str, Any]:
         outcome = _act(layout, parameters, check)
         owed = _is_restart_owed(layout, outcome, check)
     except OSError as error:
-        raise InstallError(f"{error.filename or base}: {error.strerror}") from None
+        raise NodeError(f"{error.filename or base}: {error.strerror}") from None
     return {
         "changed": outcome.changed,
         "version": outcome.version,
@@ -73,12 +74,12 @@ def _act(layout: Layout, parameters: Mapping[str, Any], check: bool) -> Outcome:
         return put_version_back(layout, parameters["version"], check)
     keep = parameters.get("keep") or KEEP
     if keep < 1:
-        raise InstallError("keep must be at least 1")
+        raise NodeError("keep must be at least 1")
     with open(parameters["archive"], "rb") as file:
         data = file.read()
     wanted = parameters.get("sha256")
     if wanted and hashlib.sha256(data).hexdigest() != wanted:
-        raise InstallError("the archive did not arrive as it was sent: its SHA-256 differs")
+        raise NodeError("the archive did not arrive as it was sent: its SHA-256 differs")
     home = parameters.get("home")
     tree: dict[str, File] = {**(vendor_files(home) if home else {}), **unpack(data)}
     owners = _owners(parameters.get("user"), parameters.get("group"), check)
@@ -89,7 +90,7 @@ def _act(layout: Layout, parameters: Mapping[str, Any], check: bool) -> Outcome:
 def _validate(commands: Sequence[str], directory: str) -> None:
     """Run each command, with the directory for ``%s``.
 
-    Raises InstallError with the last lines of a command that fails.
+    Raises NodeError with the last lines of a command that fails.
     """
     for command in commands:
         words = [word.replace("%s", directory) for word in shlex.split(command)]
@@ -105,10 +106,10 @@ def _validate(commands: Sequence[str], directory: str) -> None:
                 check=False,
             )
         except (OSError, subprocess.TimeoutExpired) as error:
-            raise InstallError(f"nothing was changed: {words[0]} could not look at the new files: {error}") from None
+            raise NodeError(f"nothing was changed: {words[0]} could not look at the new files: {error}") from None
         if done.returncode:
             said = "; ".join(split_lines(done.stdout.strip())[-_MOST_SAID:]) or f"exit status {done.returncode}"
-            raise InstallError(f"nothing was changed: {words[0]} refuses the new files: {hide_passwords(said)}")
+            raise NodeError(f"nothing was changed: {words[0]} refuses the new files: {hide_passwords(said)}")
 
 
 def _owners(user: str | None, group: str | None, check: bool) -> Owners:
@@ -121,11 +122,11 @@ def _owners(user: str | None, group: str | None, check: bool) -> Owners:
     except KeyError:
         if check:
             return Owners()
-        raise InstallError(f"there is no user {user} with group {group or user} on this host") from None
+        raise NodeError(f"there is no user {user} with group {group or user} on this host") from None
     if os.geteuid() == 0:
         return Owners(user=account.pw_uid, root=0, group=gid)
     if os.geteuid() != account.pw_uid:
-        raise InstallError(f"files for {user} can be installed by root or by {user} only: use become")
+        raise NodeError(f"files for {user} can be installed by root or by {user} only: use become")
     return Owners()
 
 

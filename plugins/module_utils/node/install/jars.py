@@ -12,9 +12,9 @@ import tarfile
 import zipfile
 from typing import IO
 
-from ..host.process import open_files, process_ids
-from ..host.untrusted_paths import UntrustedPathError, open_process_file
-from .configuration_archive import InstallError
+from ..errors import NodeError
+from ..files.untrusted_paths import UntrustedPathError, open_process_file
+from ..process.proc import open_files, process_ids
 
 _BROKER_JAR = re.compile(r"(activemq-(?:broker|core|all))(?:-(\d[^/]*))?\.jar")
 _VERSION_LINE = re.compile(r"^version=(\d[\w.+-]{0,60})\s*$", re.MULTILINE)
@@ -98,7 +98,7 @@ def releases_in_archive(path: str, depth: int) -> list[str]:
     """Return the ActiveMQ releases of the brokers' jars in a tar archive, sorted.
 
     ``depth``: 0 for an archive of jars, 1 for one of a distribution, whose jars lie in ``NAME/lib``.
-    Raises InstallError with one line for what cannot be read as an archive.
+    Raises NodeError with one line for what cannot be read as an archive.
     """
     found = set()
     try:
@@ -111,7 +111,7 @@ def releases_in_archive(path: str, depth: int) -> list[str]:
                     found.add(release_of_jar(name, io.BytesIO(content.read() if content else b"")))
     except (OSError, EOFError, tarfile.TarError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
-        raise InstallError(f"{path} cannot be read as a tar archive: {reason}") from None
+        raise NodeError(f"{path} cannot be read as a tar archive: {reason}") from None
     return sorted(release for release in found if release)
 
 

@@ -1,54 +1,98 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""Packs modules as one program, a file that the host's Python runs: an archive (PEP 441), uncompressed.
+"""Packs a module and all that it imports as one program, a file that the host's Python runs (PEP 441), uncompressed.
 
 It is made on the host, of the sources that Ansible brought there to make it: so there is one text
-of each, and the program runs with the Python that Ansible itself runs with.
+of each, and the program runs with the Python that Ansible itself runs with. Ansible brings what the main module
+imports, and the program holds the same: its modules import one another relatively.
 """
 
 from __future__ import annotations
 
+import ast
 import io
 import zipfile
-from collections.abc import Sequence
+from importlib.util import find_spec
 from types import ModuleType
 
+_ROOT = __name__.rpartition(".install.")[0]
+"""The name of the package ``node`` in this process: part of a collection, of the library, or of a program."""
 # The same modules give the same bytes, whenever they were copied here.
 _WHEN = (2000, 1, 1, 0, 0, 0)
 
 
-def pack(main: ModuleType, parts: Sequence[ModuleType], python: str) -> bytes:
+def pack(main: ModuleType, python: str) -> bytes:
     """Return the content of an executable Python zip file that calls ``main.main()``.
 
-    ``parts`` are all modules that it imports, ``main`` among them, but for the standard library's. ``python`` is the
-    interpreter in the first line, run with ``-I``.
+    It holds the modules of the package ``node`` that ``main`` imports, directly or through others. ``python`` is the
+    interpreter in the first line, run with ``-I``. Raises OSError for a module whose source is missing.
     """
+    sources = _import_closure(main.__name__)
+    packages = {package for name in sources for package in _packages_around(name)}
     buffer = io.BytesIO()
     buffer.write(f"#!{python} -I\n".encode())
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as file:
-        _add(file, "__main__.py", f"from {main.__name__} import main\n\nmain()\n")
-        packages = {name for part in parts for name in _packages(part)}
-        for name in sorted(packages):
-            _add(file, f"{name.replace('.', '/')}/__init__.py", "")
-        for part in parts:
-            _add(file, part.__name__.replace(".", "/") + ".py", _source(part))
+        _add(file, "__main__.py", f"from {_name_in_program(main.__name__)} import main\n\nmain()\n")
+        for name, source in sorted(sources.items()):
+            path = _name_in_program(name).replace(".", "/")
+            _add(file, f"{path}/__init__.py" if name in packages else f"{path}.py", source)
     return buffer.getvalue()
 
 
-def _packages(module: ModuleType) -> list[str]:
-    """Return the packages around a module, the outermost first."""
-    parts = module.__name__.split(".")
-    return [".".join(parts[:depth]) for depth in range(1, len(parts))]
+def _import_closure(main: str) -> dict[str, str]:
+    """Return the sources of a module, of what it imports from ``node``, and of the packages around each, by name."""
+    sources: dict[str, str] = {}
+    pending = [main]
+    while pending:
+        name = pending.pop()
+        if name not in sources:
+            sources[name], is_package = _read_source(name)
+            package = name if is_package else name.rpartition(".")[0]
+            pending += _packages_around(name) + _imported_modules(sources[name], package)
+    return sources
 
 
-def _add(file: zipfile.ZipFile, path: str, text: str | bytes) -> None:
+def _imported_modules(source: str, package: str) -> list[str]:
+    """Return the modules that a source in a package imports relatively."""
+    names = []
+    for statement in ast.walk(ast.parse(source)):
+        if isinstance(statement, ast.ImportFrom) and statement.level:
+            above = package.split(".")[: 1 - statement.level or None]
+            origin = ".".join([*above, *([statement.module] if statement.module else [])])
+            submodules = [f"{origin}.{alias.name}" for alias in statement.names]
+            names += [origin, *filter(_is_module, submodules)]
+    return names
+
+
+def _is_module(name: str) -> bool:
+    try:
+        return find_spec(name) is not None
+    except ModuleNotFoundError:  # what it would be part of is no package
+        return False
+
+
+def _packages_around(name: str) -> list[str]:
+    """Return the packages around a module of ``node``, from ``node`` on."""
+    names = [_ROOT]
+    for part in name[len(_ROOT) + 1 :].split(".")[:-1]:
+        names.append(f"{names[-1]}.{part}")
+    return names if name != _ROOT else []
+
+
+def _name_in_program(name: str) -> str:
+    """Return the name of a module in a program, where ``node`` is in no other package."""
+    return f"node{name[len(_ROOT) :]}"
+
+
+def _read_source(name: str) -> tuple[str, bool]:
+    """Return a module's source, and whether it is a package."""
+    spec = find_spec(name)
+    source: str | bytes | None = spec.loader.get_source(name) if spec and spec.loader else None  # type: ignore[attr-defined]
+    if spec is None or source is None:
+        raise OSError(f"the source of {name} is not here, so no program can be made of it")
+    # Ansible's own loader has bytes.
+    return source.decode() if isinstance(source, bytes) else source, spec.submodule_search_locations is not None
+
+
+def _add(file: zipfile.ZipFile, path: str, text: str) -> None:
     file.writestr(zipfile.ZipInfo(path, _WHEN), text)
-
-
-def _source(module: ModuleType) -> str | bytes:
-    """Return a module's source: text, or bytes where Ansible's own loader has it."""
-    loader = module.__spec__.loader if module.__spec__ else None
-    source: str | bytes | None = loader.get_source(module.__name__) if loader else None  # type: ignore[attr-defined]
-    if source is None:
-        raise OSError(f"the source of {module.__name__} is not here, so no program can be made of it")
-    return source

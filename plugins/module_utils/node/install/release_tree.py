@@ -20,8 +20,8 @@ import subprocess
 from collections.abc import Iterator
 from typing import Any
 
-from . import disk
-from .configuration_archive import InstallError
+from ..errors import NodeError
+from ..files import disk
 from .jars import processes_in, releases_in_directory
 
 _SLOWEST_STOP = 600
@@ -40,13 +40,13 @@ def place_release(home: str, release: str, source: str = "what was unpacked") ->
     Returns ``changed`` and ``waits``: whether it was or will be renamed, and whether a process is waited for, while
     which ``HOME.new`` is kept. It is removed where ``HOME`` holds the release already.
 
-    Raises InstallError where ``HOME.new`` is not this release; it is removed then.
+    Raises NodeError where ``HOME.new`` is not this release; it is removed then.
     """
     new, old = f"{home}.new", f"{home}.old"
     found = releases_of(new)
     if found != [release]:
         disk.remove_tree(new)
-        raise InstallError(f"{source} {_holds(found)} and not {release}: {home} was left as it is")
+        raise NodeError(f"{source} {_holds(found)} and not {release}: {home} was left as it is")
     _complete_exchange(home)
     if not os.path.lexists(home):
         disk.rename(new, home)
@@ -69,14 +69,14 @@ def _holds(releases: list[str]) -> str:
 def replace_running(home: str, release: str, unit: str) -> dict[str, Any]:
     """Stop a unit, replace ``HOME`` by the release in ``HOME.new``, and start the unit again, in any case.
 
-    Returns ``changed``. The replaced directory stays as ``HOME.old``. Raises InstallError; then everything is as it
+    Returns ``changed``. The replaced directory stays as ``HOME.old``. Raises NodeError; then everything is as it
     was.
     """
     _complete_exchange(home)
     if releases_of(home) == [release]:
         return {"changed": False}
     if releases_of(f"{home}.new") != [release]:
-        raise InstallError(f"{home}.new is not {release}, so nothing was stopped: run the playbook again")
+        raise NodeError(f"{home}.new is not {release}, so nothing was stopped: run the playbook again")
     with _stopped(unit, home):
         _exchange(f"{home}.new", home, f"{home}.old")
     return {"changed": True}
@@ -160,7 +160,7 @@ def _stopped(unit: str, home: str) -> Iterator[None]:
         _systemctl("stop", unit)
         left = processes_in(home)
         if left:
-            raise InstallError(
+            raise NodeError(
                 f"process {left[0]} runs from {home} and is not of {unit}: stop it; nothing was put in its place"
             )
         yield
@@ -172,6 +172,6 @@ def _systemctl(command: str, unit: str) -> None:
     try:
         subprocess.run(["systemctl", command, unit], capture_output=True, text=True, timeout=_SLOWEST_STOP, check=True)
     except subprocess.CalledProcessError as error:
-        raise InstallError(f"systemctl {command} {unit} failed: {error.stderr.strip()[-300:]}") from None
+        raise NodeError(f"systemctl {command} {unit} failed: {error.stderr.strip()[-300:]}") from None
     except subprocess.TimeoutExpired:
-        raise InstallError(f"systemctl {command} {unit} did not end within {_SLOWEST_STOP} s") from None
+        raise NodeError(f"systemctl {command} {unit} did not end within {_SLOWEST_STOP} s") from None

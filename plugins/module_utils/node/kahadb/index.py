@@ -18,7 +18,7 @@ import struct
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 
-from ..host.untrusted_paths import open_file
+from ..files.untrusted_paths import open_file
 from . import journal
 
 INDEX = ("db.data", "db.redo", "db.free")

@@ -19,8 +19,8 @@ import zlib
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from ..host.untrusted_paths import Directory, open_directory, open_file
-from ..install.configuration_archive import InstallError
+from ..errors import NodeError
+from ..files.untrusted_paths import Directory, open_directory, open_file
 from .protocol_buffers import fields, short_bytes, varint
 
 MAX_FILE = 4 << 30
@@ -168,7 +168,7 @@ def data_files(directory: Directory) -> list[tuple[int, str]]:
 def data_file_sizes(store: str) -> list[list[int]]:
     """Return number and bytes of each kahaDB data file of a store, in order; empty where there is no store.
 
-    Raises InstallError, OSError.
+    Raises NodeError, OSError.
     """
     found: list[list[int]] = []
     with contextlib.suppress(FileNotFoundError), open_directory(store) as directory:
@@ -185,7 +185,7 @@ def commands(store: str, tail: JournalEnd, *, verify: bool = False) -> Iterator[
 
     A batch that was begun at the end of the last file is no damage: a killed broker was writing it. A file that a
     running broker removes meanwhile held nothing. Time and memory grow with what the journal takes of its disk.
-    Raises InstallError for what no broker writes, OSError.
+    Raises NodeError for what no broker writes, OSError.
     """
     try:
         directory = open_directory(store)
@@ -242,7 +242,7 @@ def _refuse_holes(directory: Directory, files: list[tuple[int, str]]) -> None:
             status = directory.status(name)
             size, allocated = size + status.st_size, allocated + status.st_blocks * 512
     if size > _HOLES * allocated + 2 * MAX_FILE:
-        raise InstallError(
+        raise NodeError(
             f"{directory.path}: its journal looks like {size >> 20} MiB and takes {allocated >> 20}: no broker wrote it"
         )
 

@@ -22,7 +22,7 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 
-from ..install import disk
+from ..files import disk
 from ..printable import counted
 from . import journal
 from .index import INDEX, recovery_file_numbers, recovery_start

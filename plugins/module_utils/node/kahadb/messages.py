@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..install.configuration_archive import InstallError
+from ..errors import NodeError
 from . import journal
 from .journal import Command
 
@@ -66,7 +66,7 @@ class StoreContents:
         """Apply journal records in order: add and remove the messages and subscriptions that they name.
 
         A local transaction that has no end was rolled back; one of XA is in doubt.
-        Raises InstallError for more records than memory and time allow.
+        Raises NodeError for more records than memory and time allow.
         """
         for command in commands:
             self._note(command)
@@ -140,7 +140,7 @@ class StoreContents:
 
 def _refuse_more(number: int, most: int, what: str) -> None:
     if number > most:
-        raise InstallError(f"its journal has more than {most} {what}: it is not compared")
+        raise NodeError(f"its journal has more than {most} {what}: it is not compared")
 
 
 UNSEEN: dict[str, Any] = {
@@ -162,7 +162,7 @@ UNSEEN: dict[str, Any] = {
 def read_store_contents(store: str) -> dict[str, Any]:
     """Return the messages, subscriptions and newest records of a kahaDB store as hashes, ready for JSON.
 
-    Nothing is opened for writing. Raises InstallError, OSError.
+    Nothing is opened for writing. Raises NodeError, OSError.
     """
     tail, contents = journal.JournalEnd(), StoreContents()
     contents.apply(journal.commands(store, tail))

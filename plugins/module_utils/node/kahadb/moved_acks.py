@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 
-from ..install import disk
+from ..files import disk
 from . import journal
 from .index import try_lock_store
 

@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterable
 from contextlib import suppress
 
-from ..install.configuration_archive import InstallError
+from ..errors import NodeError
 from . import journal
 from .index import INDEX, UNUSABLE_SUFFIX
 from .indexed_subscriptions import IndexPageError, index_version, subscriptions_in_index
@@ -47,7 +47,7 @@ def find_rebuild_risk(store: str, index_stores: Iterable[str] = ()) -> RebuildRi
         lost: dict[tuple[str, str], int | None] = dict(
             simulation.lost_by_rebuild(known, is_complete=is_complete, reads_records=reads_records)
         )
-    except InstallError:
+    except NodeError:
         lost = {(destination.partition(":")[2], key): None for destination, key in sorted(known)}
         if not is_complete:
             lost["", ""] = None

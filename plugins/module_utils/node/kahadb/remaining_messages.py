@@ -16,8 +16,8 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from ..host.untrusted_paths import open_directory
-from ..install.configuration_archive import InstallError
+from ..errors import NodeError
+from ..files.untrusted_paths import open_directory
 from ..printable import counted
 from . import journal
 from .journal import Command
@@ -45,22 +45,22 @@ def count_remaining(directory: str, known: Iterable[tuple[str, str]] | None = No
     """Return the numbers of messages left in a kahaDB store by queue and subscription, counted from its journal.
 
     ``known``: the (topic, subscription key) pairs that exist; None: those that the journal itself knows. Raises
-    InstallError for a journal that cannot be read to its end.
+    NodeError for a journal that cannot be read to its end.
     """
     try:
         open_directory(directory).close()
     except FileNotFoundError:
-        raise InstallError(f"{directory}: there is no such directory") from None
+        raise NodeError(f"{directory}: there is no such directory") from None
     recovery, tail = RecoverySimulation(), journal.JournalEnd()
     try:
         for command in journal.commands(directory, tail):
             recovery.apply(command)
         files = journal.data_file_sizes(directory)
     except OSError as error:
-        raise InstallError(f"{directory}: {error.strerror}") from None
+        raise NodeError(f"{directory}: {error.strerror}") from None
     if tail.damaged or tail.unread:
         places = tail.damaged + tail.unread
-        raise InstallError(
+        raise NodeError(
             f"{directory}: {counted(places, 'place')} of its journal cannot be read: nothing can be counted. It is "
             "damaged, or of a release after 5.8"
         )
@@ -82,13 +82,13 @@ class RecoverySimulation:
         self._held = 0
 
     def apply(self, command: Command) -> None:
-        """Apply the next journal record to the simulated store. Raises InstallError if it would
+        """Apply the next journal record to the simulated store. Raises NodeError if it would
         need too much memory.
         """
         for one in self._transactions.records_in_effect(command):
             self._do(one)
         if self._held + self._transactions.held > MAX_RECORDS:
-            raise InstallError(
+            raise NodeError(
                 f"its journal has more than {MAX_RECORDS} messages and acknowledgements: nothing is counted"
             )
 

@@ -14,10 +14,10 @@ import os
 import re
 from dataclasses import asdict, dataclass
 
+from ..errors import NodeError
+from ..files.untrusted_paths import Directory, open_directory
 from ..foreign_data import parse_json
-from ..host.system_accounts import Account
-from ..host.untrusted_paths import Directory, open_directory
-from ..install.configuration_archive import InstallError
+from ..process.system_accounts import Account
 
 DIRECTORY = "/var/lib/activemq-fleet/resync"
 _BESIDE = ".resync.json"
@@ -43,7 +43,7 @@ class ResyncPlan:
 
 
 def write_plan(plan: ResyncPlan, account: Account) -> None:
-    """Write the plan for replacing a store durably, in one step. Raises InstallError, OSError."""
+    """Write the plan for replacing a store durably, in one step. Raises NodeError, OSError."""
     with _open(plan.store, account, make=True) as directory:
         directory.replace_file(_name(plan.store, account), json.dumps(asdict(plan)).encode() + b"\n", 0o600)
 
@@ -51,7 +51,7 @@ def write_plan(plan: ResyncPlan, account: Account) -> None:
 def read_plan(store: str, account: Account) -> ResyncPlan | None:
     """Return the plan for replacing a store that was begun and not finished, or None.
 
-    Raises InstallError for a plan that is not what ``write_plan`` writes; OSError.
+    Raises NodeError for a plan that is not what ``write_plan`` writes; OSError.
     """
     try:
         with _open(store, account, make=False) as directory:
@@ -69,7 +69,7 @@ def read_plan(store: str, account: Account) -> ResyncPlan | None:
             return plan
     except (ValueError, TypeError):
         pass
-    raise InstallError(f"{path} cannot be read, see {store}.resync-* and {store}.before-*, and remove it")
+    raise NodeError(f"{path} cannot be read, see {store}.resync-* and {store}.before-*, and remove it")
 
 
 def has_plan(store: str, account: Account) -> bool:
@@ -115,7 +115,7 @@ def _name(store: str, account: Account) -> str:
 def _open(store: str, account: Account, make: bool) -> Directory:
     """Open the directory in which the plan lies.
 
-    Raises InstallError where another account could have put the plan there.
+    Raises NodeError where another account could have put the plan there.
     """
     if account.is_own:
         return open_directory(os.path.dirname(store))
@@ -127,7 +127,7 @@ def _open(store: str, account: Account, make: bool) -> Directory:
         found = _make(DIRECTORY)
     if not found.is_private:
         found.close()
-        raise InstallError(f"{DIRECTORY} can be written by others than root: let root own it and all above it")
+        raise NodeError(f"{DIRECTORY} can be written by others than root: let root own it and all above it")
     return found
 
 
@@ -139,7 +139,7 @@ def _make(path: str) -> Directory:
         above = _make(parent)
     with above:
         if not above.is_private:
-            raise InstallError(f"{parent} can be written by others than root: resync plans are not kept there")
+            raise NodeError(f"{parent} can be written by others than root: resync plans are not kept there")
         made = above.make_directory(name, 0o700)
         above.sync()
         return made

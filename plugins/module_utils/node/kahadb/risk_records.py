@@ -15,8 +15,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from ..files import disk
 from ..foreign_data import parse_json
-from ..install import disk
 from ..printable import counted, printable
 
 DIRECTORY = "at-risk"

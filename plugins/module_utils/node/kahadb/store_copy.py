@@ -25,10 +25,10 @@ import zlib
 from dataclasses import dataclass
 from typing import Any
 
+from ..errors import NodeError
+from ..files.untrusted_paths import Directory, UntrustedPathError, open_directory
 from ..foreign_data import inflate_text
-from ..host.system_accounts import Account, account_for, account_to_rename_as, run_as
-from ..host.untrusted_paths import Directory, UntrustedPathError, open_directory
-from ..install.configuration_archive import InstallError
+from ..process.system_accounts import Account, account_for, account_to_rename_as, run_as
 from . import resync_plans, store_files
 from .resync_plans import ResyncPlan
 from .store_files import Manifest, identity
@@ -62,7 +62,7 @@ class Location:
 def locate_store(store: str, user: str | None = None) -> Location:
     """Return a store's absolute path, and the accounts with which to change its files and its parent directory.
 
-    ``user`` is the broker's account as the inventory names it. Raises InstallError where root would have to act as
+    ``user`` is the broker's account as the inventory names it. Raises NodeError where root would have to act as
     itself in what others can exchange; OSError.
     """
     store = os.path.abspath(store)
@@ -71,13 +71,13 @@ def locate_store(store: str, user: str | None = None) -> Location:
 
 
 def manifest(store: str, user: str | None = None) -> dict[str, dict[str, Any]]:
-    """Return size, SHA-256 and mode of every file of a store but its lock, by path. Raises InstallError, OSError."""
+    """Return size, SHA-256 and mode of every file of a store but its lock, by path. Raises NodeError, OSError."""
     found: dict[str, dict[str, Any]] = run_as(account_for(store, user), store_files.manifest, store)
     return found
 
 
 def refuse_locked(store: str, user: str | None = None) -> None:
-    """Raise InstallError where a broker holds the lock of the store; OSError where the store cannot be read."""
+    """Raise NodeError where a broker holds the lock of the store; OSError where the store cannot be read."""
     run_as(account_for(store, user), store_files.refuse_locked, store)
 
 
@@ -102,7 +102,7 @@ def replacement_obstacle(store: str, needed: int = 0, user: str | None = None) -
         return str(resync_plans.untrusted_plan(store, account_for(store, user)))
     except FileNotFoundError:
         return f"{path} is not there: run the playbook site first"
-    except InstallError as error:
+    except NodeError as error:
         return str(error)
 
 
@@ -111,7 +111,7 @@ def _is_mount_point(parent: Directory, name: str) -> bool:
 
 
 def is_replacement_unfinished(store: str, user: str | None = None) -> bool:
-    """Return whether replacing the store by a copy was begun and not finished. Raises InstallError, OSError."""
+    """Return whether replacing the store by a copy was begun and not finished. Raises NodeError, OSError."""
     try:
         return bool(resync_plans.has_plan(store, account_for(store, user)))
     except UntrustedPathError:
@@ -122,7 +122,7 @@ def stage_copy(store: str, files: Manifest, user: str | None = None) -> dict[str
     """Make the directory for a copy of the other node's store, filled with the files that this host's store has
     already.
 
-    Returns the files that have yet to come, and from which byte on. Raises InstallError, OSError.
+    Returns the files that have yet to come, and from which byte on. Raises NodeError, OSError.
     """
     where = locate_store(store, user)
     _refuse_untrusted_plan(where)
@@ -165,7 +165,7 @@ def _make_staging(where: Location, prefix: str, staging: str, mode: int) -> None
 
 
 def read_chunk(store: str, name: str, offset: int, size: int, user: str | None = None) -> str:
-    """Return up to 8 MiB of a store's file, compressed, in base64. Raises InstallError when the file has changed."""
+    """Return up to 8 MiB of a store's file, compressed, in base64. Raises NodeError when the file has changed."""
     return run_as(
         account_for(store, user), lambda: pack_chunk(store_files.read_piece(store, name, offset, size, CHUNK))
     )
@@ -179,12 +179,12 @@ def pack_chunk(piece: bytes) -> str:
 def unpack_chunk(data: str) -> bytes:
     """Return the bytes of a chunk of a file, from the compressed base64 text in which it was sent.
 
-    Raises InstallError for text that is no chunk, or larger than any.
+    Raises NodeError for text that is no chunk, or larger than any.
     """
     try:
         return inflate_text(data, CHUNK)
     except ValueError as error:
-        raise InstallError(f"a piece did not arrive as it was sent: {error}") from None
+        raise NodeError(f"a piece did not arrive as it was sent: {error}") from None
 
 
 def append_chunk(store: str, files: Manifest, name: str, offset: int, data: str, user: str | None = None) -> int:
@@ -192,7 +192,7 @@ def append_chunk(store: str, files: Manifest, name: str, offset: int, data: str,
 
     The last chunk completes the file, whose SHA-256 is checked then.
 
-    Raises InstallError for a chunk that does not follow, or a file whose sum is wrong.
+    Raises NodeError for a chunk that does not follow, or a file whose sum is wrong.
     """
     where = locate_store(store, user)
     staging = where.sibling(_staging(where, files))
@@ -203,14 +203,14 @@ def replace_by_copy(store: str, files: Manifest, source: str, user: str | None =
     """Replace a store by its complete copy; return the path of the old store's backup, empty if there was no store.
 
     The copy is verified once more, and the sums of the old store are written down, before
-    anything is renamed. Raises InstallError, OSError.
+    anything is renamed. Raises NodeError, OSError.
     """
     where = locate_store(store, user)
     _refuse_untrusted_plan(where)
     run_as(where.owner, store_files.refuse_locked, where.store)
     staging = _staging(where, files)
     if _fingerprint(where, staging) != identity(files):
-        raise InstallError(f"{where.sibling(staging)} is not the whole copy: run the same command again")
+        raise NodeError(f"{where.sibling(staging)} is not the whole copy: run the same command again")
     backup = before = ""
     if run_as(where.owner, store_files.store_mode, where.store) is not None:
         old = manifest(where.store, user)
@@ -224,7 +224,7 @@ def replace_by_copy(store: str, files: Manifest, source: str, user: str | None =
 def finish_replacement(store: str, user: str | None = None) -> str:
     """Finish replacing a store by its copy, as the written plan says; return the path of the old store's backup.
 
-    Returns "" where there is no plan, or was no store. Raises InstallError, OSError.
+    Returns "" where there is no plan, or was no store. Raises NodeError, OSError.
     """
     where = locate_store(store, user)
     _refuse_untrusted_plan(where)
@@ -235,7 +235,7 @@ def finish_replacement(store: str, user: str | None = None) -> str:
     run_as(where.keeper, _exchange, where.parent, where.name, plan.staging, plan.backup)
     if plan.backup and _sums(run_as(where.owner, store_files.manifest, where.sibling(plan.backup))) != plan.before:
         backup = where.sibling(plan.backup)
-        raise InstallError(f"{backup} is not what the store was before: its disk does not keep what it was given")
+        raise NodeError(f"{backup} is not what the store was before: its disk does not keep what it was given")
     resync_plans.remove_plan(where.store, where.owner)
     return where.sibling(plan.backup) if plan.backup else ""
 
@@ -246,11 +246,11 @@ def _exchange(path: str, name: str, staging: str, backup: str) -> None:
         store, has_store = os.path.join(path, name), parent.is_directory(name)
         has_staging, has_backup = parent.is_directory(staging), bool(backup) and parent.is_directory(backup)
         if has_staging and has_store and backup and parent.exists(backup):
-            raise InstallError(f"{os.path.join(path, backup)} and {store} are both there: look which is the store")
+            raise NodeError(f"{os.path.join(path, backup)} and {store} are both there: look which is the store")
         if not has_store and (not has_staging or (backup and not has_backup)):
-            raise InstallError(f"{store} is not there: somebody has moved it away, nothing was touched")
+            raise NodeError(f"{store} is not there: somebody has moved it away, nothing was touched")
         if backup and not has_staging and not has_backup:
-            raise InstallError(f"{os.path.join(path, backup)} is not there: somebody has moved it away")
+            raise NodeError(f"{os.path.join(path, backup)} is not there: somebody has moved it away")
         if has_staging and backup and has_store:
             parent.rename(name, backup)
         if has_staging:
@@ -267,13 +267,13 @@ def _write_sums(path: str, name: str, content: str) -> str:
                 parent.write_file(f"{backup}.json", content.encode(), 0o640)
                 parent.sync()
                 return backup
-    raise InstallError(f"{path} has a hundred backups of this second: move them away")
+    raise NodeError(f"{path} has a hundred backups of this second: move them away")
 
 
 def _refuse_untrusted_plan(where: Location) -> None:
     refusal = resync_plans.untrusted_plan(where.store, where.owner)
     if refusal:
-        raise InstallError(refusal)
+        raise NodeError(refusal)
 
 
 def _staging(where: Location, files: Manifest) -> str:

@@ -18,8 +18,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from ..host.untrusted_paths import Directory, UntrustedPathError, open_directory
-from ..install.configuration_archive import InstallError
+from ..errors import NodeError
+from ..files.untrusted_paths import Directory, UntrustedPathError, open_directory
 from . import kept_index, risk_records
 
 LOCK = "lock"
@@ -35,7 +35,7 @@ _OF_HOST = frozenset({kept_index.DIRECTORY, risk_records.DIRECTORY})
 def manifest(store: str) -> dict[str, dict[str, Any]]:
     """Return size, SHA-256 and mode of every file of a store but its lock, by path.
 
-    The kept copy of its index and the records of what was at risk are of the host, and left out. Raises InstallError
+    The kept copy of its index and the records of what was at risk are of the host, and left out. Raises NodeError
     for anything but plain files and directories, OSError.
     """
     found = {}
@@ -46,7 +46,7 @@ def manifest(store: str) -> dict[str, dict[str, Any]]:
             if not _OF_HOST.isdisjoint(relative.split("/")[:-1]):
                 continue
             if not stat.S_ISREG(directory.status(name).st_mode):
-                raise InstallError(f"{path} is neither a file nor a directory: a store with such a thing is not copied")
+                raise NodeError(f"{path} is neither a file nor a directory: a store with such a thing is not copied")
             if relative != LOCK:
                 descriptor = directory.open_file(name)
                 try:
@@ -102,9 +102,9 @@ def is_locked(store: str) -> bool:
 
 
 def refuse_locked(store: str) -> None:
-    """Raise InstallError where a broker holds the lock of the store."""
+    """Raise NodeError where a broker holds the lock of the store."""
     if is_locked(store):
-        raise InstallError(f"the lock of {store} is held: a broker runs on it")
+        raise NodeError(f"the lock of {store} is held: a broker runs on it")
 
 
 def allocated_bytes(store: str) -> int:
@@ -120,7 +120,7 @@ def allocated_bytes(store: str) -> int:
 def fill_staging(store: str, staging: str, files: Manifest) -> dict[str, int]:
     """Copy the files of this host's store that the other node's store has, too, into the directory of its growing copy.
 
-    Returns the files that have yet to come, and from which byte on. Raises InstallError, OSError.
+    Returns the files that have yet to come, and from which byte on. Raises NodeError, OSError.
     """
     wanted: dict[str, int] = {}
     with open_directory(staging) as top:
@@ -143,14 +143,14 @@ def write_piece(staging: str, files: Manifest, name: str, offset: int, piece: by
 
     The last chunk completes the file.
 
-    Raises InstallError for a chunk that does not follow, or a file whose sum is wrong.
+    Raises NodeError for a chunk that does not follow, or a file whose sum is wrong.
     """
     entry = files[name]
     with open_directory(staging) as top, _directory_of(top, name) as (directory, plain):
         length = _received_length(directory, plain + PART, entry["size"])
         path = os.path.join(staging, name)
         if length != offset:
-            raise InstallError(f"{path}: byte {offset} was sent, byte {length} was due: run the same command again")
+            raise NodeError(f"{path}: byte {offset} was sent, byte {length} was due: run the same command again")
         with os.fdopen(_open_part(directory, plain + PART), "r+b") as file:
             file.seek(offset)
             # The end of a journal file is reserved and holds nothing: it stays a hole.
@@ -165,14 +165,14 @@ def write_piece(staging: str, files: Manifest, name: str, offset: int, piece: by
 def read_piece(store: str, name: str, offset: int, size: int, length: int) -> bytes:
     """Return ``length`` bytes of a store's file from an offset on; ``size`` is the whole file's expected size.
 
-    Raises InstallError when the file changed, OSError.
+    Raises NodeError when the file changed, OSError.
     """
     with open_directory(store) as top, _directory_of(top, name) as (directory, plain):
         descriptor = directory.open_file(plain)
     with os.fdopen(descriptor, "rb") as file:
         if os.fstat(descriptor).st_size != size:
             path = os.path.join(store, name)
-            raise InstallError(f"{path} has changed while it was copied: something writes to it")
+            raise NodeError(f"{path} has changed while it was copied: something writes to it")
         file.seek(offset)
         return file.read(length)
 
@@ -180,7 +180,7 @@ def read_piece(store: str, name: str, offset: int, size: int, length: int) -> by
 def empty_directory(path: str) -> None:
     """Remove everything in a directory, and keep the directory itself, empty.
 
-    Raises InstallError, OSError.
+    Raises NodeError, OSError.
     """
     with suppress(FileNotFoundError), open_directory(path) as directory:
         directory.empty()
@@ -194,7 +194,7 @@ def _directory_of(top: Directory, name: str, make: bool = False) -> Iterator[tup
     """
     parts = name.split("/")
     if any(part in ("", ".", "..") for part in parts):
-        raise InstallError(f"{name!r} does not lie inside the store")
+        raise NodeError(f"{name!r} does not lie inside the store")
     opened: list[Directory] = []
     here = top
     try:
@@ -274,10 +274,10 @@ def _received_length(directory: Directory, part: str, size: int) -> int:
 
 
 def _complete_file(directory: Directory, name: str, descriptor: int, entry: Mapping[str, Any], path: str) -> None:
-    """Verify a file that has arrived completely, and give it its name. Raises InstallError for a wrong sum."""
+    """Verify a file that has arrived completely, and give it its name. Raises NodeError for a wrong sum."""
     if sha256(descriptor) != entry["sha256"]:
         directory.unlink(name + PART)
-        raise InstallError(f"{path} did not arrive as it was sent: run the same command again")
+        raise NodeError(f"{path} did not arrive as it was sent: run the same command again")
     os.fchmod(descriptor, entry["mode"] & 0o777)
     os.fsync(descriptor)
     directory.rename(name + PART, name)

@@ -8,10 +8,10 @@ import os
 from contextlib import suppress
 from typing import Any
 
-from ..host.broker_configuration import has_messages
-from ..host.system_accounts import Account, account_for, account_to_rename_as, is_account, own_account, run_as
-from ..host.untrusted_paths import Directory, open_directory
-from ..install.configuration_archive import InstallError
+from ..config.broker_configuration import has_messages
+from ..errors import NodeError
+from ..files.untrusted_paths import Directory, open_directory
+from ..process.system_accounts import Account, account_for, account_to_rename_as, is_account, own_account, run_as
 
 MARKER = ".activemq-fleet-pair"
 _LIMIT = 255
@@ -25,7 +25,7 @@ def read_marker_state(directory: str, user: str | None = None) -> dict[str, Any]
     """Return whether a store exists, is mounted, was used and is fenced, and the lines of its store marker.
 
     It is read as the account ``user``. Where ``user`` is no account of this host the store's owner reads. ``marked``:
-    the marker's lines, None without one. Raises InstallError for what is no store or marker; OSError, for instance for
+    the marker's lines, None without one. Raises NodeError for what is no store or marker; OSError, for instance for
     a share whose server is away.
     """
     account = account_for(directory, user if user and is_account(user) else None)
@@ -64,15 +64,15 @@ def claim_empty_store(directory: str, pair: str, word: str, user: str | None = N
     """Write the marker file that ties an empty store to its pair; return False if there is a marker already.
 
     ``word`` is the playbook run's, for the other node to find; ``user`` is the account that writes. The store's
-    directory is made only below a mount point. Raises InstallError for a store that may not be claimed.
+    directory is made only below a mount point. Raises NodeError for a store that may not be claimed.
     """
     marker_state = read_marker_state(directory, user)
     if marker_state["marked"] is not None:
         return False
     if marker_state["used"]:
-        raise InstallError(f"{directory} holds messages and no marker: it is not claimed")
+        raise NodeError(f"{directory} holds messages and no marker: it is not claimed")
     if not marker_state["exists"] and not marker_state["mounted"]:
-        raise InstallError(f"{directory} is not there and nothing is mounted above it: it is not made")
+        raise NodeError(f"{directory} is not there and nothing is mounted above it: it is not made")
     account = account_for(directory, user)
     _make_missing(os.path.abspath(directory), account, 0o750, account)
     run_as(account, _write_marker, directory, f"{pair}\n{word}\n")

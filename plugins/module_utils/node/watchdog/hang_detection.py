@@ -16,9 +16,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ..host.judge import BrokerState, Evidence, judge
-from ..host.process import Process
-from ..host.timeouts import MISSES, WATCH_BUSY
+from ..judge import BrokerState, Evidence, judge
+from ..process.proc import Process
+from ..timeouts import MISSES, WATCH_BUSY
 
 MOST_KILLS = 3
 KILLS_WITHIN = 3600.0

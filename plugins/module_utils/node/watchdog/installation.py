@@ -8,8 +8,8 @@ import os
 import subprocess
 from dataclasses import dataclass
 
-from ..install import disk
-from ..install.configuration_archive import InstallError
+from ..errors import NodeError
+from ..files import disk
 from ..text_lines import split_lines
 
 _SHOWN = "LoadState,ActiveState,UnitFileState,NeedDaemonReload"
@@ -40,7 +40,7 @@ class WatchdogPaths:
 def install(place: WatchdogPaths, program: bytes, unit: str) -> list[str]:
     """Install the watchdog's program and link its unit, enable and start it; return what was done, one line each.
 
-    Raises InstallError, OSError.
+    Raises NodeError, OSError.
     """
     done = []
     if _read(place.program) != program:
@@ -65,7 +65,7 @@ def _run(place: WatchdogPaths, *, new: bool) -> list[str]:
         _systemctl(place, "daemon-reload")
         shown = _show(place)
     if shown.get("LoadState") != "loaded":
-        raise InstallError(f"systemd does not load {place.link}: it says {shown.get('LoadState')}")
+        raise NodeError(f"systemd does not load {place.link}: it says {shown.get('LoadState')}")
     if shown.get("UnitFileState") != "enabled":
         done.append(f"enabled {place.name}")
         _systemctl(place, "enable", place.name)
@@ -126,7 +126,7 @@ def _call(*command: str, refused: bool = False) -> str:
     try:
         ran = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise InstallError(f"{' '.join(command)}: {error}") from None
+        raise NodeError(f"{' '.join(command)}: {error}") from None
     if ran.returncode and not refused:
-        raise InstallError(f"{' '.join(command)}: {' '.join(ran.stderr.split()) or ran.returncode}")
+        raise NodeError(f"{' '.join(command)}: {' '.join(ran.stderr.split()) or ran.returncode}")
     return ran.stdout

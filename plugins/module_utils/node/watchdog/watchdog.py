@@ -22,21 +22,24 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from xml.etree.ElementTree import ParseError
 
+from ..config import pending_restart
+from ..config.broker_configuration import DeployedConfiguration, Listener, read_deployed
+from ..config.versions import Layout
+from ..errors import NodeError
 from ..fence.shared_store import shared_directory
-from ..host import broker_log, held_by_process, probe
-from ..host.broker_configuration import DeployedConfiguration, Listener, read_deployed
-from ..host.broker_connection import ExpectedBroker, expected_of_process
-from ..host.certificates import certificates_of_connectors
-from ..host.judge import Evidence
-from ..host.process import Process, find_broker, is_in_unit, is_same, process_handle, read_process, send_signal, uptime
-from ..host.textfile import Sample, text_of
-from ..host.timeouts import MISSES, PROBE, WATCH_INTERVAL
-from ..host.versions import Layout
-from ..install import disk, pending_restart
-from ..install.configuration_archive import InstallError
+from ..files import disk
+from ..judge import Evidence
 from ..kahadb.risk_records import read_risk_records
+from ..log import broker_log
 from ..printable import printable
+from ..probe.broker_connection import ExpectedBroker, expected_of_process
+from ..probe.certificates import certificates_of_connectors
+from ..probe.connector_probe import Answer, probe_listener, speaks_protocol_of
+from ..process import held_by_process
+from ..process.proc import Process, find_broker, is_in_unit, is_same, process_handle, read_process, send_signal, uptime
 from ..protocols import supports_round_trip
+from ..textfile import Sample, text_of
+from ..timeouts import MISSES, PROBE, WATCH_INTERVAL
 from . import hang_detection
 
 _REPLICATION = "replication"
@@ -124,15 +127,17 @@ class Watchdog:
             self._read = (name, read_deployed(self._layout, name))
         return self._read[1]
 
-    def _ask(self, deployed: DeployedConfiguration, expected: ExpectedBroker) -> dict[str, probe.Answer]:
+    def _ask(self, deployed: DeployedConfiguration, expected: ExpectedBroker) -> dict[str, Answer]:
         """Probe STOMP or MQTT, where a message must come back.
 
         If that fails, or failed last time, probe all connectors.
         """
         listeners = [
-            one for one in deployed.listeners if probe.speaks_protocol_of(one.scheme) and one.name != _REPLICATION
+            listener
+            for listener in deployed.listeners
+            if speaks_protocol_of(listener.scheme) and listener.name != _REPLICATION
         ]
-        listeners.sort(key=lambda one: not supports_round_trip(one.scheme))
+        listeners.sort(key=lambda listener: not supports_round_trip(listener.scheme))
         first = 1 if self._count.kind == hang_detection.FINE else len(listeners)
         answers = _answers(listeners[:first], deployed, expected)
         if not all(answer.greeted and answer.returned is not False for answer in answers.values()):
@@ -231,12 +236,14 @@ class StoreRisks:
 
 def _answers(
     listeners: Sequence[Listener], deployed: DeployedConfiguration, expected: ExpectedBroker
-) -> dict[str, probe.Answer]:
+) -> dict[str, Answer]:
     """Probe connectors at the same time, so that a broker that hangs takes the time of one; return answers by name."""
     if not listeners:
         return {}
     with ThreadPoolExecutor(len(listeners)) as pool:
-        asked = {one.name: pool.submit(deployed.probe, one, expected, PROBE) for one in listeners}
+        asked = {
+            listener.name: pool.submit(probe_listener, deployed, listener, expected, PROBE) for listener in listeners
+        }
     found = {name: answer.result() for name, answer in asked.items()}
     notify("WATCHDOG=1")
     return found
@@ -324,7 +331,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         try:
             watchdog.check_broker()
             unreadable = ""
-        except (OSError, ParseError, InstallError) as error:
+        except (OSError, ParseError, NodeError) as error:
             if str(error) != unreadable:
                 print_log_line(
                     _WARNING, f"the broker's files below {options.base} cannot be read, so it is not watched: {error}"

@@ -1,0 +1,152 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""Takes thread dumps of a broker that hangs: three, some seconds apart, which shows the threads that stand still.
+
+A JVM answers SIGQUIT with a dump on its standard output: the journal for a unit of systemd, a file
+elsewhere. It needs no JDK on the host. The signal ends a process that does not catch it, so it is
+sent only to one that does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import stat
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from ..files.untrusted_paths import UntrustedPathError, open_process_file
+from ..process.proc import Process, account_of, catches_quit, proc_text, process_handle, send_signal
+
+COUNT = 3
+PAUSE = 5.0
+_ANSWER = 20.0
+_POLL = 0.5
+_MOST_PRINTED = 16 << 20
+_BEGIN = "Full thread dump"
+# The last lines of a dump: of its threads, and of the heap after them.
+_END = ("JNI global ref", "Metaspace", "PSPermGen")
+
+
+@dataclass
+class ThreadDumps:
+    """The thread dumps taken of a JVM: ``texts``, one per dump, and ``notes`` on missing or incomplete dumps."""
+
+    texts: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def take_thread_dumps(process: Process, count: int = COUNT, pause: float = PAUSE) -> ThreadDumps:
+    """Take ``count`` thread dumps of a JVM by SIGQUIT, ``pause`` seconds apart, and return them."""
+    dumps = ThreadDumps()
+    if process.state == "T":
+        dumps.notes.append(
+            f"no thread dump: process {process.pid} was stopped by a signal, and SIGQUIT would only wait until it goes "
+            "on. SIGCONT lets it go on; SIGKILL lets its standby take over"
+        )
+        return dumps
+    if not catches_quit(process.pid):
+        dumps.notes.append(f"no thread dump: process {process.pid} does not catch SIGQUIT (-Xrs?), which would end it")
+        return dumps
+    with _open_output(process) as read:
+        if read is None:
+            dumps.notes.append(
+                f"no thread dump, and no signal was sent: the standard output of process {process.pid} is neither the "
+                "journal of systemd nor a file that belongs to the broker's account"
+            )
+        else:
+            _add_dumps(dumps, process, read, count, pause)
+    return dumps
+
+
+def _add_dumps(dumps: ThreadDumps, process: Process, read: Callable[[], str], count: int, pause: float) -> None:
+    for number in range(count):
+        began = time.monotonic()
+        read()  # what was printed before
+        with process_handle(process) as handle:
+            # Another process that has got its number may not catch it, and would end.
+            was_sent = catches_quit(process.pid) and send_signal(handle, process, signal.SIGQUIT)
+        if not was_sent:
+            dumps.notes.append(f"process {process.pid} ended meanwhile")
+            break
+        text = _wait(read)
+        if _BEGIN not in text:
+            dumps.notes.append(f"process {process.pid} did not answer SIGQUIT with a thread dump within {_ANSWER:g} s")
+            break
+        dumps.texts.append(text[text.index(_BEGIN) :])
+        if not any(end in text for end in _END):
+            dumps.notes.append(f"dump {number + 1} is not whole: journald drops what comes too fast")
+        if number < count - 1:
+            time.sleep(max(0.0, pause - (time.monotonic() - began)))
+
+
+def thread_states(pid: int) -> str:
+    """Return a text with one line per thread of a process, from /proc: id, state, CPU seconds, wait channel, name.
+
+    Works whatever the process does.
+    """
+    lines = []
+    try:
+        threads = sorted(os.listdir(f"/proc/{pid}/task"), key=int)
+    except OSError:
+        return ""
+    for thread in threads:
+        fields = proc_text(pid, f"task/{thread}/stat").rpartition(")")[2].split()
+        state = fields[0] if fields else "?"
+        ticks = sum(map(int, fields[11:13])) if len(fields) > 12 else 0
+        name, wait = (proc_text(pid, f"task/{thread}/{file}").strip() for file in ("comm", "wchan"))
+        lines.append(f"{thread:>8} {state} cpu={ticks / os.sysconf('SC_CLK_TCK'):.2f}s {wait or '-'} {name}")
+    return "\n".join(lines) + "\n"
+
+
+def _wait(read: Callable[[], str]) -> str:
+    """Return what is printed until a dump has ended, or no more comes."""
+    text, quiet, end = "", 0, time.monotonic() + _ANSWER
+    while time.monotonic() < end and not (quiet >= 2 and _BEGIN in text):
+        time.sleep(_POLL)
+        more = read()
+        text += more
+        quiet = 0 if more else quiet + 1
+    return text
+
+
+@contextlib.contextmanager
+def _open_output(process: Process) -> Iterator[Callable[[], str] | None]:
+    """Yield a function that returns what the process has printed since it was last called.
+
+    Yields None if the process prints to something that cannot be read, such as a file of another account.
+    """
+    path, account = f"/proc/{process.pid}/fd/1", account_of(process.pid)
+    try:
+        is_socket = stat.S_ISSOCK(os.stat(path).st_mode)
+        descriptor = None if is_socket else open_process_file(path, () if account is None else (account,))
+    except (OSError, UntrustedPathError):
+        yield None
+        return
+    if descriptor is None:
+        yield _of_journal(process.pid)
+        return
+    # Opened once: the process may exchange its descriptor between two reads.
+    with os.fdopen(descriptor, "rb") as file:
+        file.seek(0, os.SEEK_END)
+        yield lambda: file.read(_MOST_PRINTED).decode(errors="replace")
+
+
+def _of_journal(pid: int) -> Callable[[], str]:
+    command = ["journalctl", f"_PID={pid}", "--output=cat", "--no-pager", "--quiet", f"--since=@{time.time():.3f}"]
+    read_bytes = 0
+
+    def read() -> str:
+        nonlocal read_bytes
+        try:
+            done = subprocess.run(command, capture_output=True, timeout=30, check=True)
+        except (OSError, subprocess.SubprocessError):
+            return ""
+        more = done.stdout[read_bytes:]
+        read_bytes += len(more)
+        return more.decode(errors="replace")
+
+    return read

@@ -1,0 +1,213 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""Reads a broker's own configuration on its host: connectors, store, and an account to log in with."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, field
+from typing import Any
+from xml.etree import ElementTree
+
+from ..files.untrusted_paths import open_directory
+from ..text_lines import split_lines
+from .probe_account import PROBE_PASSWORD_KEY, PROBE_USER, Login
+from .versions import Layout
+
+_URI = re.compile(r"(?P<scheme>[a-z0-9+]+)://(?P<host>\[[0-9A-Fa-f:]+\]|[^:/?]*):(?P<port>\d+)(?=[/?#\s]|\Z)")
+_CLIENT_AUTH = re.compile(r"[?&](transport\.)?needClientAuth=true(?![^&])")
+_REFERENCE = re.compile(r"\$\{([^}]+)\}")
+_PAIR = re.compile(rb"<!-- \S+: node \S+ \(preferred \w+\) of pair (\S+), release ")
+_RELEASE = re.compile(rb"<!-- [^>]*, release (\d+)\.(\d+)\.(\d+)")
+_TITLE = 4096
+"""Bytes of an activemq.xml within which its comment stands."""
+_WILDCARDS = ("0.0.0.0", "::", "")  # noqa: S104 -- nothing is bound here, it is asked
+_HOLDERS = ("persistenceAdapter", "persistenceFactory")
+_KAHADB = ("mKahaDB", "kahaDB")
+"""Elements whose ``directory`` is that of a broker's store; an mKahaDB holds kahaDB elements without one."""
+_STORED = re.compile(r"db(?:-\d+\.log|\.data|\.redo)|txStore")
+FENCED = "generations"
+"""The name in a shared store that guards made, below which the messages are."""
+
+
+@dataclass(frozen=True)
+class Listener:
+    """A broker's transportConnector: its name, scheme, and the local address at which it can be probed.
+
+    ``requires_client_certificate``: clients without a certificate are refused.
+    """
+
+    name: str
+    scheme: str
+    address: tuple[str, int]
+    requires_client_certificate: bool = False
+
+
+@dataclass(frozen=True)
+class DeployedConfiguration:
+    """The parts of a deployed activemq.xml that host modules need: connectors, accounts to log in with, the store.
+
+    ``login`` is the account of links or another one of the broker, ``probe_login`` that of probes; both are empty where
+    there is none. ``release`` is a tuple of numbers, empty where the file does not name it. ``store`` is the directory
+    of a kahaDB or mKahaDB, empty for another store; ``pure``: the broker copies to a slave, or is one.
+    """
+
+    listeners: tuple[Listener, ...] = ()
+    login: Login = field(default=Login(), repr=False)
+    probe_login: Login = field(default=Login(), repr=False)
+    release: tuple[int, ...] = ()
+    store: str = ""
+    pure: bool = False
+    persistence: dict[str, Any] = field(default_factory=dict)
+
+
+def read_deployed(layout: Layout, name: str | None) -> DeployedConfiguration:
+    """Return connectors, account and store from a version's activemq.xml; an empty configuration for the name None.
+
+    Raises OSError or ElementTree.ParseError when it cannot be read.
+    """
+    if name is None:
+        return DeployedConfiguration()
+    base, conf = layout.base, os.path.join(layout.directory(name), "conf")
+    with open(os.path.join(conf, "activemq.xml"), "rb") as file:
+        document = file.read()
+    root = ElementTree.fromstring(document)  # noqa: S314 -- root's own file
+    release = _RELEASE.search(document[:_TITLE])
+    passwords = _read_passwords(conf)
+    paths = {"activemq.base": base, "activemq.data": os.path.join(base, "data"), "activemq.conf": conf}
+    stores = [element.get("directory", "") for name in _KAHADB for element in elements_named(root, name)]
+    return DeployedConfiguration(
+        listeners=tuple(_listeners(root)),
+        login=_login(root, passwords),
+        probe_login=_probe_login(root, passwords),
+        release=tuple(map(int, release.groups())) if release else (),
+        store=_REFERENCE.sub(lambda found: paths.get(found[1], found[0]), stores[0]) if stores else "",
+        pure=_is_pure(root),
+        persistence=_persistence(root),
+    )
+
+
+def deployed_pair(layout: Layout) -> str | None:
+    """Return the pair's name from the comment in the deployed activemq.xml; None without the comment.
+
+    Raises NodeError where ``current`` is no link to a version.
+    """
+    version = layout.current_version()
+    found = _PAIR.search((version.read("conf/activemq.xml") or b"")[:_TITLE]) if version else None
+    return found[1].decode(errors="replace") if found else None
+
+
+def persistence_of(document: bytes) -> dict[str, Any]:
+    """Return the persistence adapter of an activemq.xml and where it keeps messages, as a dict.
+
+    ``kind`` is the element of the store, None where there is none or the broker keeps nothing;
+    ``openwire`` the value of ``storeOpenWireVersion``, or None; ``pure``: the broker copies to a slave, or is one.
+    """
+    return _persistence(ElementTree.fromstring(document))  # noqa: S314 -- root's own file
+
+
+def _persistence(root: ElementTree.Element) -> dict[str, Any]:
+    brokers = elements_named(root, "broker")
+    openwire = brokers[0].get("storeOpenWireVersion") if brokers else None
+    kinds = [child for name in _HOLDERS for element in elements_named(root, name) for child in element]
+    return {
+        "kind": kinds[0].tag.rpartition("}")[2] if kinds else None,
+        "openwire": int(openwire) if openwire and openwire.isdecimal() else None,
+        "pure": _is_pure(root),
+    }
+
+
+def _is_pure(root: ElementTree.Element) -> bool:
+    waits = any(broker.get("waitForSlave") == "true" for broker in elements_named(root, "broker"))
+    return waits or bool(elements_named(root, "masterConnector"))
+
+
+def has_messages(store: str, root: int | None = None) -> bool:
+    """Return whether a kahaDB store was ever used, by the files in its directory. ``root``: a descriptor for ``/``.
+
+    Raises UntrustedPathError for a store behind a link that an untrusted account made.
+    """
+    try:
+        with open_directory(store, root) as directory:
+            names = directory.names()
+            return any(_STORED.fullmatch(name) for name in names) or FENCED in names
+    except OSError:
+        return False
+
+
+def elements_named(root: ElementTree.Element, name: str) -> list[ElementTree.Element]:
+    """Return all XML elements of a name below and including ``root``, whatever their namespace."""
+    return [element for element in root.iter() if element.tag.rpartition("}")[2] == name]
+
+
+def _listeners(root: ElementTree.Element) -> list[Listener]:
+    found = []
+    for element in elements_named(root, "transportConnector"):
+        uri = element.get("uri", "")
+        parts = read_address(uri)
+        if parts:
+            scheme, host, port = parts
+            host = "127.0.0.1" if host in _WILDCARDS else host
+            found.append(Listener(element.get("name", scheme), scheme, (host, port), requires_client_certificate(uri)))
+    return found
+
+
+def requires_client_certificate(uri: str) -> bool:
+    """Return whether a connector's URI requires clients to present a certificate."""
+    return _CLIENT_AUTH.search(uri) is not None
+
+
+def read_address(uri: str) -> tuple[str, str, int] | None:
+    """Return the scheme, host and port with which a URI begins, or None. The host may be empty."""
+    match = _URI.match(uri)
+    return (match["scheme"], match["host"].strip("[]"), int(match["port"])) if match else None
+
+
+def _read_passwords(conf: str) -> dict[str, str]:
+    """Return the entries of a version's credentials.properties; none without the file."""
+    try:
+        with open(os.path.join(conf, "credentials.properties"), encoding="latin-1") as file:
+            return dict(read_properties(file.read()))
+    except OSError:
+        return {}
+
+
+def _login(root: ElementTree.Element, passwords: dict[str, str]) -> Login:
+    """Return an account whose password is in the credentials file, the network connectors' account if possible."""
+    users = [user for user in elements_named(root, "authenticationUser") if user.get("username") != PROBE_USER]
+    users.sort(key=lambda user: "activemq.network.password" not in user.get("password", ""))
+    for user in users:
+        reference = _REFERENCE.fullmatch(user.get("password", ""))
+        password = passwords.get(reference[1]) if reference else None
+        if password:
+            return Login(user.get("username", ""), password)
+    return Login()
+
+
+def _probe_login(root: ElementTree.Element, passwords: dict[str, str]) -> Login:
+    """Return the account of probes; an empty one where the broker's file has accounts and not this one."""
+    names = {user.get("username") for user in elements_named(root, "authenticationUser")}
+    password = passwords.get(PROBE_PASSWORD_KEY)
+    return Login(PROBE_USER, password) if password and (not names or PROBE_USER in names) else Login()
+
+
+_ENTRY = re.compile(r"(?P<key>(?:\\.|[^\\=#!])(?:\\.|[^\\=])*)=(?P<value>.*)")
+_ESCAPE = re.compile(r"\\(?:u(?P<code>[0-9A-Fa-f]{4})|(?P<char>.))")
+_CHARS = {"n": "\n", "r": "\r", "t": "\t", "f": "\f"}
+
+
+def read_properties(text: str) -> list[tuple[str, str]]:
+    """Return the (key, value) entries of a properties file with one ``key=value`` a line, as ``render`` writes it."""
+    # Of the three line ends that Java accepts in such a file.
+    lines = split_lines(text.replace("\r\n", "\n").replace("\r", "\n"))
+    entries = [_ENTRY.fullmatch(line) for line in lines]
+    return [(_unescape(entry["key"]), _unescape(entry["value"])) for entry in entries if entry]
+
+
+def _unescape(text: str) -> str:
+    def plain(found: re.Match[str]) -> str:
+        return chr(int(found["code"], 16)) if found["code"] else _CHARS.get(found["char"], found["char"])
+
+    # A character beyond the first 65,536 stands there as two halves.
+    return _ESCAPE.sub(plain, text).encode("utf-16", "surrogatepass").decode("utf-16")

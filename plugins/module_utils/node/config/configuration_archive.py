@@ -1,0 +1,96 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""Packs and unpacks the archive that carries one host's configuration files from the controller to the host.
+
+A plain tar: the files with their modes, and an index that says which files hold
+secrets and what may be shown of them. The same files give the same bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import tarfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ..errors import NodeError
+
+_INDEX = ".fleet-archive.json"
+_FORMAT = 1
+
+
+@dataclass(frozen=True)
+class File:
+    """The content and mode of one file of a host's configuration.
+
+    ``masked`` is the same text with a word in place of each secret, and None for a file that
+    holds none: only such a file's content may ever be shown. Of a ``hidden`` file nothing is shown.
+    """
+
+    content: bytes
+    mode: int
+    masked: str | None = None
+    hidden: bool = False
+
+    @property
+    def sha256(self) -> str:
+        return hashlib.sha256(self.content).hexdigest()
+
+
+def check_path(path: str) -> str:
+    """Return ``path`` if it is relative and stays inside the configuration's directory. Raises NodeError if not."""
+    parts = path.split("/")
+    if not path or path.startswith("/") or any(part in ("", ".", "..") for part in parts) or "\0" in path:
+        raise NodeError(f"the archive holds {path!r}, which is not a path inside the tree")
+    if parts[0].startswith(".fleet-"):
+        raise NodeError(f"the archive holds {path!r}: names that begin with .fleet- are taken")
+    return path
+
+
+def pack(files: Mapping[str, File]) -> bytes:
+    """Return a tar archive of configuration files (path -> file) as bytes."""
+    buffer = io.BytesIO()
+    index = {
+        "format": _FORMAT,
+        "masked": {path: file.masked for path, file in sorted(files.items()) if file.masked is not None},
+        "hidden": sorted(path for path, file in files.items() if file.hidden),
+    }
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        _add(archive, _INDEX, json.dumps(index, sort_keys=True).encode(), 0o600)
+        for path in sorted(files):
+            _add(archive, check_path(path), files[path].content, files[path].mode)
+    return buffer.getvalue()
+
+
+def _add(archive: tarfile.TarFile, name: str, content: bytes, mode: int) -> None:
+    member = tarfile.TarInfo(name)
+    member.size = len(content)
+    member.mode = mode
+    archive.addfile(member, io.BytesIO(content))
+
+
+def unpack(data: bytes) -> dict[str, File]:
+    """Return the configuration files of an archive by path. Raises NodeError for an archive of another origin."""
+    try:
+        with tarfile.open(fileobj=io.BytesIO(data), mode="r:") as archive:
+            members = archive.getmembers()
+            if not members or members[0].name != _INDEX or not all(member.isreg() for member in members):
+                raise NodeError("the archive was not made by this version of activemq.fleet")
+            contents = {
+                member.name: archive.extractfile(member).read()  # type: ignore[union-attr]
+                for member in members
+            }
+        index = json.loads(contents[_INDEX])
+    except (tarfile.TarError, ValueError, EOFError) as error:
+        raise NodeError(f"the archive cannot be read: {error}") from None
+    if index.get("format") != _FORMAT:
+        raise NodeError(f"the archive has format {index.get('format')!r}, not {_FORMAT}")
+    masked, hidden = index["masked"], frozenset(index.get("hidden", ()))
+    return {
+        check_path(member.name): File(
+            contents[member.name], member.mode & 0o777, masked.get(member.name), member.name in hidden
+        )
+        for member in members[1:]
+    }

@@ -1,0 +1,107 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""Describes what an installation changes, file by file, and never with a secret.
+
+A file that holds secrets is shown as its masked text; of one that the user wrote
+(``activemq_extra_files``) only that it changed. In every other text the value of whatever
+is called a password is blotted out: a person may have put one there by hand, or into an option of
+Java. When nothing that may be shown differs, one line says so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from .configuration_archive import File
+from .versions import Version
+
+_SECRET_VALUE = re.compile(
+    r"""((?:passw(?:or)?d|secret|passphrase)[\w.-]*["']?\s*(?:value\s*)?[=:,]\s*["']?)(?![$@]\S*[}@])[^\s"'&<>]+""",
+    re.IGNORECASE,
+)
+_HIDDEN = "********"
+
+
+def hide_passwords(text: str) -> str:
+    """Return the text with values of passwords and secrets replaced by asterisks; references such as ``${x}`` stay."""
+    return _SECRET_VALUE.sub(lambda match: match.group(1) + _HIDDEN, text)
+
+
+def changed_files(old: Version | None, tree: Mapping[str, File], drift: Mapping[str, str]) -> list[str]:
+    """Return the paths of files that a new configuration adds, removes or changes, sorted."""
+    was = old.manifest if old else {}
+    differs = {path for path, file in tree.items() if was.get(path) != file.sha256}
+    if old:
+        differs |= {path for path, file in tree.items() if old.modes.get(path) != file.mode}
+    return sorted(differs | (was.keys() - tree.keys()) | drift.keys())
+
+
+def changed_contents(old: Version | None, tree: Mapping[str, File], drift: Mapping[str, str]) -> list[str]:
+    """Return the paths of files whose content a new configuration changes; a change of mode alone does not count."""
+    was = old.manifest if old else {}
+    return [
+        path
+        for path in changed_files(old, tree, drift)
+        if path in drift or path not in tree or was.get(path) != tree[path].sha256
+    ]
+
+
+def differences(old: Version | None, tree: Mapping[str, File], drift: Mapping[str, str]) -> list[dict[str, str]]:
+    """Return one dict per file that a new configuration changes, in the form that Ansible shows as a diff."""
+    return [_difference(path, old, tree.get(path), drift.get(path)) for path in changed_files(old, tree, drift)]
+
+
+def _difference(path: str, old: Version | None, new: File | None, drift: str | None) -> dict[str, str]:
+    deployed = old is not None and path in old.manifest
+    was_secret = old is not None and path in old.masked
+    is_secret = was_secret or (new is not None and new.masked is not None)
+    if drift and "by hand" in drift and (is_secret or not deployed):
+        return {"prepared": f"{path}: {drift}; its content is not shown\n"}
+    if (new is not None and new.hidden) or (old is not None and path in old.hidden):
+        return {"prepared": f"{path}: {_hidden_change(path, old, new, drift)}\n"}
+    content = old.read(path) if old and (deployed or drift) else None
+    before = old.masked[path] if old and was_secret else _text(content)
+    after = "" if new is None else new.masked if new.masked is not None else _text(new.content)
+    if before is None or after is None:
+        return {"prepared": f"{path}: binary file changed\n"}
+    is_secret = is_secret or (before != after and hide_passwords(before) == hide_passwords(after))
+    before, after = hide_passwords(before), hide_passwords(after)
+    if before != after:
+        return {
+            "before_header": path if content is not None else "/dev/null",
+            "after_header": path if new is not None else "/dev/null",
+            "before": before,
+            "after": after,
+        }
+    return {"prepared": f"{path}: {_invisible(path, old, new, is_secret, drift)}\n"}
+
+
+def _hidden_change(path: str, old: Version | None, new: File | None, drift: str | None) -> str:
+    """Return in words what happened to a file whose text is never shown."""
+    if new is None:
+        return "removed; its content is not shown"
+    if old is None or path not in old.manifest:
+        return "added; its content is not shown"
+    if old.manifest[path] == new.sha256:
+        return drift or f"mode {old.modes[path]:04o} -> {new.mode:04o}"
+    return "changed; its content is not shown"
+
+
+def _invisible(path: str, old: Version | None, new: File | None, is_secret: bool, drift: str | None) -> str:
+    """Return in words what differs when the shown texts do not: mode, a secret, or owner."""
+    if old and new and old.manifest.get(path) == new.sha256:
+        return drift or f"mode {old.modes[path]:04o} -> {new.mode:04o}"
+    if is_secret:
+        return "secret changed"
+    return drift or "empty file"
+
+
+def _text(content: bytes | None) -> str | None:
+    """Return the content as text: empty for a file that is not there, None for bytes that are no text."""
+    if content is None:
+        return ""
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        return None

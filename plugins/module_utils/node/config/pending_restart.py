@@ -1,0 +1,119 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""Records on disk that a change of configuration needs a restart, until a broker has been started since.
+
+Without the record a run that dies between the installation and the restart would leave a broker on its
+old configuration for ever: the next run finds nothing changed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
+
+from ..files import disk
+from ..files.untrusted_paths import UntrustedPathError, read_file
+from ..foreign_data import parse_json
+from ..process.proc import Process, boot_id, find_broker, uptime
+from .configuration_archive import File
+from .versions import Layout, Version
+
+# log4j 2 looks at its own file again every monitorInterval seconds; nothing else is read twice.
+_LOG4J2 = "conf/log4j2.properties"
+# The watchdog has a unit of its own; no instance's name ends so.
+_WATCHDOG = "-watchdog.service"
+_LARGEST = 1 << 20
+_MONITORED = re.compile(rb"^\s*monitorInterval\s*=\s*[1-9]", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class PendingRestart:
+    """A record that a broker must be restarted to read its changed configuration, with the reasons.
+
+    A broker that was started before ``uptime`` (seconds since boot ``boot``) must be. ``uptime`` is None while the link
+    has not moved yet. ``previous`` is the last version that a broker was started with.
+    """
+
+    previous: str
+    reasons: tuple[str, ...]
+    boot: str
+    uptime: float | None = None
+
+    def is_settled_by(self, process: Process | None) -> bool:
+        """Return whether the restart is no longer needed, because no broker runs or it was started after the change."""
+        if process is None or self.boot != boot_id():
+            return True
+        return self.uptime is not None and process.started > self.uptime
+
+
+def restart_reasons(changed: Iterable[str], old: Version | None, tree: Mapping[str, File]) -> list[str]:
+    """Return why changed files need a restart of the broker: one line for each file that it reads only at its start."""
+    return [f"{path} changed" for path in changed if not _read_at_runtime(path, old, tree)]
+
+
+def _read_at_runtime(path: str, old: Version | None, tree: Mapping[str, File]) -> bool:
+    if path.endswith(_WATCHDOG):
+        return True
+    if path != _LOG4J2 or old is None or path not in tree:
+        return False
+    return bool(_MONITORED.search(old.read(path) or b"")) and bool(_MONITORED.search(tree[path].content))
+
+
+def read(layout: Layout) -> PendingRestart | None:
+    """Return the recorded pending restart of a broker, or None if none is recorded or the broker was started since."""
+    owed = _load(layout.pending)
+    process = find_broker(layout.base) if owed else None
+    return None if owed and process and owed.is_settled_by(process) else owed
+
+
+def pending_restart_of(layout: Layout, process: Process | None) -> PendingRestart | None:
+    """Return the pending restart of a broker's process; None if it has read its configuration or does not run."""
+    owed = read(layout)
+    return owed if owed and not owed.is_settled_by(process) else None
+
+
+def _load(path: str) -> PendingRestart | None:
+    try:
+        known = parse_json(read_file(path, _LARGEST))
+        return PendingRestart(known["previous"], tuple(known["reasons"]), known["boot"], known["uptime"])
+    except FileNotFoundError:
+        return None
+    except (UntrustedPathError, ValueError, KeyError, TypeError):
+        # Written in one step, so this is someone's hand: owe the restart rather than forget it.
+        return PendingRestart("", (f"{os.path.basename(path)} was changed by hand",), boot_id())
+
+
+def is_known_to_broker(layout: Layout, version: str) -> bool:
+    """Return whether a broker was last started with a configuration version, so that reverting needs no restart."""
+    owed = read(layout)
+    return owed is not None and owed.previous == version
+
+
+def record_restart(layout: Layout, previous: str, more: Iterable[str]) -> PendingRestart:
+    """Record that a broker must be restarted, adding to reasons that are recorded already; return the record."""
+    before = read(layout)
+    known = before.reasons if before else ()
+    owed = PendingRestart(
+        previous=before.previous if before and before.previous else previous,
+        reasons=(*known, *(reason for reason in more if reason not in known)),
+        boot=boot_id(),
+    )
+    return _write(layout, owed)
+
+
+def mark_in_force(layout: Layout, owed: PendingRestart) -> PendingRestart:
+    """Record that the changed configuration has just been deployed; return the record of the pending restart."""
+    return _write(layout, replace(owed, uptime=uptime(), boot=boot_id()))
+
+
+def clear_restart(layout: Layout) -> None:
+    """Remove the record that a broker must be restarted."""
+    disk.remove(layout.pending)
+
+
+def _write(layout: Layout, owed: PendingRestart) -> PendingRestart:
+    disk.replace_file(layout.pending, json.dumps(asdict(owed), sort_keys=True).encode() + b"\n", 0o640)
+    return owed

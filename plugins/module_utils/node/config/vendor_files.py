@@ -1,0 +1,67 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""Reads the vendor's own configuration files, without the ones that open a broker to everyone.
+
+Every release ships accounts that scanners try first (admin/admin, system/manager, the password
+``activemq`` of the JMX connector), key stores whose private key is public, and example
+configurations that use them (read in the distributions 5.14.5 to 5.18.3).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from fnmatch import fnmatch
+
+from ..files.untrusted_paths import open_directory, open_owned_file
+from .configuration_archive import File
+
+_NEVER = (
+    # example configurations
+    "activemq*.xml",
+    "broker*.xml",
+    "camel*.xml",
+    # accounts
+    "*realm*.properties",
+    "credentials*.properties",
+    "groups*.properties",
+    "users*.properties",
+    "*.access",
+    "*.password",
+    # keys
+    "*.cert",
+    "*.crt",
+    "*.jks",
+    "*.key",
+    "*.ks",
+    "*.p12",
+    "*.pem",
+    "*.pfx",
+    "*.ts",
+)
+# A release to come may keep an account in a file of a new name: a line that sets one gives it away.
+_SETS_PASSWORD = re.compile(rb"^[^#!\r\n]*passw(?:or)?d[\w.]*[ \t]*[=:][ \t]*[^\s$]", re.IGNORECASE | re.MULTILINE)
+
+
+def vendor_files(home: str) -> dict[str, File]:
+    """Return the files that an ActiveMQ release ships below ``home/conf``, by path; none without such a directory.
+
+    Links are followed no further than ``conf`` itself, which Debian's package links to /etc. Raises UntrustedPathError
+    where somebody else than root could have put a link or somebody's file there.
+    """
+    found: dict[str, File] = {}
+    try:
+        top = open_directory(os.path.join(home, "conf"))
+    except FileNotFoundError:
+        return found
+    with top:
+        for directory, name in top.walk():
+            is_file = stat.S_ISREG(directory.status(name).st_mode)
+            if not is_file or any(fnmatch(name.lower(), pattern) for pattern in _NEVER):
+                continue
+            with os.fdopen(open_owned_file(directory, name), "rb") as file:
+                content = file.read()
+            if not (name.endswith(".properties") and _SETS_PASSWORD.search(content)):
+                found["conf/" + os.path.relpath(os.path.join(directory.path, name), top.path)] = File(content, 0o644)
+    return found

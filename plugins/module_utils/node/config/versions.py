@@ -1,0 +1,175 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""The installed versions of a configuration below BASE: versions/ID/…, the link ``current``, and their manifests.
+
+Invariant: ``current`` names a complete version or does not exist. A name in ``versions`` that
+begins with a dot is the rest of an interrupted installation; nothing refers to it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import stat
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from ..errors import NodeError
+from ..files.disk import Owner
+from ..files.untrusted_paths import UntrustedPathError, open_directory, open_file
+from ..foreign_data import parse_json
+from .configuration_archive import File
+
+MANIFEST = ".fleet-manifest.json"
+RECORD = ".fleet-install.json"
+PRIVATE = frozenset({MANIFEST, RECORD})
+DIRECTORY_MODE = 0o750
+_LARGEST = 64 << 20
+"""Bytes that a manifest or record may have at most; a version's record holds its masked files."""
+
+
+def tree_id(tree: Mapping[str, File]) -> str:
+    """Return the SHA-256 of a whole tree of configuration files: paths, modes and contents."""
+    lines = [f"{file.mode:04o} {file.sha256} {path}\n" for path, file in sorted(tree.items())]
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class Version:
+    """One installed version of a host's configuration: its directory, and the hashes and modes of its deployed files.
+
+    ``tree`` is the id of the deployed tree; ``masked``: path -> planned text with secrets as ``@VARIABLE@``;
+    ``hidden``: paths of files that are not to be shown.
+    """
+
+    directory: str
+    tree: str
+    manifest: Mapping[str, str]
+    modes: Mapping[str, int]
+    masked: Mapping[str, str]
+    hidden: frozenset[str] = frozenset()
+
+    @property
+    def name(self) -> str:
+        return os.path.basename(self.directory)
+
+    def read(self, path: str) -> bytes | None:
+        """Return the present content of a file in an installed version; None when there is no such regular file."""
+        try:
+            with os.fdopen(open_file(os.path.join(self.directory, path)), "rb") as file:
+                return file.read()
+        except (UntrustedPathError, OSError):
+            return None
+
+    def drift(self, owner_of: Callable[[int], Owner]) -> dict[str, str]:
+        """Return the files changed since they were deployed: path -> what differs (content, existence, owner, mode)."""
+        found = {}
+        for path, digest in self.manifest.items():
+            content = self.read(path)
+            if content is None:
+                found[path] = "was removed by hand"
+            elif hashlib.sha256(content).hexdigest() != digest:
+                found[path] = "was changed by hand"
+            else:
+                status = os.lstat(os.path.join(self.directory, path))
+                if stat.S_IMODE(status.st_mode) != self.modes[path] or not owner_of(self.modes[path]).fits(status):
+                    found[path] = "has another owner or mode than deployed"
+        for path in self._files():
+            if path not in self.manifest and path not in PRIVATE:
+                found[path] = "was added by hand"
+        return found
+
+    def _files(self) -> list[str]:
+        with open_directory(self.directory) as top:
+            return [os.path.relpath(os.path.join(directory.path, name), top.path) for directory, name in top.walk()]
+
+
+def manifest_and_record(tree: Mapping[str, File]) -> dict[str, bytes]:
+    """Return the two JSON files that describe an installed version, manifest and record: name -> content."""
+    record = {
+        "tree": tree_id(tree),
+        "modes": {path: f"{file.mode:04o}" for path, file in tree.items()},
+        "masked": {path: file.masked for path, file in tree.items() if file.masked is not None},
+        "hidden": sorted(path for path, file in tree.items() if file.hidden),
+    }
+    manifest = {path: file.sha256 for path, file in tree.items()}
+    return {
+        MANIFEST: json.dumps(manifest, indent=1, sort_keys=True).encode() + b"\n",
+        RECORD: json.dumps(record, sort_keys=True).encode() + b"\n",
+    }
+
+
+def read_version(directory: str) -> Version | None:
+    """Return the installed configuration version in a directory, or None without a valid manifest and record."""
+    try:
+        with open_directory(directory) as opened:
+            manifest = parse_json(opened.read_file(MANIFEST, _LARGEST))
+            record = parse_json(opened.read_file(RECORD, _LARGEST))
+        modes = {path: int(mode, 8) for path, mode in record["modes"].items()}
+        hidden = frozenset(record.get("hidden", ()))
+        if modes.keys() != manifest.keys():
+            return None
+        return Version(directory, record["tree"], manifest, modes, record["masked"], hidden)
+    except (UntrustedPathError, OSError, ValueError, KeyError, AttributeError, TypeError):
+        return None
+
+
+class Layout:
+    """The paths of one broker's or agent's configuration below BASE: versions, link ``current``, data, pending restart.
+
+    ``link`` and ``data`` may lie elsewhere; an empty ``data`` means that there is none.
+    """
+
+    def __init__(self, base: str, link: str | None = None, data: str | None = None) -> None:
+        self.base = base
+        self.versions = os.path.join(base, "versions")
+        self.current = link or os.path.join(base, "current")
+        self.data = os.path.join(base, "data") if data is None else data
+        self.pending = os.path.join(base, ".fleet-pending.json")
+
+    def directory(self, name: str) -> str:
+        return os.path.join(self.versions, name)
+
+    def target(self, name: str) -> str:
+        """Return the relative path that the symbolic link ``current`` holds when version ``name`` is in force."""
+        return os.path.relpath(self.directory(name), os.path.dirname(self.current))
+
+    def current_name(self) -> str | None:
+        """Return the name of the configuration version in force, None if there is none.
+
+        Raises NodeError when ``current`` is no link to a version.
+        """
+        try:
+            target = os.readlink(self.current)
+        except FileNotFoundError:
+            return None
+        except OSError:
+            raise NodeError(
+                f"{self.current} is not a link: move it away, activemq.fleet installs versions below {self.versions}"
+            ) from None
+        directory, name = os.path.split(target)
+        if directory != os.path.dirname(self.target("x")) or not name or name.startswith("."):
+            raise NodeError(f"{self.current} points to {target}, which is no version of activemq.fleet: remove it")
+        return name
+
+    def current_version(self) -> Version | None:
+        name = self.current_name()
+        return read_version(self.directory(name)) if name else None
+
+    def names(self) -> list[str]:
+        """Return the names of the completely installed configuration versions, newest first."""
+        try:
+            found = [entry for entry in os.scandir(self.versions) if not entry.name.startswith(".")]
+        except FileNotFoundError:
+            return []
+        found.sort(key=lambda entry: (entry.stat(follow_symlinks=False).st_mtime_ns, entry.name), reverse=True)
+        return [entry.name for entry in found]
+
+    def leftovers(self) -> list[str]:
+        """Return the paths that an interrupted installation has left and that nothing refers to."""
+        rest = [self.current + ".new", self.pending + ".new"]
+        with contextlib.suppress(FileNotFoundError):
+            rest += [entry.path for entry in os.scandir(self.versions) if entry.name.startswith(".")]
+        return [path for path in rest if os.path.lexists(path)]

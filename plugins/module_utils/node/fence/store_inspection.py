@@ -1,0 +1,232 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""Tells what a kahaDB store holds and what in it is damaged, from its journal alone, before a broker touches it.
+
+Of the index only that is read which journal files a broker with it needs at its start. A journal file that is missing
+else shows only as a gap in the numbers, which a broker leaves, too, when it removes files that nothing needs any more.
+"""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import islice
+from typing import Any
+
+from ..errors import NodeError
+from ..files.untrusted_paths import open_directory
+from ..kahadb import journal
+from ..kahadb.index import missing_journal_files
+from ..kahadb.journal import Command, DamagedPlace, JournalEnd
+from ..kahadb.remaining_messages import Counts, RecoverySimulation
+from .shared_store import SharedStore
+
+_INDEX = ("db.data", "db.redo")
+
+
+@dataclass(frozen=True)
+class JournalFile:
+    """A data file of a kahaDB store: its name, bytes, records, and the offset at which its last whole batch ends."""
+
+    name: str
+    size: int
+    records: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Damage:
+    """A damaged range of a kahaDB store's journal, and which messages may be lost by it.
+
+    ``start`` and ``stop`` are offsets in ``file``. ``messages`` are destination and id of the messages in it that wait
+    for a consumer; ``acknowledgements`` is the number of those in it: their messages may come once more.
+    ``is_known`` False: its records cannot be read, so nobody can say what it held.
+    """
+
+    file: str
+    start: int
+    stop: int
+    reason: str
+    messages: tuple[tuple[str, str], ...] = ()
+    acknowledgements: int = 0
+    is_known: bool = False
+
+
+@dataclass(frozen=True)
+class StoreInspection:
+    """The contents of a kahaDB store: data files, message counts, damage, the end of its journal (file, offset).
+
+    ``index_lacks`` are the data files that a broker with this index needs at its start and that are not there.
+    ``missing`` are the numbers of data files between the first and the last that are not there. ``unfinished``
+    is how many bytes of a batch that a killed broker had not finished stand behind the end, 4096 at most. ``damages``
+    lists 1,000 at most, of ``damaged`` places. ``checked_batches`` of all ``batches`` have a checksum.
+    """
+
+    files: tuple[JournalFile, ...]
+    index: dict[str, int]
+    index_lacks: tuple[str, ...]
+    end: tuple[str, int]
+    counts: Counts
+    damages: tuple[Damage, ...]
+    damaged: int
+    missing: tuple[int, ...]
+    unfinished: int
+    batches: int
+    checked_batches: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the inspection as a dict for JSON: lists of queues and durable subscriptions with their messages."""
+        counts = self.counts
+        return {
+            "files": [asdict(file) for file in self.files],
+            "index": self.index,
+            "index_lacks_files": list(self.index_lacks),
+            "end": {"file": self.end[0], "offset": self.end[1], "unfinished": self.unfinished},
+            "batches": self.batches,
+            "checked_batches": self.checked_batches,
+            "missing_files": list(self.missing),
+            "queues": [{"name": name, "messages": number} for name, number in sorted(counts.queues.items())],
+            "subscriptions": [
+                {"topic": topic, "key": key, "messages": number}
+                for (topic, key), number in sorted(counts.subscriptions.items())
+            ],
+            "prepared_transactions": counts.prepared,
+            "damaged_places": self.damaged,
+            "damages": [
+                {**asdict(damage), "messages": [{"destination": d, "message": m} for d, m in damage.messages]}
+                for damage in self.damages
+            ],
+        }
+
+
+@dataclass
+class _Scan:
+    """What reading a journal has shown so far."""
+
+    recovery: RecoverySimulation = field(default_factory=RecoverySimulation)
+    records: Counter[int] = field(default_factory=Counter)
+    suspects: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
+    acknowledgements: list[tuple[int, int]] = field(default_factory=list)
+
+    def note(self, command: Command, file: int) -> None:
+        self.records[file] += 1
+        self.recovery.apply(command)
+        message = command.destination, command.message
+        if command.kind in (journal.ADD, journal.UPDATE):
+            self.suspects.pop(message, None)
+        if command.is_suspect and command.kind in (journal.ADD, journal.UPDATE):
+            self.suspects[message] = file, command.span[0]
+        elif command.is_suspect and command.kind == journal.REMOVE:
+            self.acknowledgements.append((file, command.span[0]))
+
+
+def inspect_directory(directory: str) -> dict[str, Any]:
+    """Return the contents of the kahaDB store in a directory, ready for JSON; of a fenced store, those of its newest
+    generation.
+
+    ``generations`` of a fenced store: number, directory, whether it is in force, whether its broker is known to be
+    dead, and whether it is kept for messages that only it holds. Raises NodeError for a directory without a store,
+    FenceError, OSError.
+    """
+    generations: list[dict[str, Any]] = []
+    store = directory
+    if os.path.isdir(os.path.join(directory, "fence", "claims")):
+        shared = SharedStore(directory)
+        highest = shared.highest_claim()
+        kept = shared.kept_generations()
+        store = shared.generation_path(highest.directory) if highest else directory
+        generations = [
+            {
+                "number": number,
+                "directory": name,
+                "in_force": highest is not None and name == highest.directory,
+                "ended": shared.has_ended(number),
+                "kept": number in kept,
+            }
+            for number, names in shared.generations_by_number().items()
+            for name in names
+        ]
+    inspection = inspect_store(store)
+    if not inspection.files and not inspection.index:
+        below = [name for name in sorted(os.listdir(store)) if _has_journal(os.path.join(store, name))]
+        advice = f"name one of its directories {', '.join(below[:5])}" if below else "it holds no db-N.log"
+        raise NodeError(f"{store} is no kahaDB store: {advice}")
+    return {"directory": store, "generations": generations, **inspection.to_dict()}
+
+
+def _has_journal(directory: str) -> bool:
+    return os.path.isdir(directory) and any(map(journal.FILE.fullmatch, os.listdir(directory)))
+
+
+def inspect_store(directory: str) -> StoreInspection:
+    """Return the messages and the damage in a kahaDB store, read from its journal; nothing is written or locked.
+
+    While a broker writes, that is what was there at one moment. Raises NodeError for what no broker writes, OSError.
+    """
+    scan, tail = _Scan(), JournalEnd()
+    for command in journal.commands(directory, tail, verify=True):
+        scan.note(command, tail.file)
+    with open_directory(directory) as opened:
+        numbered = journal.data_files(opened)
+        sizes = {name: opened.status(name).st_size for _, name in numbered}
+        index = {name: opened.status(name).st_size for name in _INDEX if opened.exists(name)}
+    numbers = [number for number, _ in numbered]
+    files = tuple(
+        JournalFile(name, sizes[name], scan.records[number], tail.ends.get(number, 0)) for number, name in numbered
+    )
+    return StoreInspection(
+        files=files,
+        index=index,
+        index_lacks=missing_journal_files(directory),
+        end=(f"db-{tail.file}.log" if files else "", tail.offset),
+        counts=scan.recovery.counts(None),
+        damages=_damages(tail.places, scan),
+        damaged=tail.damaged + tail.unread,
+        missing=_missing(numbers),
+        unfinished=tail.unfinished,
+        batches=tail.batches,
+        checked_batches=tail.checked,
+    )
+
+
+def _missing(numbers: Sequence[int]) -> tuple[int, ...]:
+    there = set(numbers)
+    found = (number for number in range(min(there, default=0), max(there, default=0)) if number not in there)
+    return tuple(islice(found, journal.LISTED))
+
+
+def _damages(places: Sequence[DamagedPlace], scan: _Scan) -> tuple[Damage, ...]:
+    """Return the damage at each place. Places are looked up in sorted records: the work grows with both, not with
+    their product.
+    """
+    suspects = sorted((where, name) for name, where in scan.suspects.items())
+    positions = [where for where, _ in suspects]
+    acknowledgements = sorted(scan.acknowledgements)
+    return tuple(
+        _damage(
+            place,
+            [name for _, name in suspects[slice(*_range_inside(place, positions))] if scan.recovery.holds(*name)],
+            len(range(*_range_inside(place, acknowledgements))),
+        )
+        for place in places
+    )
+
+
+def _range_inside(place: DamagedPlace, positions: Sequence[tuple[int, int]]) -> tuple[int, int]:
+    """Return begin and end of the sorted positions (file, offset) that lie inside of a damaged place."""
+    return bisect_left(positions, (place.file, place.start)), bisect_left(positions, (place.file, place.stop))
+
+
+def _damage(place: DamagedPlace, waiting: Sequence[tuple[str, str]], acknowledgements: int) -> Damage:
+    return Damage(
+        f"db-{place.file}.log",
+        place.start,
+        place.stop,
+        place.reason,
+        tuple((journal.destination_url(destination), message) for destination, message in waiting),
+        acknowledgements,
+        is_known=bool(waiting or acknowledgements),
+    )

@@ -1,0 +1,435 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""Opens files and directories below directories that other accounts own, safely.
+
+All other code opens them through here. The file stays whole, whatever its length: it is audited as one. Invariants:
+
+- A path is walked one component at a time, each opened in the descriptor of the one before with ``O_NOFOLLOW``. Whoever
+  exchanges a directory for a link meanwhile gets an error, never a way out.
+- A link is followed only where this process may trust it: root follows links that root owns in directories that root
+  alone can write, as an operator's ``/var/lib/activemq -> /data/activemq``; any other account follows root's and its
+  own.
+- What a file is, whose it is and how many names it has is asked of its open descriptor. Opening never waits: a FIFO, a
+  device, a lease of another process is an error.
+- New files and directories are made where nothing is (``O_EXCL``), and names are given and taken by descriptor.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import pwd
+import stat
+from collections.abc import Collection, Iterator
+from types import TracebackType
+
+from ..errors import NodeError
+
+MAX_LINKS = 16
+"""Trusted links that the way to one directory may have at most."""
+MAX_DEPTH = 32
+"""Levels of directories below a walked one; deeper trees are refused, which bounds stack and descriptors."""
+_DIRECTORY = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+_KINDS = (
+    (stat.S_ISLNK, "a link"),
+    (stat.S_ISDIR, "a directory"),
+    (stat.S_ISREG, "a file"),
+    (stat.S_ISFIFO, "a FIFO"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISBLK, "a device"),
+    (stat.S_ISCHR, "a device"),
+)
+
+
+class UntrustedPathError(NodeError):
+    """The error of a path that leads over a symbolic link, or to a file of a wrong kind or owner.
+
+    Its message names the path and says why the path was refused.
+    """
+
+
+class Directory:
+    """An open directory, as a context manager; names are looked up in its descriptor and links are not followed.
+
+    ``path`` is only for messages. ``foreign``: owner and group of the first directory on the way here whose names
+    an account can change that is neither root nor this process's own; None where there is none.
+    """
+
+    def __init__(self, descriptor: int, path: str, foreign: tuple[int, int] | None) -> None:
+        self.descriptor = descriptor
+        self.path = path
+        self.foreign = foreign
+
+    def __enter__(self) -> Directory:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the open directory's descriptor."""
+        os.close(self.descriptor)
+
+    def names(self) -> list[str]:
+        """Return the names in the directory, sorted."""
+        return sorted(os.listdir(self.descriptor))
+
+    @property
+    def is_private(self) -> bool:
+        """Whether only root and this process's account can exchange this directory or change the names in it."""
+        return self.foreign is None and _is_private(self.own_status())
+
+    def own_status(self) -> os.stat_result:
+        """Return the stat result of the open directory itself."""
+        return os.fstat(self.descriptor)
+
+    def status(self, name: str) -> os.stat_result:
+        """Return the lstat result of a name in the directory. Raises FileNotFoundError."""
+        return os.stat(_plain(name), dir_fd=self.descriptor, follow_symlinks=False)
+
+    def exists(self, name: str) -> bool:
+        """Return whether a name is in the directory; a dangling link counts, too."""
+        try:
+            self.status(name)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def is_directory(self, name: str) -> bool:
+        """Return whether a name in the directory is a directory, and not a link to one."""
+        return self.exists(name) and stat.S_ISDIR(self.status(name).st_mode)
+
+    def subdirectory(self, name: str) -> Directory:
+        """Open and return a subdirectory, not through a link. Raises UntrustedPathError, OSError."""
+        path = os.path.join(self.path, _plain(name))
+        try:
+            descriptor = os.open(name, os.O_RDONLY | _DIRECTORY, dir_fd=self.descriptor)
+        except OSError as error:
+            raise self._refusal(error, name, path, "directory") from None
+        return Directory(descriptor, path, self.foreign or _foreign(os.fstat(descriptor)))
+
+    def open_file(
+        self, name: str, owners: Collection[int] | None = None, single_name: bool = False, write: bool = False
+    ) -> int:
+        """Open a regular file in the directory, and return its descriptor; a FIFO or device never makes it wait.
+
+        ``owners``: uids of which one must own the file. ``single_name``: a file that has a second name, a hard
+        link, is refused. ``write`` opens it for reading and writing. Raises UntrustedPathError, OSError.
+        """
+        path = os.path.join(self.path, _plain(name))
+        try:
+            descriptor = os.open(name, (os.O_RDWR if write else os.O_RDONLY) | _FILE, dir_fd=self.descriptor)
+        except OSError as error:
+            raise self._refusal(error, name, path, "regular file") from None
+        try:
+            _check_file(os.fstat(descriptor), path, owners, single_name)
+        except UntrustedPathError:
+            os.close(descriptor)
+            raise
+        return descriptor
+
+    def read_file(
+        self, name: str, limit: int, owners: Collection[int] | None = None, single_name: bool = False
+    ) -> bytes:
+        """Return the first ``limit`` bytes of a regular file in the directory. Raises UntrustedPathError, OSError."""
+        with os.fdopen(self.open_file(name, owners, single_name), "rb") as file:
+            return file.read(limit)
+
+    def create_file(self, name: str, content: bytes = b"", mode: int = 0o600) -> int:
+        """Create a new file in the directory, write its content, and return its descriptor, open for writing.
+
+        Raises FileExistsError where anything has the name, a dangling link too; OSError.
+        """
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | _FILE
+        descriptor = os.open(_plain(name), flags, 0o600, dir_fd=self.descriptor)
+        try:
+            os.fchmod(descriptor, mode & 0o777)
+            rest = memoryview(content)
+            while rest:
+                rest = rest[os.write(descriptor, rest) :]
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return descriptor
+
+    def write_file(self, name: str, content: bytes, mode: int = 0o600) -> None:
+        """Create a new file in the directory and sync its content to the disk. Raises FileExistsError, OSError."""
+        descriptor = self.create_file(name, content, mode)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def replace_file(self, name: str, content: bytes, mode: int = 0o600) -> None:
+        """Replace a file in the directory by a new one with the given content, in one rename. Raises OSError."""
+        self.unlink(f"{name}.new")
+        self.write_file(f"{name}.new", content, mode)
+        os.rename(f"{name}.new", name, src_dir_fd=self.descriptor, dst_dir_fd=self.descriptor)
+        self.sync()
+
+    def make_directory(self, name: str, mode: int = 0o700, uid: int = -1, gid: int = -1) -> Directory:
+        """Create a new subdirectory, open it and return it. Raises FileExistsError, UntrustedPathError, OSError.
+
+        Whoever exchanges what was just made gets no other directory chmodded: the owner must be this process.
+        """
+        os.mkdir(_plain(name), 0o700, dir_fd=self.descriptor)
+        made = self.subdirectory(name)
+        try:
+            if made.own_status().st_uid != os.geteuid():
+                raise UntrustedPathError(f"{made.path} was exchanged while it was made")
+            os.fchmod(made.descriptor, mode & 0o7777)
+            if (uid, gid) != (-1, -1):
+                os.fchown(made.descriptor, uid, gid)
+        except BaseException:
+            made.close()
+            raise
+        return made
+
+    def rename(self, name: str, target: str) -> None:
+        """Rename a name within the open directory. Raises FileExistsError where the target exists; OSError.
+
+        Only who may write in the directory can take the name between check and rename.
+        """
+        if self.exists(target):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), os.path.join(self.path, target))
+        os.rename(_plain(name), _plain(target), src_dir_fd=self.descriptor, dst_dir_fd=self.descriptor)
+        self.sync()
+
+    def unlink(self, name: str) -> None:
+        """Remove a file, link, FIFO or socket from the open directory, if it exists. Raises OSError for a directory."""
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(_plain(name), dir_fd=self.descriptor)
+
+    def remove_directory(self, name: str) -> None:
+        """Remove an empty subdirectory, if it is there. Raises OSError."""
+        with contextlib.suppress(FileNotFoundError):
+            os.rmdir(_plain(name), dir_fd=self.descriptor)
+
+    def remove_tree(self, name: str) -> None:
+        """Remove a subdirectory with all below it, or a file; links are removed and never followed.
+
+        Raises UntrustedPathError for a tree deeper than MAX_DEPTH, OSError.
+        """
+        if self.is_directory(name):
+            with self.subdirectory(name) as below:
+                below.empty()
+            self.remove_directory(name)
+        else:
+            self.unlink(name)
+
+    def empty(self, depth: int = 0) -> None:
+        """Remove everything in the directory. Raises UntrustedPathError, OSError."""
+        _refuse_depth(self.path, depth)
+        for name in self.names():
+            if self.is_directory(name):
+                with self.subdirectory(name) as below:
+                    below.empty(depth + 1)
+                self.remove_directory(name)
+            else:
+                self.unlink(name)
+
+    def walk(self, depth: int = 0) -> Iterator[tuple[Directory, str]]:
+        """Yield (open directory, name) for every file below the directory that is no directory itself.
+
+        Each directory is open until the next pair. Directories are entered, links never followed. Raises
+        UntrustedPathError for a tree deeper than MAX_DEPTH, OSError.
+        """
+        _refuse_depth(self.path, depth)
+        for name in self.names():
+            if self.is_directory(name):
+                with self.subdirectory(name) as below:
+                    yield from below.walk(depth + 1)
+            else:
+                yield self, name
+
+    def sync(self) -> None:
+        """Sync the names in the directory to the disk."""
+        os.fsync(self.descriptor)
+
+    def _refusal(self, error: OSError, name: str, path: str, wanted: str) -> Exception:
+        """Return an UntrustedPathError that says what a name is, where that is not what was wanted.
+
+        For any other error returns the OSError, with the path.
+        """
+        if error.errno in (errno.ELOOP, errno.ENOTDIR, errno.ENXIO, errno.EISDIR, errno.ENODEV):
+            with contextlib.suppress(OSError):
+                kind = _kind(self.status(name).st_mode)
+                return UntrustedPathError(f"{path} is {kind}, and not a {wanted}: it is not opened")
+            return UntrustedPathError(f"{path} was exchanged while it was opened")
+        if error.errno == errno.EWOULDBLOCK:
+            return UntrustedPathError(f"{path} is held by a lease of another process: it is not waited for")
+        return OSError(error.errno, error.strerror, path)
+
+
+def open_directory(path: str, root: int | None = None) -> Directory:
+    """Open a directory by walking every component of its path; return it. ``root``: a descriptor that stands for ``/``.
+
+    Raises UntrustedPathError for a component that is a link nobody trusts, or no directory; OSError.
+    """
+    for _ in range(MAX_LINKS + 1):
+        opened = _walk(os.path.abspath(path), root)
+        if isinstance(opened, Directory):
+            return opened
+        path = opened
+    raise UntrustedPathError(f"{path} leads through more than {MAX_LINKS} links: it is not opened")
+
+
+def open_file(
+    path: str, owners: Collection[int] | None = None, single_name: bool = False, root: int | None = None
+) -> int:
+    """Open a regular file for reading, its directory as ``open_directory`` does; return the descriptor.
+
+    The file itself must be no link, whoever owns it. Raises UntrustedPathError, OSError.
+    """
+    with open_directory(os.path.dirname(os.path.abspath(path)), root) as directory:
+        return directory.open_file(os.path.basename(path), owners, single_name)
+
+
+def open_process_file(path: str, owners: Collection[int] | None = None) -> int:
+    """Open for reading the regular file that a process has open, ``/proc/PID/fd/NUMBER``; return the descriptor.
+
+    The process chooses what its descriptor is, and may exchange it at any time: the kernel follows ``path`` once, and
+    without opening a device. A process can also have a descriptor of a file that its account must not read
+    (``O_PATH``): ``owners`` are the uids of which one must own the file. Raises UntrustedPathError, OSError.
+    """
+    handle = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    try:
+        _check_file(os.fstat(handle), path, owners, single_name=False)
+        return os.open(f"/proc/self/fd/{handle}", os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    finally:
+        os.close(handle)
+
+
+def read_file(path: str, limit: int, owners: Collection[int] | None = None, single_name: bool = False) -> bytes:
+    """Return the first ``limit`` bytes of the regular file at a path. Raises UntrustedPathError, OSError."""
+    with os.fdopen(open_file(path, owners, single_name), "rb") as file:
+        return file.read(limit)
+
+
+def open_owned_file(directory: Directory, name: str) -> int:
+    """Open for reading a file that root or the owner of its directory has written there; return the descriptor.
+
+    In a directory that others can write, the file must have no second hard link and be no symbolic link. In a directory
+    that only root and this process's account can write, any regular file will do, also behind a link that one of the
+    two has made. Raises UntrustedPathError, OSError.
+    """
+    if not directory.is_private:
+        return directory.open_file(name, {0, directory.own_status().st_uid}, single_name=True)
+    status = directory.status(name)
+    if stat.S_ISLNK(status.st_mode) and status.st_uid in (0, os.geteuid()):
+        target = os.readlink(_plain(name), dir_fd=directory.descriptor)
+        return open_file(os.path.join(directory.path, target))
+    return directory.open_file(name)
+
+
+def foreign_owner(path: str) -> tuple[int, int] | None:
+    """Return (uid, gid) of the first directory on a path in which another account than root can rename files; None
+    without one.
+
+    That account can put anything in the place of all below, so acting as it gives it nothing; and nobody but root
+    can have changed who it is, for all directories above it are root's (or this process's own). Of a path that is
+    not there the part counts that is. None where there is no such directory. Raises UntrustedPathError, OSError.
+    """
+    path = os.path.abspath(path)
+    while True:
+        try:
+            with open_directory(path) as directory:
+                return directory.foreign
+        except FileNotFoundError:
+            path = os.path.dirname(path)
+
+
+def _walk(path: str, root: int | None) -> Directory | str:
+    """Return the open directory, or the path to open instead because a trusted link stands in the given path."""
+    parts = [part for part in path.split("/") if part]
+    here = os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC) if root is None else os.dup(root)
+    foreign = _foreign(os.fstat(here))
+    try:
+        for position, name in enumerate(parts):
+            prefix = "/" + "/".join(parts[:position])
+            flags = os.O_RDONLY if position == len(parts) - 1 else os.O_PATH
+            try:
+                below = os.open(name, flags | _DIRECTORY, dir_fd=here)
+            except OSError as error:
+                is_private = foreign is None and _is_private(os.fstat(here))
+                target = _trusted_link(here, name, prefix, is_private, error)
+                return os.path.normpath("/".join((os.path.join(prefix, target), *parts[position + 1 :])))
+            os.close(here)
+            here = below
+            foreign = foreign or _foreign(os.fstat(here))
+        # The first is open for nothing but to walk on.
+        descriptor = os.open(".", os.O_RDONLY | _DIRECTORY, dir_fd=here) if not parts else os.dup(here)
+        return Directory(descriptor, path, foreign)
+    finally:
+        os.close(here)
+
+
+def _trusted_link(directory: int, name: str, prefix: str, private: bool, error: OSError) -> str:
+    """Return the target of a trusted link in a path. Raises UntrustedPathError for an untrusted one, or ``error``."""
+    path = os.path.join(prefix, name)
+    if error.errno not in (errno.ELOOP, errno.ENOTDIR):
+        raise OSError(error.errno, error.strerror, path) from None
+    try:
+        status = os.stat(name, dir_fd=directory, follow_symlinks=False)
+    except FileNotFoundError:
+        raise UntrustedPathError(f"{path} was exchanged while it was opened") from None
+    if not stat.S_ISLNK(status.st_mode):
+        raise UntrustedPathError(f"{path} is {_kind(status.st_mode)}, and not a directory") from None
+    mine = os.geteuid()
+    if status.st_uid in (0, mine) and (private or mine != 0):
+        return os.readlink(name, dir_fd=directory)
+    raise UntrustedPathError(
+        f"{path} is a link that {account_name(status.st_uid)} could have made or exchanged: it is not followed"
+        if status.st_uid not in (0, mine)
+        else f"{path} is a link in a directory that others than root can write: it is not followed"
+    )
+
+
+def _check_file(status: os.stat_result, path: str, owners: Collection[int] | None, single_name: bool) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        raise UntrustedPathError(f"{path} is {_kind(status.st_mode)}, and not a regular file: it is not opened")
+    if owners is not None and status.st_uid not in owners:
+        expected = " or ".join(sorted(account_name(uid) for uid in owners))
+        raise UntrustedPathError(f"{path} belongs to {account_name(status.st_uid)}, and not to {expected}")
+    if single_name and status.st_nlink > 1:
+        raise UntrustedPathError(f"{path} has another name elsewhere (a hard link): it is not opened")
+
+
+def _refuse_depth(path: str, depth: int) -> None:
+    if depth > MAX_DEPTH:
+        raise UntrustedPathError(f"{path} lies more than {MAX_DEPTH} directories deep: no broker makes that")
+
+
+def _plain(name: str) -> str:
+    if name in ("", ".", "..") or "/" in name or "\0" in name:
+        raise UntrustedPathError(f"{name!r} is not the name of a file")
+    return name
+
+
+def _is_private(status: os.stat_result) -> bool:
+    """Return whether only root and this process's account can change the names in a directory."""
+    return status.st_uid in (0, os.geteuid()) and not status.st_mode & 0o022
+
+
+def _foreign(status: os.stat_result) -> tuple[int, int] | None:
+    """Return owner and group of a directory in which another account can exchange names of root's or this process's.
+
+    None if there is no such account. In a directory such as /tmp, root's with the sticky bit, everybody makes names and
+    nobody takes away another's.
+    """
+    is_shared = status.st_uid == 0 and bool(status.st_mode & stat.S_ISVTX)
+    return None if is_shared or _is_private(status) else (status.st_uid, status.st_gid)
+
+
+def _kind(mode: int) -> str:
+    return next((name for is_kind, name in _KINDS if is_kind(mode)), "something else")
+
+
+def account_name(uid: int) -> str:
+    """Return the login name of a numeric user id, or ``account UID`` where it has none."""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"account {uid}"

@@ -1,0 +1,222 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""Applies changes that a running broker's runtimeConfigurationPlugin takes without a restart, and checks its log.
+
+The plugin looks at the time of activemq.xml. It takes part of any change, and silently leaves out the rest:
+so a file that it cannot take whole gets the time of the one before and is not looked at. It takes
+links that were added at the end (a changed or removed one whose password is a reference stays there
+beside its successor: source of 5.11.0 to 6.3.0), users, and entries of the authorization map. It never
+looks at a properties file by itself: a password that changed is not seen.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from xml.etree import ElementTree
+
+from ..config import pending_restart
+from ..config.broker_configuration import elements_named, read_properties
+from ..config.configuration_archive import File
+from ..config.versions import Layout, Version
+from ..files.untrusted_paths import UntrustedPathError, open_file
+from ..log.broker_log import parse_records
+from ..process.proc import find_broker
+from ..text_lines import split_lines
+
+DOCUMENT = "conf/activemq.xml"
+_CREDENTIALS = "conf/credentials.properties"
+_PATIENCE = 30.0
+_SETTLED = 1.0  # seconds: what fails is said within milliseconds after what was begun
+_POLL = 0.25
+_LONGEST = 16 << 20
+"""Bytes of the log that are read for what the plugin says of one change."""
+_PLUGIN = "org.apache.activemq.plugin."
+_SAW = re.compile(r"change in .+ at: .+|No material change to configuration in .+")
+_LINK = re.compile(r"started new network connector: .+")
+_CHANGED = re.compile(r"changes to (\w+)")
+_FAILED = re.compile(r"[Ff]ailed |Unexpected |No runtime support |No processor |cannot find |stopped and removed ")
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change of activemq.xml that the runtimeConfigurationPlugin can apply without a restart of the broker.
+
+    ``links`` is the number of new network connectors; ``plugins``: whether accounts or permissions changed.
+    """
+
+    links: int
+    plugins: bool
+    period: float
+    """Seconds between two checks of the file by the plugin (``checkPeriod``)."""
+
+
+@dataclass(frozen=True)
+class EndOfLog:
+    """The end of a broker's log file at one moment: path, inode and size."""
+
+    path: str
+    inode: int
+    size: int
+
+
+def applicable_change(
+    layout: Layout, changed: Iterable[str], old: Version | None, tree: Mapping[str, File]
+) -> Change | None:
+    """Return the change of configuration that the running broker can apply without a restart; None if it cannot."""
+    if (
+        old is None
+        or DOCUMENT not in tree
+        or find_broker(layout.base) is None
+        or pending_restart.read(layout) is not None
+    ):
+        return None
+    needed = {path for path in changed if pending_restart.restart_reasons([path], old, tree)}
+    if not needed <= {DOCUMENT, _CREDENTIALS} or DOCUMENT not in needed:
+        return None
+    if not _keeps_passwords(old.read(_CREDENTIALS), tree.get(_CREDENTIALS)):
+        return None
+    return applicable_difference(old.read(DOCUMENT) or b"", tree[DOCUMENT].content)
+
+
+def _keeps_passwords(old: bytes | None, new: File | None) -> bool:
+    before = dict(read_properties((old or b"").decode("latin-1")))
+    after = dict(read_properties((new.content if new else b"").decode("latin-1")))
+    return all(after.get(name, value) == value for name, value in before.items())
+
+
+def applicable_difference(old: bytes, new: bytes) -> Change | None:
+    """Return the difference of two activemq.xml if runtimeConfigurationPlugin can apply it without a restart, else
+    None.
+
+    Both need to have the plugin. Pure.
+    """
+    try:
+        before, after = _Document(old), _Document(new)
+    except ElementTree.ParseError:
+        return None
+    if not before.period or before.rest != after.rest or before.links != after.links[: len(before.links)]:
+        return None
+    added = len(after.links) - len(before.links)
+    return Change(added, before.accounts != after.accounts, before.period)
+
+
+class _Document:
+    """An activemq.xml in parts: links and accounts, which the plugin takes, and the rest."""
+
+    def __init__(self, data: bytes) -> None:
+        root = ElementTree.fromstring(data)  # noqa: S314 -- the fleet's own file
+        self.links: list[str] = []
+        self.accounts: list[str] = []
+        self.period = 0.0
+        for plugin in elements_named(root, "runtimeConfigurationPlugin"):
+            self.period = int(plugin.get("checkPeriod", "0")) / 1000
+        for broker in elements_named(root, "broker"):
+            for group in [child for child in broker if child.tag.rpartition("}")[2] == "networkConnectors"]:
+                self.links += [_text(link) for link in group]
+                broker.remove(group)
+        for plugin in [
+            *elements_named(root, "simpleAuthenticationPlugin"),
+            *elements_named(root, "authorizationEntries"),
+        ]:
+            self.accounts.append(_text(plugin))
+            plugin.clear()
+        self.rest = _text(root)
+
+
+def _text(element: ElementTree.Element) -> str:
+    """Return the element as text, without regard to white space, comments and the order of attributes."""
+    return ElementTree.canonicalize(ElementTree.tostring(element, encoding="unicode"), strip_text=True)
+
+
+def trigger_reload(layout: Layout, version: str) -> None:
+    """Touch activemq.xml in an installed version, so that the broker's runtimeConfigurationPlugin reads it."""
+    os.utime(os.path.join(layout.directory(version), DOCUMENT))
+
+
+def suppress_reload(layout: Layout, version: str, previous: str | None) -> None:
+    """Set a new activemq.xml's modification time to its predecessor's, so that runtimeConfigurationPlugin ignores it.
+
+    Used for a change that needs a restart, of which the plugin would take a part.
+    """
+    old = os.path.join(layout.directory(previous), DOCUMENT) if previous else ""
+    new = os.path.join(layout.directory(version), DOCUMENT)
+    try:
+        with open(old, "rb") as file:
+            if b"runtimeConfigurationPlugin" not in file.read():
+                return
+        known = os.stat(old).st_mtime_ns
+        if os.stat(new).st_mtime_ns > known:
+            os.utime(new, ns=(known, known))
+    except FileNotFoundError:
+        return
+
+
+def end_of_log(layout: Layout) -> EndOfLog:
+    """Return the current end of the broker's log file, from which later records can be read."""
+    path = os.path.join(layout.data, "activemq.log")
+    try:
+        descriptor = open_file(path)
+    except (OSError, UntrustedPathError):
+        return EndOfLog(path, 0, 0)
+    status = os.fstat(descriptor)
+    os.close(descriptor)
+    return EndOfLog(path, status.st_ino, status.st_size)
+
+
+def wait_until_applied(since: EndOfLog, wanted: Change) -> bool:
+    """Wait until the log says that the runtimeConfigurationPlugin has applied a change; return whether it did.
+
+    Returns False when the change failed or was not logged in time.
+    """
+    deadline = time.monotonic() + wanted.period + _PATIENCE
+    while time.monotonic() < deadline:
+        found = is_change_logged(_read(since), wanted)
+        if found is False:
+            return False
+        if found:
+            time.sleep(_SETTLED)
+            return is_change_logged(_read(since), wanted) is True
+        time.sleep(_POLL)
+    return False
+
+
+def is_change_logged(lines: Iterable[str], wanted: Change) -> bool | None:
+    """Return whether log lines report that a configuration change was applied (True) or failed (False); else None.
+
+    Only records of the plugin count, and none on a thread that serves a client. Pure.
+    """
+    seen, links, groups = False, 0, set()
+    for record in parse_records(lines):
+        if not record.logger.startswith(_PLUGIN) or record.is_of_a_client:
+            continue
+        if _FAILED.match(record.message):
+            return False
+        seen = seen or bool(_SAW.match(record.message))
+        links += bool(_LINK.match(record.message))
+        changed = _CHANGED.match(record.message)
+        if changed:
+            groups.add(changed[1])
+    if seen and links >= wanted.links and ("Plugins" in groups or not wanted.plugins):
+        return True
+    return None
+
+
+def _read(since: EndOfLog) -> list[str]:
+    """Return the log's lines after a mark; if the log was rolled since, also the end of the rolled file."""
+    data = b""
+    for path in (since.path + ".1", since.path):
+        try:
+            with os.fdopen(open_file(path), "rb") as file:
+                status = os.fstat(file.fileno())
+                if status.st_ino == since.inode:
+                    file.seek(since.size)
+                elif path != since.path:
+                    continue
+                data += file.read(_LONGEST)
+        except (OSError, UntrustedPathError):
+            continue
+    return split_lines(data.decode(errors="replace"))

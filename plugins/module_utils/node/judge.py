@@ -1,0 +1,116 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""Concludes the state of a broker from what was observed. Pure; the only place where that is decided.
+
+The modules and playbooks, the lab and the watchdog gather evidence, each where it runs, and ask ``judge``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from .log.broker_log import UNKNOWN, Phase
+from .probe.connector_probe import Answer
+from .process.proc import Process
+
+BrokerState = Literal["active", "unhealthy", "standby", "starting", "stopped", "hung"]
+STATES: tuple[BrokerState, ...] = ("active", "unhealthy", "standby", "starting", "stopped", "hung")
+SERVING: tuple[BrokerState, ...] = ("active", "unhealthy")
+"""States of the node that has the store of its pair and accepts clients."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The observations of one broker from which its state is concluded: process, log phase, probe answers …
+
+    What was not observed keeps its default, which claims nothing.
+
+    ``answers`` are by the connector's name. ``pure``: the broker copies to a slave, or is one. ``listens``: the
+    process has the ports of its connectors open; ``holds_lock``: it holds its store's lock. ``has_answered``: the
+    same process has answered before. ``ending``: what systemd and the log say of the end of a stopped broker.
+    """
+
+    process: Process | None
+    phase: Phase = UNKNOWN
+    answers: Mapping[str, Answer] = field(default_factory=dict)
+    pure: bool = False
+    listens: bool = False
+    holds_lock: bool = False
+    has_answered: bool = False
+    ending: str = ""
+
+    @property
+    def is_frozen(self) -> bool:
+        """Whether the broker's process was stopped by a signal (SIGSTOP) and can do nothing."""
+        return self.process is not None and self.process.state == "T"
+
+    @property
+    def silent_connectors(self) -> list[str]:
+        """The names of connectors that accepted a probe or timed out and returned no message, each with its outcome."""
+        return [f"{name} {answer.detail}" for name, answer in self.answers.items() if answer.returned is False]
+
+
+@dataclass(frozen=True)
+class Conclusion:
+    """The state concluded for a broker, one of ``STATES``, and the reason in one sentence."""
+
+    state: BrokerState
+    reason: str
+
+
+def judge(evidence: Evidence) -> Conclusion:
+    """Return the broker's state, one of ``STATES``, that the evidence shows, and why.
+
+    A broker is active when a message came back, or when the kind of its refusal shows that only the account lacks the
+    right. One that greets and completes no round trip for another reason is unhealthy.
+    An open port is not ready, and of a pure master not even an answer is: it serves before its
+    slave is attached, and its log says ``started`` only after that (measured on 5.5.1). Clients can write
+    into a log, so it only distinguishes what answers, open ports and the lock leave open.
+    """
+    process, phase = evidence.process, evidence.phase
+    if process is None:
+        ending = f"; {evidence.ending}" if evidence.ending else ""
+        return Conclusion("stopped", f"no process runs with this broker's directory{ending}")
+    lives = f"process {process.pid} lives"
+    if evidence.is_frozen:
+        return Conclusion("hung", f"process {process.pid} was stopped by a signal")
+    logged = f"its log says: {phase.message}" if phase.message else "its log says nothing of this start"
+    silent = evidence.silent_connectors
+    if spoke := _spoken_answers(evidence):
+        name, answer = spoke[0]
+        is_unhealthy = answer.returned is False or answer.failed
+        # Until it is started, a connector that closes connections may be about to open or to close.
+        if answer.greeted or answer.answered or phase.has_started:
+            if evidence.pure and not phase.has_started and phase.name != "unknown":
+                return Conclusion("starting", f"{lives} and answers, and {logged}")
+            return Conclusion("unhealthy" if is_unhealthy else "active", f"{lives}, {name} {answer.detail}")
+    if silent and evidence.listens:
+        return Conclusion("hung", f"{lives} and its ports are open, {silent[0]}, whatever its log says")
+    # Each node of a pure pair has a store of its own and holds its lock, slaves too.
+    holds_lock = evidence.holds_lock and not evidence.pure
+    serves = "its ports are open" if evidence.listens else "it holds the lock" if holds_lock else ""
+    if phase.name in ("waiting", "attached"):
+        # A slave of a pure pair may have connectors of its own, which are open and let nobody in.
+        if serves and not (evidence.pure and phase.name == "attached"):
+            return Conclusion("starting", f"{lives}, no connector answers and {serves}, though {logged}")
+        return Conclusion("standby", f"{lives} and {logged}")
+    if phase.name == "started" and not evidence.answers:
+        return Conclusion("active", f"{lives} without connectors, and {logged}")
+    if phase.name == "started" and silent:
+        return Conclusion("hung", f"{lives} and {logged}, and {silent[0]}")
+    if phase.name == "unknown" and silent and evidence.has_answered:
+        return Conclusion("hung", f"{lives} and has answered before, and {silent[0]}")
+    return Conclusion("starting", f"{lives}, no connector answers, and {logged}")
+
+
+def _spoken_answers(evidence: Evidence) -> list[tuple[str, Answer]]:
+    """Return name and answer of the connectors at which the broker spoke or failed, the decisive one first.
+
+    A message that came back decides, then an error, then what answers without a message.
+    """
+    spoke = [(name, answer) for name, answer in evidence.answers.items() if answer.answered or answer.greeted]
+    closes = [(name, answer) for name, answer in evidence.answers.items() if answer.failed and not answer.greeted]
+    spoke.sort(key=lambda named: (named[1].returned is not True, named[1].returned is not False))
+    return spoke or closes

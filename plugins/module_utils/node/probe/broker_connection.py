@@ -1,0 +1,170 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""Connects to a broker's connector, and decides which login may be sent over the connection.
+
+Invariant: a login goes to a listener on this machine only after the kernel has shown that the listener belongs to the
+broker's account, and to another host over TLS only after the certificate was verified. To another host without TLS only
+the account of probes is sent.
+"""
+
+from __future__ import annotations
+
+import errno
+import socket
+import ssl
+import time
+from dataclasses import dataclass
+
+from ..config.probe_account import Login
+from ..process.peer_account import is_local_address, peer_account
+from ..process.proc import Process, account_of, account_of_broker, find_broker
+from ..protocols import is_encrypted
+from .deadline_socket import DeadlineSocket
+
+
+class ForeignListenerError(OSError):
+    """An error for a listener that does not belong to the broker's account. No login was sent."""
+
+
+@dataclass(frozen=True)
+class ExpectedBroker:
+    """What must hold for the other end of a connection before a login is sent.
+
+    ``account``: the uid that must own a listener on this machine; None where the broker's account is unknown.
+    ``pid``: the broker's process, in whose network namespace the listener must be. ``is_local``: the broker runs on
+    this machine; an address of another host is refused. ``ca_file``: certificates that a broker of another host must be
+    verified with, in PEM; by default those of the system.
+    """
+
+    account: int | None = None
+    pid: int | None = None
+    is_local: bool = False
+    ca_file: str | None = None
+
+
+NO_ACCOUNT = -1
+"""An account that owns nothing: no listener is accepted."""
+
+
+def expected_of_process(process: Process) -> ExpectedBroker:
+    """Return what must hold for a connector of the broker that runs as this process on this machine."""
+    account = account_of(process.pid)
+    return ExpectedBroker(NO_ACCOUNT if account is None else account, process.pid, is_local=True)
+
+
+def expected_of_directory(base: str) -> ExpectedBroker:
+    """Return what must hold for a connector of the broker of this directory on this machine."""
+    process = find_broker(base)
+    if process is not None:
+        return expected_of_process(process)
+    account = account_of_broker(base)
+    return ExpectedBroker(NO_ACCOUNT if account is None else account, is_local=True)
+
+
+class BrokerConnection:
+    """A connection to a connector, and whether the other end is verified.
+
+    ``exchange`` sends and reads. ``is_verified``: the listener belongs to the broker's account, or the certificate was
+    verified. ``is_local``: the listener is on this machine.
+    """
+
+    def __init__(self, connection: socket.socket, exchange: DeadlineSocket, is_verified: bool, is_local: bool) -> None:
+        self.exchange = exchange
+        self.is_verified = is_verified
+        self._is_local = is_local
+        self._connection = connection
+
+    @property
+    def is_encrypted(self) -> bool:
+        """Whether the connection uses TLS."""
+        return isinstance(self._connection, ssl.SSLSocket)
+
+    def certificate(self) -> bytes:
+        """Return the certificate that the other end shows, in DER; empty without TLS."""
+        shown = self._connection.getpeercert(True) if isinstance(self._connection, ssl.SSLSocket) else None
+        return shown or b""
+
+    def permitted_login(self, login: Login) -> Login:
+        """Return the login if it may be sent over this connection, else an empty one."""
+        is_plain_remote = not self._is_local and not self.is_encrypted
+        is_permitted = self.is_verified or (login.is_probe_account and is_plain_remote)
+        return login if is_permitted else Login()
+
+
+def connect_to_broker(
+    scheme: str, address: tuple[str, int], timeout: float, limit: int, expected: ExpectedBroker
+) -> BrokerConnection:
+    """Return a connection to a broker's connector, over TLS where the scheme has it.
+
+    ``timeout`` and ``limit`` are those of the whole exchange: seconds, and bytes that the broker may send. Raises
+    OSError; ForeignListenerError when another account than the broker's listens there.
+    """
+    deadline = time.monotonic() + timeout
+    plain, is_local = _open_socket(address, deadline, expected)
+    is_verified = is_local and expected.account is not None
+    try:
+        connection = plain
+        if is_encrypted(scheme):
+            context = _unverifying_context() if is_local else ssl.create_default_context(cafile=expected.ca_file)
+            try:
+                connection = context.wrap_socket(plain, server_hostname=address[0])
+                is_verified = is_verified or not is_local
+            except ssl.SSLCertVerificationError:
+                plain.close()
+                plain, _ = _open_socket(address, deadline, expected)
+                connection = _unverifying_context().wrap_socket(plain)
+        exchange = DeadlineSocket(connection, _remaining(deadline), limit)
+    except BaseException:
+        plain.close()
+        raise
+    return BrokerConnection(connection, exchange, is_verified, is_local)
+
+
+def _open_socket(address: tuple[str, int], deadline: float, expected: ExpectedBroker) -> tuple[socket.socket, bool]:
+    """Return a connected socket and whether the listener, whose owner was checked, is on this machine."""
+    connection = socket.create_connection(address, _remaining(deadline))
+    try:
+        is_local = expected.is_local or is_local_address(connection.getpeername()[0])
+        if is_local and expected.account is not None:
+            _require_owner(connection, expected.account, _remaining(deadline), expected.pid)
+        connection.settimeout(_remaining(deadline))
+    except BaseException:
+        connection.close()
+        raise
+    return connection, is_local
+
+
+def require_owner_of_local_listener(connection: socket.socket, account: int, timeout: float) -> None:
+    """Raise ForeignListenerError when the other end is on this machine and does not belong to an account.
+
+    A listener on another host is not checked.
+    """
+    if is_local_address(connection.getpeername()[0]):
+        _require_owner(connection, account, timeout, None)
+
+
+def _require_owner(connection: socket.socket, expected: int, timeout: float, pid: int | None) -> None:
+    account = peer_account(connection, expected, timeout, pid)
+    if account == expected:
+        return
+    who = "a process of an unknown account"
+    if account is not None:
+        who = f"the account with uid {account}"
+    host, port = connection.getpeername()[:2]
+    text = f"{who} answers at {host}:{port}, and not the broker's account, uid {expected}: no login was sent"
+    raise ForeignListenerError(errno.EPERM, text)
+
+
+def _remaining(deadline: float) -> float:
+    seconds = deadline - time.monotonic()
+    if seconds <= 0:
+        raise TimeoutError("timed out")
+    return seconds
+
+
+def _unverifying_context() -> ssl.SSLContext:
+    """Return a TLS context for a listener whose owner the kernel shows, or to which no login is sent."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context

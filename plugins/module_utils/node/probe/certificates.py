@@ -1,0 +1,93 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""Finds out when certificates end: that which a connector shows, and those of a PEM file.
+
+Only the validity is read, from the certificate's DER (RFC 5280, 4.1): who signed it is not the question here.
+"""
+
+from __future__ import annotations
+
+import calendar
+import ssl
+import time
+from collections.abc import Iterator
+
+from ..config.broker_configuration import DeployedConfiguration
+from ..files.untrusted_paths import UntrustedPathError, read_file
+from ..printable import printable
+from ..process.proc import Process
+from ..protocols import is_encrypted
+from .broker_connection import connect_to_broker, expected_of_process
+
+_BEGIN, _END = b"-----BEGIN CERTIFICATE-----", b"-----END CERTIFICATE-----"
+_LARGEST = 1 << 20
+_TIMES = {0x17: "%y%m%d%H%M%SZ", 0x18: "%Y%m%d%H%M%SZ"}
+
+
+def certificates_of_connectors(
+    deployed: DeployedConfiguration, process: Process, timeout: float
+) -> list[dict[str, object]]:
+    """Return ``name``, ``ends`` (the certificate's end) and ``error`` for each connector with TLS, by connecting to it.
+
+    ``ends`` is in seconds since the epoch, and None where ``error`` says why it is not known: a connector that wants
+    a certificate of its client first shows its own only over TLS 1.3.
+    """
+    found: list[dict[str, object]] = []
+    expected = expected_of_process(process)
+    for listener in deployed.listeners:
+        if is_encrypted(listener.scheme):
+            try:
+                connection = connect_to_broker(listener.scheme, listener.address, timeout, _LARGEST, expected)
+                with connection.exchange:
+                    found.append(_row(f"connector {listener.name}", end_of_certificate(connection.certificate())))
+            except (OSError, ValueError) as error:
+                found.append(_row(f"connector {listener.name}", None, str(error)))
+    return found
+
+
+def certificates_of_file(path: str) -> list[dict[str, object]]:
+    """Return ``name``, ``ends`` and ``error`` of the certificate in a PEM file that ends first, as a list of one."""
+    try:
+        texts = list(_pem_texts(read_file(path, _LARGEST)))
+        ends = [end_of_certificate(ssl.PEM_cert_to_DER_cert(text.decode("ascii"))) for text in texts]
+        return [_row(path, min(ends)) if ends else _row(path, None, "holds no certificate")]
+    except (OSError, UntrustedPathError, ValueError) as error:
+        return [_row(path, None, str(error))]
+
+
+def _pem_texts(content: bytes) -> Iterator[bytes]:
+    """Yield the certificates of a PEM file. The time grows with the size of the file."""
+    position = 0
+    while (begin := content.find(_BEGIN, position)) >= 0 and (end := content.find(_END, begin)) >= 0:
+        position = end + len(_END)
+        yield content[begin:position]
+
+
+def _row(name: str, ends: float | None, error: str = "") -> dict[str, object]:
+    return {"name": name, "ends": ends, "error": printable(error)}
+
+
+def end_of_certificate(der: bytes) -> float:
+    """Return the end of a DER certificate's validity in seconds since the epoch. Raises ValueError for other data."""
+    try:
+        (_, certificate), *_ = _elements(der)
+        (_, body), *_ = _elements(certificate)
+        # Version (tagged 0, and absent in version 1), serial number, algorithm, issuer, validity.
+        parts = [content for tag, content in _elements(body) if tag != 0xA0]
+        tag, text = list(_elements(parts[3]))[1]
+        return float(calendar.timegm(time.strptime(text.decode("ascii"), _TIMES[tag])))
+    except (IndexError, KeyError, ValueError):
+        raise ValueError("what is shown is no certificate") from None
+
+
+def _elements(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yield tag and content of the DER elements that follow one another in ``data``."""
+    while data:
+        tag, size, head = data[0], data[1], 2
+        if size & 0x80:
+            head += size & 0x7F
+            size = int.from_bytes(data[2:head], "big")
+        if head + size > len(data):
+            raise ValueError("cut off")
+        yield tag, data[head : head + size]
+        data = data[head + size :]

@@ -1,0 +1,302 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""Probes whether a broker's connectors serve clients: an open port does not show that a broker works.
+
+Over STOMP and MQTT one message is sent to a topic of the probe's own and must come back. Over OpenWire
+the broker's greeting is enough. STOMP is spoken as 1.0, which 5.5 knows and every later release too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import re
+import socket
+import ssl
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from ..config.broker_configuration import DeployedConfiguration, Listener
+from ..config.probe_account import Login, make_probe_topic
+from ..protocols import mqtt_packet, mqtt_text, protocol_of, supports_round_trip
+from ..text_lines import split_lines
+from ..timeouts import PROBE
+from .broker_connection import BrokerConnection, ExpectedBroker, ForeignListenerError, connect_to_broker
+from .deadline_socket import DeadlineSocket
+
+_LIMIT = 1 << 20
+"""Bytes that a broker may send during one probe."""
+_PREFETCH = "1"
+_LOGIN_ERROR = re.compile(
+    r"(?i)\b(?:user ?name|password|credentials?|login|log(?:ged)? in|authenticat\w*)\b|SecurityException"
+)
+_RIGHT_ERROR = re.compile(r"(?i)\bnot authori[sz]ed\b|\bunauthori[sz]ed\b|\baccess (?:is )?denied\b|SecurityException")
+"""Errors of authorization. 5.5.1, 5.8.0, 5.18.3 and 6.3.1 answer ``User NAME is not authorized to write to: …``."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The outcome of probing one connector of a broker: whether it spoke its protocol and returned a message.
+
+    ``answered``: it spoke its protocol, and nothing shows that it does not serve. ``returned``: a message came back;
+    None where that was not tried or the account has no right to it. ``detail`` describes the outcome in words.
+    ``greeted``: the broker itself spoke, with CONNECTED, CONNACK or its OpenWire greeting, whatever became of the
+    message; what holds messages back, such as a memory limit, does not keep a broker from greeting.
+    ``refused_login``: the broker refused the login. ``failed``: the broker answered with an error that no missing right
+    explains, or closed the connection.
+    """
+
+    answered: bool
+    returned: bool | None
+    detail: str
+    greeted: bool = False
+    refused_login: bool = False
+    failed: bool = False
+
+
+class Refused(Exception):
+    """An error: the broker refused a login, or a right that the account does not have."""
+
+    def __init__(self, detail: str, *, is_login: bool) -> None:
+        super().__init__(detail)
+        self.is_login = is_login
+
+
+class Failed(Exception):
+    """An error: the broker answered a probe with an error that no missing right explains, or closed the connection."""
+
+    def __init__(self, detail: str, *, may_be_login: bool = False) -> None:
+        super().__init__(detail)
+        self.may_be_login = may_be_login
+
+
+class Blocked(Exception):
+    """An error: the broker greeted a probe and then stopped answering."""
+
+
+# Two classes until Python 3.10.
+_SILENCE = (TimeoutError, socket.timeout)
+
+
+def probe_listener(
+    deployed: DeployedConfiguration, listener: Listener, expected: ExpectedBroker, timeout: float = PROBE
+) -> Answer:
+    """Probe one of a broker's connectors with the account of probes, and return the outcome.
+
+    A broker that refuses the account, or does not have it yet, is probed with another of its accounts.
+    """
+    logins = [deployed.probe_login, deployed.login] if deployed.probe_login.username else [deployed.login]
+    for login in logins:
+        answer = probe_connector(
+            listener.scheme,
+            listener.address,
+            login,
+            timeout,
+            requires_client_certificate=listener.requires_client_certificate,
+            expected=expected,
+            release=deployed.release,
+        )
+        if not answer.refused_login:
+            break
+    return answer
+
+
+def probe_connector(
+    scheme: str,
+    address: tuple[str, int],
+    login: Login,
+    timeout: float = PROBE,
+    *,
+    requires_client_certificate: bool = False,
+    expected: ExpectedBroker | None = None,
+    release: tuple[int, ...] = (),
+) -> Answer:
+    """Probe one connector of a broker (connect, log in, exchange a message) and return the outcome; raises nothing.
+
+    ``timeout``: seconds for the whole probe. ``requires_client_certificate``: the connector refuses clients without a
+    certificate, and the probe has none; then only the TLS handshake can be probed. ``expected``: what must hold for the
+    listener before the login is sent; by default, a listener on this machine must belong to the caller's account.
+    ``release``: the broker's, such as ``(5, 18, 3)``; empty where it is unknown.
+    """
+    is_agreed = False
+    speak = _speaker_of(scheme, release)
+    expected = expected or ExpectedBroker(os.geteuid())
+    try:
+        connection = connect_to_broker(scheme, address, timeout, _LIMIT, expected)
+        is_agreed = True
+        with contextlib.closing(connection.exchange):
+            try:
+                detail = speak(connection, login) if speak else "accepts connections"
+            finally:
+                connection.exchange.close(parting=True)
+    except Refused as error:
+        return Answer(True, None, str(error), greeted=True, refused_login=error.is_login)
+    except Failed as error:
+        return Answer(False, False, str(error), greeted=True, refused_login=error.may_be_login, failed=True)
+    except Blocked as error:
+        return Answer(False, False, f"{error}, and then says nothing for {timeout:g} s", greeted=True)
+    except ForeignListenerError as error:
+        return Answer(False, None, str(error.strerror))
+    except ConnectionRefusedError:
+        return Answer(False, None, "refuses connections")
+    except _SILENCE:
+        return Answer(False, False, f"accepts connections and says nothing for {timeout:g} s")
+    except (ConnectionError, ssl.SSLError) as error:
+        # Only a broker that lives completes a handshake, or refuses it by an alert.
+        if requires_client_certificate and (is_agreed or "ALERT" in (getattr(error, "reason", None) or "")):
+            return Answer(True, None, "answers over TLS, and refuses a client without a certificate")
+        return Answer(False, None, f"{type(error).__name__}: {error}", failed=is_agreed)
+    except (OSError, ValueError, struct.error) as error:
+        return Answer(False, None, f"{type(error).__name__}: {error}")
+    if speak is None or detail == _ANSWERS_TLS:
+        return Answer(True, None, detail)
+    return Answer(True, True if supports_round_trip(scheme) else None, detail, greeted=True)
+
+
+def _speaker_of(scheme: str, release: tuple[int, ...]) -> Callable[[BrokerConnection, Login], str] | None:
+    """Return the function that probes a connector with this scheme; None where only its port can be probed."""
+    protocol = protocol_of(scheme)
+    if protocol == "mqtt":
+        if release and release < _USABLE_MQTT:
+            return None
+        has_old_codes = bool(release) and release < _OLD_CODES
+        return functools.partial(_mqtt, refused_logins=_OLD_REFUSED_LOGINS if has_old_codes else _REFUSED_LOGINS)
+    return _PROTOCOLS.get(protocol)
+
+
+def speaks_protocol_of(scheme: str) -> bool:
+    """Return whether a probe of a connector with this scheme speaks its protocol, and tests more than its port."""
+    return protocol_of(scheme) in ("mqtt", *_PROTOCOLS)
+
+
+@contextlib.contextmanager
+def _greeted(how: str) -> Iterator[None]:
+    try:
+        yield
+    except _SILENCE:
+        raise Blocked(how) from None
+    except ConnectionError:
+        raise Failed(f"{how}, and then closes the connection") from None
+
+
+def _openwire(connection: BrokerConnection, _login: Login) -> str:
+    """Read the WireFormatInfo with which every OpenWire broker greets: length, type 1, the word ActiveMQ."""
+    head = connection.exchange.read(13)
+    if head[4] != 1 or head[5:] != b"ActiveMQ":
+        raise ValueError("it does not speak OpenWire")
+    return "greets in OpenWire"
+
+
+_ANSWERS_TLS = "answers over TLS with a certificate that cannot be verified: no login was sent"
+
+
+def _stomp(connection: BrokerConnection, login: Login) -> str:
+    if connection.is_encrypted and not connection.is_verified:
+        return _ANSWERS_TLS
+    login, exchange = connection.permitted_login(login), connection.exchange
+    token = os.urandom(8).hex()
+    destination = f"/topic/{make_probe_topic()}"
+    send_frame(exchange, "CONNECT", stomp_login_headers(login))
+    _expect_frame(exchange, "CONNECTED", "CONNECT")
+    with _greeted("CONNECTED over STOMP"):
+        subscription = {"destination": destination, "receipt": "s", "activemq.prefetchSize": _PREFETCH}
+        send_frame(exchange, "SUBSCRIBE", subscription)
+        _expect_frame(exchange, "RECEIPT", "SUBSCRIBE")
+        send_frame(exchange, "SEND", {"destination": destination, "persistent": "false"}, token)
+        while token not in _expect_frame(exchange, "MESSAGE", "SEND"):
+            pass
+    send_frame(exchange, "DISCONNECT", {})
+    return "CONNECTED, and gave a message back over STOMP"
+
+
+def stomp_login_headers(login: Login) -> dict[str, str]:
+    """Return the headers of STOMP's CONNECT frame that name an account; empty for an empty login."""
+    return {"login": login.username, "passcode": login.password} if login.username else {}
+
+
+def send_frame(exchange: DeadlineSocket, command: str, headers: dict[str, str], body: str = "") -> None:
+    """Send one frame of STOMP 1.0."""
+    lines = "".join(f"{name}:{value}\n" for name, value in headers.items())
+    exchange.send(f"{command}\n{lines}\n{body}\0".encode())
+
+
+def read_frame(exchange: DeadlineSocket) -> str:
+    """Return the next frame of STOMP 1.0 as text, without the byte that ends it."""
+    return exchange.read_through(b"\0")[:-1].lstrip(b"\n").decode(errors="replace")
+
+
+def error_reason(frame: str) -> str:
+    """Return the reason of an ERROR frame of STOMP in one line."""
+    lines = split_lines(frame)
+    reason = next((line[8:].strip() for line in lines if line.startswith("message:")), "")
+    body = frame.partition("\n\n")[2].strip().partition("\n")[0]
+    return reason if reason not in ("", "null") else body or "no reason given"
+
+
+def _expect_frame(exchange: DeadlineSocket, command: str, step: str) -> str:
+    """Return the next frame, which must be ``command``. ``step`` is the frame of the probe that it answers."""
+    frame = read_frame(exchange)
+    if frame.startswith("ERROR"):
+        reason = error_reason(frame)
+        kind = _LOGIN_ERROR if step == "CONNECT" else _RIGHT_ERROR
+        if kind.search(reason) or "java.lang.SecurityException" in frame:
+            raise Refused(f"answers over STOMP and refuses the probe: {reason}", is_login=step == "CONNECT")
+        raise Failed(f"answers {step} over STOMP with an error: {reason}")
+    if not frame.startswith(command):
+        raise ValueError(f"it answers {frame[:20]!r} over STOMP")
+    return frame
+
+
+_USABLE_MQTT = (5, 8)
+_OLD_CODES = (5, 11)
+_REFUSED_LOGINS = (4, 5)
+"""Codes of CONNACK for a wrong password: 5 on 5.18.3 and 6.3.1, 3 on 5.8 to 5.10, as measured."""
+_OLD_REFUSED_LOGINS = (3, *_REFUSED_LOGINS)
+
+
+def _mqtt(connection: BrokerConnection, login: Login, refused_logins: tuple[int, ...]) -> str:
+    if connection.is_encrypted and not connection.is_verified:
+        return _ANSWERS_TLS
+    login, exchange = connection.permitted_login(login), connection.exchange
+    token = os.urandom(8).hex().encode()
+    topic = make_probe_topic().replace(".", "/")
+    flags = 0xC2 if login.username else 0x02
+    payload = mqtt_text(f"fleet-{os.urandom(8).hex()}")
+    if login.username:
+        payload += mqtt_text(login.username) + mqtt_text(login.password)
+    exchange.send(mqtt_packet(0x10, b"\0\x04MQTT\x04" + bytes([flags]) + b"\0\x1e" + payload))
+    code = _expect_packet(exchange, 2)[1]
+    if code in refused_logins:
+        raise Refused(f"CONNACK {code}: answers over MQTT and refuses the account", is_login=True)
+    if code:
+        raise Failed(f"CONNACK {code}: answers over MQTT and refuses the connection", may_be_login=code == 3)
+    with _greeted("CONNACK 0 over MQTT"):
+        exchange.send(mqtt_packet(0x82, b"\0\x01" + mqtt_text(topic) + b"\0"))
+        if _expect_packet(exchange, 9)[2] == 0x80:
+            # MQTT has one code for every reason, and the account of probes has the right.
+            refusal = "CONNACK 0: answers over MQTT and refuses the subscription"
+            raise Failed(refusal) if login.is_probe_account else Refused(refusal, is_login=False)
+        exchange.send(mqtt_packet(0x30, mqtt_text(topic) + token))
+        while token not in _expect_packet(exchange, 3):
+            pass
+    exchange.send(mqtt_packet(0xE0, b""))
+    return "CONNACK 0, and gave a message back over MQTT"
+
+
+def _expect_packet(exchange: DeadlineSocket, kind: int) -> bytes:
+    head = exchange.read(1)[0]
+    length, shift = 0, 0
+    while True:
+        digit = exchange.read(1)[0]
+        length |= (digit & 0x7F) << shift
+        shift += 7
+        if not digit & 0x80:
+            break
+    if head >> 4 != kind or length > _LIMIT:
+        raise ValueError(f"it answers with packet {head >> 4}, not {kind}, over MQTT")
+    return exchange.read(length)
+
+
+_PROTOCOLS: dict[str, Callable[[BrokerConnection, Login], str]] = {"openwire": _openwire, "stomp": _stomp}

@@ -1,0 +1,178 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""Reads MBeans of a running broker without a JMX port, a restart, a JDK or another JVM.
+
+JMX is local to the process. The JVM is asked over its attach socket to open it for this machine
+(what ``jcmd PID ManagementAgent.start_local`` does), where nobody finds it who has not asked there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import socket
+import time
+import typing
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import NodeError
+from ..process.proc import Process, account_of, catches_quit, group_of, process_handle, send_signal, status_field
+from ..process.system_accounts import Account, AccountError, own_account, run_as
+from .deadline_socket import DeadlineSocket
+from .jmx import JmxError, MBeanServer, object_name_properties
+
+_DOMAIN = "org.apache.activemq"
+_WAIT = 5.0
+_POLL = 0.05
+_QUERY = 60.0
+"""Seconds for all MBeans of a query together."""
+_LONGEST_ANSWER = 1 << 20
+_ADDRESS = re.compile(r"^com\.sun\.management\.jmxremote\.localConnectorAddress=(.+)$", re.MULTILINE)
+
+
+_T = typing.TypeVar("_T")
+View = typing.Callable[[typing.Mapping[str, str]], typing.Sequence[str]]
+"""Returns the attributes that are wanted of an MBean, by the key properties of its name; none for one left out."""
+
+
+def query_mbeans(
+    process: Process, pattern: str, view: View, most: int | None = None, timeout: float = _QUERY
+) -> list[dict[str, Any]]:
+    """Return the broker's MBeans that match a pattern such as ``Type=Queue,*``, one dict per MBean.
+
+    A dict has the key properties of the MBean's name, and those of the wanted attributes that it has. ``most``: how
+    many MBeans are read at most; ``timeout``: seconds for everything together.
+    Raises NodeError when the JVM refuses or does not answer in time.
+    """
+    return _run_as_account_of(process, timeout, _query, pattern, view, most)
+
+
+def thread_dump(process: Process, timeout: float = _WAIT) -> str:
+    """Return a thread dump of a JVM, cut to 1 MiB, without printing it on the standard output of the JVM.
+
+    Raises NodeError when the JVM refuses or does not answer within ``timeout`` seconds.
+    """
+    return _run_as_account_of(process, timeout, _ask, "threaddump")
+
+
+def _run_as_account_of(process: Process, timeout: float, function: typing.Callable[..., _T], *arguments: Any) -> _T:
+    """Return what ``function`` returns for a JVM, a deadline (monotonic seconds) and arguments, as the JVM's account.
+
+    As root it runs in a child process, which is killed a second after the deadline.
+    """
+    uid, gid = _account(process)
+    # Older JVMs answer no other account, not even root.
+    account = Account(uid, gid) if os.geteuid() == 0 else own_account()
+    try:
+        # Opened as root: a unit's user namespace hides its process from its own account outside (PrivateUsers=).
+        root = os.open(f"/proc/{process.pid}/root", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        raise NodeError(f"process {process.pid} cannot be looked into: {error.strerror}") from None
+    deadline = time.monotonic() + timeout
+    try:
+        return run_as(account, function, _Jvm(process, root), deadline, *arguments, patience=timeout + 1)
+    except AccountError as error:
+        raise NodeError(f"process {process.pid}: {error}") from None
+    finally:
+        os.close(root)
+
+
+@dataclass(frozen=True)
+class _Jvm:
+    """A broker's process, and a descriptor of the root directory that it sees."""
+
+    process: Process
+    root: int
+
+    def path(self, name: str) -> str:
+        """Return the path of a file in the JVM's /tmp that is named after its pid there: ``.java_pid``."""
+        inside = (status_field(self.process.pid, "NSpid") or [str(self.process.pid)])[-1]
+        return f"/proc/self/fd/{self.root}/tmp/{name}{inside}"  # noqa: S108 -- the JVM's own name
+
+
+def _query(jvm: _Jvm, deadline: float, pattern: str, view: View, most: int | None) -> list[dict[str, Any]]:
+    process = jvm.process
+    try:
+        with closing(MBeanServer(_address(jvm, deadline), _left(jvm, deadline))) as server:
+            named = [(name, object_name_properties(name)) for name in server.names(f"{_DOMAIN}:{pattern}")]
+            wanted = [(name, known, wished) for name, known in named if (wished := view(known))][:most]
+            return [{**known, **server.attributes(name, attributes)} for name, known, attributes in wanted]
+    except JmxError as error:
+        raise NodeError(f"process {process.pid}: {error}") from None
+
+
+def _address(jvm: _Jvm, deadline: float) -> str:
+    """Return the JMX URL that this machine can reach, after opening it in the JVM if need be."""
+    found = _ADDRESS.search(_ask(jvm, deadline, "agentProperties"))
+    if not found:
+        _ask(jvm, deadline, "jcmd", "ManagementAgent.start_local")
+        found = _ADDRESS.search(_ask(jvm, deadline, "agentProperties"))
+    if not found:
+        raise NodeError(f"process {jvm.process.pid} does not open its management view to this machine")
+    return found[1].replace("\\", "").strip()
+
+
+def _ask(jvm: _Jvm, deadline: float, *words: str) -> str:
+    """Send one command over the JVM's attach socket; return the answer's text, cut to 1 MiB.
+
+    Raises NodeError if the JVM refuses or does not answer before the deadline.
+    """
+    pid, path = jvm.process.pid, jvm.path(".java_pid")
+    data = b"".join(word.encode() + b"\0" for word in ("1", *words, *[""] * (4 - len(words))))
+    try:
+        if not os.path.exists(path):
+            _wake(jvm, deadline, path)
+        with socket.socket(socket.AF_UNIX) as plain:
+            plain.settimeout(_left(jvm, deadline))
+            plain.connect(path)
+            with DeadlineSocket(plain, _left(jvm, deadline), _LONGEST_ANSWER) as connection:
+                connection.send(data)
+                answer = connection.read_to_end()
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise NodeError(f"process {pid} cannot be asked over its attach socket: {why}") from None
+    code, _, text = answer.decode(errors="replace").partition("\n")
+    if code.strip() != "0":
+        raise NodeError(f"process {pid} does not answer {words[0]}: {' '.join(text[:2000].split())[:200]}")
+    return text
+
+
+def _left(jvm: _Jvm, deadline: float) -> float:
+    """Return the seconds until a deadline. Raises NodeError after it."""
+    left = deadline - time.monotonic()
+    if left <= 0:
+        raise NodeError(f"process {jvm.process.pid} does not answer over its attach socket in time")
+    return left
+
+
+def _wake(jvm: _Jvm, deadline: float, path: str) -> None:
+    """Make the JVM open its attach socket: it does so when it finds the file ``.attach_pid`` after SIGQUIT.
+
+    Without the file the JVM would print its threads. It looks in its working directory, too, which is often the root of
+    a unit, where its account may not write.
+    """
+    if not catches_quit(jvm.process.pid):
+        raise NodeError(f"process {jvm.process.pid} does not catch SIGQUIT, which would end it: it cannot be asked")
+    trigger = jvm.path(".attach_pid")
+    os.close(os.open(trigger, os.O_CREAT | os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600))
+    try:
+        with process_handle(jvm.process) as handle:
+            send_signal(handle, jvm.process, signal.SIGQUIT)
+        deadline = min(deadline, time.monotonic() + _WAIT)
+        while not os.path.exists(path) and time.monotonic() < deadline:
+            time.sleep(_POLL)
+    finally:
+        with contextlib.suppress(OSError):
+            os.unlink(trigger)
+
+
+def _account(process: Process) -> tuple[int, int]:
+    """Return uid and gid of the process. Raises NodeError when it is gone or has more than one."""
+    uid, gid = account_of(process.pid), group_of(process.pid)
+    if uid is None or gid is None:
+        raise NodeError(f"process {process.pid} is gone, or runs with more than one account: it is not asked")
+    return uid, gid

@@ -1,0 +1,146 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""Probes the addresses of a pair again and again, and summarises which one answered when."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+from xml.etree.ElementTree import ParseError
+
+from ..config.broker_configuration import read_address, read_deployed
+from ..config.probe_account import Login
+from ..config.versions import Layout
+from ..errors import NodeError
+from ..process.proc import account_of_broker
+from . import connector_probe
+from .broker_connection import ExpectedBroker
+
+
+@dataclass(frozen=True)
+class ProbeRound:
+    """One round of probes over the addresses of a pair: its times, and the address that answered, None if none did.
+
+    ``began`` and ``ended`` are seconds since the epoch.
+    """
+
+    began: float
+    ended: float
+    address: str | None
+
+
+def watch_addresses(
+    addresses: list[str],
+    base: str | None,
+    seconds: float,
+    interval: float,
+    timeout: float,
+    flag: str | None,
+    ca_file: str | None = None,
+) -> dict[str, Any]:
+    """Probe a pair's connectors for some seconds; return, as a module's result, which address answered when.
+
+    A listener on this machine must belong to the account of the broker in ``base``. A broker of another host is logged
+    in at with the account of probes alone, over TLS only if its certificate is verified, by ``ca_file`` or the system's
+    certificates. Probes are ``interval`` seconds apart, and end early when the file ``flag`` is removed. Raises
+    NodeError for an address or a configuration that cannot be read.
+    """
+    targets = {text: _parse_address(text) for text in addresses}
+    login = _login(base) if base else Login()
+    expected = ExpectedBroker(account_of_broker(os.path.abspath(base)) if base else None, ca_file=ca_file)
+    last: dict[str, str] = {}
+    tries: list[ProbeRound] = []
+    end, flagged = time.monotonic() + seconds, False
+    # Do not end during a gap, whose length would then stay unknown.
+    while time.monotonic() < end and not (flagged and flag and tries[-1].address and not os.path.lexists(flag)):
+        before = tries[-1].address if tries else None
+        tries.append(_round(targets, login, expected, timeout, before, last))
+        if flag and not flagged and tries[-1].address:
+            os.close(os.open(flag, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600))
+            flagged = True
+        time.sleep(interval)
+    return {**summarise_rounds(tries), "last": last}
+
+
+def _parse_address(text: str) -> tuple[str, tuple[str, int]]:
+    parts = read_address(text)
+    if not parts or not parts[1]:
+        raise NodeError(f"{text!r} is no address such as mqtt://orders-mq01-a.example.com:1883")
+    scheme, host, port = parts
+    return scheme, (host, port)
+
+
+def _login(base: str) -> Login:
+    """Return the account of probes at the broker of a directory, or another account where it has none."""
+    layout = Layout(os.path.abspath(base))
+    try:
+        deployed = read_deployed(layout, layout.current_name())
+        return deployed.probe_login if deployed.probe_login.username else deployed.login
+    except (OSError, ParseError) as error:
+        raise NodeError(f"{layout.base}: the configuration cannot be read: {error}") from None
+
+
+def _round(
+    targets: dict[str, tuple[str, tuple[str, int]]],
+    login: Login,
+    expected: ExpectedBroker,
+    timeout: float,
+    before: str | None,
+    last: dict[str, str],
+) -> ProbeRound:
+    """Probe until one address answers, beginning with the address ``before`` that answered last."""
+    began = time.time()
+    for text in sorted(targets, key=lambda text: text != before):
+        scheme, address = targets[text]
+        answer = connector_probe.probe_connector(scheme, address, login, timeout, expected=expected)
+        last[text] = answer.detail
+        if answer.answered:
+            return ProbeRound(began, time.time(), text)
+    return ProbeRound(began, time.time(), None)
+
+
+def summarise_rounds(tries: Iterable[ProbeRound]) -> dict[str, Any]:
+    """Return, from probe rounds, the spans in which each address answered, the gaps, and the ``longest`` gap, in
+    seconds. Pure.
+
+    A gap lasts from the end of the last answer to the end of the first one after, so it is never
+    shorter than what a client has seen. ``longest`` is the length of the longest gap.
+    """
+    spans: list[dict[str, Any]] = []
+    gaps: list[dict[str, Any]] = []
+    answered: ProbeRound | None = None
+    silent: ProbeRound | None = None
+    made: ProbeRound | None = None
+    trips = 0
+    for made in tries:
+        if made.address is None:
+            silent = silent or made
+            continue
+        trips += 1
+        if silent:
+            gaps.append(_gap(answered.ended if answered else silent.began, made.ended, answered, made.address))
+        if silent or not spans or spans[-1]["address"] != made.address:
+            spans.append({"address": made.address, "began": _moment(made.began), "trips": 0})
+        spans[-1].update(ended=_moment(made.ended), trips=spans[-1]["trips"] + 1)
+        answered, silent = made, None
+    if silent and made:
+        gaps.append(_gap(answered.ended if answered else silent.began, made.ended, answered, None))
+    return {"trips": trips, "spans": spans, "gaps": gaps, "longest": max([gap["seconds"] for gap in gaps], default=0.0)}
+
+
+def _gap(began: float, ended: float, before: ProbeRound | None, after: str | None) -> dict[str, Any]:
+    return {
+        "began": _moment(began),
+        "ended": _moment(ended),
+        "seconds": round(ended - began, 3),
+        "before": before.address if before else None,
+        "after": after,
+    }
+
+
+def _moment(seconds: float) -> str:
+    whole = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
+    return f"{whole}.{int(seconds % 1 * 1000):03d}Z"

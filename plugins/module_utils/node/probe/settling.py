@@ -1,0 +1,72 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""Decide when a started broker stays ready: its connectors answer before its configuration is loaded completely.
+
+Spring starts the broker while it creates the beans of ``activemq.xml`` one after the other. A bean after ``<broker>``
+that fails therefore terminates a broker that already serves clients, 2 to 4 s later (5.18.3). No release logs
+the end of this phase. In a thread dump it is visible: until then the thread ``main`` is within
+``BrokerFactory.createBroker``; afterwards it waits in ``StartCommand``. Measured on 5.5.1, 5.18.3 and 6.3.1.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+
+from ..errors import NodeError
+from ..process.proc import Process
+from .management import thread_dump
+
+READY = ("active", "standby")
+"""The states of a broker that serves, or can take over."""
+UNSEEN = 5.0
+"""Seconds that a broker must stay ready when its JVM returns no thread dump."""
+_MAIN = re.compile(r'^"main" .*?(?:\n\s*\n|\Z)', re.MULTILINE | re.DOTALL)
+_LOADS = re.compile(r"^\s+at org\.apache\.activemq\.broker\.BrokerFactory\.createBroker\(", re.MULTILINE)
+
+
+def is_loading(process: Process) -> bool | None:
+    """Return whether a broker is still loading its configuration; None where its JVM returns no thread dump."""
+    try:
+        return is_loading_in(thread_dump(process))
+    except (NodeError, OSError):
+        return None
+
+
+def is_loading_in(dump: str) -> bool:
+    """Return whether a thread dump shows that the broker is still loading its configuration. Pure."""
+    main = _MAIN.search(dump)
+    return main is not None and _LOADS.search(main[0]) is not None
+
+
+class Settling:
+    """Decides over repeated observations of one broker whether the broker stays ready.
+
+    A standby waits for its lock while it loads its configuration, so its process alone counts. An active broker counts
+    when its configuration is loaded, or without a thread dump when its process has been ready for ``UNSEEN`` seconds.
+    """
+
+    def __init__(
+        self,
+        loading: Callable[[Process], bool | None] = is_loading,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._loading = loading
+        self._clock = clock
+        self._process: tuple[int, float] | None = None
+        self._since = 0.0
+        self._is_loaded = False
+
+    def is_settled(self, process: Process | None, state: str) -> bool:
+        """Return whether a broker that is observed in ``state`` stays ready; False for one that is not ready."""
+        if process is None or state not in READY:
+            self._process = None
+            return False
+        if self._process != (process.pid, process.started):
+            self._process, self._since = (process.pid, process.started), self._clock()
+            self._is_loaded = False
+        if state == "active" and not self._is_loaded:
+            loading = self._loading(process)
+            self._is_loaded = not (self._clock() - self._since < UNSEEN if loading is None else loading)
+        return state == "standby" or self._is_loaded

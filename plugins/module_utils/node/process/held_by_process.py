@@ -1,0 +1,118 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""Reads from the kernel which ports a broker's process listens on and whether it holds its store's lock.
+
+A standby has neither, whatever its log says; nobody but the process itself can change them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import os
+from collections.abc import Collection, Iterator
+
+from ..text_lines import split_lines
+from .proc import open_files, proc_text
+
+LISTENING, _ESTABLISHED = "0A", "01"
+"""States of a socket in /proc/net/tcp."""
+_TABLES = ("tcp", "tcp6")
+
+
+def is_listening(pid: int, addresses: Collection[tuple[str, int]]) -> bool:
+    """Return whether the account of a process listens on one of the addresses, in the process's network namespace.
+
+    The account is compared and not the descriptors: those of a process can be read by root only where the reader has
+    a user namespace of its own, as the watchdog has.
+    """
+    try:
+        uid = os.stat(f"/proc/{pid}").st_uid
+    except OSError:
+        return False
+    return any(
+        owner == uid and any(is_listening_address(host, port, wanted) for wanted in addresses)
+        for owner, host, port in _listeners(pid)
+    )
+
+
+def holds_lock(pid: int, store: str) -> bool | None:
+    """Return whether the process holds the lock of a kahaDB store; False also where its descriptors cannot be read.
+
+    None where it has the lock's file open on FUSE, as on GlusterFS: the kernel lists no locks of servers there.
+    """
+    with contextlib.suppress(OSError):
+        store = os.readlink(store)  # behind a guard a link to the generation in force
+    wanted = [os.path.basename(os.path.normpath(store)), "lock"]
+    try:
+        # This asks no file system, which may be a share whose server is away.
+        numbers = [number for number, path in open_files(pid) if path.split("/")[-2:] == wanted]
+    except OSError:
+        return False
+    lines = [line for number in numbers for line in split_lines(proc_text(pid, f"fdinfo/{number}"))]
+    if any(line.startswith("lock:") and " WRITE " in line for line in lines):
+        return True
+    mounts = {line.split()[1] for line in lines if line.startswith("mnt_id:")}
+    return None if any(_is_fuse(line) for line in _mounts(pid, mounts)) else False
+
+
+def _mounts(pid: int, numbers: Collection[str]) -> list[str]:
+    """Return the lines of the process's mountinfo for mounts with these ids."""
+    return [line for line in split_lines(proc_text(pid, "mountinfo")) if line.partition(" ")[0] in numbers]
+
+
+def _is_fuse(mount: str) -> bool:
+    return mount.partition(" - ")[2].startswith("fuse")
+
+
+def _listeners(pid: int) -> Iterator[tuple[int, str, int]]:
+    """Yield uid, address as the kernel writes it, and port of every listening socket in the network of the process."""
+    for words in socket_rows(pid):
+        if words[3] == LISTENING:
+            host, _, port = words[1].partition(":")
+            yield int(words[7]), host, int(port, 16)
+
+
+def is_port_listened_on(port: int) -> bool:
+    """Return whether any process listens on a TCP port of this machine, on whatever address."""
+    return any(listening == port for _, _, listening in _listeners(os.getpid()))
+
+
+def has_connected_client_on(port: int) -> bool:
+    """Return whether any client is connected to a TCP port of this machine."""
+    return any(words[1].endswith(f":{port:04X}") and words[3] == _ESTABLISHED for words in socket_rows(os.getpid()))
+
+
+def socket_rows(pid: int) -> Iterator[list[str]]:
+    """Yield the words of /proc/PID/net/tcp for each socket, by position.
+
+    1 is the local address, 2 the remote address, 3 the state, 7 the uid, 9 the inode, 0 without a process.
+    """
+    for table in _TABLES:
+        yield from map(str.split, split_lines(proc_text(pid, f"net/{table}"))[1:])
+
+
+def read_kernel_address(text: str) -> str:
+    """Return the usual text of an IP address from the hexadecimal words of /proc/net/tcp (little-endian).
+
+    An IPv4 address in IPv6 form becomes an IPv4 address.
+    """
+    data = b"".join(bytes.fromhex(text[at : at + 8])[::-1] for at in range(0, len(text), 8))
+    address = ipaddress.ip_address(data)
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return str(mapped or address)
+
+
+def is_listening_address(text: str, port: int, wanted: tuple[str, int]) -> bool:
+    """Return whether a socket listens on the wanted address: same port, and same or any IP address, if both are IPs.
+
+    ``text`` is the socket's IP address as /proc/net/tcp has it.
+    """
+    if port != wanted[1]:
+        return False
+    host = read_kernel_address(text)
+    try:
+        same = ipaddress.ip_address(wanted[0]) == ipaddress.ip_address(host)
+    except ValueError:
+        return True  # a name: what it resolves to is the broker's business
+    return same or ipaddress.ip_address(host).is_unspecified

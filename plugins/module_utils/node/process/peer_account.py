@@ -1,0 +1,129 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""Finds out which account owns the other end of a TCP connection within this machine.
+
+Invariant: only the socket at the other end of this very connection counts, as the kernel lists it. Any account can
+listen on a port that the broker does not use at the moment.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import socket
+import time
+
+from ..text_lines import split_lines
+from .held_by_process import LISTENING, is_listening_address, read_kernel_address, socket_rows
+from .proc import file_text
+
+_CLOSED = ("04", "05", "06", "07", "09", "0B")
+_NO_INODE = "0"
+_SETTLING = 1.0
+"""Seconds after which a connection without a second end in the kernel's tables has none, such as one that is forwarded
+to another network namespace."""
+_POLL = 0.002
+_LONGEST_POLL = 0.1
+_ALL_ACCOUNTS = "4294967295"
+_NAMELESS = 65534
+
+
+def is_local_address(host: str) -> bool:
+    """Return whether an IP address belongs to this machine, in this process's network namespace."""
+    address = _parse_address(host)
+    if address.is_loopback or address.is_unspecified:
+        return True
+    if address.version == 6:
+        rows = [line.split() for line in split_lines(file_text("/proc/net/if_inet6"))]
+        return any(row and row[0] == f"{int(address):032x}" for row in rows)
+    return any(address in network for network in _local_networks())
+
+
+def peer_account(connection: socket.socket, expected: int, timeout: float, pid: int | None = None) -> int | None:
+    """Return the account that owns the socket at the other end of a connection within this machine; None if unknown.
+
+    A connection that no process has accepted belongs to the account that listens: at once where that is ``expected``,
+    else after ``timeout`` seconds. ``pid``: a process in the network namespace in which the other end must be, by
+    default this process. Raises ConnectionResetError when the other end was closed meanwhile.
+    """
+    ours, theirs = _end_of(connection.getsockname()), _end_of(connection.getpeername())
+    namespace = pid or os.getpid()
+    began, pause = time.monotonic(), _POLL
+    while True:
+        row = _row_between(theirs, ours, namespace)
+        if row is not None and row[9] != _NO_INODE:
+            return _distinguishable(int(row[7]))
+        if row is not None and row[3] in _CLOSED:
+            raise ConnectionResetError("the connection was closed")
+        waited = time.monotonic() - began
+        is_over = waited >= (min(_SETTLING, timeout) if row is None else timeout)
+        listeners = _listeners_of(theirs, namespace) if row is not None else set()
+        if len(listeners) == 1 and (is_over or listeners == {expected}):
+            return _distinguishable(listeners.pop())
+        if is_over:
+            return None
+        time.sleep(pause)
+        pause = min(_LONGEST_POLL, pause * 2)
+
+
+def _distinguishable(account: int) -> int | None:
+    """Return the account, or None where the kernel shows other accounts as the same one.
+
+    In a user namespace it shows each account that the namespace does not have as 65534.
+    """
+    ranges = [line.split() for line in split_lines(file_text("/proc/self/uid_map"))]
+    has_all = any(len(row) == 3 and row[2] == _ALL_ACCOUNTS for row in ranges)
+    return account if has_all or account != _NAMELESS else None
+
+
+def _row_between(local: tuple[str, int], remote: tuple[str, int], pid: int) -> list[str] | None:
+    """Return the row of the socket with these two ends, and an owner if one row has one; None without such a socket."""
+    port, peer_port = f":{local[1]:04X}", f":{remote[1]:04X}"
+    rows = [
+        row
+        for row in socket_rows(pid)
+        if row[1].endswith(port)
+        and row[2].endswith(peer_port)
+        and row[3] != LISTENING
+        and (_ip_of(row[1]), _ip_of(row[2])) == (local[0], remote[0])
+    ]
+    return min(rows, key=lambda row: row[9] == _NO_INODE, default=None)
+
+
+def _listeners_of(address: tuple[str, int], pid: int) -> set[int]:
+    """Return the accounts that listen at an address."""
+    return {
+        int(row[7])
+        for row in socket_rows(pid)
+        if row[3] == LISTENING and is_listening_address(row[1].partition(":")[0], _port_of(row[1]), address)
+    }
+
+
+def _ip_of(text: str) -> str:
+    return read_kernel_address(text.partition(":")[0])
+
+
+def _port_of(text: str) -> int:
+    return int(text.partition(":")[2], 16)
+
+
+def _end_of(name: tuple[object, ...]) -> tuple[str, int]:
+    """Return the IP address and port of a socket's name, an IPv4 address in IPv6 form as IPv4."""
+    return str(_parse_address(str(name[0]))), int(str(name[1]))
+
+
+def _parse_address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    address = ipaddress.ip_address(host.partition("%")[0])
+    return (address.ipv4_mapped or address) if isinstance(address, ipaddress.IPv6Address) else address
+
+
+def _local_networks() -> list[ipaddress.IPv4Network]:
+    """Return the IPv4 addresses of this machine, as networks, from the kernel's routing table."""
+    networks, prefix = [], ""
+    for line in split_lines(file_text("/proc/net/fib_trie")):
+        words = line.split()
+        if words[:1] == ["|--"]:
+            prefix = words[1]
+        elif words[1:] == ["host", "LOCAL"]:
+            networks.append(ipaddress.IPv4Network(f"{prefix}{words[0]}", strict=False))
+    return networks

@@ -1,0 +1,293 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""Runs a function as another account, in a child process that has given up root for good.
+
+Invariants:
+- The child has the account's uid, gid and groups and no others, and cannot get root back: it tries, and ends if it
+  can. The kernel lets no process of that account trace it or read its memory (a process that changes its uid is
+  not dumpable), so nothing that root knew gets out of it.
+- The child returns JSON, none of which is executed: like the files it read, it may be the account's invention.
+- The parent never waits for ever on a child that was stopped, killed or ran out of memory, and leaves no zombie.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pwd
+import resource
+import select
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from ..errors import NodeError
+from ..files.untrusted_paths import UntrustedPathError, account_name, foreign_owner, open_directory
+
+_T = TypeVar("_T")
+PATIENCE = 4 * 3600.0
+"""Seconds after which a function run as another account has failed: its file system may keep it waiting."""
+_TICK = 1.0
+"""Seconds between two checks whether a silent child was stopped."""
+
+
+class AccountError(NodeError):
+    """The error of a function that could not be run as another account, or whose process ended without a result."""
+
+
+@dataclass(frozen=True)
+class Account:
+    """An operating-system account to run a function as: numeric ids, and the supplementary groups."""
+
+    uid: int
+    gid: int
+    groups: tuple[int, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The account's name, or ``account UID`` where it has none."""
+        name: str = account_name(self.uid)
+        return name
+
+    @property
+    def is_own(self) -> bool:
+        """Whether this process runs as the account already."""
+        return self.uid == os.geteuid()
+
+
+def own_account() -> Account:
+    """Return the account of this process: effective user, group and supplementary groups."""
+    return Account(os.geteuid(), os.getegid(), tuple(os.getgroups()))
+
+
+def named_account(name: str) -> Account:
+    """Return the operating-system account with a name, and its groups. Raises AccountError where there is none."""
+    try:
+        entry = pwd.getpwnam(name)
+    except KeyError:
+        raise AccountError(f"there is no user {name} on this host") from None
+    return Account(entry.pw_uid, entry.pw_gid, tuple(os.getgrouplist(name, entry.pw_gid)))
+
+
+def is_account(name: str) -> bool:
+    """Return whether this host has an operating-system account with the given name."""
+    try:
+        pwd.getpwnam(name)
+    except KeyError:
+        return False
+    return True
+
+
+def account_for(path: str, user: str | None = None) -> Account:
+    """Return the account with which to read or write a path: ``user``, or the account that can change the directories
+    above it.
+
+    ``user`` is the account that the inventory names. Root acts as itself only where nobody else can change what lies on
+    the way to the path; without ``user`` it acts as the account that can. A process that is not root acts as itself.
+    Raises AccountError where root would act on a path that others can change or there is no ``user``; OSError,
+    UntrustedPathError.
+    """
+    if os.geteuid() != 0:
+        return own_account()
+    account = named_account(user) if user else None
+    if account is not None and account.uid != 0:
+        # Root is not asked whether it can reach the path: a share may refuse that to it alone.
+        return account
+    foreign = foreign_owner(path)
+    if account is None:
+        account = _numbered(*foreign) if foreign else own_account()
+    if account.uid == 0 and foreign is not None:
+        owner = f"belongs to {account_name(foreign[0])}" if foreign[0] else "can be written by others than root"
+        raise AccountError(
+            f"{path} is not touched as root, because a directory on its way {owner}: "
+            "name the broker's account (the option user, activemq_user in the inventory)"
+        )
+    return account
+
+
+def account_to_rename_as(directory: str, account: Account) -> Account:
+    """Return the account with which to rename names in a directory: this process's own where nobody else can write
+    there.
+
+    Where others can, returns ``account``.
+    """
+    try:
+        with open_directory(directory) as opened:
+            return own_account() if opened.is_private else account
+    except (FileNotFoundError, PermissionError):
+        return account
+
+
+def _numbered(uid: int, gid: int) -> Account:
+    try:
+        return named_account(pwd.getpwuid(uid).pw_name)
+    except KeyError:
+        return Account(uid, gid)
+
+
+def run_as(
+    account: Account,
+    function: Callable[..., _T],
+    *arguments: Any,
+    patience: float = PATIENCE,
+    in_child: bool = False,
+) -> _T:
+    """Run a function in a child process as another account, and return its result, which must be JSON.
+
+    Tuples become lists.
+
+    Where this process is that account already the function is called here, without a child and without a time limit,
+    unless ``in_child`` wants the limit all the same.
+    ``patience``: seconds after which the child is killed. What it prints is discarded.
+
+    Raises AccountError where the account cannot be taken, where the child ends before it has answered, or for an
+    exception of no known kind; NodeError, UntrustedPathError and OSError as the function raised them.
+    """
+    if account.is_own and not in_child:
+        return function(*arguments)
+    if os.geteuid() != 0 and not account.is_own:
+        raise AccountError(f"only root or {account.name} itself can do this: use become")
+    if account.uid == 0 and not account.is_own:
+        raise AccountError("a child that is to give up root cannot stay root")
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reading)
+        _run_in_child(account, lambda: function(*arguments), writing)
+    os.close(writing)
+    try:
+        answer = _read(reading, child, patience)
+    except BaseException as error:
+        _end(child)
+        if isinstance(error, TimeoutError):
+            raise AccountError(f"nothing came of it as {account.name}: {error}") from None
+        raise
+    finally:
+        os.close(reading)
+    status = _end(child) if answer is None else os.waitpid(child, 0)[1]
+    if answer is None:
+        raise AccountError(f"nothing came of it as {account.name}: {_ending(status)}")
+    if "error" in answer:
+        raise _exception(answer)
+    result: _T = answer["result"]
+    return result
+
+
+def _run_in_child(account: Account, function: Callable[[], Any], writing: int) -> None:
+    """The child process: runs the function, writes the result as JSON to ``writing``, and never returns."""
+    status = 1
+    try:
+        _close_standard_streams()
+        os.chdir("/")
+        os.umask(0o077)
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        try:
+            if not account.is_own:
+                _give_up_root(account)
+            text = json.dumps({"result": function()})
+        except Exception as error:  # noqa: BLE001 -- the parent raises it again, whatever it is
+            text = json.dumps(_described(error))
+        rest = memoryview(text.encode() + b"\n")
+        while rest:
+            rest = rest[os.write(writing, rest[: 1 << 20]) :]
+        status = 0
+    finally:
+        os._exit(status)
+
+
+def _close_standard_streams() -> None:
+    """Close standard input, output and error, on which Ansible may wait or from which it reads the result."""
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1, 2):
+        os.dup2(nowhere, descriptor)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
+
+
+def _give_up_root(account: Account) -> None:
+    """Take the account's ids for good. Raises AccountError where root could be got back."""
+    os.setgroups(list(account.groups))
+    os.setresgid(account.gid, account.gid, account.gid)
+    os.setresuid(account.uid, account.uid, account.uid)
+    has_ids = os.getresuid() == (account.uid,) * 3 and os.getresgid() == (account.gid,) * 3
+    with contextlib.suppress(PermissionError):
+        os.setresuid(-1, 0, -1)
+        has_ids = False
+    if not has_ids:
+        raise AccountError(f"root could not be given up for {account.name}")
+
+
+def _described(error: Exception) -> dict[str, Any]:
+    names = [kind.__name__ for kind in type(error).__mro__]
+    found: dict[str, Any] = {"error": names, "message": str(error)}
+    if isinstance(error, OSError) and error.errno is not None:
+        found.update(errno=error.errno, strerror=error.strerror, filename=_text(error.filename))
+    return found
+
+
+def _text(name: object) -> str | None:
+    return os.fsdecode(name) if isinstance(name, (str, bytes)) else None
+
+
+def _exception(answer: dict[str, Any]) -> Exception:
+    """Return the exception that the child reported: of the first class of its ancestry that is known here."""
+    known: dict[str, type[Exception]] = {kind.__name__: kind for kind in (UntrustedPathError, AccountError, NodeError)}
+    message = str(answer.get("message"))
+    if answer.get("errno") is not None:
+        return OSError(int(answer["errno"]), str(answer.get("strerror")), answer.get("filename"))
+    for name in answer["error"]:
+        if name in known:
+            return known[name](message)
+    return AccountError(f"{answer['error'][0]}: {message}")
+
+
+def _read(descriptor: int, child: int, patience: float) -> dict[str, Any] | None:
+    """Return the child's answer; None where it ended without one.
+
+    Raises TimeoutError for a child that was stopped or does not answer within ``patience`` seconds.
+    """
+    parts, deadline = [], time.monotonic() + patience
+    while True:
+        left = min(_TICK, max(0.0, deadline - time.monotonic()))
+        if select.select([descriptor], [], [], left)[0]:
+            part = os.read(descriptor, 1 << 20)
+            if not part:
+                break
+            parts.append(part)
+        elif _is_stopped(child):
+            raise TimeoutError("its process was stopped by a signal")
+        if time.monotonic() >= deadline:
+            raise TimeoutError(f"no answer within {patience:g} s")
+    data = b"".join(parts)
+    if not data.endswith(b"\n"):
+        return None
+    answer: dict[str, Any] = json.loads(data)
+    return answer
+
+
+def _is_stopped(child: int) -> bool:
+    with open(f"/proc/{child}/stat", "rb") as file:
+        return file.read().rpartition(b")")[2].split()[0] in (b"T", b"t")
+
+
+def _end(child: int) -> int:
+    """Kill and reap the child; return its wait status, or 0 for one that hangs in the kernel."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(child, signal.SIGKILL)
+    # Who waits for a share whose server is away cannot even be killed: it is left to end when that is back.
+    deadline = time.monotonic() + _TICK
+    while time.monotonic() < deadline:
+        pid, status = os.waitpid(child, os.WNOHANG)
+        if pid:
+            return status
+        time.sleep(0.01)
+    return 0
+
+
+def _ending(status: int) -> str:
+    if os.WIFSIGNALED(status):
+        return f"its process was ended by signal {os.WTERMSIG(status)} (9 may be for want of memory)"
+    return f"its process ended with status {os.WEXITSTATUS(status) if os.WIFEXITED(status) else status}"

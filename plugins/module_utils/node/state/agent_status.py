@@ -1,0 +1,75 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""Asks a host's agent for its state over its socket, as ``activemq-agent status`` does."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Mapping
+from typing import Any
+
+from ..config.versions import Layout
+from ..foreign_data import parse_json
+from ..printable import printable
+from ..probe.certificates import certificates_of_file
+from ..probe.deadline_socket import DeadlineSocket
+from ..process.proc import unit_properties
+from .broker_status import deployed_hashes
+
+_TIMEOUT = 5.0
+_LONGEST = 1 << 20
+_COUNTS = ("outbox_rows", "outbox_bytes", "oldest_age", "inbox_rows", "quarantined", "expired")
+
+
+def gather_agent_status(agent: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the evidence of an agent: its ``state`` (running or stopped), the reason for it as ``how``, and the status
+    that the agent reports.
+
+    ``agent``: ``config`` and ``state``, its directories, ``unit`` or None, and ``certificates``, paths of PEM files.
+    ``store``: rows and bytes of the outbox, the age of its oldest event in seconds, and what waits in the inbox.
+    ``publisher`` and ``subscriber``: the broker that each is connected to, or None. ``deployed`` as of a broker.
+    """
+    home = Layout(f"{agent['config']}.d", agent["config"], "")
+    found: dict[str, Any] = {
+        "deployed": deployed_hashes(home),
+        "certificates": [row for path in agent.get("certificates") or () for row in certificates_of_file(path)],
+        "unit": next(iter(unit_properties("Id,ActiveState,SubState,ActiveEnterTimestamp", agent["unit"])), None)
+        if agent.get("unit")
+        else None,
+    }
+    try:
+        status = ask_agent(os.path.join(agent["state"], "agent.sock"))
+    except (OSError, ValueError) as error:
+        return {**found, "state": "stopped", "how": f"its socket in {agent['state']} does not answer: {error}"}
+    wrong = [part for part in ("store", "publisher", "subscriber") if not isinstance(status.get(part) or {}, dict)]
+    if wrong:
+        return {**found, "state": None, "how": f"its answer cannot be used: {wrong[0]} is no JSON object"}
+    store = status.get("store") or {}
+    return {
+        **found,
+        "state": "running",
+        "how": "it answers over its socket",
+        "uptime": status.get("uptime"),
+        "version": status.get("version"),
+        "damage": printable(str(status["damage"])) if status.get("damage") else None,
+        "store": {name: store.get(name) for name in _COUNTS},
+        **{part: (status.get(part) or {}).get("broker") for part in ("publisher", "subscriber")},
+    }
+
+
+def ask_agent(path: str) -> dict[str, Any]:
+    """Return the status that a running agent reports on its socket.
+
+    Raises OSError when the agent does not answer completely within 5 s, ValueError when the answer is not a status.
+    """
+    with socket.socket(socket.AF_UNIX) as plain:
+        plain.settimeout(_TIMEOUT)
+        plain.connect(path)
+        with DeadlineSocket(plain, _TIMEOUT, _LONGEST) as connection:
+            connection.send(b'{"op": "status"}\n')
+            answer = connection.read_through(b"\n")
+    found = parse_json(answer)
+    if not isinstance(found, dict) or "error" in found:
+        raise ValueError(f"it answers {answer[:100]!r}")
+    return found

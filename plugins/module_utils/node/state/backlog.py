@@ -1,0 +1,155 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""Counts the messages that a broker of 5.3 to 5.7 still holds: by queue, and by durable subscription.
+
+Two sources are asked about a running broker. Its management view (JMX) knows all subscriptions, and
+messages that are in no store; the journal of its store knows what waits for a subscription whose client
+is away. The higher number counts. Of a stopped broker there is only the journal.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..config.broker_configuration import read_deployed
+from ..config.versions import Layout
+from ..errors import NodeError
+from ..fence.shared_store import FenceError
+from ..fence.store_access import directory_in_force
+from ..kahadb import remaining_messages
+from ..probe import management
+from ..process.proc import Process, find_broker
+from ..process.system_accounts import Account, account_for, run_as
+
+_ATTRIBUTES = (
+    *("Type", "Destination", "QueueSize", "Connection", "RemoteAddress", "ConnectorName", "RemoteBrokerName"),
+    *("DestinationName", "ClientId", "SubscriptionName", "PendingQueueSize", "DispatchedQueueSize"),
+)
+
+
+@dataclass(frozen=True)
+class ManagementView:
+    """The message counts, clients and bridges of a running broker, as read over JMX.
+
+    ``subscriptions``: messages by (topic, client, name).
+    """
+
+    queues: dict[str, int] = field(default_factory=dict)
+    subscriptions: dict[tuple[str, str, str], int] = field(default_factory=dict)
+    clients: tuple[dict[str, str], ...] = ()
+    bridges: tuple[str, ...] = ()
+
+
+def count_backlog(base: str, user: str | None = None) -> dict[str, Any]:
+    """Return the numbers of messages that the broker below ``base`` holds, as the result of the module store_backlog.
+
+    The store is read as ``user``, the broker's account, or as the account that owns it. Raises NodeError for what
+    cannot be counted.
+    """
+    layout = Layout(os.path.abspath(base))
+    deployed = read_deployed(layout, layout.current_name())
+    store = deployed.store
+    if not store or deployed.persistence["kind"] != "kahaDB":
+        raise NodeError(f"{layout.current} names no single kahaDB store: only that can be counted")
+    # A guard's link belongs to the broker's account, and leads where that account wants: the account is found first.
+    account = account_for(os.path.dirname(store) if os.path.islink(store) else store, user)
+    store = _directory_in_force(store, account)
+    process = find_broker(layout.base)
+    return combine_counts(_view(process) if process else None, store, account)
+
+
+def _directory_in_force(store: str, account: Account) -> str:
+    """Return the directory of the store's files, found as an account. Raises NodeError."""
+
+    def find_directory() -> str:
+        try:
+            return directory_in_force(store)
+        except FenceError as error:
+            raise NodeError(str(error)) from None
+
+    try:
+        directory: str = run_as(account, find_directory)
+    except (OSError, NodeError) as error:
+        raise NodeError(f"{store}: the generation in force is not known: {error}") from None
+    return directory
+
+
+def combine_counts(view: ManagementView | None, store: str, account: Account) -> dict[str, Any]:
+    """Return a broker's message counts, merged from JMX and its store's journal: the higher number of both counts.
+
+    ``view`` is None for a stopped broker. The journal is read as ``account``. ``certain`` is False where a subscription
+    could be missing.
+    """
+    keys = None if view is None else {(topic, f"{client}:{name}") for topic, client, name in view.subscriptions}
+    counts = _count(store, keys, account)
+    queues = dict(counts.queues)
+    for queue, number in (view.queues if view else {}).items():
+        queues[queue] = max(number, queues.get(queue, 0))
+    waiting = {} if view is None else dict(view.subscriptions)
+    named = {(topic, f"{client}:{name}"): (topic, client, name) for topic, client, name in reversed(list(waiting))}
+    for (topic, key), number in counts.subscriptions.items():
+        client, _, name = key.partition(":")
+        whole = named.get((topic, key), (topic, client, name))
+        waiting[whole] = max(number, waiting.get(whole, 0))
+    # An old subscription may stand in the index only, and then only a running broker's management view lists it.
+    certain = view is not None or counts.whole or not counts.topics
+    return {
+        "changed": False,
+        "running": view is not None,
+        "store": store,
+        "queues": {queue: number for queue, number in sorted(queues.items()) if number},
+        "subscriptions": [
+            {"topic": topic, "client": client, "name": name, "messages": number}
+            for (topic, client, name), number in sorted(waiting.items())
+        ],
+        "prepared": counts.prepared,
+        "clients": list(view.clients) if view else [],
+        "bridges": list(view.bridges) if view else [],
+        "certain": certain,
+        "messages": sum(queues.values()) + sum(waiting.values()),
+    }
+
+
+def _count(store: str, keys: set[tuple[str, str]] | None, account: Account) -> remaining_messages.Counts:
+    """Return the counts of the store's journal, read as an account."""
+    counts = run_as(account, _counted, store, keys)
+    subscriptions = {(topic, key): number for topic, key, number in counts.pop("subscriptions")}
+    return remaining_messages.Counts(subscriptions=subscriptions, **counts)
+
+
+def _counted(store: str, keys: set[tuple[str, str]] | None) -> dict[str, Any]:
+    counts = remaining_messages.count_remaining(store, keys)
+    subscriptions = [[topic, key, number] for (topic, key), number in counts.subscriptions.items()]
+    return {**vars(counts), "subscriptions": subscriptions}
+
+
+def _view(process: Process) -> ManagementView:
+    if process.state == "T":
+        raise NodeError(f"process {process.pid} was stopped by a signal: it cannot be asked")
+    found: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for one in management.query_mbeans(process, "Type=*,*", lambda _: _ATTRIBUTES):
+        found[one["Type"]].append(one)
+    if not found["Broker"]:
+        raise NodeError("its management view has no broker of 5.3 to 5.7: useJmx is off, or it is a later release")
+    return ManagementView(
+        queues={queue["Destination"]: int(queue["QueueSize"]) for queue in found["Queue"]},
+        subscriptions={
+            (one["DestinationName"], one["ClientId"], one["SubscriptionName"]): int(one["PendingQueueSize"])
+            + int(one["DispatchedQueueSize"])
+            for one in found["Subscription"]
+            if "ClientId" in one and one.get("SubscriptionName")
+        },
+        clients=tuple(
+            {
+                "client": one["Connection"],
+                "address": one.get("RemoteAddress", "").lstrip("/"),
+                "connector": one.get("ConnectorName", ""),
+            }
+            for one in found["Connection"]
+            if "Connection" in one  # each stands there a second time by its address
+        ),
+        bridges=tuple(sorted(one["RemoteBrokerName"] for one in found["NetworkBridge"] if "RemoteBrokerName" in one)),
+    )

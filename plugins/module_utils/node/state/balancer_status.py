@@ -1,0 +1,57 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""Finds out how a load balancer stands: whether HAProxy answers, whether keepalived runs, which addresses it has."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+import subprocess
+from collections.abc import Mapping
+from typing import Any
+
+from ..process.proc import unit_properties
+from ..text_lines import split_lines
+
+_TIMEOUT = 5.0
+_UNITS = ("haproxy.service", "keepalived.service")
+
+
+def gather_balancer_status(balancer: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the evidence of a load balancer: states of ``haproxy`` and ``keepalived``, and the ``addresses`` that it
+    holds now.
+
+    ``balancer``: ``check_port`` of HAProxy on 127.0.0.1, and ``addresses``, the groups' by group. A program has
+    ``state`` (systemd's, None without systemd); ``haproxy`` also has ``answers``. ``addresses``: by group whether
+    this host holds it, None where that cannot be seen.
+    """
+    shown = unit_properties("Id,ActiveState,SubState", *_UNITS)
+    states = {unit.get("Id"): f"{unit.get('ActiveState')}/{unit.get('SubState')}" for unit in shown}
+    held = _own_addresses()
+    return {
+        "haproxy": {"state": states.get(_UNITS[0]), "answers": _answers(int(balancer["check_port"]))},
+        "keepalived": {"state": states.get(_UNITS[1])},
+        "addresses": {
+            group: None if held is None else ipaddress.ip_interface(address).ip in held
+            for group, address in balancer["addresses"].items()
+        },
+    }
+
+
+def _answers(port: int) -> bool:
+    """Return whether HAProxy answers where keepalived asks it, too."""
+    try:
+        with socket.create_connection(("127.0.0.1", port), _TIMEOUT) as connection:
+            connection.sendall(b"GET / HTTP/1.0\r\n\r\n")
+            return b" 200 " in connection.recv(64)
+    except OSError:
+        return False
+
+
+def _own_addresses() -> set[Any] | None:
+    try:
+        done = subprocess.run(["ip", "-o", "address"], capture_output=True, text=True, timeout=_TIMEOUT, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    words = [line.split() for line in split_lines(done.stdout)]
+    return {ipaddress.ip_interface(line[3]).ip for line in words if len(line) > 3 and line[2].startswith("inet")}

@@ -1,0 +1,236 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""Gathers the evidence of a broker's state on its host, and returns it with the state that the judge concludes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+from xml.etree.ElementTree import ParseError
+
+from ..config import pending_restart
+from ..config.broker_configuration import DeployedConfiguration, read_deployed
+from ..config.versions import Layout
+from ..errors import NodeError
+from ..fence.shared_store import shared_directory
+from ..judge import Evidence, judge
+from ..log import broker_log
+from ..masking import mask_text
+from ..printable import printable
+from ..probe.broker_connection import expected_of_process
+from ..probe.connector_probe import Answer, probe_listener
+from ..probe.settling import READY, Settling
+from ..process import held_by_process
+from ..process.proc import Process, find_broker, guard_of, unit_properties
+from ..protocols import supports_round_trip
+from ..text_lines import split_lines
+from ..timeouts import HUNG
+from . import health
+
+_POLL = 0.5
+_HOPELESS = 3
+_JUST = 10
+_PRINTED = 200  # lines: a stack trace of Spring's has a hundred
+_PROPERTIES = "Id,ActiveState,SubState,Result,UnitFileState,NRestarts,LoadState,MainPID,Job"
+
+
+@dataclass(frozen=True)
+class EvidenceSources:
+    """The process, log records and configuration from which a broker's state was concluded.
+
+    ``deployed`` is the configuration that the process was started with, ``records`` are those of that process,
+    ``holds_lock``: whether it holds the lock of its kahaDB store, None where the kernel does not know.
+    """
+
+    process: Process | None
+    deployed: DeployedConfiguration
+    records: list[broker_log.Record]
+    holds_lock: bool | None
+
+
+def gather_broker_state(base: str, unit: str | None, wait: float = 0, wanted: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Return state and evidence of the broker below ``base``, as the result of the module broker_info.
+
+    With ``wait`` the broker is looked at again, for so many seconds, until its state is one of ``wanted``. A ready
+    broker must stay so: ``settled`` of the result is True when an active one has loaded its configuration completely
+    (module ``settling``), False when it has not, and None without ``wait``.
+    A broker that systemd has given up, or restarted again and again meanwhile, is not waited for. A
+    silent broker counts as hung, and an unhealthy one as unhealthy, after ``HUNG`` (30) seconds.
+    Raises NodeError when the configuration cannot be read.
+    """
+    return gather_state_and_sources(base, unit, wait, wanted)[0]
+
+
+def gather_state_and_sources(
+    base: str, unit: str | None, wait: float = 0, wanted: tuple[str, ...] = (), pids: Collection[int] | None = None
+) -> tuple[dict[str, Any], EvidenceSources]:
+    """Return what ``gather_broker_state`` does, and what it was concluded from. ``pids`` are the processes among which
+    the broker's is, by default all.
+    """
+    end, first, silent = time.monotonic() + wait, None, None
+    settling = Settling() if wait and wanted else None
+    # Who waits has just started the broker: what its log said before is not about this start.
+    recent = time.time() - _JUST if wait else 0
+    while True:
+        result, more, sources = _gather_now(Layout(os.path.abspath(base)), unit, recent, pids)
+        first = first or result
+        is_silent = result["state"] in ("hung", "unhealthy") and not result["frozen"]
+        silent = (silent or time.monotonic()) if is_silent else None
+        is_wanted = _is_in(wanted, result) and (silent is None or time.monotonic() >= silent + HUNG)
+        if settling and is_wanted and result["state"] in READY:
+            result["settled"] = is_wanted = settling.is_settled(sources.process, result["state"])
+        if not wanted or is_wanted or time.monotonic() >= end or _is_hopeless(first, result):
+            return {**result, **more()}, sources
+        time.sleep(_POLL)
+
+
+def unmet_expectation(
+    result: Mapping[str, Any], states: Collection[str], old_pid: int | None, release: str | None
+) -> str:
+    """Return in one line why a broker's state, process or release is not the required one; empty when it is.
+
+    ``old_pid``: the process that must have been replaced. ``release``: the release that must run.
+    """
+    unit, log = (result["unit"] or {}).get("Id") or "its unit", f"{result['data']}/activemq.log"
+    where = f"see {log} and journalctl -u {unit}" if result["unit"] else f"see {log}"
+    if not _is_in(states, result):
+        reason = result["error"] or result["how"]
+        return f"it is {result['state']}: {reason} ({where})"
+    if result.get("settled") is False:
+        return f"it is {result['state']}, but it has not finished loading its configuration: a bean blocks ({where})"
+    if old_pid is not None and result["pid"] == old_pid:
+        return f"process {old_pid}, which was there before, still runs ({where})"
+    if release and result["release"] != release:
+        return f"it runs {result['release'] or 'a release that cannot be seen'} and not {release} ({where})"
+    return ""
+
+
+def _is_in(states: Collection[str], result: Mapping[str, Any]) -> bool:
+    """Return whether a broker is in one of the states; an unhealthy one also where a hung one would be: it does not
+    serve.
+    """
+    return result["state"] in states or (result["state"] == "unhealthy" and "hung" in states)
+
+
+def _is_hopeless(first: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
+    was, is_now = first["unit"], now["unit"]
+    if not was or not is_now or now["state"] != "stopped":
+        return False
+    starts = int(is_now.get("NRestarts") or 0) - int(was.get("NRestarts") or 0)
+    return is_now.get("ActiveState") == "failed" or starts >= _HOPELESS
+
+
+def _gather_now(
+    layout: Layout, unit: str | None, recent: float, pids: Collection[int] | None
+) -> tuple[dict[str, Any], Callable[[], dict[str, Any]], EvidenceSources]:
+    """Return the broker's state now, a function that gathers the rest of the result, which takes longer, and the
+    sources of both.
+    """
+    process = find_broker(layout.base, unit, pids)
+    owed = pending_restart.pending_restart_of(layout, process)
+    name = layout.current_name()
+    # A broker that has yet to be restarted listens where its old configuration says.
+    deployed = _deployed(layout, owed.previous if owed and owed.previous else name)
+    records = broker_log.read_records(layout.data, process.since) if process else []
+    phase = broker_log.phase_since(records, process.since) if process else broker_log.UNKNOWN
+    frozen = process is not None and process.state == "T"
+    answers = _ask(deployed, process) if process and not frozen else {}
+    said = _unit(unit) if unit else None
+    error = "" if process else mask_text(broker_log.last_error(layout.data, recent) or _printed(unit, recent))
+    ending = _ending(said, error) if said and not process else ""
+    addresses = [listener.address for listener in deployed.listeners]
+    listens = process is not None and held_by_process.is_listening(process.pid, addresses)
+    locks = process is not None and bool(deployed.store) and held_by_process.holds_lock(process.pid, deployed.store)
+    evidence = Evidence(process, phase, answers, deployed.pure, listens, bool(locks), ending=ending)
+    conclusion = judge(evidence)
+    returned = {answer.returned for answer in answers.values()} - {None}
+    result = {
+        "changed": False,
+        "state": conclusion.state,
+        "how": printable(conclusion.reason),
+        "frozen": frozen,
+        "pid": process.pid if process else None,
+        "guard": guard_of(process) if process else None,
+        "since": _moment(process.since) if process else None,
+        "version": name,
+        "settled": None,
+        "restart_required": owed is not None,
+        "restart_reasons": list(owed.reasons) if owed else [],
+        "previous": owed.previous if owed else None,
+        "unit": said,
+        "log": {"phase": phase.name, "message": printable(phase.message), "time": phase.time or None},
+        "connectors": {key: printable(answer.detail) for key, answer in answers.items()},
+        "message_returned": True in returned if returned else None,
+        "error": printable(error),
+        "data": layout.data,
+        "store": shared_directory(deployed.store) if deployed.store else None,
+        "persistence": deployed.persistence,
+    }
+    more = partial(health.gather_health, layout, process, owed, deployed.store)
+    return result, more, EvidenceSources(process, deployed, records, locks)
+
+
+def _deployed(layout: Layout, name: str | None) -> DeployedConfiguration:
+    try:
+        return read_deployed(layout, name)
+    except (OSError, ParseError) as error:
+        raise NodeError(f"{layout.directory(name or '')}/conf/activemq.xml cannot be read: {error}") from None
+
+
+def _ask(deployed: DeployedConfiguration, process: Process) -> dict[str, Answer]:
+    """Probe the connectors, those that support a round trip first; stop at the first that is silent."""
+    expected = expected_of_process(process)
+    order = sorted(deployed.listeners, key=lambda listener: not supports_round_trip(listener.scheme))
+    answers: dict[str, Answer] = {}
+    for listener in order:
+        answer = answers[listener.name] = probe_listener(deployed, listener, expected)
+        if answer.returned is False and not answer.failed:
+            break  # a broker that hangs would take the time of every connector
+    return answers
+
+
+def _unit(unit: str) -> dict[str, str] | None:
+    """Return systemd's properties of the unit, or None where there is no systemd."""
+    shown = unit_properties(_PROPERTIES, unit, _return_unit(unit))
+    returns = "".join(job.get("ActiveState", "") for job in shown[1:])
+    return {**shown[0], "Returns": returns} if shown else None
+
+
+def _return_unit(unit: str) -> str:
+    """Return the name of the unit that starts a broker again which was stopped for its peer to take over."""
+    return f"{unit.rpartition('.')[0]}-fleet-return.service"
+
+
+def _printed(unit: str | None, since: float) -> str:
+    """Return the last error in the unit's journal: why Java did not start, or what the unit's own checks found."""
+    if not unit:
+        return ""
+    command = ["journalctl", f"--unit={unit}", f"--lines={_PRINTED}", "--output=cat", "--no-pager", "_TRANSPORT=stdout"]
+    command += [f"--since=@{int(since)}"] if since else []
+    try:
+        # Bytes: text would take a carriage return in a client's name for the end of a line.
+        done = subprocess.run(command, capture_output=True, timeout=10, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return str(broker_log.printed_error(split_lines(done.stdout.decode(errors="replace"))))
+
+
+def _ending(unit: Mapping[str, str], error: str) -> str:
+    """Return how a broker ended by systemd and its last error; empty for a broker that was stopped in order.
+
+    While systemd tries the next start, only the count of restarts shows that it had ended.
+    """
+    result, restarts = unit.get("Result", "success"), unit.get("NRestarts", "0")
+    if result == "success" and restarts in ("", "0"):
+        return ""
+    ended = f"systemd says {result}, {unit.get('SubState')} after {restarts} restarts"
+    return f"{ended}; the last error is: {error}" if error else ended
+
+
+def _moment(seconds: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))

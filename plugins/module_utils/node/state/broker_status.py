@@ -1,0 +1,113 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""Gathers in one call all that ``status`` shows of a broker, on its host or in a lab. It changes nothing there.
+
+Beside the state, as ``broker_info`` has it, this is what the broker's MBeans say, what its log says of links, which
+configuration was installed, and until when its certificates hold.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import time
+from collections.abc import Collection
+from typing import Any
+
+from ..config.versions import Layout
+from ..errors import NodeError
+from ..judge import SERVING
+from ..log import broker_log
+from ..log.bridge_breaks import repeatedly_broken_bridges
+from ..masking import mask_text
+from ..printable import printable
+from ..probe.broker_usage import read_usage
+from ..probe.certificates import certificates_of_connectors
+from ..timeouts import PROBE
+from .broker_state import gather_state_and_sources
+
+_MOST = 40
+_LONGEST = 300
+# What a broker says of links and of those it refuses, beside warnings and errors.
+_OF_LINKS = re.compile(
+    r"Started responder end of duplex bridge |Stopping \S+ because Failed with |Could not accept conn"
+)
+
+
+def gather_broker_status(base: str, unit: str | None, pids: Collection[int] | None = None) -> dict[str, Any]:
+    """Return the evidence of the broker in directory ``base``: the result of ``broker_info``, usage, files and
+    certificates.
+
+    ``pids``: the processes among which the broker's is, by default all.
+
+    ``holds_lock``: whether its process holds the lock of its store, None without a kahaDB store or a process, and on
+    FUSE.
+    ``state_since``: since when it is in its state, in seconds since the epoch, None where that is not known.
+    ``usage``: as ``broker_usage`` describes it, empty for a broker that is not active; ``usage_error`` says why there
+    is none. ``records``: the newest ``message`` s of its log about links and its newest warnings, each with ``level``,
+    secrets masked. ``breaking_bridges``: as ``repeatedly_broken_bridges`` returns them, secrets masked.
+    ``deployed``: the SHA-256 of each installed file, of one with secrets that of its masked text.
+    ``certificates``: as ``certificates_of_connectors`` returns them.
+
+    A configuration that cannot be read gives the state None, and the reason as ``how``.
+    """
+    layout = Layout(os.path.abspath(base))
+    try:
+        found, sources = gather_state_and_sources(layout.base, unit, pids=pids)
+    except (NodeError, OSError) as error:
+        return {"state": None, "how": printable(str(error))}
+    process, deployed = sources.process, sources.deployed
+    found.update(holds_lock=None, usage={}, usage_error="", records=[], breaking_bridges=[], certificates=[])
+    if process and deployed.store:
+        found["holds_lock"] = sources.holds_lock
+    if process:
+        found["records"] = _records_of_links(sources.records)
+        found["breaking_bridges"] = [
+            _masked(bridge) for bridge in repeatedly_broken_bridges(sources.records, time.time())
+        ]
+        found["state_since"] = _state_since(found, process.since)
+    if process and found["state"] in SERVING:
+        try:
+            found["usage"] = read_usage(process, PROBE)
+        except (NodeError, OSError) as error:
+            found["usage_error"] = printable(str(error))
+        found["certificates"] = certificates_of_connectors(deployed, process, PROBE)
+    return {**found, "deployed": deployed_hashes(layout)}
+
+
+def _masked(bridge: dict[str, Any]) -> dict[str, Any]:
+    return {name: printable(mask_text(text)) if isinstance(text, str) else text for name, text in bridge.items()}
+
+
+def deployed_hashes(layout: Layout) -> dict[str, str]:
+    """Return the SHA-256 of each deployed configuration file by path; of the masked text where the file has secrets.
+
+    Empty where no whole version is in force. The hash of a secret would let one try passwords.
+    """
+    try:
+        version = layout.current_version()
+    except NodeError:
+        return {}
+    if version is None:
+        return {}
+    return {
+        **version.manifest,
+        **{path: hashlib.sha256(text.encode()).hexdigest() for path, text in version.masked.items()},
+    }
+
+
+def _records_of_links(records: list[broker_log.Record]) -> list[dict[str, str]]:
+    kept = [one for one in records if one.level in ("WARN", "ERROR") or _OF_LINKS.match(one.message)]
+    return [
+        {"level": one.level, "message": printable(mask_text(" ".join(one.message.split())[:_LONGEST]))}
+        for one in kept[-_MOST:]
+    ]
+
+
+def _state_since(found: dict[str, Any], started: float) -> float | None:
+    """Return since when a broker is in its state: the time of the record that says so, else that of its process."""
+    log = found["log"]
+    if found["state"] in SERVING and log["phase"] == "started":
+        return broker_log.epoch_seconds(log["time"])
+    return round(started, 3) if found["state"] in ("standby", "starting") else None

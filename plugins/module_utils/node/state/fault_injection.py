@@ -1,0 +1,136 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""Injects a fault into the active broker of a host, and measures when a standby took over."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+from typing import Any
+from xml.etree.ElementTree import ParseError
+
+from ..config.broker_configuration import read_deployed
+from ..config.versions import Layout
+from ..errors import NodeError
+from ..log import broker_log
+from ..process import held_by_process
+from ..process.proc import Process, find_broker, is_same, process_handle, send_signal
+
+_POLL = 0.2
+_PATIENCE = 90
+_SIGNALS = {"kill": signal.SIGKILL, "crash": signal.SIGKILL, "pause": signal.SIGSTOP, "stop": signal.SIGTERM}
+
+
+def inject_fault(base: str, unit: str | None, act: str, again: int) -> dict[str, Any]:
+    """Kill, crash, stop or freeze the active broker of a host for a drill; return the time and the process id.
+
+    Returns the time ``at`` by the host's clock (epoch seconds) and the ``pid``. If the drill dies meanwhile, no broker
+    stays down or frozen: after ``again`` seconds systemd itself starts it or lets it go on. Raises NodeError when
+    the broker is not active any more.
+    """
+    layout = Layout(os.path.abspath(base))
+    process = _active_broker(layout, unit)
+    if unit and again:
+        _start_return_timer(unit, act, again)
+    at = time.time()
+    if unit and act == "stop":
+        _systemctl("stop", unit)
+    else:
+        _send_signal(process, None if act == "crash" else unit, _SIGNALS[act])
+    _wait_until_frozen_or_gone(layout, unit, process.pid, act)
+    return {"at": at, "pid": process.pid}
+
+
+def resume_broker(base: str, unit: str | None) -> dict[str, Any]:
+    """Send SIGCONT to a frozen broker; return the time ``at``, and ``changed``, which is False if none was frozen."""
+    process = find_broker(os.path.abspath(base), unit)
+    was_frozen = process is not None and process.state == "T"
+    if process is not None and was_frozen:
+        _send_signal(process, unit, signal.SIGCONT)
+    return {"at": time.time(), "changed": was_frozen}
+
+
+def cancel_return_timer(unit: str) -> None:
+    """Cancel the timer with which systemd would start or resume the broker of ``unit`` after an injected fault."""
+    _systemctl("stop", f"{_timer_name(unit)}.timer", must=False)
+
+
+def wait_for_start(base: str, wait: float) -> dict[str, Any]:
+    """Wait until the broker's log says that it has started, and return the time of that log record.
+
+    The result has the time as ``at``, by the host's clock (epoch seconds); None if not within ``wait`` seconds.
+    """
+    layout, deadline = Layout(os.path.abspath(base)), time.monotonic() + wait
+    while True:
+        process = find_broker(layout.base)
+        phase = broker_log.read_phase(layout.data, process.since) if process else broker_log.UNKNOWN
+        if phase.name == "started":
+            at = broker_log.epoch_seconds(phase.time)
+            return {"at": time.time() if at is None else at + phase.milliseconds / 1000}
+        if time.monotonic() > deadline:
+            return {"at": None}
+        time.sleep(_POLL)
+
+
+def _active_broker(layout: Layout, unit: str | None) -> Process:
+    process = find_broker(layout.base, unit)
+    if process is None:
+        raise NodeError("the broker does not run: no fault was injected")
+    phase = broker_log.read_phase(layout.data, process.since)
+    # No standby listens, and a client may have written into the log.
+    if process.state == "T" or (phase.name != "started" and not _is_listening(layout, process)):
+        raise NodeError(f"the broker is not active any more ({phase.message or phase.name}): no fault was injected")
+    return process
+
+
+def _is_listening(layout: Layout, process: Process) -> bool:
+    try:
+        listeners = read_deployed(layout, layout.current_name()).listeners
+    except (OSError, ParseError):
+        return False
+    return bool(held_by_process.is_listening(process.pid, [listener.address for listener in listeners]))
+
+
+def _send_signal(process: Process, unit: str | None, number: signal.Signals) -> None:
+    """Send a signal to all processes of the unit; without one to the process, or its group if it leads one (a lab)."""
+    if unit:
+        _systemctl("kill", f"--signal={number.name}", unit)
+        return
+    with contextlib.suppress(ProcessLookupError), process_handle(process) as handle:
+        if os.getpgid(process.pid) == process.pid and is_same(process):
+            os.killpg(process.pid, number)
+        else:
+            send_signal(handle, process, number)
+
+
+def _wait_until_frozen_or_gone(layout: Layout, unit: str | None, pid: int, act: str) -> None:
+    """Wait until the process is frozen or gone. Raises NodeError when it is neither after 90 s."""
+    deadline = time.monotonic() + _PATIENCE
+    while time.monotonic() < deadline:
+        process = find_broker(layout.base, unit)
+        if process is None or process.pid != pid or (act == "pause" and process.state == "T"):
+            return
+        time.sleep(0.05)
+    raise NodeError(f"process {pid} is not {'frozen' if act == 'pause' else 'gone'} after {_PATIENCE} s")
+
+
+def _timer_name(unit: str) -> str:
+    return f"{unit.rpartition('.')[0] or unit}-fleet-drill"
+
+
+def _start_return_timer(unit: str, act: str, seconds: int) -> None:
+    then = ["kill", "--signal=SIGCONT", unit] if act == "pause" else ["start", unit]
+    cancel_return_timer(unit)
+    command = ["systemd-run", "--collect", f"--unit={_timer_name(unit)}", f"--on-active={seconds}", "systemctl", *then]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise NodeError(f"systemd-run: {done.stderr.strip()[-200:]}: no fault was injected")
+
+
+def _systemctl(*words: str, must: bool = True) -> None:
+    done = subprocess.run(["systemctl", *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    if done.returncode and must:
+        raise NodeError(f"systemctl {' '.join(words)}: {done.stderr.strip()[-200:]}")

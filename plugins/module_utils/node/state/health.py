@@ -1,0 +1,201 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""Gathers what decides, beside its state, whether a broker may be touched: running release, files, store, clock.
+
+All that asks a shared store is done in a child, as the broker's own account and with a time limit:
+a share whose server is away stops every process that asks it, and a standby whose account cannot open the
+lock logs the same as one that waits (every failure to lock reads as a lock that is held).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import time
+from dataclasses import replace
+from typing import Any
+
+from ..config.broker_configuration import has_messages
+from ..config.pending_restart import PendingRestart
+from ..config.versions import Layout, Version, read_version
+from ..errors import NodeError
+from ..fence.shared_store import shared_directory
+from ..fence.store_access import generation_in_force, generation_written, generations_of_host
+from ..files.disk import Owner
+from ..files.untrusted_paths import Directory, open_directory
+from ..install import jars
+from ..kahadb.risk_records import read_risk_records
+from ..kahadb.store_marker import read_marker
+from ..process.proc import Process, open_files, status_field, uptime
+from ..process.system_accounts import Account, AccountError, own_account, run_as
+
+MIN_FREE_BYTES = 256 << 20
+"""Bytes that a broker needs where it writes, for log files and a journal file or two: with less, its next start may be
+the last."""
+_HOME = "-Dactivemq.home="
+_PATIENCE = 10.0
+
+
+def gather_health(layout: Layout, process: Process | None, owed: PendingRestart | None, store: str) -> dict[str, Any]:
+    """Return the facts of ``broker_info`` other than the state: release, home, drift, store access, free bytes …
+
+    ``owed`` is a restart that is still pending, or None.
+    """
+    name = layout.current_name()
+    current = read_version(layout.directory(name)) if name else None
+    shown = _store_evidence(store, process) if store else {}
+    free = {layout.base: _free(layout.base)}
+    if store:
+        free[store] = shown.get("free")
+    release, unseen = release_or_reason(process) if process else (None, "")
+    return {
+        "release": release,
+        "release_unseen": unseen,
+        "home": _home(process) if process else None,
+        "age": round(uptime() - process.started, 2) if process else None,
+        "clock": time.time(),
+        "complete": current is not None,
+        "drift": _drift(current) if current else [],
+        "previous_intact": _is_intact(layout, owed.previous) if owed else None,
+        "store_access": shown.get("access") if store else None,
+        "store_marker": shown.get("marker"),
+        "store_used": shown.get("used") if store else None,
+        "generation": _generation(process, store) if process and store else None,
+        "generation_in_force": shown.get("in_force"),
+        "generations": shown.get("generations", []),
+        "subscriptions_at_risk": shown.get("at_risk", []),
+        "risk_records": shown.get("risk_records", []),
+        "free": {directory: room for directory, room in free.items() if room is not None},
+    }
+
+
+def running_release(process: Process) -> str | None:
+    """Return the ActiveMQ release of the broker's jar that a process has open, or None if it cannot be seen.
+
+    The home directory may hold another release by now.
+
+    It is read from inside the jar, or from the jar's name where the jar says none; None where no jar can be seen.
+    """
+    return release_or_reason(process)[0]
+
+
+def release_or_reason(process: Process) -> tuple[str | None, str]:
+    """Return the ActiveMQ release that a process runs and "", or None and the reason why it could not be seen."""
+    place = f"/proc/{process.pid}/fd"
+    try:
+        files = list(open_files(process.pid))
+    except OSError as error:
+        return None, f"{place} cannot be read: {os.strerror(error.errno or 0).lower()}"
+    silent = ""
+    for number, path in files:
+        name = os.path.basename(path).removesuffix(" (deleted)")
+        if jars.is_broker_jar(name):
+            release = jars.release_of_jar_at(f"{place}/{number}", name)
+            if release:
+                return release, ""
+            silent = f"{name} says no release, neither inside nor by its name"
+    return None, silent or f"none of its {len(files)} open files is activemq-broker, -core or -all"
+
+
+def _home(process: Process) -> str | None:
+    return next((word[len(_HOME) :] for word in process.command if word.startswith(_HOME)), None)
+
+
+def _drift(version: Version) -> list[str]:
+    """Return the files of a version that were changed by hand, each with what changed.
+
+    Owners and modes do not count.
+    """
+    found = version.drift(lambda _mode: Owner())
+    return [f"{path} {what}" for path, what in sorted(found.items()) if "by hand" in what]
+
+
+def _is_intact(layout: Layout, name: str) -> bool:
+    version = read_version(layout.directory(name)) if name else None
+    return version is not None and not _drift(version)
+
+
+def _free(path: str) -> int | None:
+    """Return the bytes that an account other than root can still write; None if the path cannot be asked."""
+    try:
+        return shutil.disk_usage(path).free
+    except OSError:
+        return None
+
+
+def _generation(process: Process, store: str) -> int | None:
+    try:
+        return generation_written([path for _, path in open_files(process.pid)], shared_directory(store))
+    except OSError:
+        return None
+
+
+def _store_evidence(store: str, process: Process | None) -> dict[str, Any]:
+    """Return ``access``, ``marker``, ``used``, ``free``, ``in_force`` and ``generations`` of a store.
+
+    All is as the broker's process sees it.
+    """
+    try:
+        account, root = own_account(), None
+        if process and os.geteuid() == 0:
+            # Opened as root: who may look at a process is another question than who may open a file.
+            root = os.open(f"/proc/{process.pid}/root", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+            uid, gid = (int(status_field(process.pid, name)[1]) for name in ("Uid", "Gid"))
+            account = Account(uid, gid, tuple(map(int, status_field(process.pid, "Groups"))))
+        try:
+            return run_as(account, _read_store_evidence, store, root, patience=_PATIENCE, in_child=True)
+        finally:
+            if root is not None:
+                os.close(root)
+    except (AccountError, OSError, IndexError):
+        return {"access": f"{store} does not answer within {_PATIENCE:g} s"}
+    except NodeError as error:
+        return {"access": str(error)}
+
+
+def _read_store_evidence(store: str, root: int | None) -> dict[str, Any]:
+    """Return ``access``, ``marker``, ``used``, ``free``, ``in_force``, ``generations`` and the records of a store.
+
+    All is as this process's account sees it.
+
+    Raises NodeError for a store or marker that is not what it has to be.
+    """
+    shown: dict[str, Any] = {"access": "", "marker": None, "used": False, "free": None}
+    local = os.path.dirname(store)
+    store = shared_directory(store, root)
+    try:
+        directory = open_directory(store, root)
+    except FileNotFoundError:
+        return {**shown, "access": f"{store} cannot be written"}
+    except OSError as error:
+        return {**shown, "access": f"{store}: {os.strerror(error.errno or 0).lower()}"}
+    with directory:
+        with contextlib.suppress(OSError):
+            shown["marker"] = read_marker(directory)
+        free = shutil.disk_usage(directory.descriptor).free
+        with contextlib.suppress(OSError):
+            at = "" if root is None else f"/proc/self/fd/{root}"
+            shown["in_force"] = generation_in_force(at + store)
+            shown["generations"] = generations_of_host(at + store, at + local)
+        with contextlib.suppress(OSError):
+            records = [replace(record, path=record.path[len(at) :]) for record in read_risk_records(at + store)]
+            shown["at_risk"] = [record.describe() for record in records]
+            shown["risk_records"] = [record.facts() for record in records]
+        return {**shown, "access": _access(directory), "used": has_messages(store, root), "free": free}
+
+
+def _access(directory: Directory) -> str:
+    """Return why the store's lock file cannot be opened for locking; empty when it can. It is not locked here."""
+    if directory.is_directory("lock"):
+        with directory.subdirectory("fence") as fence:
+            return _access(fence)
+    try:
+        # No O_CREAT: the lock is made by a broker, or its guard.
+        os.close(directory.open_file("lock", write=True))
+    except FileNotFoundError:
+        is_writable = os.access(".", os.W_OK | os.X_OK, dir_fd=directory.descriptor)
+        return "" if is_writable else f"{directory.path} cannot be written"
+    except OSError as error:
+        return f"lock: {os.strerror(error.errno or 0).lower()}"
+    return ""

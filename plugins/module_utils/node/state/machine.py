@@ -1,0 +1,225 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""Reads facts of a machine that decide whether a broker can run on it, and fail over."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pwd
+import re
+import shutil
+import socket
+import struct
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..config.broker_configuration import deployed_pair
+from ..config.versions import Layout
+from ..errors import NodeError
+from ..install.jars import processes_in
+from ..install.release_tree import releases_of
+from ..process.held_by_process import is_listening, is_port_listened_on
+from ..process.proc import Process, boot_id, find_broker
+from ..text_lines import split_lines
+from .health import running_release
+
+ARGUMENTS: dict[str, dict[str, Any]] = {
+    "java": {"type": "path", "default": "/usr/bin/java"},
+    "directory": {"type": "path"},
+    "home": {"type": "path", "required": True},
+    "base": {"type": "path", "required": True},
+    "user": {"type": "str", "default": "activemq"},
+    "ports": {"type": "list", "elements": "int", "default": []},
+    "files": {"type": "list", "elements": "path", "default": []},
+}
+_GET_FLAGS = 0x8913  # SIOCGIFFLAGS, linux/sockios.h
+_UP = 0x1  # IFF_UP, linux/if.h
+_ESCAPED = re.compile(r"\\([0-7]{3})")  # proc(5): space, tab, newline and backslash in a mount point
+_VERSION = re.compile(r'(?:version "|JRE \()(?:1\.)?(\d+)')
+_CLOUDS = {
+    "Amazon EC2": "Amazon EC2",
+    "Google": "Google Cloud",
+    "Google Compute Engine": "Google Cloud",
+    "Alibaba Cloud": "Alibaba Cloud",
+    "DigitalOcean": "DigitalOcean",
+    "Hetzner": "Hetzner Cloud",
+    "OracleCloud.com": "Oracle Cloud",
+}
+_AZURE = "7783-7084-3265-9085-8269-3286-77"  # the asset tag of every machine there
+
+
+@dataclass(frozen=True)
+class Mount:
+    """A line of /proc/self/mounts: mount point, file system type and options."""
+
+    point: str
+    kind: str
+    options: tuple[str, ...]
+
+
+def gather_machine_facts(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the machine facts that the module ``machine_info`` documents; ``parameters`` as in ``ARGUMENTS``.
+
+    Raises OSError where /proc cannot be read.
+    """
+    directory = parameters["directory"]
+    with open("/proc/self/mounts", encoding="utf-8", errors="replace") as file:
+        mount = mount_of(directory, file.read()) if directory else None
+    process = find_broker(parameters["base"])
+    return {
+        "java": java_version(parameters["java"]),
+        "store_filesystem": mount.kind if mount else None,
+        "store_mount_options": list(mount.options) if mount else [],
+        "store_capacity": store_capacity(directory) if directory else None,
+        # only what a rule asks for: an option may hold anything, a password too
+        "java_options": [word for word in process.command if "FileLock" in word] if process else [],
+        "settings_files": settings_files(parameters["home"], parameters["user"]),
+        "clock_synchronised": clock_synchronised(),
+        "user": _account_name(process.pid) if process else None,
+        "release": running_release(process) if process else None,
+        "pid": process.pid if process else None,
+        "taken_ports": [port for port in parameters["ports"] if is_port_used_by_another_process(port, process)],
+        "missing_files": [path for path in parameters["files"] if not os.path.isfile(path)],
+        "home_exists": os.path.lexists(parameters["home"]),
+        "home_releases": releases_of(parameters["home"]),
+        "home_processes": processes_in(parameters["home"]),
+        "interfaces": active_interfaces(),
+        "cloud": cloud_provider(),
+        "pair": _deployed_pair(parameters["base"]),
+        # some containers are shown an id of their own, and may share a disk all the same
+        "boot": None if is_container() else boot_id() or None,
+    }
+
+
+def is_port_used_by_another_process(port: int, broker: Process | None) -> bool:
+    """Return whether a process of another account than the broker's listens on a TCP port of this machine."""
+    if broker and is_listening(broker.pid, [("any address", port)]):
+        return False
+    return is_port_listened_on(port)
+
+
+def _account_name(pid: int) -> str | None:
+    try:
+        return pwd.getpwuid(os.stat(f"/proc/{pid}").st_uid).pw_name
+    except (OSError, KeyError):
+        return None
+
+
+def _deployed_pair(base: str) -> str | None:
+    try:
+        return deployed_pair(Layout(base))
+    except NodeError:  # what installs the files says so
+        return None
+
+
+def java_version(java: str) -> int | None:
+    """Return the feature release of a java executable, such as 8 or 17; None if it does not run or names none.
+
+    ``-Xinternalversion`` is of HotSpot and takes a tenth of the time of ``-version``, which every java answers.
+    """
+    for option in ("-Xinternalversion", "-version"):
+        try:
+            ran = subprocess.run([java, option], capture_output=True, text=True, timeout=60, check=False)
+        except (OSError, subprocess.TimeoutExpired):
+            return None
+        if match := _VERSION.search(ran.stderr + ran.stdout):
+            return int(match[1])
+    return None
+
+
+def mount_of(path: str, mounts: str) -> Mount | None:
+    """Return the mount that holds a path, or would hold it if it existed, by the text of /proc/self/mounts."""
+    wanted = os.path.abspath(path)
+    found = None
+    for line in split_lines(mounts):
+        _, point, kind, options, *_ = line.split(" ")
+        point = _ESCAPED.sub(lambda match: chr(int(match[1], 8)), point)
+        inside = wanted == point or wanted.startswith(point.rstrip("/") + "/")
+        # the later line hides the earlier one on the same point
+        if kind != "autofs" and inside and (found is None or len(point) >= len(found.point)):
+            found = Mount(point, kind, tuple(options.split(",")))
+    return found
+
+
+def store_capacity(directory: str) -> int | None:
+    """Return the bytes that a store can grow to: the size of its directory and the free space. None if unknown."""
+    path = os.path.abspath(directory)
+    while not os.path.isdir(path):
+        path = os.path.dirname(path)
+    try:
+        return shutil.disk_usage(path).free + sum(_sizes(directory))
+    except OSError:
+        return None
+
+
+def _sizes(directory: str) -> list[int]:
+    sizes = []
+    for root, _, names in os.walk(directory):
+        for name in names:
+            try:
+                sizes.append(os.lstat(os.path.join(root, name)).st_blocks * 512)
+            except OSError:
+                continue  # it was deleted just now
+    return sizes
+
+
+def settings_files(home: str, user: str) -> list[str]:
+    """Return the existing files that the start script of some ActiveMQ release reads (``env``, ``.activemqrc`` …)."""
+    try:
+        own = os.path.join(pwd.getpwnam(user).pw_dir, ".activemqrc")
+    except KeyError:
+        own = ""
+    paths = ("/etc/default/activemq", own, f"{home}/bin/env", f"{home}/bin/setenv")
+    return [path for path in paths if path and os.path.isfile(path)]
+
+
+def clock_synchronised() -> bool | None:
+    """Return whether systemd says that the clock is synchronised; None if there is no systemd to ask."""
+    program = shutil.which("timedatectl")
+    if program is None:
+        return None
+    command = [program, "show", "--property", "NTPSynchronized", "--value"]
+    try:
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return {"yes": True, "no": False}.get(ran.stdout.strip())
+
+
+def active_interfaces() -> list[str]:
+    """Return the names of the network interfaces that are up, the loopback interface included, sorted."""
+    found = []
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as handle:
+        for _, name in socket.if_nameindex():
+            try:
+                answer = fcntl.ioctl(handle, _GET_FLAGS, struct.pack("16sH14x", name.encode(), 0))
+            except OSError:
+                continue  # it went away
+            if struct.unpack("16sH14x", answer)[1] & _UP:
+                found.append(name)
+    return sorted(found)
+
+
+def is_container(root: str = "/") -> bool:
+    """Return whether this system is a container, where much of what is visible belongs to the host."""
+    return os.path.exists(f"{root}run/systemd/container") or os.path.exists(f"{root}.dockerenv")
+
+
+def cloud_provider(root: str = "/") -> str | None:
+    """Return the cloud provider that the machine's firmware names; None if it names none, and in containers."""
+    if is_container(root):
+        return None
+    for name in ("sys_vendor", "product_name", "chassis_asset_tag"):
+        try:
+            with open(f"{root}sys/class/dmi/id/{name}") as file:
+                text = file.read().strip()
+        except OSError:
+            continue
+        if name == "chassis_asset_tag" and text == _AZURE:
+            return "Microsoft Azure"
+        if text in _CLOUDS:
+            return _CLOUDS[text]
+    return None

@@ -1,0 +1,90 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""Writes the host's own record of planned work, which ``audit`` reads: ``/var/lib/activemq-fleet/operations.jsonl``.
+
+Root appends one line when a playbook begins to work on a pair, and one when it has ended, on both of its nodes. A line
+has some 250 bytes, so that a thousand restarts are half a megabyte. A file of more than ``LARGEST`` bytes keeps its
+newest half: some four thousand lines, as many as ``audit`` counts.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+
+from ..files.untrusted_paths import Directory, open_directory
+from ..textfile import DIRECTORY as TEXTFILES
+from ..textfile import RUN, Sample, text_of
+
+DIRECTORY = "/var/lib/activemq-fleet"
+FILE = "operations.jsonl"
+LARGEST = 2 << 20
+
+
+def append_record(record: Mapping[str, str], directory: str = DIRECTORY) -> str:
+    """Append a record of an operation, with the host's time, to a file of JSON lines, and return the line.
+
+    A file that has grown too large loses its older half.
+
+    Raises OSError, or UntrustedPathError for a path on which another account than root could lay a link.
+    """
+    line = json.dumps({"v": 1, "ts": _moment(time.time()), **record}, sort_keys=True)
+    parent, name = os.path.split(directory)
+    with open_directory(parent) as above, _made(above, name) as own:
+        # Not the file: one that waited for its lock would write to what was trimmed meanwhile.
+        fcntl.flock(own.descriptor, fcntl.LOCK_EX)
+        with suppress(FileExistsError):
+            os.close(own.create_file(FILE))
+        with os.fdopen(own.open_file(FILE, {os.geteuid()}, single_name=True, write=True), "r+b", buffering=0) as file:
+            size = file.seek(0, os.SEEK_END)
+            # A disk that was full may have cut the line before short.
+            is_cut = size > 0 and os.pread(file.fileno(), 1, size - 1) != b"\n"
+            data = (b"\n" if is_cut else b"") + line.encode() + b"\n"
+            if file.write(data) != len(data):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), os.path.join(directory, FILE))
+            os.fsync(file.fileno())
+            newest = _newest_half(file.fileno(), size + len(data))
+        if newest:
+            with suppress(OSError):  # a disk that is full: the record is written, and the next one tries again
+                own.replace_file(FILE, newest)
+    return line
+
+
+def write_metrics(kind: str, operation: str, labels: Mapping[str, str], run: str = RUN) -> None:
+    """Write a metrics file for node exporter's textfile collector: whether an operation is under way on a broker.
+
+    The file is ``RUN/activemq-fleet/HOST.prom``, which every account may read; ``labels`` hold ``host``.
+
+    Raises OSError, or UntrustedPathError for a path on which another account than root could lay a link.
+    """
+    about = "1 while a playbook works on the broker's pair"
+    samples = [
+        Sample("activemq_operation_running", "gauge", about, int(kind == "begin"), {"operation": operation}),
+        Sample("activemq_operation_changed_timestamp_seconds", "gauge", "when that changed", time.time(),
+               {"operation": operation}),
+    ]  # fmt: skip
+    with open_directory(run) as above, _made(above, TEXTFILES, 0o755) as own:
+        own.replace_file(f"{labels['host']}.prom", text_of(samples, labels), mode=0o644)
+
+
+def _newest_half(descriptor: int, size: int) -> bytes:
+    """Return the last whole lines, ``LARGEST``/2 bytes, of a file that is too large; empty for one that is not."""
+    if size <= LARGEST:
+        return b""
+    return os.pread(descriptor, LARGEST // 2, size - LARGEST // 2).partition(b"\n")[2]
+
+
+def _made(above: Directory, name: str, mode: int = 0o700) -> Directory:
+    try:
+        return above.make_directory(name, mode)
+    except FileExistsError:
+        return above.subdirectory(name)
+
+
+def _moment(seconds: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f".{int(seconds % 1 * 1e6):06d}Z"
