@@ -12,13 +12,14 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
-from ansible_collections.activemq.fleet.plugins.module_utils.node.foreign_data import parse_json
-from ansible_collections.activemq.fleet.plugins.module_utils.node.printable import printable
-from ansible_collections.activemq.fleet.plugins.modules.collect import DOCUMENTATION
 from ansible_collections.activemq.fleet.plugins.plugin_utils import collected
-from ansible_collections.activemq.fleet.plugins.plugin_utils.documented_options import argument_spec
+from ansible_collections.activemq.fleet.plugins.plugin_utils.documented_options import argument_spec, read_documentation
+from ansible_collections.activemq.fleet.plugins.plugin_utils.library import node_module
 
-_ARGUMENTS = argument_spec(DOCUMENTATION)
+parse_json = node_module("foreign_data").parse_json
+printable = node_module("printable").printable
+
+_ARGUMENTS = argument_spec(read_documentation("collect"))
 _ON_CONTROLLER = ("to", "state", "about")
 _RETURNED = ("facts", "left_out", "notes", "files")
 _ASKED = 3

@@ -16,12 +16,14 @@ from typing import Any
 
 from ansible import constants
 from ansible.errors import AnsibleActionFail, AnsibleError
-from ansible_collections.activemq.fleet.plugins.module_utils.node.config.broker_configuration import persistence_of
-from ansible_collections.activemq.fleet.plugins.module_utils.node.config.configuration_archive import File, pack
 from ansible_collections.activemq.fleet.plugins.modules.compile import DOCUMENTATION
 from ansible_collections.activemq.fleet.plugins.plugin_utils.documented_options import argument_spec
 from ansible_collections.activemq.fleet.plugins.plugin_utils.fleet_action import FleetAction
-from ansible_collections.activemq.fleet.plugins.plugin_utils.library import library
+from ansible_collections.activemq.fleet.plugins.plugin_utils.library import library, node_module
+
+File = node_module("config.configuration_archive").File
+pack = node_module("config.configuration_archive").pack
+persistence_of = node_module("config.broker_configuration").persistence_of
 
 # As in ``decide``, which needs the same: imported once, in the process from which workers are forked.
 with suppress(AnsibleError):

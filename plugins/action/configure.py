@@ -9,8 +9,11 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
-from ansible_collections.activemq.fleet.plugins.module_utils.node.errors import NodeError
-from ansible_collections.activemq.fleet.plugins.module_utils.node.install.configure import ARGUMENTS, configure
+from ansible_collections.activemq.fleet.plugins.plugin_utils.library import node_module
+
+NodeError = node_module("errors").NodeError
+ARGUMENTS = node_module("install.configure").ARGUMENTS
+configure = node_module("install.configure").configure
 
 
 class ActionModule(ActionBase):

@@ -11,11 +11,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
-from ansible_collections.activemq.fleet.plugins.module_utils.node.foreign_data import parse_json
 from ansible_collections.activemq.fleet.plugins.modules.fleet_status import DOCUMENTATION
 from ansible_collections.activemq.fleet.plugins.plugin_utils.documented_options import argument_spec
 from ansible_collections.activemq.fleet.plugins.plugin_utils.fleet_action import FleetAction
-from ansible_collections.activemq.fleet.plugins.plugin_utils.library import library
+from ansible_collections.activemq.fleet.plugins.plugin_utils.library import library, node_module
+
+parse_json = node_module("foreign_data").parse_json
 
 _PARTS = ("broker", "agent", "balancer")
 

@@ -8,7 +8,10 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
-from ansible_collections.activemq.fleet.plugins.module_utils.node.state.machine import ARGUMENTS, gather_machine_facts
+from ansible_collections.activemq.fleet.plugins.plugin_utils.library import node_module
+
+ARGUMENTS = node_module("state.machine").ARGUMENTS
+gather_machine_facts = node_module("state.machine").gather_machine_facts
 
 
 class ActionModule(ActionBase):

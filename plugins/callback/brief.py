@@ -29,8 +29,10 @@ from typing import Any
 
 from ansible import constants
 from ansible.plugins.callback import CallbackBase
-from ansible_collections.activemq.fleet.plugins.module_utils.node.printable import printable
-from ansible_collections.activemq.fleet.plugins.module_utils.node.text_lines import split_lines
+from ansible_collections.activemq.fleet.plugins.plugin_utils.library import node_module
+
+printable = node_module("printable").printable
+split_lines = node_module("text_lines").split_lines
 
 _SAYS = ("ansible.builtin.debug", "debug", "ansible.builtin.assert", "assert")
 _QUIET = "All assertions passed"

@@ -26,6 +26,19 @@ def library(module: str) -> ModuleType:
         ) from None
 
 
+def node_module(name: str) -> ModuleType:
+    """Import and return a module of the package ``node``: that of the library, or where none is installed, our own.
+
+    So no process imports one file under two names, with two sets of classes.
+    """
+    try:
+        return import_module(f"activemq_fleet.node.{name}")
+    except ModuleNotFoundError as error:
+        if error.name != "activemq_fleet":
+            raise
+        return import_module(f"ansible_collections.activemq.fleet.plugins.module_utils.node.{name}")
+
+
 @contextmanager
 def filter_errors(plugin: str, value: object) -> Iterator[None]:
     """Context manager: turn the library's errors into an AnsibleFilterError that names plugin and input."""

@@ -9,11 +9,11 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from ansible_collections.activemq.fleet.plugins.module_utils.node.errors import NodeError
-from ansible_collections.activemq.fleet.plugins.module_utils.node.install.jars import (
-    releases_in_archive,
-    releases_in_directory,
-)
+from ansible_collections.activemq.fleet.plugins.plugin_utils.library import node_module
+
+NodeError = node_module("errors").NodeError
+releases_in_archive = node_module("install.jars").releases_in_archive
+releases_in_directory = node_module("install.jars").releases_in_directory
 
 _CHUNK = 1 << 20
 

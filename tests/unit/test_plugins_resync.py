@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 from ansible_collections.activemq.fleet.plugins.action import store_copy as action
-from ansible_collections.activemq.fleet.plugins.module_utils.node.errors import NodeError
-from ansible_collections.activemq.fleet.plugins.module_utils.node.kahadb import messages, store_copy
 
 from activemq_fleet.errors import FleetError
+from activemq_fleet.node.errors import NodeError
+from activemq_fleet.node.kahadb import messages, store_copy
 from activemq_fleet.operations import Request, decide
 from tests.unit.kahadb_journals import add, trace, write
 
