@@ -32,7 +32,7 @@ while True:
 CRASHING = """
 import os, sys
 from activemq_fleet.node.fence import guard
-from activemq_fleet.node.install import disk
+from activemq_fleet.node.files import disk
 left, signal = int(sys.argv.pop(1)), int(sys.argv.pop(1))
 def crash_before(module, name):
     real = getattr(module, name)

@@ -204,7 +204,7 @@ def make_unfenced_broker(place: Path) -> Path:
 
 COUNT = """if True:
     import json, sys
-    from ansible_collections.activemq.fleet.plugins.module_utils.node.kahadb.backlog import count_backlog
+    from ansible_collections.activemq.fleet.plugins.module_utils.node.state.backlog import count_backlog
     print(json.dumps(count_backlog(sys.argv[1])))
 """
 
