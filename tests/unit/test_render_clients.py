@@ -14,6 +14,7 @@ import pytest
 
 from activemq_agent.config import KEYS, Config
 from activemq_agent.config_parser import read_config
+from activemq_agent.config_values import Endpoint
 from activemq_fleet.errors import SettingsError
 from activemq_fleet.render import mode_of, render_agent, render_clients
 from activemq_fleet.settings.agent import COMPUTED, VARIABLES
@@ -95,7 +96,7 @@ def test_every_variable_of_an_agent_is_read_by_it(tmp_path: Path) -> None:
     assert (found.outbox_rows, found.outbox_bytes, found.inbox_rows, found.inbox_bytes) == (11, 12, 13, 14)
     assert (found.topic_rows, found.handlers, found.dedupe_days) == (15, Path("/etc/handlers.d"), 19)
     assert (found.handler_timeout, found.handler_attempts, found.handler_pause) == (16, 17, 18)
-    assert (found.offline_limit, found.metrics_address, found.policy.cap) == (20, ("127.0.0.1", 9464), 21)
+    assert (found.offline_limit, found.metrics_address, found.policy.cap) == (20, Endpoint("127.0.0.1", 9464), 21)
 
 
 def test_what_no_variable_says_is_as_the_agent_would_have_it(tmp_path: Path) -> None:
@@ -139,7 +140,7 @@ def test_what_an_agent_cannot_use_is_refused(variables: dict[str, Any], said: st
 
 @pytest.mark.parametrize("said", ["9464", ":9464", 9464, "127.0.0.1:9464"])
 def test_metrics_are_on_loopback_unless_an_address_is_said(tmp_path: Path, said: object) -> None:
-    assert as_the_agent_reads(tmp_path, metrics_address=said).metrics_address == ("127.0.0.1", 9464)
+    assert as_the_agent_reads(tmp_path, metrics_address=said).metrics_address == Endpoint("127.0.0.1", 9464)
 
 
 # -- the unit ------------------------------------------------------------------------------------

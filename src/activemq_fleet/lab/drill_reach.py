@@ -16,6 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from activemq_agent.config import Tls, parse_tls
+from activemq_agent.config_values import Endpoint
 from activemq_agent.errors import ConfigError
 from activemq_agent.tls import explain_failure, tls_context
 from activemq_fleet.addresses import Address, join, parse_url
@@ -116,8 +117,9 @@ def _answer_once(dial: _Dial, timeout: float) -> _Answer:
     except ConfigError as error:
         return _Answer(str(error))
     except ssl.SSLError as error:
-        reason = explain_failure(error, dial.address, seconds=timeout, tls=True)
-        return _Answer(reason.removeprefix(f"{join(*dial.address)} "))
+        broker = Endpoint(*dial.address, tls=True)
+        reason = explain_failure(error, broker, seconds=timeout)
+        return _Answer(reason.removeprefix(f"{broker.name} "))
     except socket.gaierror:
         return _Answer("its name does not resolve")
     except TimeoutError:
