@@ -1,14 +1,16 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""Finds secrets of configuration files by the syntax of the file: properties, accounts, lists of passwords."""
+"""Masks secrets that show by the syntax of a file: lists of accounts and passwords, properties, XML, tables."""
 
 from __future__ import annotations
 
 import os
 import re
+import typing
 
-from .names import is_harmless_name, is_secret_name
-from .spans import Spans, is_reference
+from .known import KnownSecrets
+from .marks import is_reference
+from .names import is_secret_name
 
 _KINDS = tuple(
     (kind, re.compile(pattern, re.DOTALL))
@@ -25,19 +27,36 @@ _KINDS = tuple(
     )
 )
 """The syntax of a configuration file, and the lower-case names of such files; the first that fits counts."""
-_NAMES = re.compile(r"(?:user(?:name)?|name|realm|role|group)s?$", re.IGNORECASE)
-_LOGICAL_LINE = re.compile(r"(?:[^\n\\]+|\\(?:\r?\n|.|\Z))+", re.DOTALL)
-_LINE = re.compile(r"[^\n]+")
-_PROPERTY = re.compile(
-    r"(?P<comment>[#!; \t\f]*)(?:export[ \t]+|-[ \t]+)?"
-    r"[\"']?(?P<name>(?:[^\s=:\\\"'{(<,]|\\.){1,400})[\"']?"
+_LOGICAL_REST = r"(?:[^\n\\]|\\(?:\r?\n|.|\Z))+"
+# A commented line without blanks in its name and value: others are prose.
+_COMMENTED_ACCOUNT = r"[ \t]*[#!][ \t#!]*[^=:\s#!][^=:\s]{0,400}[ \t]*[=:][ \t]*([^\s,]+)[ \t\r]*(?:,[^\n]*)?$"
+_REALM = re.compile(
+    rf"^(?:{_COMMENTED_ACCOUNT}|[ \t]*[^=:\s#!][^=:\n]{{0,400}}[=:][ \t]*((?:[^,\n\\]|\\(?:\r?\n|.|\Z))+))",
+    re.MULTILINE,
 )
-_SEPARATOR = re.compile(r"[ \t\f]*[=:][ \t\f]*|[ \t\f]+")
-_ACCOUNT = re.compile(r"(?P<comment>[ \t#!]*)(?P<name>[^=:\s#!][^=:\n]{0,400})[=:][ \t]*")
-_BLOCK = re.compile(r"[|>][+-]?\d?[+-]?")
-_JMX = re.compile(r"[# \t]*(?P<name>[^\s#]+)[ \t]+(?=\S)")
-
-LINES = ("properties", "credentials", "users", "realm", "jmx", "whole", "shiro", "yaml")
+_PROPERTY = re.compile(
+    r"^(?:(?P<comment>[ \t\f]*[#!;][#!; \t\f]*)|[ \t\f]*)(?:export[ \t]+|-[ \t]+)?"
+    r"[\"']?(?P<name>(?:[^\s=:\\\"'{(<,]|\\.){1,400})[\"']?"
+    rf"(?:[ \t\f]*[=:][ \t\f]*|(?(comment)(?!)|[ \t\f]+(?![ \t\f=:])))"
+    rf"(?!\[|\{{|\"{{3}}|'{{3}}|\"[^\"\n]*$|'[^'\n]*$|[|>][+-]?\d?[+-]?[ \t\r]*$)({_LOGICAL_REST})",
+    re.MULTILINE,
+)
+_LINE_SYNTAX = {
+    "whole": re.compile(r"^([^\n]+)", re.MULTILINE),
+    "jmx": re.compile(r"^[# \t]*[^\s#]+[ \t]+(\S+)[ \t\r]*$", re.MULTILINE),
+    "realm": _REALM,
+    "users": re.compile(
+        rf"^(?:{_COMMENTED_ACCOUNT}|[ \t]*[^=:\s#!][^=:\n]{{0,400}}[=:][ \t]*({_LOGICAL_REST}))", re.MULTILINE
+    ),
+    "credentials": re.compile(
+        rf"^(?:{_COMMENTED_ACCOUNT}|[ \t]*(?![^=:\n]{{0,400}}(?:user(?:name)?|name|realm|role|group)s?[ \t]*[=:])"
+        rf"[^=:\s#!][^=:\n]{{0,400}}[=:][ \t]*({_LOGICAL_REST}))",
+        re.MULTILINE | re.IGNORECASE,
+    ),
+    "properties": _PROPERTY,
+    "shiro": _PROPERTY,
+}
+_SHIRO_USERS = re.compile(r"^[ \t]*\[users\][^\n]*(?:\n(?![ \t]*\[)[^\n]*)*", re.MULTILINE)
 
 
 def kind_of(path: str) -> str:
@@ -46,127 +65,189 @@ def kind_of(path: str) -> str:
     return next((kind for kind, pattern in _KINDS if pattern.fullmatch(name)), "file")
 
 
-def line_spans(kind: str, text: str) -> Spans:
-    """Return the (start, end) positions of secret values in a file with a line syntax, such as properties or YAML."""
-    if kind == "whole":
-        return [span for line in _LINE.finditer(text) for span in _value(text, *line.span())]
-    if kind == "jmx":
-        return [span for line in _LINE.finditer(text) for span in _jmx(text, line)]
-    if kind == "realm":
-        return [span for line in _LINE.finditer(text) for span in _account(text, line, until_comma=True)]
+def mask_lines(text: str, known: KnownSecrets, kind: str) -> str:
+    """Return the text of a file in which each line is an account, a password or a property, with secrets masked."""
+
+    def hide(match: re.Match[str]) -> str:
+        name = match.groupdict().get("name")
+        if name and not is_secret_name(name.replace("\\", "")):
+            return match[0]
+        start, end = match.span(match.lastindex or 0)
+        hidden = known.hidden(match.string, start, end, is_certain=name is None and kind != "credentials")
+        return match.string[match.start() : start] + hidden + match.string[end : match.end()]
+
     if kind == "shiro":
-        return _shiro(text)
-    if kind == "yaml":
-        return _yaml(text)
-    if kind == "properties":
-        return [span for line in _LOGICAL_LINE.finditer(text) for span in _property(text, line)]
-    only_secrets = kind == "credentials"
-    return [span for line in _LOGICAL_LINE.finditer(text) for span in _account(text, line, only_secrets=only_secrets)]
+        text = _SHIRO_USERS.sub(lambda users: _REALM.sub(hide, users[0]), text)
+    return _LINE_SYNTAX[kind].sub(hide, text) if kind in _LINE_SYNTAX else text
 
 
-def _value(text: str, start: int, end: int, *, may_be_reference: bool = False) -> Spans:
-    while end > start and text[end - 1] in " \t\r":
-        end -= 1
-    if may_be_reference and is_reference(text[start:end]):
-        return []
-    return [(start, end)] if end > start else []
+_TAG = re.compile(
+    r"<(?P<close>/)?(?P<name>[A-Za-z_][\w:.-]*)(?P<attributes>(?:\s+[A-Za-z_][\w:.-]*\s*=\s*(?:\"[^\"<]*\"|'[^'<]*'))*)"
+    r"\s*(?P<empty>/)?>|<!\[CDATA\[(?P<cdata>(?:[^\]]+|\](?!\]>))*)(?:\]\]>)?|<!--|-->"
+)
+_ATTRIBUTE = re.compile(r"(?P<name>[A-Za-z_][\w:.-]*)\s*=\s*(?:\"(?P<double>[^\"<]*)\"|'(?P<single>[^'<]*)')")
+_NAMING = frozenset({"name", "key", "id", "property"})
+_VALUED = frozenset({"value", "content", "default", "text"})
+_BEAN = re.compile(r"#[A-Za-z_][\w.-]*")
+_NEAR = 16384
+"""Characters within which an element with a secret's name must end: a log may contain half of one."""
+
+Mask = typing.Callable[[str, str], str]
+"""(text, the text before it on its line) -> the text with its secrets masked."""
 
 
-def _property(text: str, line: re.Match[str]) -> Spans:
-    """Return the secret of ``name = value``, ``name: value`` or ``name value``, also continued or commented out."""
-    match = _PROPERTY.match(text, line.start(), line.end())
-    if match is None or not is_secret_name(match["name"].replace("\\", "")):
-        return []
-    separator = _SEPARATOR.match(text, match.end(), line.end())
-    if separator is None or (match["comment"].strip() and not separator[0].strip()):
-        return []
-    value = text[separator.end() : line.end()].rstrip()
-    if _BLOCK.fullmatch(value) or value[:1] in ("[", "{"):
-        return []  # a block or list of YAML: its values are found one by one
-    quoted = len(value) > 1 and value[0] in "\"'" and value[-1] == value[0]
-    start = separator.end() + quoted
-    return _value(text, start, separator.end() + len(value) - quoted, may_be_reference=True)
+def mask_markup(text: str, known: KnownSecrets, mask_other: Mask) -> str:
+    """Return a text with secrets of its XML masked: attributes and elements with a secret's name, or named by one.
+
+    ``mask_other`` masks every other attribute value and text. Nothing but what is between quotes or between tags is
+    masked, so that XML stays XML.
+    """
+    return _Markup(text, known, mask_other).mask()
 
 
-def _account(text: str, line: re.Match[str], *, until_comma: bool = False, only_secrets: bool = False) -> Spans:
-    """Return the password of ``user = password``, also commented out; ``only_secrets``: not of ``x.username = …``."""
-    match = _ACCOUNT.match(text, line.start(), line.end())
-    if match is None:
-        return []
-    name, start, end = match["name"].strip(), match.end(), line.end()
-    if match["comment"].strip() and (" " in name or " " in text[start:end].strip().partition(",")[0]):
-        return []  # prose
-    if only_secrets and (is_harmless_name(name) or _NAMES.search(name)):
-        return []
-    comma = text.find(",", start, end) if until_comma else -1
-    return _value(text, start, comma if comma >= 0 else end, may_be_reference=only_secrets)
+class _Markup:
+    """A reader of the tags of a text. ``_secret_until``: where the element ends whose texts are all secret."""
 
+    def __init__(self, text: str, known: KnownSecrets, mask_other: Mask) -> None:
+        self._text, self._known, self._mask_other = text, known, mask_other
+        self._pieces: list[str] = []
+        self._shown = self._secret_until = 0
+        self._is_next_secret = False
 
-def _jmx(text: str, line: re.Match[str]) -> Spans:
-    match = _JMX.match(text, line.start(), line.end())
-    words = text[match.end() : line.end()].split() if match else []
-    return _value(text, match.end(), line.end()) if match and len(words) == 1 else []
+    def mask(self) -> str:
+        for tag in _TAG.finditer(self._text):
+            self._read_text(tag.start())
+            if tag["cdata"] is not None:
+                self._shown = tag.start("cdata")
+                self._pieces.append(tag[0][: self._shown - tag.start()])
+                self._read_text(tag.end("cdata"))
+                self._show(tag.end())
+            elif tag["name"]:
+                is_named = self._read_attributes(tag)
+                if is_named and not tag["close"] and not tag["empty"]:
+                    self._enter(tag["name"], tag.end())
+            else:
+                self._show(tag.end())
+        self._read_text(len(self._text))
+        return "".join(self._pieces)
 
+    def _show(self, end: int) -> None:
+        self._pieces.append(self._text[self._shown : end])
+        self._shown = end
 
-def _shiro(text: str) -> Spans:
-    """Return the passwords in the section ``[users]``, and secrets of other sections, whose names show them."""
-    found, is_users = [], False
-    for line in _LINE.finditer(text):
-        if line[0].lstrip().startswith("["):
-            is_users = line[0].strip() == "[users]"
-        elif is_users:
-            found += _account(text, line, until_comma=True)
+    def _hide(self, start: int, end: int, *, is_secret: bool) -> None:
+        """Add a value or text, masked; a reference to a bean, ``#bean``, is no secret."""
+        self._show(start)
+        segment = self._text[start:end]
+        if not is_secret:
+            before = self._text[max(0, start - 400) : start].rpartition("\n")[2]
+            self._pieces.append(self._mask_other(segment, before))
+        elif is_reference(segment) or _BEAN.fullmatch(segment.strip()):
+            self._pieces.append(segment)
         else:
-            found += _property(text, line)
-    return found
+            self._pieces.append(self._known.hidden(self._text, start, end))
+        self._shown = end
+
+    def _read_attributes(self, tag: re.Match[str]) -> bool:
+        """Mask the attributes of a tag; return whether the element has a secret's name."""
+        attributes = list(_ATTRIBUTE.finditer(self._text, tag.start("attributes"), tag.end("attributes")))
+        is_named = is_secret_name(_local(tag["name"]))
+        for attribute in attributes:
+            if _local(attribute["name"]).lower() in _NAMING:
+                is_named = is_named or is_secret_name((attribute["double"] or attribute["single"] or "")[:200])
+        for attribute in attributes:
+            name = _local(attribute["name"])
+            is_valued = name.lower() in _VALUED and (is_named or tag.start() < self._secret_until)
+            quoted = attribute.span("single" if attribute["double"] is None else "double")
+            self._hide(*quoted, is_secret=is_valued or is_secret_name(name))
+        self._show(tag.end())
+        return is_named
+
+    def _enter(self, name: str, start: int) -> None:
+        """Note that texts are secret up to the closing tag; without one, up to the next tag or the end of the line."""
+        text, far = self._text, start + _NEAR
+        close = text.find(f"</{name}", start, far)
+        if close < 0:
+            ends = [at for at in (text.find("<", start, far), text.find("\n", start, far)) if at >= 0]
+            close = min([*ends, len(text), far])
+            self._hide(start, close, is_secret=True)
+        self._secret_until = max(self._secret_until, close)
+
+    def _read_text(self, end: int) -> None:
+        """Mask the text before ``end``; one below ``<key>password</key>`` is secret."""
+        start, segment = self._shown, self._text[self._shown : end]
+        if not segment.strip():
+            self._show(end)
+            return
+        is_secret = self._is_next_secret or start < self._secret_until
+        self._is_next_secret = (
+            not is_secret
+            and self._text[start - 1 : start] == ">"
+            and len(segment) < 200
+            and is_secret_name(segment.strip())
+        )
+        self._hide(start, end, is_secret=is_secret)
 
 
-_YAML_KEY = re.compile(r"(?P<indent>[ ]*(?:- +)*)[\"']?(?P<name>[\w.@$/-]{1,200})[\"']?[ \t]*:(?:[ \t]+|(?=[\r\n]|\Z))")
-_YAML_LEAD = re.compile(r"[ \t]*(?:- +)*(?:[\"']?[\w.@$/-]{1,200}[\"']?[ \t]*:(?=\s|\Z)[ \t]*)?(?:-(?=\s|\Z))?")
+def _local(name: str) -> str:
+    return name.rpartition(":")[2]
 
 
-def _yaml(text: str) -> Spans:
-    """Return the values of YAML's secrets, which stand on the line, go on below it, or are lists and mappings."""
-    found: Spans = []
-    parent, is_whole = -1, False
-    for line in _LINE.finditer(text):
-        start, end = line.span()
-        indent = len(line[0]) - len(line[0].lstrip(" "))
-        is_item = line[0][indent : indent + 2] in ("- ", "-")
-        if parent >= 0 and line[0].strip() and (indent > parent or (indent == parent and is_item and is_whole)):
-            if not is_whole:  # the scalar of the line above goes on
-                if found and found[-1][1] <= start:
-                    first, last = _value(text, found[-1][0], end)[0]
-                    last -= text[first - 1] in "\"'" and text[last - 1] == text[first - 1]
-                    found[-1] = (first, last)
-                continue
-            lead = _YAML_LEAD.match(text, start, end)
-            at = lead.end() if lead else start
-            if text[at:end].strip() not in ("|", ">", "|-", ">-", ""):
-                found += _scalar(text, at, end)
+_DELIMITERS = tuple(
+    re.compile(rf'"[^"\n]*"|(?P<delimiter>{pattern})') for pattern in (r"\|", r"\t", ";", ",", "[ ]{2,}")
+)
+"""What divides the cells of a line, one kind a table; a quoted cell may contain it, too."""
+_HEADING = re.compile(r"[\w .\"'|;,\t-]{3,1000}\r?")
+_CELL_NAME = re.compile(r"[\"']?[A-Za-z][\w .-]{0,39}[\"']?")
+_RULE = re.compile(r"[-+|:=\s]+")
+_RECORD = re.compile(r"\d{4}-\d\d-\d\d|\s*(?:TRACE|DEBUG|INFO|WARN|ERROR|FATAL)\b")
+
+
+def mask_tables(text: str, known: KnownSecrets) -> str:
+    """Return a text with the cells below a heading such as ``password`` masked, in CSV, Markdown or aligned columns.
+
+    A heading is a line of names alone. A row has as many cells as the heading. A record of a log is no row: an account
+    that writes a heading into a log hides no record with it.
+    """
+    lines = text.split("\n")
+    table: _Heading | None = None
+    for number, line in enumerate(lines):
+        if table and _RULE.fullmatch(line):
             continue
-        if not line[0].strip():
-            continue
-        parent = -1
-        key = _YAML_KEY.match(text, start, end)
-        if key and is_secret_name(key["name"]):
-            value = text[key.end() : end].strip()
-            parent, is_whole = len(key["indent"]), not value or _BLOCK.fullmatch(value) is not None
-            spans = [] if is_whole or value[0] in "[{" else _scalar(text, key.end(), end)
-            found += spans
-            is_whole = is_whole or not spans
-    return found
+        cells = _cells(line, table.delimiter) if table else []
+        if table and len(cells) == table.width and not _RECORD.match(line):
+            for column in reversed(table.secret_columns):
+                start, end = cells[column]
+                line = line[:start] + known.hidden(line, start, end) + line[end:]
+            lines[number] = line
+        else:
+            table = _heading(line) if _HEADING.fullmatch(line) else None
+    return "\n".join(lines)
 
 
-def _scalar(text: str, start: int, end: int) -> Spans:
-    """Return one scalar, without the quotes around; with an opening quote only, from the character after it."""
-    spans = _value(text, start, end, may_be_reference=True)
-    if not spans:
-        return []
-    start, end = spans[0]
-    while start < end and text[start] in " \t":
-        start += 1
-    if text[start] in "\"'":
-        start += 1
-        end -= end > start and text[end - 1] == text[start - 1]
-    return [(start, end)] if start < end and not is_reference(text[start:end]) else []
+class _Heading(typing.NamedTuple):
+    """The heading of a table."""
+
+    delimiter: re.Pattern[str]
+    width: int
+    secret_columns: tuple[int, ...]
+
+
+def _heading(line: str) -> _Heading | None:
+    """Return the heading that a line is; None for a line that is none, or names no secret."""
+    for delimiter in _DELIMITERS:
+        names = [line[slice(*cell)].strip() for cell in _cells(line, delimiter)]
+        if len(names) > 1 and all(not name or _CELL_NAME.fullmatch(name) for name in names):
+            columns = tuple(number for number, name in enumerate(names) if is_secret_name(name.strip("\"'")))
+            if columns:
+                return _Heading(delimiter, len(names), columns)
+    return None
+
+
+def _cells(line: str, delimiter: re.Pattern[str]) -> list[tuple[int, int]]:
+    """Return the (start, end) of each cell of a line."""
+    edges = [0]
+    for match in delimiter.finditer(line):
+        edges += match.span() if match["delimiter"] else ()
+    edges.append(len(line))
+    return list(zip(edges[::2], edges[1::2]))  # noqa: B905 -- strict= is of Python 3.10

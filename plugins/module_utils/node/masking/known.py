@@ -1,23 +1,33 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""Finds secrets whose variable is known wherever they stand, escaped and encoded as files and logs do it."""
+"""Finds secrets whose variable is known wherever they occur, escaped and encoded as files and logs do it."""
 
 from __future__ import annotations
 
 import base64
 import json
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from urllib.parse import quote, quote_plus
 from xml.sax.saxutils import escape
 
-from .spans import MARK, UNKNOWN, Span
+from .marks import MARK, UNKNOWN, is_reference
 
 _HEAD = 6
-"""Characters of a form that are looked up at every position; shorter forms are not looked for."""
+"""Characters of a form that are looked up at every position; shorter forms are not searched."""
 _BASE64 = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_")
-_BEHIND = re.compile(r"[\s\"'`&<>;,)}\]|\\]|\Z")
+_AFTER_VALUE = re.compile(r"[\s\"'`&<>;,)}\]|\\]|\Z")
+_MARK = re.compile(MARK)
+_XML_QUOTES = (
+    ('"', "'"),
+    ("&quot;", "'"),
+    ("&quot;", "&apos;"),
+    ("&#34;", "&#39;"),
+    ("&quot;", "&#39;"),
+    ("&#x22;", "&#x27;"),
+)
 
 
 @dataclass(frozen=True)
@@ -27,6 +37,13 @@ class Secret:
     value: str = field(repr=False)
     variable: str
     before: str = ""
+
+
+def is_distinct(value: str) -> bool:
+    """Return whether a secret is long or unusual enough that it does not occur in texts by chance."""
+    if value.isalpha() and (value.islower() or value.isupper() or value.istitle()):
+        return len(value) >= 16
+    return len(value) >= (12 if value.isdigit() else _HEAD)
 
 
 class KnownSecrets:
@@ -41,103 +58,106 @@ class KnownSecrets:
             if secret.value:
                 self._by_value.setdefault(secret.value, []).append(secret)
         self._values: dict[str, str] = {}
-        self._by_head: dict[str, list[str]] = {}
         self._encoded: set[str] = set()
-        for value in self._by_value:
-            if is_distinct(value):
-                for form in escaped_forms(value):
-                    if is_distinct(form):
-                        self._values.setdefault(form, value)
-                for form in encoded_forms(value):
-                    if len(form) >= _HEAD:
-                        self._values.setdefault(form, value)
-                        self._encoded.add(form)
+        for value in filter(is_distinct, self._by_value):
+            self._values.update((form, value) for form in escaped_forms(value) if is_distinct(form))
+            encoded = {form for form in encoded_forms(value) if len(form) >= _HEAD}
+            self._values.update((form, value) for form in encoded if form not in self._values)
+            self._encoded |= encoded
+        self._by_head: dict[str, list[str]] = {}
         for form in sorted(self._values, key=lambda form: (-len(form), form)):
             self._by_head.setdefault(form[:_HEAD], []).append(form)
-        self._indistinct = sorted((value for value in self._by_value if not is_distinct(value)), key=len, reverse=True)
+        self._word_like = sorted((value for value in self._by_value if not is_distinct(value)), key=len, reverse=True)
+
+    def hidden(self, text: str, start: int, end: int, before: str = "", *, is_certain: bool = False) -> str:
+        """Return the part of a text from ``start`` to ``end`` with the secret in it replaced by a mark.
+
+        Blanks and quotes around the value stay; so does a value that contains no secret.
+        ``before``: text that is located before ``text`` on the same line. ``is_certain``: even ``none`` is a secret.
+        """
+        outer = start, end
+        value = text[start:end].strip()
+        start = text.index(value, start)
+        if len(value) > 1 and value[0] in "\"'" and value[-1] == value[0]:
+            value, start = value[1:-1], start + 1
+        if not value or (_MARK.fullmatch(value) if is_certain else is_reference(value)):
+            return text[slice(*outer)]
+        line_before = before + text[max(0, start - 400) : start]
+        mark = self.mark_for(value, line_before.rpartition("\n")[2])
+        return text[outer[0] : start] + mark + text[start + len(value) : outer[1]]
 
     def mark_for(self, value: str, before: str = "") -> str:
         """Return the mark that replaces a secret value: ``@VARIABLE@`` for a known value, else ``@secret@``.
 
         ``before``: the text before the value on its line.
         """
-        found = self._by_value.get(self._values.get(value, value))
-        if not found:
+        secrets = self._by_value.get(self._values.get(value, value))
+        if not secrets:
             return UNKNOWN
         before = before.strip()
-        same = [secret for secret in found if secret.before.strip() == before]
-        same = same or [secret for secret in found if secret.before.strip() and before.endswith(secret.before.strip())]
-        return f"@{(same or found)[0].variable}@"
+        same = [secret for secret in secrets if secret.before.strip() == before]
+        same = same or [s for s in secrets if s.before.strip() and before.endswith(s.before.strip())]
+        return f"@{(same or secrets)[0].variable}@"
 
-    def spans(self, text: str) -> dict[int, Span]:
-        """Return start -> (start, end) of every known secret in a text, except secrets that look like plain words."""
-        found: dict[int, Span] = {}
-        heads, position = self._by_head, 0
-        if not heads:
-            return found
-        for start in [at for at in range(len(text) - _HEAD + 1) if text[at : at + _HEAD] in heads]:
-            if start < position:
+    def replace(self, text: str) -> str:
+        """Return the text with a mark for every known secret, except secrets that look like plain words."""
+        heads = self._by_head
+        hits = [at for at in range(len(text) - _HEAD + 1) if text[at : at + _HEAD] in heads] if heads else ()
+        if not hits:
+            return text
+        marks = [match.span() for match in _MARK.finditer(text)]
+        pieces: list[str] = []
+        position = 0
+        for start in hits:
+            form = next((form for form in heads[text[start : start + _HEAD]] if text.startswith(form, start)), "")
+            number = bisect_right(marks, (start, len(text))) - 1
+            if start < position or not form or (number >= 0 and start + len(form) <= marks[number][1]):
                 continue
-            for form in heads[text[start : start + _HEAD]]:
-                if text.startswith(form, start):
-                    position = start + len(form)
-                    found[start] = (start, position)
-                    break
-        return found
-
-    def widened_base64_span(self, text: str, span: Span) -> Span:
-        """Return a secret's (start, end), widened for base64 by the characters around it that share bits with it."""
-        start, end = span
-        if text[start:end] not in self._encoded:
-            return span
-        for _ in range(2):
-            start -= start > 0 and text[start - 1] in _BASE64
-            end += end < len(text) and text[end] in _BASE64
-        while end < len(text) and text[end] == "=" and end < span[1] + 4:
-            end += 1
-        return start, end
+            first, end = start, start + len(form)
+            if form in self._encoded:
+                first, end = _widened(text, first, end, position)
+            before = text[max(0, first - 400) : first].rpartition("\n")[2]
+            pieces += [text[position:first], self.mark_for(text[first:end], before)]
+            position = end
+        return "".join(pieces) + text[position:]
 
     def word_like_secret_end(self, text: str, start: int, end: int) -> int:
-        """Return the end of the known word-like secret that begins at ``start`` and is a whole
-        value; -1 without one.
-        """
-        for value in self._indistinct:
-            if text.startswith(value, start, end) and _BEHIND.match(text, start + len(value), end):
+        """Return the end of the known word-like secret that is the value at ``start``; -1 without one."""
+        for value in self._word_like:
+            if text.startswith(value, start, end) and _AFTER_VALUE.match(text, start + len(value), end):
                 return start + len(value)
         return -1
 
     @property
     def word_like_count(self) -> int:
         """The number of known secrets that look like plain words, which are masked only as values of secret names."""
-        return len(self._indistinct)
+        return len(self._word_like)
+
+
+def _widened(text: str, start: int, end: int, lowest: int) -> tuple[int, int]:
+    """Return the position of a secret in base64, widened by the characters around it that share bits with it."""
+    padding = end
+    for _ in range(2):
+        start -= start > lowest and text[start - 1] in _BASE64
+        end += end < len(text) and text[end] in _BASE64
+    while end < len(text) and text[end] == "=" and end < padding + 4:
+        end += 1
+    return start, end
 
 
 NOBODY = KnownSecrets()
 
 
-def is_distinct(value: str) -> bool:
-    """Return whether a secret is long or unusual enough that it does not occur in texts by chance."""
-    if value.isalpha() and (value.islower() or value.isupper() or value.istitle()):
-        return len(value) >= 16
-    return len(value) >= (12 if value.isdigit() else _HEAD)
-
-
 def escaped_forms(value: str) -> set[str]:
     """Return the forms of a value when escaped for XML, JSON, properties, shells and URIs, once or twice."""
     plain = re.sub(r"\\(.)", r"\1", value)
-    once = {value, plain}
-    for form in (value, plain):
-        once |= set(_escapes(form))
+    once = {value, plain, *_escapes(value), *_escapes(plain)}
     return once | {twice for form in once for twice in _escapes(form)}
 
 
 def _escapes(value: str) -> Iterator[str]:
-    yield escape(value)
-    yield escape(value, {'"': "&quot;"})
-    yield escape(value, {'"': "&quot;", "'": "&apos;"})
-    yield escape(value, {'"': "&#34;", "'": "&#39;"})
-    yield escape(value, {'"': "&quot;", "'": "&#39;"})
-    yield escape(value, {'"': "&#x22;", "'": "&#x27;"})
+    for quotes in _XML_QUOTES:
+        yield escape(value, dict(zip("\"'", quotes)))  # noqa: B905 -- strict= is of Python 3.10
     yield "".join(f"&#{ord(c)};" if ord(c) > 126 or c in "<>&\"'" else c for c in value)
     for safe in ("", "/", "!*'()", "!$&'()*+,;=:@/?-._~"):
         encoded = quote(value, safe=safe, errors="replace")
@@ -152,9 +172,8 @@ def _escapes(value: str) -> Iterator[str]:
             yield lower
             yield re.sub(r"\\u(....)", lambda match: "\\u" + match[1].upper(), lower)
     yield value.replace("\\", "\\\\").replace("'", "\\'")
-    yield value.replace("'", "''")
-    yield value.replace("'", "'\\''")
-    yield value.replace("'", "'\"'\"'")
+    for quoted in ("''", "'\\''", "'\"'\"'"):
+        yield value.replace("'", quoted)
     yield re.sub(r"([=:#! \\])", r"\\\1", value)
     yield re.sub(r"([^\w@%+=:,./-])", r"\\\1", value)
 
@@ -162,18 +181,17 @@ def _escapes(value: str) -> Iterator[str]:
 def encoded_forms(value: str) -> set[str]:
     """Return the forms of a value in base64, at each of its three alignments, and in hexadecimal digits."""
     plain = re.sub(r"\\(.)", r"\1", value)
-    found: set[str] = set()
+    forms: set[str] = set()
     for content in {
         text.encode(encoding, "replace") for text in (value, plain) for encoding in ("utf-8", "latin-1", "utf-16-le")
     }:
         for lead in range(3):
             text = base64.b64encode(b"\0" * lead + content).decode()
-            first = (lead * 8 + 5) // 6
-            core = text[first : (lead + len(content)) * 8 // 6]
-            found |= {core, core.replace("+", "-").replace("/", "_"), quote(core, safe="")}
+            core = text[(lead * 8 + 5) // 6 : (lead + len(content)) * 8 // 6]
+            forms |= {core, core.replace("+", "-").replace("/", "_"), quote(core, safe="")}
         for digits in (content.hex(), content.hex(":"), content.hex(" "), "".join(f"%{byte:02x}" for byte in content)):
-            found |= {digits, digits.upper()}
-    return found
+            forms |= {digits, digits.upper()}
+    return forms
 
 
 def secrets_of_file(masked: str, content: str) -> list[Secret]:
@@ -181,7 +199,7 @@ def secrets_of_file(masked: str, content: str) -> list[Secret]:
 
     Only lines that are equal but for the secrets are used.
     """
-    found = []
+    secrets = []
     for shown, real in zip(masked.split("\n"), content.split("\n")):  # noqa: B905 -- strict= is of Python 3.10
         pieces = re.split(rf"({MARK})", shown)
         if len(pieces) == 1:
@@ -189,10 +207,6 @@ def secrets_of_file(masked: str, content: str) -> list[Secret]:
         pattern = "".join("(.*)" if number % 2 else re.escape(piece) for number, piece in enumerate(pieces))
         match = re.fullmatch(pattern, real)
         if match:
-            variables = [piece.strip("@") for piece in pieces[1::2]]
-            found += [
-                Secret(value, variable, before)
-                for value, variable, before in zip(match.groups(), variables, pieces[::2])  # noqa: B905
-                if value
-            ]
-    return found
+            marks = zip(match.groups(), pieces[1::2], pieces[::2])  # noqa: B905
+            secrets += [Secret(value, mark.strip("@"), before) for value, mark, before in marks if value]
+    return secrets

@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""Recognises names of secrets (passwords, keys, tokens), whatever stands around the word."""
+"""Recognizes names of secrets (passwords, keys, tokens), whatever surrounds the word."""
 
 from __future__ import annotations
 
@@ -14,17 +14,6 @@ _WORDS = tuple(
         "cookie", "session", "sig", "pin", "otp", "jwt", "pat",
     )
 )  # fmt: skip
-
-
-def secret_word_positions(text: str) -> list[int]:
-    """Return the sorted positions in a text of words that may be part of a secret's name, such as ``pass``.
-
-    ``is_secret_name`` decides of the whole name.
-    """
-    folded = text.replace("\u0130", "i").lower()  # of all characters only this one has a longer small form
-    return sorted({match.start() for word in _WORDS for match in word.finditer(folded)})
-
-
 _STRONG = re.compile(
     r"pass[-_.]?(?:w(?:or)?[dt]|wrd|w(?![a-z])|phrases?|codes?|key(?!stroke))|pswd|pword|pwd|kennwort|contrase(?:n|ñ)a"
     r"|wachtwoord|secret(?!ar)|credentials?|cookie|(?:j|php)?session[-_]?id|authorization$|amz-(?:signature|credential)$|masterauth|_auth$"
@@ -35,7 +24,7 @@ _STRONG = re.compile(
     r"|user|service|account|registry)[-_.]?token",
     re.IGNORECASE,
 )
-_LAST = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_LAST_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _WEAK = frozenset({"pass", "passes", "pw", "psk", "token", "pin", "otp", "pat", "sig", "cred", "creds", "jwt"})
 _JOINED = re.compile(r"(?<!by)(?<!com)(?<!encom)(?<!tres)(?<!sur)(?<!under)(?<!over)(?<!im)(?:pass|pw)$", re.IGNORECASE)
 # What is called after a password and holds none: a path, a class, a switch, a number.
@@ -46,36 +35,38 @@ _HARMLESS = re.compile(
     r"|\.(?:properties|xml|conf|cfg|ini|ya?ml|json|txt|log|jks|ks|ts|p12|pem|crt|service|sh|java|jar|d)$",
     re.IGNORECASE,
 )
-_PLAIN = re.compile(
+_ENGLISH = re.compile(
     r"pass(?:es|words?|wd|phrases?|codes?)?|pwd|secrets?|credentials?|creds?|tokens?|cookies?|pin|otp|sig|pat|authorization",
     re.IGNORECASE,
 )
+_GENERATED = re.compile(r"\d[^\W\d_]|\d[^\s]{0,64}?[!#$%^*+=~?]|[!#$%^*+=~?][^\s]{0,64}?\d|[a-z][A-Z][^\s]{0,64}?\d")
+_NOT_GENERATED = re.compile(r"[/~.<]|[\w+.-]{1,32}://|\d{4}-\d\d-\d\d|\d{1,2}:\d\d|ID:|(?:\d{1,3}\.){3}\d")
+
+
+def word_positions(text: str, words: tuple[re.Pattern[str], ...] = _WORDS) -> list[int]:
+    """Return the sorted positions of words in a text, in any letter case: of those that names of secrets contain.
+
+    ``is_secret_name`` decides on the whole name.
+    """
+    folded = text.replace("\u0130", "i").lower()  # of all characters only this one has a longer small form
+    return sorted({match.start() for word in words for match in word.finditer(folded)})
 
 
 @lru_cache(maxsize=4096)
 def is_secret_name(name: str) -> bool:
     """Return whether a name is that of a secret, such as ``keyStorePassword``, but not ``passwordFile``."""
     name = name.rstrip(".-[]0123456789")
-    if is_harmless_name(name):
+    if _HARMLESS.search(name):
         return False
     if _STRONG.search(name) or _JOINED.search(name):
         return True
-    words = _LAST.findall(name)
+    words = _LAST_WORD.findall(name)
     return bool(words) and words[-1].lower() in _WEAK
-
-
-def is_harmless_name(name: str) -> bool:
-    """Return whether a name looks like a secret's and names none, such as ``passwordFile``."""
-    return _HARMLESS.search(name) is not None
 
 
 def is_english_word(name: str) -> bool:
     """Return whether a secret's name is an English word, such as ``password``, which prose may contain, too."""
-    return _PLAIN.fullmatch(name.strip(".-_[]")) is not None
-
-
-_GENERATED = re.compile(r"\d[^\W\d_]|\d[^\s]{0,64}?[!#$%^*+=~?]|[!#$%^*+=~?][^\s]{0,64}?\d|[a-z][A-Z][^\s]{0,64}?\d")
-_NOT_GENERATED = re.compile(r"[/~.<]|[\w+.-]{1,32}://|\d{4}-\d\d-\d\d|\d{1,2}:\d\d|ID:|(?:\d{1,3}\.){3}\d")
+    return _ENGLISH.fullmatch(name.strip(".-_[]")) is not None
 
 
 def looks_generated(word: str) -> bool:

@@ -1,0 +1,43 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""Marks that replace secrets, values that contain no secret, and notes on lines that were cut."""
+
+from __future__ import annotations
+
+import re
+
+UNKNOWN = "@secret@"
+MARK = r"@(?:secret|activemq_[^@\s]{0,200})@"
+
+CUT_NOTE = " [{} more characters of this line were left out]"
+"""The note at the end of a line that was cut."""
+
+_CUT_NOTE = r" \[\d{1,12} more characters of this line were left out\]"
+IS_CUT = re.compile(rf"{_CUT_NOTE}\r?\Z")
+# What follows a value on the line of a log and is no part of it: the logger and the thread of a record, and the note.
+_TAIL = re.compile(rf"(?: \| [A-Za-z_$][\w$-]*(?:\.[\w$-]+)+ \| [^|\n\"']{{0,400}})?(?:{_CUT_NOTE})?\r?\Z")
+_LONGEST_TAIL = 900
+
+_REFERENCE = re.compile(rf"\$\{{[^}}:]*\}}|{MARK}|\*{{3,}}|(?:true|false|null|none|)", re.IGNORECASE)
+_LEADING_REFERENCE = re.compile(
+    rf"(?:\$\{{[^}}:\s]{{1,200}}\}}|{MARK}|\*{{3,}})(?=[\s\"'`&<>;,)}}\]|\\]|\Z)"
+    r"|(?:true|false|null|none)(?=[,;)}\]]+(?:\s|\Z)|[\"'<\r\n]|\Z)",
+    re.IGNORECASE,
+)
+
+
+def is_reference(value: str) -> bool:
+    """Return whether a value contains no secret: ``${variable}``, a mark ``@secret@``, a boolean, or empty."""
+    return _REFERENCE.fullmatch(value.strip()) is not None
+
+
+def reference_end(text: str, start: int, end: int) -> int:
+    """Return the end of a value that needs no mask (a variable, mark, boolean or null); -1 for any other value."""
+    match = _LEADING_REFERENCE.match(text, start, end)
+    return match.end() if match else -1
+
+
+def tail_start(text: str, start: int, end: int) -> int:
+    """Return where the logger and thread of a log record, or a note on a cut line, begin before ``end``."""
+    match = _TAIL.search(text, max(start, end - _LONGEST_TAIL), end)
+    return match.start() if match else end
