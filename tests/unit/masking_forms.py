@@ -127,6 +127,16 @@ ANYTHING = [
     "X-Amz-Security-Token: {}",
     "name: password\nvalue: {}",
     "- name: DB_PASSWORD\n  value: {}",
+    "password\u2028=\u2028{}",
+    "password\u0085=\u0085{}",
+    "password\t:\t{}",
+    "PGPASSWORD={}",
+    "declare -x DB_PASSWORD={}",
+    "Server=db;Uid=sa;Pwd={}",
+    "DefaultEndpointsProtocol=https;AccountName=a;AccountKey={}",
+    "UserInfo{{user=bob, password={}",
+    "Credentials(user=bob, password={}",
+    "wrapper.java.additional.9=-Djavax.net.ssl.keyStorePassword={}".replace("-D", ""),
 ]
 """Any secret of one line may stand there."""
 
@@ -332,6 +342,27 @@ WORDS = [
     "| user | password |\n|---|---|\n| amy | {} |",
     "USER     PASSWORD     GROUPS\namy      {}   admins",
     '"user","password"\n"amy","{}"',
+    "failover:(tcp://bob:{}@a:61616,nio://amy:{}@b:61616)?randomize=false",
+    "mongodb://bob:{}@a.example,b.example/x",
+    "-----BEGIN RSA PRIVATE KEY-----{}-----END RSA PRIVATE KEY-----",
+    "-----BEGIN PRIVATE KEY-----\r\n{}\r\n-----END PRIVATE KEY-----\r\n",
+    "curl -H 'Authorization: Basic {}Zz0=' http://host/",
+    '{{"headers": {{"Authorization": "Basic {}Zz0=", "Host": "h"}}}}',
+    "{{'Authorization': ['Basic {}Zz0=']}}",
+    "UserInfo{{user='bob', password='{}', roles=[]}}",
+    "ConnectionInfo {{userName = bob, password = {}, clientId = x}}",
+    "env: {{'DB_PASSWORD': '{}', 'HOME': '/'}}",
+    "body=%7B%22password%22%3A%22{}%22%7D",
+    "Server=db;User Id=sa;Password={};Encrypt=true",
+    "java -Dx.password='{}' -jar x.jar",
+    'java "-Dx.password={}" -jar x.jar',
+    "docker login -u bob -p {} host",
+    "sqlcmd -S h -U sa -P {}",
+    "ipmitool -H h -U root -P {} power status",
+    "smbclient //h/share -U bob%{}",
+    "password: |-\n    {}\n    {}\nnext: 1",
+    "it said \"the 'password' is '{}'\"",
+    '{{"msg": "user=\'bob\' password=\'{}\' ok"}}',
 ]  # fmt: skip
 """A secret without blanks and marks may stand there."""
 
@@ -424,6 +455,13 @@ FILES = [
     ("jetty.xml", '<Set name="KeyStorePassword">OBF:{}</Set>'),
     ("jetty.xml", '<Set name="password"><Property name="x" default="{}"/></Set>'),
     ("jetty.xml", '<Call name="setPassword"><Arg>{}</Arg></Call>'),
+    ("values.yml", "secrets:\n  - name: a\n    value: {}\nx: 1"),
+    ("compose.yml", "environment:\n  - DB_PASSWORD={}\n"),
+    ("settings.yml", "password: >\n\n  {}\n  {}\nx: 1"),
+    ("settings.yml", "- password: {}\n    {}\n  name: x"),
+    ("config.json", '{{"passwords": [\n"{}",\n"{}"\n]}}'),
+    ("wrapper.conf", "wrapper.java.additional.9=-Djavax.net.ssl.keyStorePassword={}"),
+    ("shiro.ini", "[users]\n# old = {}\nadmin = {}\n[main]\nx = y"),
 ]  # fmt: skip
 
 READABLE = [

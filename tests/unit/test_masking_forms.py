@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 import pytest
 
+from activemq_fleet.logs.kinds import kind, kinds
 from activemq_fleet.node.masking import LINE_LENGTH, UNKNOWN, KnownSecrets, Secret, mask, mask_text, mask_words
 from tests.unit.hostile_texts import AROUND, PIECES, hostile
 from tests.unit.masking_forms import ANYTHING, FILES, PHRASES, READABLE, WORD, WORDS
@@ -216,6 +217,50 @@ def test_no_piece_that_comes_again_and_again_stops_the_masker(path: str) -> None
     pieces = [(piece, AROUND[(number + at) % len(AROUND)]) for at, piece in enumerate(PIECES)]
 
     assert slow([*pieces, *((piece, ("", "")) for piece in PIECES)], path, 600) == []
+
+
+GROUP = re.compile(r"\(\?P<\w+>(?:[^()\\\[]|\\.|\[[^\]]*\]|\((?:[^()\\\[]|\\.|\[[^\]]*\])*\))*\)")
+NAMES = (
+    "orders-mq01",
+    "tcp://10.0.0.1:47178@61616",
+    "ID:orders-mq01-41523-1716-0:1:1",
+    "5.18.3",
+    "bob",
+    "/srv/amq",
+    "4",
+)
+
+
+def ordinary_lines(count: int) -> list[str]:
+    """Lines as logs of brokers have them, from the messages whose kinds the library knows."""
+    shapes = [GROUP.sub("\0", kind(id_).regex.pattern).strip("^$") for id_ in kinds()]
+    shapes = [
+        re.sub(r"\\([^a-zA-Z0-9])", r"\1", re.sub(r"\\[wSd][+*]?|\[[^\]]*\][+*]?", "\0", shape)) for shape in shapes
+    ]
+    lines = []
+    for number in range(count):
+        message = shapes[number % len(shapes)].replace("\0", NAMES[number // len(shapes) % len(NAMES)])
+        time = f"2026-11-21 05:22:4{number % 10},{number % 1000:03}"
+        lines.append(f"{time} | WARN  | {message} | org.apache.activemq.broker.X | main-{number}")
+    return lines
+
+
+def test_of_ordinary_log_lines_at_most_one_percent_loses_anything() -> None:
+    lines = ordinary_lines(10_000)
+
+    masked = mask_text("\n".join(lines)).split("\n")
+
+    assert sum(shown != line for shown, line in zip(masked, lines, strict=True)) <= 100
+
+
+@pytest.mark.parametrize("path", ["", "conf/setenv", "conf/x.yml", "conf/x.properties", "users.properties"])
+def test_masking_a_file_with_every_form_twice_changes_nothing(path: str) -> None:
+    forms = [filled(form, WORD) for form in [*ANYTHING, *WORDS, *(form for _, form in FILES)]]
+    text = "\n".join([line for pair in zip(forms, ordinary_lines(len(forms)), strict=True) for line in pair])
+
+    once = mask(path, text) if path else mask_text(text)
+
+    assert (mask(path, once) if path else mask_text(once)) == once
 
 
 RECORDS = "".join(

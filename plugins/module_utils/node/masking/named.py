@@ -165,14 +165,15 @@ class _Reader:
             return end, end
         sign = separator["sign"] if separator else None
         if separator is None or sign is None:
-            return self._value_after_blank(start, end)
+            after_quote = separator.end("close") if separator and separator["close"] else end
+            return self._value_after_blank(start, end, after_quote)
         at, is_quoted = separator.end(), separator["close"] is not None
         if sign == ":":
             path = re.split(r"[ \t\n\"'(=]", text[max(0, start - 200) : start])[-1]
             if path.startswith("/") and path.count("/") > 1:  # /etc/agent/mb.password: No such file
                 return end, end
         if sign == "(" and separator.start("sign") > end and not is_quoted:
-            return self._value_in_prose(start, end)
+            return self._value_in_prose(text[start:end], start, end)
         if sign == "(" and _SIGNATURE.match(text, at):
             return end, end
         if is_quoted:
@@ -184,46 +185,46 @@ class _Reader:
         scheme = _SCHEME.match(text, at)
         first, last = self._value(start, scheme.end() if scheme else at, is_quoted=is_quoted)
         lead = text[self._line_start(start) : start]
-        if self._kind == "yaml" and first < last and not lead.strip(" -\"'"):
+        if self._kind == "yaml" and sign == ":" and first < last and not lead.strip(" -\"'"):
             end_of_line = self._limit(last)
             below = self._block_end(end_of_line, _indent(lead, " -"), takes_items=False)
             if below > end_of_line or _YAML_REST.match(text, last, end_of_line) is None:
-                last = below
+                first, last = first - (text[first - 1] in "\"'"), below
         return first, last
 
-    def _value_after_blank(self, start: int, end: int) -> tuple[int, int]:
+    def _value_after_blank(self, start: int, name_end: int, end: int) -> tuple[int, int]:
         """Return the value of ``--password VALUE``, ``auth_pass VALUE``, ``password 'VALUE'``.
 
         Not of ``password expired``.
         """
         text = self._text
-        name = text[start:end]
+        name = text[start:name_end]
         blanks = _SPACES.match(text, end)
         at = blanks.end() if blanks else end
         if at == len(text) or text[at] in "\r\n=:>)}":
             return at, at
         if at == end or text[at] in "|-<,;–—":
-            return self._value_in_prose(start, end)
+            return self._value_in_prose(name, start, end)
         if name.startswith("-") or text[start - 1 : start] == "-" or text[at] in "\"'`[":
             return self._value(start, at, is_quoted=False)
         if _PROSE.match(text, at) or name.endswith((".", ":")):
-            return self._value_in_prose(start, end)
+            return self._value_in_prose(name, start, end)
         if is_english_word(name):
             line_start = self._line_start(start)
             line = ("" if line_start else self._before.lstrip()) + text[line_start:start].strip()
             is_directive = self._is_file and line[:1] not in ("#", ";", "!", "<", "/")
             is_alone = not line and " " not in text[at : self._limit(at)].strip()
             if not is_directive and not is_alone:
-                return self._value_in_prose(start, end)
+                return self._value_in_prose(name, start, end)
         return self._value(start, at, is_quoted=False)
 
-    def _value_in_prose(self, start: int, end: int) -> tuple[int, int]:
+    def _value_in_prose(self, name: str, start: int, end: int) -> tuple[int, int]:
         """Return VALUE of ``password for bob: VALUE``, ``password is VALUE``, ``password (VALUE)``.
 
         After ``bad password`` and ``password incorrect:`` only a word that looks generated is a value.
         """
         text, limit = self._text, self._limit(end)
-        is_plural = text[start:end].lower().endswith(("words", "secrets", "tokens", "keys", "phrases", "codes"))
+        is_plural = name.lower().endswith(("words", "secrets", "tokens", "keys", "phrases", "codes"))
         whose = None if is_plural else _WHOSE.match(text, end, limit)  # Passwords of activemq.fleet: change them
         if whose and whose.end() < limit and not _is_prose(text, whose.end(), limit):
             return self._value(start, whose.end(), is_quoted=False)

@@ -105,7 +105,7 @@ _LINE_RULES = tuple(
         # The password of a URI, up to the last @, because passwords may contain one; no port: 10.0.0.1:47178@61616.
         (
             "//",
-            r"//[^/\s:@\"'<>()]{0,256}:(?!/|\d+@\d+\b(?!\.)|\d{1,5}(?![^\s/?#,)&;\"'<>\]}|:]))"
+            r"//[^/\s:@\"'<>()]{0,256}:(?!/|\d+@\d+\b(?!\.\w)|\d{1,5}(?![^\s/?#,)&;\"'<>\]}|:]))"
             r"((?:(?!//)[^\s\"'<>`])+(?=@)|(?!\s)(?:(?!//)[^\r\n<])+(?=@))",
         ),
         ("%2f%2f", r"%3a%2f%2f[^\s%]{0,256}%3a((?:(?!%2f%2f)[^\s\"'<>])*)%40"),
@@ -130,7 +130,7 @@ _CALL = re.compile(
     r"\w{0,40}?(?:auth|credentials?|log[io]n|authenticate|authentication|connection|connectionfactory|connect"
     r"|passw(?:or)?d|pw_?set|user_?pass)[ \t]{0,3}(?:=[ \t]{0,3})?\(\s{0,20}"
     rf"{_FIRST_ARGUMENT}(?:{_COMMA}{_QUOTE}[\w+.(:-]{{1,64}}//[^\n\"'&]{{0,256}}{_QUOTE})?"
-    rf"{_COMMA}(?P<secret>(?={_QUOTE}(?![\w+.(:-]{{1,64}}//))[^\n]+)",
+    rf"{_COMMA}(?P<secret>{_QUOTE}(?![\w+.(:-]{{1,64}}//)(?:[^\n]*{_QUOTE}|[^\n]+))",
     re.IGNORECASE,
 )
 """``basicAuth("user", "PASSWORD")`` and the like: the second argument, or the one after a URI, and all that follows."""
