@@ -182,6 +182,24 @@ def test_words_of_a_command_line_are_masked_whole() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["/usr/bin/mysql", "-u", "root", "-pcanary"],
+        ["sshpass", "-pcanary", "ssh", "host"],
+        ["7z", "a", "-pcanary", "out.7z"],
+        ["zip", "-P", "canary", "out.zip"],
+        ["sqlcmd", "-U", "sa", "-P", "canary horse"],
+        ["curl", "-sSubob:canary", "http://host/"],
+    ],
+)
+def test_options_of_a_command_show_no_password(words: list[str]) -> None:
+    masked = mask_words(words)
+
+    assert "canary" not in " ".join(masked)
+    assert len(masked) == len(words)
+
+
 def growth(path: str, make: Callable[[int], str], size: int) -> float:
     return growth_of_time(lambda text: mask(path, text), make, size)
 

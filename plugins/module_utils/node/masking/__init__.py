@@ -51,7 +51,6 @@ _GROWTH = 16
 """A line that was cut already may be this many times ``LINE_LENGTH`` long, because masking made it longer."""
 _ROUNDS = 6
 _OPTION = re.compile(r"--?(?P<name>[\w.-]{1,200})")
-_JOINED_ACCOUNT = re.compile(r"-[A-Za-z#0-9]{0,8}?[uU]")
 _KEYSTORES = ("*.jks", "*.jceks", "*.ks", "*.ts", "*.keystore", "*.truststore", "*.p12", "*.pfx", "*.pkcs12", "*.bks")
 _KEYS = ("*.key", "*.pem", "*.der", "id_rsa*", "id_ed25519*", "id_ecdsa*")
 _MAGIC = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce", b"\x30\x82", b"\x30\x80")
@@ -88,10 +87,10 @@ def mask_words(words: Sequence[str], known: KnownSecrets = NOBODY) -> list[str]:
             masked.append(_shown(word, "", known))
         elif equals and is_secret_name(name.lstrip("-")):
             masked.append(f"{name}={_shown(value, f'{name}=', known)}")
-        elif os.path.basename(words[0]) == "curl" and _JOINED_ACCOUNT.match(word):
-            masked.append(_masked_behind("curl ", word, known))
-        elif option and option["name"] in ("u", "U", "p", "a", "w", "user", "proxy-user"):
+        elif option and option["name"] in ("u", "U", "p", "P", "a", "w", "k", "user", "proxy-user"):
             masked.append(_masked_behind(f"{words[0]} {option[0]} ", word, known))
+        elif number and word.startswith("-"):
+            masked.append(_masked_behind(f"{words[0]} ", word, known))
         else:
             masked.append(mask_text(word, known))
     return masked
