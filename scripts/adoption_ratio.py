@@ -29,7 +29,7 @@ from activemq_fleet.errors import FleetError
 from activemq_fleet.naming import Naming
 from activemq_fleet.releases import Release
 from activemq_fleet.render.activemq_xml import activemq_xml
-from activemq_fleet.schema._documents import parser
+from activemq_fleet.schema import xml_parser
 
 _PREDICATE = re.compile(r"\[(?:@\w+='[^']*'|[0-9]+)\]")
 _NODE = re.compile(r"(.*?)[-_]?([ab])")
@@ -121,7 +121,7 @@ def _is_readable(path: Path) -> bool:
 def _ratio(file: str, document: Document, adopted: Adopted) -> Ratio:
     broker = adopted.fleet.broker(document.host)
     bare = replace(broker, settings=broker.settings.model_copy(update={"xml_fragments": ()}))
-    plain = xml_element_of(etree.fromstring(activemq_xml(bare), parser()))
+    plain = xml_element_of(etree.fromstring(activemq_xml(bare), xml_parser()))
     everything = list(walk(document.root))
     ratio = Ratio(file, len(everything), connectors=sum(1 for node in everything if node.name == "networkConnector"))
     directories = directories_of(broker.settings.base, broker.settings.instance)

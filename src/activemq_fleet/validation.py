@@ -15,10 +15,9 @@ from activemq_fleet.lint import BrokerSettings, HostFacts, Selection, fleet_find
 from activemq_fleet.lint.files import schema_finding, without_schema_duplicates
 from activemq_fleet.releases import Release
 from activemq_fleet.render import ACTIVEMQ_XML
-from activemq_fleet.render.fragments import CORE
 from activemq_fleet.render.service import kahadb_directory
 from activemq_fleet.routes import routes_of
-from activemq_fleet.schema import Schema
+from activemq_fleet.schema import CORE, Schema, xml_parser
 from activemq_fleet.settings.broker import WaiverSettings
 from activemq_fleet.site_refusals import missing_files_of, refusals_of
 from activemq_fleet.topology import Broker, Fleet
@@ -142,7 +141,7 @@ def _unfenced(fleet: Fleet, documents: Mapping[str, bytes]) -> Iterator[Finding]
 
 
 def _reason_unfenced(broker: Broker, document: bytes) -> str:
-    adapter = etree.fromstring(document).find(f"{{{CORE}}}broker/{{{CORE}}}persistenceAdapter")
+    adapter = etree.fromstring(document, xml_parser()).find(f"{{{CORE}}}broker/{{{CORE}}}persistenceAdapter")
     stores = [] if adapter is None else [store for store in adapter if isinstance(store.tag, str)]
     names = [etree.QName(store).localname for store in stores]
     if names != ["kahaDB"]:

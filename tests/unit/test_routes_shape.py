@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from activemq_fleet.network.connectors import UNLIMITED
 from activemq_fleet.routes.choices import choice_outcome
-from activemq_fleet.routes.shape import UNLIMITED, BridgeGraph, Edge
+from activemq_fleet.routes.shape import BridgeGraph, Edge
 
 Path = tuple[int, ...]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,25 +13,24 @@ from activemq_fleet.adopt.proposal import Proposal, is_valid_value
 from activemq_fleet.adopt.secrets import with_masked_passwords
 from activemq_fleet.adopt.sources import Document
 from activemq_fleet.adopt.xml_diff import XmlElement
-from activemq_fleet.lint.uri import Uri
-from activemq_fleet.schema import boolean_of
+from activemq_fleet.network.connectors import NetworkConnector, read_network_connector
+from activemq_fleet.network.uri import Uri
 from activemq_fleet.settings.network import SplitTtl
 from activemq_fleet.topology import Broker, Fleet, Link
 from activemq_fleet.uris import is_openwire
 
 Ttl = int | SplitTtl
 
-_DESTINATIONS = "lists destinations other than queues and topics with a physicalName alone"
 _ANYWHERE = ("0.0.0.0", "::", "127.0.0.1", "localhost", "::1")  # noqa: S104 -- names of no host
 
 
 @dataclass(frozen=True, slots=True)
-class Bridge:
-    """A networkConnector element of an existing activemq.xml that dials brokers.
+class ReplaceableBridge:
+    """A networkConnector of an existing activemq.xml that dials brokers, and that ``activemq_links`` can express.
 
-    ``addresses`` are the (host, port) pairs in the order of its URI; ``ttl`` is as ``activemq_links`` has it, and 1
-    where the element sets none;
-    ``include`` and ``exclude`` are destination patterns as ``activemq_links`` writes them.
+    ``addresses`` are the (host, port) pairs as its URI has them; ``ttl`` is as ``activemq_links`` has it, and 1 where
+    the element sets none. ``include``, ``static_include`` and ``exclude`` are destination patterns as
+    ``activemq_links`` writes them.
     """
 
     name: str
@@ -59,7 +57,7 @@ class Bridge:
         """The addresses that the bridge dials, in the form in which ``activemq_links`` lists brokers outside the
         inventory.
         """
-        tls = any("ssl" in one.scheme for one in Uri.read(self.node.get("uri")).transports)
+        tls = any("ssl" in transport.scheme for transport in Uri.read(self.node.get("uri")).transports)
         return [("ssl://" if tls else "") + join(*address) for address in self.addresses]
 
 
@@ -68,48 +66,70 @@ def network_connectors(document: Document) -> list[XmlElement]:
     return document.broker.find_all("networkConnectors/networkConnector")
 
 
-def replaceable_bridges(document: Document) -> Iterator[Bridge]:
+def replaceable_bridges(document: Document) -> Iterator[ReplaceableBridge]:
     """Yield the networkConnectors that ``activemq_links`` can express and whose name is unique in the file."""
-    names = Counter(node.get("name") for node in network_connectors(document))
-    for node in network_connectors(document):
-        bridge = _bridge(node)
-        if isinstance(bridge, Bridge) and names[bridge.name] == 1:
-            yield bridge
+    nodes = network_connectors(document)
+    names = Counter(node.get("name") for node in nodes)
+    for node in nodes:
+        connector = read_network_connector(node)
+        if names[connector.name] == 1 and not _misfit(connector):
+            yield _replaceable_bridge(node, connector)
 
 
-def _bridge(node: XmlElement) -> Bridge | str:
-    """Return a networkConnector as a bridge, or what keeps it from being one, in words."""
-    uri, name, ttl, duplex = Uri.read(node.get("uri")), node.get("name"), _ttl(node), node.get("duplex", "false")
-    dialled = uri.transports
-    if uri.scheme not in ("static", "masterslave", "simple") or not dialled:
-        return f"has the uri {node.get('uri')!r}, which no variable stands for"
-    bad = [one for one in dialled if not (one.host and one.port and is_openwire(one.scheme))]
-    if bad:
-        return f"dials {bad[0].text!r} in its uri, which is no host and port of OpenWire"
+def why_not_replaceable(node: XmlElement) -> str:
+    """Return which attribute or child of a networkConnector ``activemq_links`` cannot express, as text."""
+    return _misfit(read_network_connector(with_masked_passwords(node))) or "has a name that another one has"
+
+
+def _misfit(connector: NetworkConnector) -> str:
+    """Return what keeps ``activemq_links`` from expressing a networkConnector, in words; "" where nothing does."""
+    uri = Uri.read(connector.uri)
+    if uri.scheme not in ("static", "masterslave", "simple") or not uri.transports:
+        return f"has the uri {connector.uri!r}, which no variable stands for"
+    for transport in uri.transports:
+        if not (transport.host and transport.port and is_openwire(transport.scheme)):
+            return f"dials {transport.text!r} in its uri, which is no host and port of OpenWire"
     if not is_valid_value("network_options", uri.options):
         return "has options in its uri that no variable can hold"
-    entry = {"from": "a", "to": "b", "name": name}
+    entry = {"from": "a", "to": "b", "name": connector.name}
     if not is_valid_value("links", [entry]):
-        return f"has the name {name!r}, which activemq_links cannot hold" if name else "has no name, as another one"
-    if ttl is None:
+        if not connector.name:
+            return "has no name, as another one"
+        return f"has the name {connector.name!r}, which activemq_links cannot hold"
+    if None in (connector.consumer_ttl, connector.message_ttl) or not is_valid_value("network_ttl", _ttl(connector)):
         return "has a networkTTL, consumerTTL or messageTTL that is neither a number from 1 on nor -1"
-    if (is_duplex := boolean_of(duplex)) is None:
-        return f"has duplex={duplex!r}"
-    include = _destinations(node.find("dynamicallyIncludedDestinations"))
-    static_include = _destinations(node.find("staticallyIncludedDestinations"))
-    exclude = _destinations(node.find("excludedDestinations"))
-    destinations = {"include": include, "static_include": static_include, "exclude": exclude}
-    if include is None or static_include is None or exclude is None:
-        return _DESTINATIONS
-    if not is_valid_value("links", [entry | destinations]):
-        return _DESTINATIONS
-    options = tuple(uri.options.items())
+    if connector.duplex is None:
+        return f"has duplex={connector.attributes['duplex']!r}"
+    lists = {"include": connector.include, "static_include": connector.static, "exclude": connector.exclude}
+    if not connector.has_plain_destinations or not is_valid_value("links", [entry | lists]):
+        return "lists destinations other than queues and topics with a physicalName alone"
+    return ""
+
+
+def _replaceable_bridge(node: XmlElement, connector: NetworkConnector) -> ReplaceableBridge:
+    uri = Uri.read(connector.uri)
     kind: Literal["static", "failover", "masterslave"] = "failover" if any(uri.find("failover")) else "static"
     if uri.scheme == "masterslave":
         kind = "masterslave"
-    addresses = tuple((one.host, one.port) for one in dialled)
-    attributes = network_connector_attributes(node)
-    return Bridge(name, node, kind, addresses, is_duplex, ttl, include, static_include, exclude, attributes, options)
+    return ReplaceableBridge(
+        name=connector.name,
+        node=node,
+        kind=kind,
+        addresses=tuple((transport.host, transport.port) for transport in uri.transports),
+        duplex=connector.duplex is True,
+        ttl=_ttl(connector),
+        include=connector.include,
+        static_include=connector.static,
+        exclude=connector.exclude,
+        attributes=network_connector_attributes(node),
+        options=tuple(uri.options.items()),
+    )
+
+
+def _ttl(connector: NetworkConnector) -> Ttl:
+    """Return the TTL of a networkConnector as ``activemq_links`` has it."""
+    consumer, message = connector.consumer_ttl or 0, connector.message_ttl or 0
+    return SplitTtl(consumer=consumer, message=message) if connector.has_split_ttl else consumer
 
 
 def replays(document: Document) -> bool:
@@ -130,12 +150,6 @@ def ttl_as_setting(ttl: Ttl) -> int | dict[str, int]:
     return ttl.model_dump() if isinstance(ttl, SplitTtl) else ttl
 
 
-def why_not_replaceable(node: XmlElement) -> str:
-    """Return which attribute or child of a networkConnector ``activemq_links`` cannot express, as text."""
-    bridge = _bridge(with_masked_passwords(node))
-    return bridge if isinstance(bridge, str) else "has a name that another one has"
-
-
 def network_connector_attributes(node: XmlElement) -> tuple[tuple[str, str], ...]:
     """Return the optional attributes of a networkConnector that ``activemq_links`` can set, as (name, value)."""
     return tuple(
@@ -144,26 +158,6 @@ def network_connector_attributes(node: XmlElement) -> tuple[tuple[str, str], ...
         if (name, value) != ("decreaseNetworkConsumerPriority", "true")
         and is_valid_value("network_attributes", {name: value})
     )
-
-
-def _ttl(node: XmlElement) -> Ttl | None:
-    """Return the TTL of a networkConnector as ``activemq_links`` has it; None where it cannot say it."""
-    network = node.get("networkTTL", "1")
-    texts = [node.get("consumerTTL", network), node.get("messageTTL", network)]
-    if not all(re.fullmatch("-?[0-9]{1,9}", text, re.ASCII) for text in texts):
-        return None
-    consumer, message = map(int, texts)
-    apart = {"consumerTTL", "messageTTL"} & node.attributes.keys()
-    ttl = SplitTtl(consumer=consumer, message=message) if apart else consumer
-    return ttl if is_valid_value("network_ttl", ttl) else None
-
-
-def _destinations(holder: XmlElement | None) -> tuple[str, ...] | None:
-    """Return destinations as ``activemq_links`` writes them, or None where a destination has no such form."""
-    nodes = holder.children if holder else ()
-    if any(n.name not in ("queue", "topic") or set(n.attributes) != {"physicalName"} or n.children for n in nodes):
-        return None
-    return tuple(f"{node.name}://{node.get('physicalName')}" for node in nodes)
 
 
 def propose_master_nodes(proposal: Proposal) -> None:
@@ -198,7 +192,7 @@ def propose_addresses(proposal: Proposal, known_addresses: Mapping[str, str]) ->
     for host, address in known_addresses.items():
         addresses_by_host[host][address] += 1
     by_name = _by_name(proposal.documents)
-    unknown: list[tuple[Bridge, Document]] = []
+    unknown: list[tuple[ReplaceableBridge, Document]] = []
     for document in proposal.documents:
         for bridge in replaceable_bridges(document):
             owners = [by_name.get(host.lower()) for host, _ in bridge.addresses]
@@ -224,7 +218,9 @@ def propose_addresses(proposal: Proposal, known_addresses: Mapping[str, str]) ->
             proposal.set(owner, "address", address)
 
 
-def _on_one_machine(proposal: Proposal, unknown: Iterable[tuple[Bridge, Document]]) -> Iterator[tuple[str, str]]:
+def _on_one_machine(
+    proposal: Proposal, unknown: Iterable[tuple[ReplaceableBridge, Document]]
+) -> Iterator[tuple[str, str]]:
     """Yield (host, dialled address) of brokers that share a machine: one dials the other at its own loopback address.
 
     Nobody is found where two of them would listen on one port.
@@ -254,7 +250,7 @@ def _slaves_say(proposal: Proposal) -> Iterator[tuple[str, str]]:
                     yield master.host, dialled[0]
 
 
-def _named_by_link(bridge: Bridge, proposal: Proposal) -> Iterator[tuple[str, str]]:
+def _named_by_link(bridge: ReplaceableBridge, proposal: Proposal) -> Iterator[tuple[str, str]]:
     """Yield (host, dialled address) for a bridge named ``X-to-Y``, where Y is a pair or a host and the ports match."""
     target = bridge.name.rpartition("-to-")[2]
     pair = proposal.pairs().get(target) or [d for d in proposal.documents if d.identity.host == target]

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from activemq_fleet.adopt.xml_diff import UNNAMED_BRIDGE, XmlElement
-from activemq_fleet.lint.uri import Uri
+from activemq_fleet.network.uri import Uri
 from activemq_fleet.node.protocols import protocol_of
 from activemq_fleet.releases import Release
 from activemq_fleet.schema import boolean_of

@@ -32,7 +32,7 @@ from activemq_fleet.adopt.xml_diff import (
 )
 from activemq_fleet.releases import Release
 from activemq_fleet.render.fragments import TOLD_APART_BY
-from activemq_fleet.schema._documents import BEANS, CORE
+from activemq_fleet.schema import BEANS, CORE
 
 _OUR_REFERENCE = "${activemq."
 _OUR_OWN = ("brokerName", "id", f"{{{XSI}}}schemaLocation")

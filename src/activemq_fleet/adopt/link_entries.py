@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from activemq_fleet.adopt.bridges import Bridge, ttl_as_setting
+from activemq_fleet.adopt.bridges import ReplaceableBridge, ttl_as_setting
 from activemq_fleet.adopt.proposal import yaml_value_of
 from activemq_fleet.topology import Broker, Fleet
 
@@ -22,7 +22,7 @@ class AdoptedLink:
 
     source: str
     target: str
-    bridge: Bridge
+    bridge: ReplaceableBridge
     hosts: tuple[str, ...]
     addresses: tuple[str, ...] = ()
     """What it dials where ``target`` names brokers outside of the inventory."""

@@ -11,8 +11,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from activemq_fleet.adopt.bridges import (
-    Bridge,
     BrokersByAddress,
+    ReplaceableBridge,
     Ttl,
     network_connectors,
     replaceable_bridges,
@@ -65,7 +65,7 @@ class _Network:
         self.names_outside: set[str] = set()
         self.numbers_outside: Counter[str] = Counter()
         self.links: list[AdoptedLink] = []
-        self.pair_links: dict[str, Bridge] = {}
+        self.pair_links: dict[str, ReplaceableBridge] = {}
         self.base = self._without_links()
         self.taken = {name for broker in self.base.brokers for name in (broker.group, broker.pair, broker.unit)}
 
@@ -92,7 +92,7 @@ class _Network:
             by_unit[self.base.broker(document.host).unit].append(document)
         self.links, self.pair_links = [], {}
         for unit, documents in by_unit.items():
-            by_name: dict[str, dict[str, tuple[Bridge, str]]] = defaultdict(dict)
+            by_name: dict[str, dict[str, tuple[ReplaceableBridge, str]]] = defaultdict(dict)
             for document in documents:
                 for bridge in replaceable_bridges(document):
                     if (document.host, bridge.name) not in self.reasons:
@@ -106,7 +106,7 @@ class _Network:
             if len(linked) == 1:
                 self.reasons[linked[0], self.pair_links.pop(linked[0]).name] = _UNEQUAL
 
-    def _target(self, addresses: BrokersByAddress, document: Document, bridge: Bridge) -> str | None:
+    def _target(self, addresses: BrokersByAddress, document: Document, bridge: ReplaceableBridge) -> str | None:
         """Return the unit that a bridge dials, or None with the reason recorded where no link can replace the bridge.
 
         A bridge to the peer that the variable ``activemq_pair_links`` makes is recorded in ``pair_links``.
@@ -135,7 +135,7 @@ class _Network:
         self.reasons[document.host, bridge.name] = reason
         return None
 
-    def _outside(self, document: Document, bridge: Bridge, why: str) -> str | None:
+    def _outside(self, document: Document, bridge: ReplaceableBridge, why: str) -> str | None:
         """Return a name for what a bridge dials where no pair or single broker stands for it, and note ``why``."""
         if not is_valid_value("links", [{"from": "a", "to": "b", "addresses": bridge.dialled_addresses}]):
             self.reasons[document.host, bridge.name] = why
@@ -161,7 +161,9 @@ class _Network:
         named = f", and their store {' and '.join(sorted(stores))} is relative" if stores else ""
         return f"; they are one pair ({brokers[0].pair}) by name{named}, so that it does not show that they share it"
 
-    def _add_link(self, unit: str, documents: Sequence[Document], by_host: dict[str, tuple[Bridge, str]]) -> None:
+    def _add_link(
+        self, unit: str, documents: Sequence[Document], by_host: dict[str, tuple[ReplaceableBridge, str]]
+    ) -> None:
         """Add the link that replaces a unit's bridges of one name, or the reason where its brokers' bridges differ."""
         hosts = [document.host for document in documents]
         pure = self.proposal.profile(hosts[0]).replicates
@@ -361,7 +363,7 @@ class _Network:
             )
 
 
-def _is_pair_link(bridge: Bridge, me: Broker, dialled: Sequence[Broker]) -> bool:
+def _is_pair_link(bridge: ReplaceableBridge, me: Broker, dialled: Sequence[Broker]) -> bool:
     """Return whether a bridge is the one that ``activemq_pair_links`` makes from broker ``me`` to its peer."""
     label = me.peer.partition(".")[0] if me.peer else ""
     own_name = bridge.name == f"{me.identity.host}-to-{label}"

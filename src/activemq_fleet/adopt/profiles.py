@@ -12,7 +12,7 @@ from activemq_fleet.adopt.secrets import holds_secret
 from activemq_fleet.adopt.sources import Document
 from activemq_fleet.adopt.xml_diff import PLACEHOLDERS, XmlElement
 from activemq_fleet.errors import InputError
-from activemq_fleet.lint.uri import Uri
+from activemq_fleet.network.uri import Uri
 from activemq_fleet.profiles import NONE, PURE, SHARED_FILE, SHARED_JDBC
 from activemq_fleet.render.service import STORE_MARKER
 

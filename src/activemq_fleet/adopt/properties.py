@@ -13,7 +13,7 @@ from activemq_fleet.adopt.companion_reader import CompanionFiles
 from activemq_fleet.adopt.xml_diff import XmlElement
 from activemq_fleet.errors import InputError
 from activemq_fleet.node.text_lines import split_lines
-from activemq_fleet.schema._documents import LONGEST_VALUE
+from activemq_fleet.schema import LONGEST_VALUE
 
 PLACEHOLDER = re.compile(r"\$\{([A-Za-z0-9][A-Za-z0-9._-]*)\}")
 """A reference to a property: ``${name}``; one with a default, ``${name:default}``, is none."""

@@ -23,7 +23,7 @@ from activemq_fleet.errors import InputError, ReleaseError
 from activemq_fleet.grouping import inventory_groups
 from activemq_fleet.naming import Identity, Naming
 from activemq_fleet.releases import Release
-from activemq_fleet.schema._documents import BEANS, CORE, UnreadableError, parse
+from activemq_fleet.schema import BEANS, CORE, UnreadableError, parse
 
 ACTIVEMQ_XML = "activemq.xml"
 # What the first comment of a file says that we rendered.

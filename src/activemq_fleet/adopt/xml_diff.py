@@ -16,7 +16,7 @@ from xml.sax.saxutils import escape
 from lxml import etree
 
 from activemq_fleet.render.engine import attribute
-from activemq_fleet.schema._documents import BEANS, CORE
+from activemq_fleet.schema import BEANS, CORE
 
 _WIDTH = 105
 UNNAMED_BRIDGE = "NC"
@@ -62,6 +62,14 @@ class XmlElement:
     def name(self) -> str:
         """The XML element's name without its namespace."""
         return self.tag.rpartition("}")[2]
+
+    @property
+    def attrib(self) -> Mapping[str, str]:
+        """The attributes by their name in lxml, for readers that take elements of either kind."""
+        return self.attributes
+
+    def __iter__(self) -> Iterator[XmlElement]:
+        return iter(self.children)
 
     @property
     def is_in_activemq_namespace(self) -> bool:

@@ -15,14 +15,15 @@ from activemq_fleet import uris
 from activemq_fleet.explain.model import Entry, Section, variable_entry
 from activemq_fleet.render.activemq_xml import activemq_xml
 from activemq_fleet.render.service import STORE_MARKER
+from activemq_fleet.schema import CORE, xml_parser
 from activemq_fleet.topology import Broker, Fleet
 
-_CORE = {"c": "http://activemq.apache.org/schema/core"}
+_CORE = {"c": CORE}
 
 
 def rendered_xml(broker: Broker) -> etree._Element:
     """Return the root element of the broker's rendered activemq.xml."""
-    return etree.fromstring(activemq_xml(broker))
+    return etree.fromstring(activemq_xml(broker), xml_parser())
 
 
 def lock_settings_of(broker: Broker) -> dict[str, int | str]:

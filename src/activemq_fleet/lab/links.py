@@ -10,8 +10,8 @@ from activemq_fleet.lab.hosts import BrokerSnapshot, Hosts
 from activemq_fleet.lab.log_tail import records_of
 from activemq_fleet.lab.status import bridges_of
 from activemq_fleet.logs import Record
+from activemq_fleet.network.connectors import NetworkConnector
 from activemq_fleet.node.judge import SERVING
-from activemq_fleet.routes.bridges import NetworkConnector
 from activemq_fleet.status.links import (
     carries_both_ways,
     expected_peers,

@@ -8,8 +8,8 @@ from activemq_fleet.findings import Severity
 from activemq_fleet.lint.bridges_options import text_from_option
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
-from activemq_fleet.lint.uri import Uri, has_placeholder
 from activemq_fleet.naming import surely_of_a_pair, without_node_mark
+from activemq_fleet.network.uri import Uri, has_placeholder
 
 
 @rule("N001", "error", each="networkConnector", releases="5.6.0", refuses=True)

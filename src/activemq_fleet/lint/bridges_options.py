@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from activemq_fleet.lint import transport_options as known
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
-from activemq_fleet.lint.uri import Uri, has_placeholder
+from activemq_fleet.network.uri import Uri, has_placeholder
 from activemq_fleet.releases import Release
 
 _FORMATS = re.compile(r"wireFormat\.(?:default|stomp|amqp|mqtt)\.")

@@ -12,7 +12,8 @@ from typing import Any
 from lxml import etree
 
 from activemq_fleet.findings import Severity
-from activemq_fleet.lint.uri import Uri
+from activemq_fleet.network.connectors import NetworkConnector, read_network_connector
+from activemq_fleet.network.uri import Uri
 from activemq_fleet.profiles import Profile
 from activemq_fleet.releases import Release
 from activemq_fleet.schema import Positions, SourcePosition, UnreadableError, boolean_of, parse
@@ -109,6 +110,11 @@ class Element:
     def uri(self, attribute: str = "uri") -> Uri:
         """Return an XML attribute parsed as a URI; a URI without scheme where the attribute is absent."""
         return Uri.read(self.get(attribute))
+
+    @property
+    def network_connector(self) -> NetworkConnector:
+        """What the XML element says as a networkConnector."""
+        return read_network_connector(self._element)
 
     @property
     def parent(self) -> Element | None:

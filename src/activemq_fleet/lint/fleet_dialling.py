@@ -9,8 +9,7 @@ from activemq_fleet.lint.document import Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.fleet_clients import client_uris
 from activemq_fleet.lint.fleets import FleetView
-from activemq_fleet.routes.bridges import RefusedConnector
-from activemq_fleet.routes.documents import changes_network_connectors
+from activemq_fleet.routes.bridges import RefusedConnector, changes_network_connectors
 from activemq_fleet.topology import Agent, Balancer
 from activemq_fleet.uris import is_openwire
 

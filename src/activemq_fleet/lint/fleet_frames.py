@@ -9,7 +9,7 @@ from activemq_fleet.lint.document import Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.fleet_network_links import LintedLink
 from activemq_fleet.lint.fleets import FleetView
-from activemq_fleet.lint.uri import Uri
+from activemq_fleet.network.uri import Uri
 from activemq_fleet.node.protocols import protocol_of
 from activemq_fleet.settings.network import FRAME_SIZE
 from activemq_fleet.topology import Broker, Connector

@@ -9,8 +9,8 @@ from activemq_fleet.lint.document import Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.fleet_network_links import Bridges, LintedLink
 from activemq_fleet.lint.fleets import FleetView
-from activemq_fleet.routes.documents import changes_network_connectors
-from activemq_fleet.routes.shape import UNLIMITED
+from activemq_fleet.network.connectors import UNLIMITED
+from activemq_fleet.routes.bridges import changes_network_connectors
 
 _Distances = Mapping[str, Mapping[str, int]]
 
@@ -172,7 +172,10 @@ def ttl_shorter_than_the_longest_path(view: FleetView) -> Iterator[Problem]:
         for unit in sorted(component):
             reported: set[str] = set()
             for bridge in found.bridges_of(unit):
-                if min(bridge.message_ttl, bridge.consumer_ttl) >= longest or bridge.name in reported:
+                if (
+                    min(bridge.connector.message_limit, bridge.connector.demand_limit) >= longest
+                    or bridge.name in reported
+                ):
                     continue
                 if message := _short(bridge, distances, found.multicast_groups):
                     reported.add(bridge.name)
@@ -199,13 +202,14 @@ def _short(bridge: LintedLink, distances: _Distances, groups: Mapping[str, froze
     ways = [(bridge.source, target) for target in targets]
     if bridge.duplex:
         ways += [(target, bridge.source) for target in targets]
+    messages, demand = bridge.connector.message_limit, bridge.connector.demand_limit
     for here, there in ways:
         hops, unit = _crossed_before(here, there, distances)
-        if bridge.message_ttl < hops:
-            return f"a message from {unit} is to cross {hops} bridges up to here, and {bridge.message_ttl} are allowed"
+        if messages < hops:
+            return f"a message from {unit} is to cross {hops} bridges up to here, and {messages} are allowed"
         hops, unit = _crossed_behind(here, there, distances)
-        if bridge.consumer_ttl < hops:
-            return f"demand of {unit} is to cross {hops} bridges up to here, and {bridge.consumer_ttl} are allowed"
+        if demand < hops:
+            return f"demand of {unit} is to cross {hops} bridges up to here, and {demand} are allowed"
     return ""
 
 
@@ -261,8 +265,8 @@ def demand_that_multiplies(view: FleetView) -> Iterator[Problem]:
         if others < 2 or any(len(found.one_hop_targets[unit]) < others for unit in component):
             continue
         for unit in sorted(component):
-            if wide := next((bridge for bridge in found.bridges_of(unit) if bridge.consumer_ttl > 1), None):
-                far = "any number of" if wide.consumer_ttl == UNLIMITED else str(wide.consumer_ttl)
+            if wide := next((bridge for bridge in found.bridges_of(unit) if bridge.connector.demand_limit > 1), None):
+                far = "any number of" if wide.connector.demand_limit == UNLIMITED else str(wide.connector.demand_limit)
                 message = (
                     f"link {wide.name} of a mesh of {others + 1} takes demand over {far} bridges, where 1 is enough"
                 )

@@ -9,17 +9,16 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from activemq_fleet.lint.document import Problem
-from activemq_fleet.lint.network_demand import covers, destinations
-from activemq_fleet.routes.bridges import ttls_of
-from activemq_fleet.routes.documents import changes_network_connectors
-from activemq_fleet.routes.shape import limit_of
+from activemq_fleet.lint.network_demand import covers
+from activemq_fleet.network.connectors import NetworkConnector
+from activemq_fleet.routes.bridges import changes_network_connectors, network_connector_of
 from activemq_fleet.topology.links import components_of, hops_from
 
 if TYPE_CHECKING:
     from activemq_fleet.findings import Severity
     from activemq_fleet.lint.document import Element
     from activemq_fleet.lint.fleets import FleetView
-    from activemq_fleet.topology import Broker, Link
+    from activemq_fleet.topology import Broker
 
 _OUTSIDE = "a broker outside the fleet"
 
@@ -28,19 +27,13 @@ _OUTSIDE = "a broker outside the fleet"
 class LintedLink:
     """A network link from a pair, or from a broker without a peer, to another, as lint rules examine it.
 
-    ``target`` is "" for multicast, which leads to all units of the group. A TTL of -1 is ``UNLIMITED``. ``include`` and
-    ``exclude`` are ``queue://NAME`` or ``topic://NAME``. ``node`` is the networkConnector where a fragment added or
-    changed the link.
+    ``target`` is "" for multicast, which leads to all units of the group. ``node`` is the networkConnector where a
+    fragment added or changed the link.
     """
 
     broker: Broker
-    name: str
+    connector: NetworkConnector
     target: str
-    duplex: bool
-    consumer_ttl: int
-    message_ttl: int
-    include: tuple[str, ...]
-    exclude: tuple[str, ...]
     node: Element | None = None
 
     @property
@@ -48,25 +41,41 @@ class LintedLink:
         """The name of the pair, or of the broker without a peer, that the link comes from."""
         return self.broker.unit
 
+    @property
+    def name(self) -> str:
+        """The name of the link's networkConnector, "" where a fragment gives it none."""
+        return self.connector.name
+
+    @property
+    def duplex(self) -> bool:
+        """Whether the link carries messages in both directions."""
+        return self.connector.duplex is True
+
     def problem(self, message: str, attribute: str = "", severity: Severity | None = None) -> Problem:
         """Return a lint problem about a network link; it names a line only where an XML fragment wrote the link."""
         return Problem(message, node=self.node, attribute=attribute, severity=severity, host=self.broker.host)
 
     def may_share_destination(self, other: LintedLink) -> bool:
         """Return whether messages of some queue or topic may cross both links."""
-        if self.include and other.include:
-            both = [(mine, theirs) for mine in self.include for theirs in other.include]
-            return any(_covers(mine, theirs) or _covers(theirs, mine) for mine, theirs in both)
-        for one, two in ((self, other), (other, self)):
-            if one.include and all(any(_covers(out, name) for out in two.exclude) for name in one.include):
-                return False
-        return True
+        ours, theirs = self.connector, other.connector
+        if ours.include and theirs.include:
+            return any(
+                _covers(pattern, other_pattern) or _covers(other_pattern, pattern)
+                for pattern in ours.include
+                for other_pattern in theirs.include
+            )
+        return not (_excludes_all(ours.include, theirs) or _excludes_all(theirs.include, ours))
+
+
+def _excludes_all(include: Sequence[str], connector: NetworkConnector) -> bool:
+    """Return whether a connector excludes every one of the destinations that another one includes."""
+    return bool(include) and all(any(_covers(pattern, name) for pattern in connector.exclude) for name in include)
 
 
 def _covers(pattern: str, name: str) -> bool:
-    kind, _, wanted = pattern.partition("://")
-    other, _, given = name.partition("://")
-    return kind == other and covers(wanted, given)
+    pattern_kind, _, pattern_name = pattern.partition("://")
+    kind, _, plain_name = name.partition("://")
+    return pattern_kind == kind and covers(pattern_name, plain_name)
 
 
 class Bridges:
@@ -78,8 +87,8 @@ class Bridges:
         self.multicast: dict[str, list[LintedLink]] = defaultdict(list)
         self.of_broker: dict[str, list[LintedLink]] = {}
         for broker in _different(view):
-            own = self.of_broker[broker.host] = list(_of(view, broker))
-            for bridge in own:
+            self.of_broker[broker.host] = list(_links_of(view, broker))
+            for bridge in self.of_broker[broker.host]:
                 if bridge.target:
                     self.planned.append(bridge)
                 else:
@@ -92,25 +101,25 @@ class Bridges:
     @cached_property
     def by_ends(self) -> Mapping[tuple[str, str], Sequence[LintedLink]]:
         """The bridges without multicast by (source, target), which are names of pairs or of single brokers."""
-        found: dict[tuple[str, str], list[LintedLink]] = defaultdict(list)
+        bridges: dict[tuple[str, str], list[LintedLink]] = defaultdict(list)
         for bridge in self.planned:
-            found[bridge.source, bridge.target].append(bridge)
-        return found
+            bridges[bridge.source, bridge.target].append(bridge)
+        return bridges
 
     @cached_property
     def one_hop_targets(self) -> Mapping[str, set[str]]:
         """The names of the pairs (or single brokers) one bridge away, by name of the pair; without multicast."""
-        found: dict[str, set[str]] = {unit: set() for unit in self._view.units}
+        targets: dict[str, set[str]] = {unit: set() for unit in self._view.units}
         for bridge in self.planned:
-            found[bridge.source].add(bridge.target)
+            targets[bridge.source].add(bridge.target)
             if bridge.duplex:
-                found[bridge.target].add(bridge.source)
-        return found
+                targets[bridge.target].add(bridge.source)
+        return targets
 
     @cached_property
     def multicast_groups(self) -> Mapping[str, frozenset[str]]:
         """The names of the pairs (or single brokers) that find each other by multicast, by name of the group."""
-        return {group: frozenset(bridge.source for bridge in found) for group, found in self.multicast.items()}
+        return {group: frozenset(bridge.source for bridge in bridges) for group, bridges in self.multicast.items()}
 
     @cached_property
     def components(self) -> Sequence[frozenset[str]]:
@@ -135,37 +144,27 @@ def _different(view: FleetView) -> Iterator[Broker]:
         first = brokers[0]
         yield first
         changed = changes_network_connectors(first)
-        for other in brokers[1:]:
-            if changed or changes_network_connectors(other) or other.links != first.links:
-                yield other
+        for peer in brokers[1:]:
+            if changed or changes_network_connectors(peer) or peer.links != first.links:
+                yield peer
 
 
-def _of(view: FleetView, broker: Broker) -> Iterator[LintedLink]:
+def _links_of(view: FleetView, broker: Broker) -> Iterator[LintedLink]:
     """Yield the links of one broker that lead to other units of the fleet."""
     document = view.document(broker) if changes_network_connectors(broker) else None
-    links = [_of_link(broker, link) for link in broker.links]
-    if document is not None:
-        planned = {link.name: link.target for link in links}
-        links = [_of_node(view, broker, node, planned.get(node.get("name"))) for node in document.links]
-    return (one for one in links if not one.target or (one.target != broker.unit and one.target in view.units))
+    targets = {link.name: "" if link.kind == "multicast" else link.target for link in broker.links}
+    if document is None:
+        links = [LintedLink(broker, network_connector_of(link), targets[link.name]) for link in broker.links]
+    else:
+        links = [_written_link(view, broker, node, targets) for node in document.links]
+    return (link for link in links if not link.target or (link.target != broker.unit and link.target in view.units))
 
 
-def _of_link(broker: Broker, link: Link) -> LintedLink:
-    target = "" if link.kind == "multicast" else link.target
-    return LintedLink(broker, link.name, target, link.duplex, *ttls_of(link), link.include, link.exclude)
-
-
-def _of_node(view: FleetView, broker: Broker, node: Element, target: str | None) -> LintedLink:
-    """Return the link of a networkConnector; ``target`` is that of the model's link of its name, None without one."""
+def _written_link(view: FleetView, broker: Broker, node: Element, targets: Mapping[str, str]) -> LintedLink:
+    """Return the link of a networkConnector element; ``targets`` are those of the inventory's links by name."""
+    connector = node.network_connector
+    target = targets.get(connector.name)
     if target is None:
-        dialled = (view.broker_at(peer.host, peer.port) for peer in node.uri().transports)
+        dialled = (view.broker_at(host, port) for host, port in connector.addresses)
         target = next((peer.unit for peer in dialled if peer is not None), _OUTSIDE)
-    network = node.number("networkTTL")
-    own = (node.number(name) for name in ("consumerTTL", "messageTTL"))
-    consumer, message = (limit_of(network if ttl is None else ttl) for ttl in own)
-    include, exclude = (
-        tuple(f"{one.name}://{one.get('physicalName')}" for one in destinations(node, where))
-        for where in ("dynamicallyIncludedDestinations", "excludedDestinations")
-    )
-    duplex = bool(node.flag("duplex", default=False))
-    return LintedLink(broker, node.get("name"), target, duplex, consumer, message, include, exclude, node)
+    return LintedLink(broker, connector, target, node)

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from activemq_fleet.lint.document import Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.fleets import FleetView
-from activemq_fleet.routes.documents import changes_network_connectors
-from activemq_fleet.routes.shape import UNLIMITED
+from activemq_fleet.network.connectors import UNLIMITED
+from activemq_fleet.routes.bridges import changes_network_connectors
 from activemq_fleet.topology import Broker, Connector
 
 _INACTIVITY = "wireFormat.maxInactivityDuration"
@@ -190,12 +190,13 @@ def multicast_mesh_with_a_long_ttl(view: FleetView) -> Iterator[Problem]:
     """
     found = view.bridges
     for group, links in found.multicast.items():
-        wide = [link for link in links if link.consumer_ttl > 1 and not _suppresses(link.node)]
+        wide = [link for link in links if link.connector.demand_limit > 1 and not _suppresses(link.node)]
         if wide and len(found.multicast_groups[group]) > 2:
             link = wide[0]
             pairs = len(found.multicast_groups[group])
             message = f"{pairs} of group {group} find each other by multicast, and demand goes on"
-            hops = "without limit" if link.consumer_ttl == UNLIMITED else f"over {link.consumer_ttl} bridges"
+            limit = link.connector.demand_limit
+            hops = "without limit" if limit == UNLIMITED else f"over {limit} bridges"
             ours = link.node is None and link.broker.settings.network_ttl is None
             yield link.problem(f"{message} {hops}", "networkTTL", severity="info" if ours else None)
 

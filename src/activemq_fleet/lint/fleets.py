@@ -20,8 +20,7 @@ from activemq_fleet.lint.fingerprint import fingerprint, names_of, without_names
 from activemq_fleet.lint.fleet_network_links import Bridges
 from activemq_fleet.lint.selection import EVERY_RULE, Selection
 from activemq_fleet.releases import Release
-from activemq_fleet.routes.bridges import Network, RefusedConnector
-from activemq_fleet.routes.documents import changes_network_connectors, connectors_of_documents
+from activemq_fleet.routes.bridges import Network, RefusedConnector, changes_network_connectors, connectors_of_documents
 from activemq_fleet.schema import UnreadableError
 from activemq_fleet.topology import Broker, Fleet
 

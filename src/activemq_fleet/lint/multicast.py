@@ -9,7 +9,7 @@ from activemq_fleet.lint.bridges_options import text_from_option
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.network_demand import AUTHENTICATION
-from activemq_fleet.lint.uri import Uri, has_placeholder
+from activemq_fleet.network.uri import Uri, has_placeholder
 
 _DEFAULT = "default"
 # Top-level names that no other machine resolves (RFC 6761), and one that installers use.

@@ -9,7 +9,7 @@ from activemq_fleet.findings import Severity
 from activemq_fleet.lint.clients import listener_uri
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
-from activemq_fleet.lint.uri import Uri
+from activemq_fleet.network.uri import Uri
 from activemq_fleet.node.protocols import PROTOCOLS, protocol_of
 from activemq_fleet.releases import Release
 from activemq_fleet.uris import is_openwire

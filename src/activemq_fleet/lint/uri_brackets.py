@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from activemq_fleet.lint.document import Document, Problem
 from activemq_fleet.lint.engine import rule
-from activemq_fleet.lint.uri import COMPOSITE, has_placeholder
+from activemq_fleet.network.uri import COMPOSITE, has_placeholder
 
 _ATTRIBUTES = (
     "uri", "discoveryUri", "discoveryURI", "brokerURL", "remote", "local", "localUri", "localURI", "remoteURI",

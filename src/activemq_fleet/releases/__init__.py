@@ -14,9 +14,11 @@ from activemq_fleet.releases._release import (
     releases_with,
     releases_with_schema,
 )
-from activemq_fleet.releases._schemas import XBEAN
+from activemq_fleet.releases._schemas import BEANS, CORE, XBEAN
 
 __all__ = [
+    "BEANS",
+    "CORE",
     "XBEAN",
     "Advisory",
     "BeanClass",

@@ -13,11 +13,13 @@ from typing import Any
 
 from activemq_fleet.releases._spans import Span, Version
 
-_CORE = "http://activemq.apache.org/schema/core"
+BEANS = "http://www.springframework.org/schema/beans"
+CORE = "http://activemq.apache.org/schema/core"
+# Around a broker this namespace of XBean's stands for Spring's.
+XBEAN = "http://xbean.apache.org/schemas/spring/1.0"
 _SPRING = re.compile(
     r"(?P<scheme>https?)://www\.springframework\.org/schema/(?P<name>[a-z]+)/spring-(?P<file>\S+)\.xsd"
 )
-XBEAN = "http://xbean.apache.org/schemas/spring/1.0"
 _SPRING_NAMESPACE = "http://www.springframework.org/schema/"
 _XBEAN_FILE = re.compile(r"classpath\*?:/?org/apache/xbean/spring/spring-beans\.xsd")
 SpringVersion = tuple[int, int]
@@ -42,7 +44,7 @@ class LocalSchemas:
         """Return whether the jars of an ActiveMQ release hold any schema of an XML namespace."""
         name = namespace.removeprefix(_SPRING_NAMESPACE)
         is_spring = namespace.startswith(_SPRING_NAMESPACE) and self.since.get(name, (99, 0)) <= self.spring
-        return is_spring or namespace in {_CORE, XBEAN}
+        return is_spring or namespace in {CORE, XBEAN}
 
     def has(self, namespace: str, address: str) -> bool:
         """Return whether the release finds a schema of a namespace under an address of ``xsi:schemaLocation``."""
@@ -51,7 +53,7 @@ class LocalSchemas:
         if namespace.startswith(_SPRING_NAMESPACE):
             name = namespace.removeprefix(_SPRING_NAMESPACE)
             return self._spring_version(name, address) is not None
-        return namespace == _CORE and self._has_core(address)
+        return namespace == CORE and self._has_core(address)
 
     def address_of(self, namespace: str) -> str:
         """Return the schema address that every release finds for a namespace; empty for an unknown namespace."""
@@ -59,8 +61,8 @@ class LocalSchemas:
             return "classpath:/org/apache/xbean/spring/spring-beans.xsd"
         if not self.knows(namespace):
             return ""
-        if namespace == _CORE:
-            return f"{_CORE}/activemq-core.xsd"
+        if namespace == CORE:
+            return f"{CORE}/activemq-core.xsd"
         return f"{namespace}/spring-{namespace.removeprefix(_SPRING_NAMESPACE)}.xsd"
 
     def beans_version(self, address: str) -> SpringVersion | None:
@@ -72,7 +74,7 @@ class LocalSchemas:
             return True
         if self.https and address.startswith("https:"):
             address = f"http:{address.removeprefix('https:')}"
-        match = re.fullmatch(re.escape(_CORE) + r"/activemq-core(?:-(\d+\.\d+\.\d+))?\.xsd", address)
+        match = re.fullmatch(re.escape(CORE) + r"/activemq-core(?:-(\d+\.\d+\.\d+))?\.xsd", address)
         return match is not None and (match[1] is None or match[1] in self.core)
 
     def _spring_version(self, name: str, address: str) -> SpringVersion | None:

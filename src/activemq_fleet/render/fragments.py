@@ -7,11 +7,10 @@ from collections.abc import Callable, Sequence
 from lxml import etree
 
 from activemq_fleet.errors import SettingsError
+from activemq_fleet.schema import BEANS, CORE, xml_parser
 from activemq_fleet.settings.broker import FragmentSettings
 from activemq_fleet.topology import Broker
 
-CORE = "http://activemq.apache.org/schema/core"
-BEANS = "http://www.springframework.org/schema/beans"
 _BROKER = f"{{{CORE}}}broker"
 # Beans of lists that a broker has once, or once for each value of these attributes.
 TOLD_APART_BY = {
@@ -31,11 +30,6 @@ _SPRINGS_OWN = frozenset({f"{{{CORE}}}{name}" for name in ("alias", "bean", "imp
 _HOLDS_ONE = frozenset({"ioExceptionHandler", "locker", "persistenceAdapter"})
 
 
-def parser() -> etree.XMLParser:
-    """Return an XML parser that resolves no entities and opens no file or network connection."""
-    return etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False)
-
-
 def merge_fragments(document: bytes, broker: Broker) -> bytes:
     """Return the activemq.xml ``document`` with each of ``activemq_xml_fragments`` merged below its parent element.
 
@@ -46,7 +40,7 @@ def merge_fragments(document: bytes, broker: Broker) -> bytes:
     properties join. Another kind of store, locker or exception handler takes the place of ours.
     Raises SettingsError that names the fragment.
     """
-    root = etree.fromstring(document, parser())
+    root = etree.fromstring(document, xml_parser())
     for position, fragment in enumerate(broker.settings.xml_fragments):
         where = f"{broker.host}: activemq_xml_fragments[{position}]"
         elements = _parse(fragment, where)
@@ -76,7 +70,7 @@ def _parse(fragment: FragmentSettings, where: str) -> list[etree._Element]:
 
 
 def _wrapped(xml: str, namespace: str) -> etree._Element:
-    return etree.fromstring(f'<fragment xmlns="{namespace}">{xml}</fragment>'.encode(), parser())
+    return etree.fromstring(f'<fragment xmlns="{namespace}">{xml}</fragment>'.encode(), xml_parser())
 
 
 def _parent(root: etree._Element, names: Sequence[str], where: str) -> etree._Element:

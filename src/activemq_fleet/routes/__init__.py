@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from activemq_fleet.routes.answers import Answer, Routes
-from activemq_fleet.routes.documents import connectors_of_documents
+from activemq_fleet.routes.bridges import connectors_of_documents
 from activemq_fleet.topology import Fleet
 
 __all__ = ["Answer", "Routes", "routes_of"]

@@ -20,8 +20,9 @@ from typing import Literal
 
 from activemq_fleet.errors import InputError
 from activemq_fleet.findings import Finding
+from activemq_fleet.network.connectors import NetworkConnector
 from activemq_fleet.routes import reasons
-from activemq_fleet.routes.bridges import Bridge, Network, NetworkConnector, accepts_clients
+from activemq_fleet.routes.bridges import Bridge, Network, accepts_clients
 from activemq_fleet.routes.choices import choice_outcome
 from activemq_fleet.routes.destinations import carries, has_static_subscription, read_destination
 from activemq_fleet.routes.shape import BridgeGraph, Edge, broker_numbers
@@ -243,9 +244,9 @@ class Routes:
             Edge(
                 places[b.source],
                 places[b.target],
-                b.connector.consumer_ttl if b.connector.subscribes and b.target not in mute else 0,
-                b.connector.message_ttl,
-                b.connector.near,
+                b.connector.demand_limit if b.connector.subscribes and b.target not in mute else 0,
+                b.connector.message_limit,
+                bool(b.connector.near),
                 has_static_subscription(b, destination),
             )
             for b in bridges

@@ -9,55 +9,33 @@ promoted slave of a ``pure`` pair opens no port: no bridge and no client comes t
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import cached_property
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from activemq_fleet import dialling
-from activemq_fleet.addresses import Address
 from activemq_fleet.dialling import Dialler, Refusal
-from activemq_fleet.routes.shape import limit_of
+from activemq_fleet.errors import InputError
+from activemq_fleet.network.connectors import (
+    NETWORK_CONNECTOR,
+    NetworkConnector,
+    Way,
+    multicast_of,
+    read_network_connector,
+)
+from activemq_fleet.schema import UnreadableError, parse
 from activemq_fleet.topology import Broker, Fleet, Link, Unit
 from activemq_fleet.topology.links import components_of, units_of
 
-Way = Literal["one", "each", "multicast"]
-
-
-class NetworkConnector(NamedTuple):
-    """A networkConnector of a broker: the addresses that it dials, and the TTLs and destinations of its bridges.
-
-    ``way``: a bridge to ``one`` of the addresses that answers (masterslave:, failover:), to
-    ``each``, or to everyone who announces himself at ``multicast``, (endpoint, group).
-    ``subscribes`` is false for a static bridge; ``static`` are its destinations without demand.
-    ``secure`` are those of the addresses that it dials with TLS. ``user`` is its userName, and None for
-    the model's own, which T008 and T009 look at.
-    """
-
-    name: str
-    way: Way
-    addresses: tuple[Address, ...]
-    multicast: tuple[str, str] | None
-    duplex: bool
-    consumer_ttl: int
-    message_ttl: int
-    include: tuple[str, ...] = ()
-    exclude: tuple[str, ...] = ()
-    near: bool = True
-    subscribes: bool = True
-    static: tuple[str, ...] = ()
-    secure: tuple[Address, ...] = ()
-    user: str | None = None
-
-
-def ttls_of(link: Link) -> tuple[int, int]:
-    """Return (consumerTTL, messageTTL) of a link: its networkTTL where it has one."""
-    if link.network_ttl is not None:
-        return limit_of(link.network_ttl), limit_of(link.network_ttl)
-    return limit_of(link.consumer_ttl), limit_of(link.message_ttl)
+_NAMELESS = "NC"
+"""The name that a broker gives a networkConnector without one."""
 
 
 def network_connector_of(link: Link) -> NetworkConnector:
-    """Return the networkConnector of a link, its networkTTL split into consumerTTL and messageTTL."""
-    consumer, message = ttls_of(link)
+    """Return the networkConnector of a link of the inventory."""
+    consumer, message = link.consumer_ttl, link.message_ttl
+    if link.network_ttl is not None:
+        consumer = message = link.network_ttl
     way: Way = "multicast" if link.kind == "multicast" else "each" if link.kind == "static" else "one"
     return NetworkConnector(
         name=link.name,
@@ -65,21 +43,43 @@ def network_connector_of(link: Link) -> NetworkConnector:
         addresses=link.addresses,
         multicast=multicast_of(link.uri) if way == "multicast" else None,
         duplex=link.duplex,
-        consumer_ttl=consumer,
-        message_ttl=message,
+        consumer_ttl=1 if consumer is None else consumer,
+        message_ttl=1 if message is None else message,
         include=link.include,
         exclude=link.exclude,
         secure=link.addresses if "ssl://" in link.uri else (),
+        uri=link.uri,
     )
 
 
-def multicast_of(uri: str) -> tuple[str, str]:
-    """Return (ENDPOINT, GROUP) of ``multicast://ENDPOINT?group=GROUP``; other options of the URI are ignored."""
-    endpoint, _, query = uri.removeprefix("multicast://").partition("?")
-    options = dict(option.partition("=")[::2] for option in query.replace("&amp;", "&").split("&"))
-    if endpoint in ("", "default"):
-        endpoint = "239.255.2.3:6155"
-    return endpoint, options.get("group", "default")
+def changes_network_connectors(broker: Broker) -> bool:
+    """Return whether a broker's ``activemq_xml_fragments`` add or change networkConnectors."""
+    fragments = broker.settings.xml_fragments
+    return any("networkConnector" in fragment.xml or "networkConnector" in fragment.parent for fragment in fragments)
+
+
+def connectors_of_documents(fleet: Fleet, documents: Mapping[str, bytes]) -> dict[str, tuple[NetworkConnector, ...]]:
+    """Return, by host, all networkConnectors of brokers whose XML fragments add or change networkConnectors.
+
+    Raises InputError for such a document that is no XML, or of a host that is no broker.
+    """
+    brokers = {host: fleet.broker(host) for host in documents}
+    return {
+        broker.host: tuple(_written_connectors(broker, documents[host]))
+        for host, broker in brokers.items()
+        if changes_network_connectors(broker)
+    }
+
+
+def _written_connectors(broker: Broker, document: bytes) -> Iterator[NetworkConnector]:
+    """Yield the networkConnectors of a broker's activemq.xml, with the defaults that its release gives them."""
+    try:
+        root = parse(document)
+    except UnreadableError as error:
+        raise InputError(f"{broker.host}: activemq.xml cannot be read: {error}") from None
+    for connector in map(read_network_connector, root.iter(NETWORK_CONNECTOR)):
+        near = broker.release.decreases_network_priority if connector.near is None else connector.near
+        yield replace(connector, name=connector.name or _NAMELESS, near=near)
 
 
 class Bridge(NamedTuple):

@@ -26,13 +26,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-UNLIMITED = 1 << 20
-"""Stands for a TTL of -1; no route is as long."""
-
-
-def limit_of(ttl: int | None) -> int:
-    """Return over how many bridges a TTL lets demand or messages go: UNLIMITED for -1, and 1 where it is not set."""
-    return 1 if ttl is None else UNLIMITED if ttl < 0 else ttl
+from activemq_fleet.network.connectors import UNLIMITED
 
 
 class Edge(NamedTuple):

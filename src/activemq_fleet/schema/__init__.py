@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from activemq_fleet.schema._documents import BEANS, CORE, SchemaProblem, TooLargeError, UnreadableError, parse
+from activemq_fleet.releases import BEANS, CORE
+from activemq_fleet.schema._documents import (
+    LONGEST_VALUE,
+    SchemaProblem,
+    TooLargeError,
+    UnreadableError,
+    parse,
+    xml_parser,
+)
 from activemq_fleet.schema._positions import Positions, SourcePosition, text_of
 from activemq_fleet.schema._schema import Schema
 from activemq_fleet.schema._spring import boolean_of
@@ -10,6 +18,7 @@ from activemq_fleet.schema._spring import boolean_of
 __all__ = [
     "BEANS",
     "CORE",
+    "LONGEST_VALUE",
     "Positions",
     "Schema",
     "SchemaProblem",
@@ -19,4 +28,5 @@ __all__ = [
     "boolean_of",
     "parse",
     "text_of",
+    "xml_parser",
 ]

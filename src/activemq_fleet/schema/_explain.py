@@ -11,7 +11,8 @@ from typing import cast
 
 from lxml import etree
 
-from activemq_fleet.schema._documents import BEANS, CORE, XBEAN, SchemaProblem, local_name, path_of
+from activemq_fleet.releases import BEANS, CORE, XBEAN
+from activemq_fleet.schema._documents import SchemaProblem, local_name, path_of
 from activemq_fleet.schema._model import Model
 from activemq_fleet.schema._positions import Positions
 from activemq_fleet.schema._spring import STUBS

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from lxml import etree
 
 from activemq_fleet.errors import SchemaUnavailable
-from activemq_fleet.schema._documents import BEANS, CORE, FOREIGN, XBEAN, SchemaProblem, UnreadableError, parse, parser
+from activemq_fleet.releases import BEANS, CORE, XBEAN
+from activemq_fleet.schema._documents import FOREIGN, SchemaProblem, UnreadableError, parse, xml_parser
 from activemq_fleet.schema._model import Model
 from activemq_fleet.schema._spring import STUBS
 
@@ -60,7 +61,7 @@ class Schema:
     """
 
     def __init__(self, xsd: bytes) -> None:
-        reader = parser()
+        reader = xml_parser()
         reader.resolvers.add(_Stubs())
         try:
             root = etree.fromstring(xsd, reader)

@@ -7,7 +7,8 @@ may stand there and that a misspelt one may not.
 
 from __future__ import annotations
 
-from activemq_fleet.schema._documents import BEANS, FOREIGN, XBEAN
+from activemq_fleet.releases import BEANS, XBEAN
+from activemq_fleet.schema._documents import FOREIGN
 
 _BOOLEANS = dict.fromkeys(("true", "on", "yes", "1"), True) | dict.fromkeys(("false", "off", "no", "0"), False)
 _STUB = """\

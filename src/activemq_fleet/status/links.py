@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
+from activemq_fleet.network.connectors import NetworkConnector
 from activemq_fleet.node.probe.jmx import encoded_name
 from activemq_fleet.render.activemq_xml import activemq_xml
-from activemq_fleet.routes.bridges import Network, NetworkConnector
-from activemq_fleet.routes.documents import changes_network_connectors, connectors_of_documents
+from activemq_fleet.routes.bridges import Network, changes_network_connectors, connectors_of_documents
 from activemq_fleet.status.model import LinkState, LinkStatus
 from activemq_fleet.topology import Broker, Fleet
 
@@ -68,7 +68,7 @@ def carries_both_ways(connector: NetworkConnector) -> bool:
 
     True for a duplex connector and for one that finds brokers by multicast.
     """
-    return connector.duplex or connector.way == "multicast"
+    return bool(connector.duplex) or connector.way == "multicast"
 
 
 def missing_reason(broker: Broker, peers: Sequence[Broker], records: Mapping[str, Sequence[LogRecord]]) -> str:

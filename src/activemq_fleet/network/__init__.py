@@ -1,0 +1,1 @@
+"""Parse what connects brokers: URIs and ``<networkConnector>`` elements; facts of one text, without a fleet."""

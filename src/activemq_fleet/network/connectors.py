@@ -1,0 +1,173 @@
+"""Read ``<networkConnector>`` elements; nothing else in the project does, and nothing else parses a TTL."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from activemq_fleet import addresses
+from activemq_fleet.addresses import Address
+from activemq_fleet.network.uri import Uri
+from activemq_fleet.node.protocols import is_encrypted, protocol_of
+from activemq_fleet.schema import CORE, boolean_of
+
+UNLIMITED = 1 << 20
+"""Stands for a TTL of -1; no route is as long."""
+NETWORK_CONNECTOR = f"{{{CORE}}}networkConnector"
+_TTL = re.compile("-?[0-9]{1,9}", re.ASCII)
+_KINDS = ("queue", "topic")
+
+Way = Literal["one", "each", "multicast"]
+
+
+def limit_of(ttl: int | None) -> int:
+    """Return over how many bridges a TTL lets demand or messages go: UNLIMITED for -1, and for an unknown TTL."""
+    return UNLIMITED if ttl is None or ttl < 0 else ttl
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkConnector:
+    """A networkConnector of a broker, of an activemq.xml or of the inventory's links.
+
+    ``way``: a bridge to ``one`` of the addresses that answers (masterslave:, failover:), to ``each``, or to all brokers
+    that announce themselves at ``multicast``, (endpoint, group). ``addresses`` are those of its URI that a bridge can
+    dial, in the URI's order; ``secure`` are those that it dials with TLS. ``include``, ``exclude`` and ``static`` are
+    ``queue://PATTERN`` or ``topic://PATTERN``; ``static`` are destinations that need no demand.
+    """
+
+    name: str
+    """The name as written, "" for an element without one."""
+    way: Way
+    addresses: tuple[Address, ...]
+    multicast: tuple[str, str] | None
+    duplex: bool | None
+    """None for a text that is no boolean."""
+    consumer_ttl: int | None
+    """The consumerTTL, or else the networkTTL; None for a text that is no number, such as a placeholder."""
+    message_ttl: int | None
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    static: tuple[str, ...] = ()
+    near: bool | None = True
+    """decreaseNetworkConsumerPriority; None for an element without it, which has its release's default."""
+    subscribes: bool = True
+    """False for a static bridge (staticBridge)."""
+    secure: tuple[Address, ...] = ()
+    user: str | None = None
+    """The userName; None for a link of the inventory, whose account T008 and T009 check."""
+    has_split_ttl: bool = field(default=False, compare=False)
+    """Whether consumerTTL or messageTTL is set, and not only networkTTL."""
+    has_plain_destinations: bool = field(default=True, compare=False)
+    """Whether each destination in its lists is a queue or topic with a physicalName alone."""
+    uri: str = field(default="", compare=False)
+    attributes: Mapping[str, str] = field(default_factory=dict, compare=False)
+    """All XML attributes as written, by name."""
+
+    @property
+    def demand_limit(self) -> int:
+        """Over how many bridges demand may go."""
+        return limit_of(self.consumer_ttl)
+
+    @property
+    def message_limit(self) -> int:
+        """Over how many bridges a message may go."""
+        return limit_of(self.message_ttl)
+
+
+def parse_ttl(text: str) -> int | None:
+    """Return a TTL as a number, -1 for none; None for a text that is no number, about which nothing is known."""
+    return int(text) if _TTL.fullmatch(text) else None
+
+
+def read_network_connector(element: Any) -> NetworkConnector:
+    """Return the NetworkConnector of an XML element; never raises, whatever the element holds.
+
+    ``element`` has a ``tag`` (``{namespace}name``), a mapping ``attrib`` and its children as an iterable, as elements
+    of lxml do.
+    """
+    attributes = {str(name): str(text) for name, text in element.attrib.items()}
+    uri = attributes.get("uri", "")
+    way: Way = "multicast" if uri.startswith("multicast:") else "one" if _connects_to_one(uri) else "each"
+    dialled = () if way == "multicast" else tuple(_dialled(Uri.read(uri)))
+    network_ttl = attributes.get("networkTTL", "1")
+    near = attributes.get("decreaseNetworkConsumerPriority")
+    lists = {name: list(_destinations_below(element, name)) for name in _LISTS}
+    return NetworkConnector(
+        name=attributes.get("name", ""),
+        way=way,
+        addresses=tuple(address for address, _ in dialled),
+        multicast=multicast_of(uri) if way == "multicast" else None,
+        duplex=boolean_of(attributes.get("duplex", "false")),
+        consumer_ttl=parse_ttl(attributes.get("consumerTTL", network_ttl)),
+        message_ttl=parse_ttl(attributes.get("messageTTL", network_ttl)),
+        include=_names_of(lists[_INCLUDE]),
+        exclude=_names_of(lists[_EXCLUDE]),
+        static=_names_of(lists[_STATIC]),
+        near=None if near is None else boolean_of(near) is True,
+        subscribes=boolean_of(attributes.get("staticBridge", "")) is not True,
+        secure=tuple(address for address, tls in dialled if tls),
+        user=attributes.get("userName", ""),
+        has_split_ttl=bool({"consumerTTL", "messageTTL"} & attributes.keys()),
+        has_plain_destinations=all(_has_name_alone(child) for children in lists.values() for child in children),
+        uri=uri,
+        attributes=attributes,
+    )
+
+
+_INCLUDE, _EXCLUDE, _STATIC = (
+    "dynamicallyIncludedDestinations",
+    "excludedDestinations",
+    "staticallyIncludedDestinations",
+)
+_LISTS = (_INCLUDE, _EXCLUDE, _STATIC)
+
+
+def _connects_to_one(uri: str) -> bool:
+    return uri.startswith("masterslave:") or "failover:" in uri
+
+
+def _dialled(uri: Uri) -> Iterator[tuple[Address, bool]]:
+    """Yield each address of a URI at which a broker can listen, and whether it is dialled with TLS."""
+    for transport in uri.transports:
+        if protocol_of(transport.scheme) == "openwire":
+            try:
+                yield addresses.parse(addresses.join(transport.host, transport.port)), is_encrypted(transport.scheme)
+            except ValueError:
+                continue  # an address at which no broker of a fleet can be
+
+
+def multicast_of(uri: str) -> tuple[str, str]:
+    """Return (ENDPOINT, GROUP) of ``multicast://ENDPOINT?group=GROUP``; other options of the URI are ignored."""
+    endpoint, _, query = uri.removeprefix("multicast://").partition("?")
+    options = dict(option.partition("=")[::2] for option in query.replace("&amp;", "&").split("&"))
+    if endpoint in ("", "default"):
+        endpoint = "239.255.2.3:6155"
+    return endpoint, options.get("group", "default")
+
+
+def _destinations_below(element: Any, list_name: str) -> Iterator[Any]:
+    """Yield the elements in the lists of one name below a networkConnector."""
+    for holder in element:
+        if holder.tag == f"{{{CORE}}}{list_name}":
+            yield from (child for child in holder if isinstance(child.tag, str))
+
+
+def _kind_of(destination: Any) -> str:
+    """Return ``queue`` or ``topic``, or "" for another element."""
+    namespace, _, kind = destination.tag.rpartition("}")
+    return kind if kind in _KINDS and namespace == f"{{{CORE}" else ""
+
+
+def _names_of(destinations: Iterable[Any]) -> tuple[str, ...]:
+    return tuple(
+        f"{kind}://{destination.attrib.get('physicalName', '')}"
+        for destination in destinations
+        if (kind := _kind_of(destination))
+    )
+
+
+def _has_name_alone(destination: Any) -> bool:
+    has_children = any(isinstance(child.tag, str) for child in destination)
+    return bool(_kind_of(destination)) and set(destination.attrib) == {"physicalName"} and not has_children
