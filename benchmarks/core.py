@@ -13,7 +13,6 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,9 @@ from activemq_fleet.artifacts import load_schema
 from activemq_fleet.cli.main import collect_garbage_rarely
 from activemq_fleet.releases import Release
 from activemq_fleet.render import ACTIVEMQ_XML, render_fleet
+from activemq_fleet.schema import XmlDocument
 from activemq_fleet.topology import Fleet, build_fleet
+from activemq_fleet.validation import check_fleet
 from benchmarks.measure import BenchmarkError, Run, median, program, run, say
 
 RELEASE = "5.18.3"
@@ -59,33 +60,20 @@ class Core:
     hosts: Hosts
     fleet: Fleet = field(init=False)
     files: Mapping[str, bytes] = field(init=False)
-    documents: dict[str, bytes] = field(init=False)
+    documents: dict[str, XmlDocument] = field(init=False)
 
     def settings_and_topology(self) -> None:
         self.fleet = build_fleet(self.hosts, {})
 
     def render(self) -> None:
         self.files = render_fleet(self.fleet)
-        self.documents = {host: self.files[f"hosts/{host}/{ACTIVEMQ_XML}"] for host in self.hosts}
+        self.documents = {host: XmlDocument(self.files[f"hosts/{host}/{ACTIVEMQ_XML}"]) for host in self.hosts}
 
-    def schema(self) -> None:
-        schema = load_schema(Release.of(RELEASE))
-        if not all(schema.is_valid(document) for document in self.documents.values()):
-            raise BenchmarkError("the fleet that is measured is not valid")
-
-    def lint(self) -> None:
-        from activemq_fleet.lint import fleet_findings
-
-        self._refuse(fleet_findings(self.fleet, self.documents))
-
-    def routes(self) -> None:
-        from activemq_fleet.routes import routes_of
-
-        self._refuse(routes_of(self.fleet).findings())
-
-    def _refuse(self, findings: tuple[Any, ...]) -> None:
+    def check(self) -> None:
+        """The schema, the rules and the routes."""
+        checked = check_fleet(self.fleet, self.documents, load_schema)
         # The release is old, and S002 says so of every broker: that is right, and costs time too.
-        worse = [one for one in (*self.fleet.findings, *findings) if one.severity != "info" and one.rule != "S002"]
+        worse = [finding for finding in checked.findings if finding.severity != "info" and finding.rule != "S002"]
         if worse:
             raise BenchmarkError(f"the fleet that is measured is not sound: {worse[0]}")
 
@@ -93,26 +81,15 @@ class Core:
 STAGES: dict[str, Callable[[Core], None]] = {
     "settings, topology": Core.settings_and_topology,
     "render": Core.render,
-    "schema": Core.schema,
-    "lint": Core.lint,
-    "routes": Core.routes,
+    "check": Core.check,
 }
-
-
-def stages() -> dict[str, Callable[[Core], None]]:
-    """Those that are there."""
-    return {name: stage for name, stage in STAGES.items() if name not in ("lint", "routes") or _has(name)}
-
-
-def _has(part: str) -> bool:
-    return find_spec(f"activemq_fleet.{part}") is not None
 
 
 def core(brokers: int) -> dict[str, float]:
     """CPU seconds by stage."""
     seconds = {}
     made = Core(hosts(brokers))
-    for name, stage in stages().items():
+    for name, stage in STAGES.items():
         began = time.process_time()
         stage(made)
         seconds[name] = time.process_time() - began
@@ -126,7 +103,7 @@ def plain(brokers: int) -> dict[str, float]:
     small.render()
     first = small.fleet.brokers[0]
     template = Environment(keep_trailing_newline=True).from_string(  # noqa: S701 -- as plain as can be
-        _template(small.documents[first.host].decode())
+        _template(small.documents[first.host].content.decode())
     )
     schema = load_schema(Release.of(RELEASE))
     began = time.process_time()
@@ -134,7 +111,7 @@ def plain(brokers: int) -> dict[str, float]:
     rendered = time.process_time()
     valid = all(schema.accepts(etree.fromstring(document)) for document in documents.values())
     ended = time.process_time()
-    if not valid or any(documents[host] != document for host, document in small.documents.items()):
+    if not valid or any(documents[host] != document.content for host, document in small.documents.items()):
         raise BenchmarkError("the plain template does not give the files that the core gives")
     return {"template": rendered - began, "lxml": ended - rendered}
 
@@ -200,7 +177,7 @@ def check_file(work: Path) -> Run:
     made.settings_and_topology()
     made.render()
     path = work / "activemq.xml"
-    path.write_bytes(next(iter(made.documents.values())))
+    path.write_bytes(next(iter(made.documents.values())).content)
     say("check --file, 5 times")
     return median(lambda: run([program("activemq-fleet"), "check", "--file", path, "--release", RELEASE]), runs=5)
 

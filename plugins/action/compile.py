@@ -62,7 +62,8 @@ class ActionModule(FleetAction):
         brokers, agents, balancers = (
             {node.host: next(files_of) for node in kind} for kind in (fleet.brokers, fleet.agents, fleet.balancers)
         )
-        documents = {host: files["conf/activemq.xml"].content for host, files in brokers.items()}
+        xml_document = library("schema").XmlDocument
+        documents = {host: xml_document(files["conf/activemq.xml"].content) for host, files in brokers.items()}
         load_schema = library("artifacts").load_schema
         fleet = validation.check_fleet(fleet, documents, load_schema, for_site=True)
         refused = [one for one in fleet.findings if installs and library("site_refusals").is_refused(one)]
@@ -77,7 +78,10 @@ class ActionModule(FleetAction):
             "by": f"{_user()}@{platform.node()}",
             "expected": [str(host) for host in task_vars.get("ansible_play_hosts_all", data.hosts)],
             "brokers": {
-                broker.host: {**deployment.broker_facts(broker), "persistence": persistence_of(documents[broker.host])}
+                broker.host: {
+                    **deployment.broker_facts(broker),
+                    "persistence": persistence_of(documents[broker.host].content),
+                }
                 for broker in fleet.brokers
             },
             "agents": agent_facts,

@@ -12,7 +12,7 @@ from typing import Any
 
 from activemq_fleet import uris
 from activemq_fleet.node.protocols import supports_round_trip
-from activemq_fleet.render import SECRET_FILES, mode_of, render, render_agent, render_balancer
+from activemq_fleet.render import SECRET_FILES, mode_of, render_agent, render_balancer, render_masked_and_revealed
 from activemq_fleet.render.balancer import DROP_INS
 from activemq_fleet.render.service import (
     STORE_MARKER,
@@ -51,15 +51,15 @@ def files_of(node: Broker | Agent | Balancer) -> dict[str, DeployedFile]:
 
     Raises SettingsError for a secret that is not set or cannot be opened.
     """
-    shown, real = _rendered(node, reveal=False), _rendered(node, reveal=True)
-    hidden = {extra.path for extra in node.settings.extra_files} if isinstance(node, Broker) else set()
-    return {path: _deployed(path, content, shown[path], path in hidden) for path, content in real.items()}
-
-
-def _rendered(node: Broker | Agent | Balancer, *, reveal: bool) -> dict[str, bytes]:
+    hidden: set[str] = set()
     if isinstance(node, Broker):
-        return render(node, reveal=reveal)
-    return render_agent(node, reveal=reveal) if isinstance(node, Agent) else render_balancer(node, reveal=reveal)
+        masked, revealed = render_masked_and_revealed(node)
+        hidden = {extra.path for extra in node.settings.extra_files}
+    elif isinstance(node, Agent):
+        masked, revealed = render_agent(node), render_agent(node, reveal=True)
+    else:
+        masked, revealed = render_balancer(node), render_balancer(node, reveal=True)
+    return {path: _deployed(path, content, masked[path], path in hidden) for path, content in revealed.items()}
 
 
 def _deployed(path: str, content: bytes, shown: bytes, hidden: bool) -> DeployedFile:

@@ -11,13 +11,14 @@ from lxml import etree
 
 from activemq_fleet.errors import InputError, SettingsError
 from activemq_fleet.findings import Finding, error
-from activemq_fleet.lint import BrokerSettings, HostFacts, Selection, fleet_findings, host_findings, rules
+from activemq_fleet.lint import BrokerSettings, HostFacts, Selection, host_findings, rules
 from activemq_fleet.lint.files import schema_finding, without_schema_duplicates
+from activemq_fleet.lint.fleets import FleetView, broker_findings, graph_findings
 from activemq_fleet.releases import Release
 from activemq_fleet.render import ACTIVEMQ_XML
 from activemq_fleet.render.service import kahadb_directory
 from activemq_fleet.routes import routes_of
-from activemq_fleet.schema import CORE, Schema, xml_parser
+from activemq_fleet.schema import CORE, Schema, XmlDocument
 from activemq_fleet.settings.broker import WaiverSettings
 from activemq_fleet.site_refusals import missing_files_of, refusals_of
 from activemq_fleet.topology import Broker, Fleet
@@ -50,7 +51,7 @@ def _refuse_unknown_waivers(fleet: Fleet) -> None:
 
 def check_fleet(
     fleet: Fleet,
-    documents: Mapping[str, bytes],
+    documents: Mapping[str, XmlDocument],
     schema_of: Callable[[Release], Schema] | None,
     selection: Selection = _EVERY_RULE,
     *,
@@ -59,25 +60,38 @@ def check_fleet(
 ) -> Fleet:
     """Return the fleet with all findings about topology, schema, rules and routes, in the order of a report.
 
-    ``documents`` are rendered activemq.xml by inventory name; ``schema_of`` is asked once a
-    release, and None leaves out what only a schema shows. Lines and columns are 1-based, in those
-    documents. ``for_site`` adds what the playbook ``site`` refuses (T030, warnings), ``files_here``
+    ``documents`` are rendered activemq.xml by inventory name, each of which is parsed once; their trees are forgotten.
+    ``schema_of`` is asked once a release, and None leaves out what only a schema shows. Lines and columns are 1-based,
+    in those documents. ``for_site`` adds what the playbook ``site`` refuses (T030, warnings), ``files_here``
     archives that are not on this machine (T031, warnings). Waivers are applied. Raises what
     ``schema_of`` raises.
     """
     _refuse_unknown_waivers(fleet)
-    by_schema = _by_schema(fleet, documents, schema_of) if schema_of else ()
+    schemas = cache(schema_of) if schema_of else None
+    view = FleetView(fleet, documents)
+    by_schema: list[Finding] = []
+    by_rules: list[Finding] = []
+    for broker in fleet.brokers:
+        document = documents[broker.host]
+        if schemas:
+            by_schema += _schema_findings(broker, document, schemas(broker.release))
+        by_schema += _unfenced_findings(broker, document)
+        by_rules += broker_findings(view, broker, selection)
+        document.forget_tree()
+    by_rules += graph_findings(view, selection)
     # A link that its far end does not let in is a finding of its own: what follows from it is not told as well.
     by_routes = routes_of(fleet, documents, as_planned=True).findings()
-    found = [*by_schema, *_unfenced(fleet, documents), *fleet_findings(fleet, documents, selection), *by_routes]
-    found += refusals_of(fleet) if for_site else ()
-    found += missing_files_of(fleet) if files_here else ()
-    found = [
-        finding for finding in (*fleet.findings, *without_schema_duplicates(found)) if selection.includes(finding.rule)
-    ]
+    findings = [*by_schema, *by_rules, *by_routes]
+    findings += refusals_of(fleet) if for_site else ()
+    findings += missing_files_of(fleet) if files_here else ()
+    selected = (
+        finding
+        for finding in (*fleet.findings, *without_schema_duplicates(findings))
+        if selection.includes(finding.rule)
+    )
     waivers = [WaiverSettings.model_validate(waiver) for waiver in fleet.waivers]
     return replace(
-        fleet, findings=tuple(waive((f if f.waived is None else replace(f, waived=None) for f in found), waivers))
+        fleet, findings=tuple(waive((f if f.waived is None else replace(f, waived=None) for f in selected), waivers))
     )
 
 
@@ -105,43 +119,34 @@ def preflight_findings(
     ``brokers`` are ``deployment.broker_facts`` by inventory name, ``looks`` the evidence of each host.
     """
     facts = {host: HostFacts.of(look) for host, look in looks.items()}
-    found = [
-        finding
-        for host, own in facts.items()
-        for finding in host_findings(
-            BrokerSettings.of(host, brokers[host]), own, facts.get(brokers[host].get("peer") or "", HostFacts())
+    findings: list[Finding] = []
+    for host, facts_of_host in facts.items():
+        facts_of_peer = facts.get(brokers[host].get("peer") or "", HostFacts())
+        findings += host_findings(BrokerSettings.of(host, brokers[host]), facts_of_host, facts_of_peer)
+    return waive(findings, [WaiverSettings.model_validate(dict(waiver)) for waiver in waivers])
+
+
+def _schema_findings(broker: Broker, document: XmlDocument, schema: Schema) -> Iterator[Finding]:
+    if not schema.is_valid(document):
+        fix = "correct activemq_broker_attributes or activemq_xml_fragments"
+        for problem in schema.explain(document):
+            yield schema_finding(problem, broker.release, ACTIVEMQ_XML, broker.host, fix)
+
+
+def _unfenced_findings(broker: Broker, document: XmlDocument) -> Iterator[Finding]:
+    """Yield an error (T032) for a guarded broker whose store is not the kahaDB directory that its guard fences."""
+    reason = _reason_unfenced(broker, document.tree) if broker.has_guard else ""
+    if reason:
+        yield error(
+            "T032",
+            broker.host,
+            f"activemq_fence is guard, and activemq_xml_fragments {reason}: no guard fences that",
+            "take it out of activemq_xml_fragments, or set activemq_fence to none on both nodes of the pair",
         )
-    ]
-    return waive(found, [WaiverSettings.model_validate(dict(waiver)) for waiver in waivers])
 
 
-def _by_schema(
-    fleet: Fleet, documents: Mapping[str, bytes], schema_of: Callable[[Release], Schema]
-) -> Iterator[Finding]:
-    schema_of = cache(schema_of)
-    for broker in fleet.brokers:
-        document, schema = documents[broker.host], schema_of(broker.release)
-        if not schema.is_valid(document):
-            fix = "correct activemq_broker_attributes or activemq_xml_fragments"
-            for problem in schema.explain(document):
-                yield schema_finding(problem, broker.release, ACTIVEMQ_XML, broker.host, fix)
-
-
-def _unfenced(fleet: Fleet, documents: Mapping[str, bytes]) -> Iterator[Finding]:
-    """Yield an error (T032) for each guarded broker whose store is not the kahaDB directory that its guard fences."""
-    for broker in fleet.brokers:
-        reason = _reason_unfenced(broker, documents[broker.host]) if broker.has_guard else ""
-        if reason:
-            yield error(
-                "T032",
-                broker.host,
-                f"activemq_fence is guard, and activemq_xml_fragments {reason}: no guard fences that",
-                "take it out of activemq_xml_fragments, or set activemq_fence to none on both nodes of the pair",
-            )
-
-
-def _reason_unfenced(broker: Broker, document: bytes) -> str:
-    adapter = etree.fromstring(document, xml_parser()).find(f"{{{CORE}}}broker/{{{CORE}}}persistenceAdapter")
+def _reason_unfenced(broker: Broker, root: etree._Element) -> str:
+    adapter = root.find(f"{{{CORE}}}broker/{{{CORE}}}persistenceAdapter")
     stores = [] if adapter is None else [store for store in adapter if isinstance(store.tag, str)]
     names = [etree.QName(store).localname for store in stores]
     if names != ["kahaDB"]:

@@ -27,6 +27,7 @@ from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.stomp import Credentials, StompConnection
 from activemq_fleet.render.activemq_xml import activemq_xml
 from activemq_fleet.routes import Answer, Routes, routes_of
+from activemq_fleet.schema import XmlDocument
 from tests.situations import further
 from tests.stomp_clients import stomp_send
 
@@ -246,7 +247,7 @@ def test_messages_are_stranded_where_routes_find_that_the_brokers_choice_strands
     source.write_text(json.dumps(_mesh(near)))
     with Lab.open([source], tmp_path / "lab") as lab:
         lab.up()
-        routes = routes_of(lab.fleet, {broker.host: activemq_xml(broker) for broker in lab.fleet.brokers})
+        routes = routes_of(lab.fleet, {broker.host: XmlDocument(activemq_xml(broker)) for broker in lab.fleet.brokers})
         for first, second in permutations(FIVE, 2):
             lab.wait_bridge(f"{first}-a", f"{second}-a")
         here, there = (f"{unit}-a" for unit in FIVE[:2])

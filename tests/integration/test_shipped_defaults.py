@@ -14,6 +14,7 @@ from activemq_fleet.errors import ArtifactError
 from activemq_fleet.findings import Finding
 from activemq_fleet.lint import file_findings
 from activemq_fleet.releases import Release
+from activemq_fleet.schema import XmlDocument
 from tests.golden_files import Golden
 from tests.situations import further
 
@@ -82,4 +83,6 @@ def test_the_examples_of_a_release_pass_its_schema(text: str) -> None:
     release = Release.of(text)
     examples = sorted((distribution(release) / "examples" / "conf").glob("activemq*.xml"))
     assert len(examples) > 10
-    assert {e.name: load_schema(release).explain(e.read_bytes()) for e in examples} == {e.name: () for e in examples}
+    assert {e.name: load_schema(release).explain(XmlDocument(e.read_bytes())) for e in examples} == {
+        e.name: () for e in examples
+    }

@@ -16,6 +16,7 @@ from activemq_fleet.findings import Finding, error
 from activemq_fleet.lint import fleet_findings
 from activemq_fleet.naming import Naming
 from activemq_fleet.render.activemq_xml import activemq_xml
+from activemq_fleet.schema import XmlDocument
 from activemq_fleet.topology import Fleet
 from tests.unit.adopt_files import BEANS, CORE, adopted, document, rendered_again, write_files
 
@@ -120,7 +121,7 @@ def camel_document() -> bytes:
     ).encode()
 
 
-def lint_findings(fleet: Fleet, documents: Mapping[str, bytes]) -> Iterable[Finding]:
+def lint_findings(fleet: Fleet, documents: Mapping[str, XmlDocument]) -> Iterable[Finding]:
     return (*fleet.findings, *fleet_findings(fleet, documents))
 
 
@@ -131,7 +132,7 @@ def test_a_file_with_camel_renders_with_the_schema_that_it_names(tmp_path: Path)
     xml = rendered_again(tmp_path, adoption)[f"hosts/{HOST}/conf/activemq.xml"]
 
     [broker] = adoption.fleet.brokers
-    assert "V020" not in {f.rule for f in fleet_findings(adoption.fleet, {broker.host: xml})}
+    assert "V020" not in {f.rule for f in fleet_findings(adoption.fleet, {broker.host: XmlDocument(xml)})}
     assert "V020" not in {waiver["rule"] for waiver in adoption.fleet.waivers}
     assert f"{CAMEL} {CAMEL}/camel-spring.xsd" in xml.decode()
 
@@ -142,21 +143,21 @@ def test_names_of_camel_are_no_properties(tmp_path: Path) -> None:
     assert not [note for note in adoption.notes if "${" in note]
 
 
-def mark_findings(rule: str, *marks: str) -> Callable[[Fleet, Mapping[str, bytes]], Iterable[Finding]]:
+def mark_findings(rule: str, *marks: str) -> Callable[[Fleet, Mapping[str, XmlDocument]], Iterable[Finding]]:
     """Findings of a fleet: an error for each document with all of the marks."""
 
-    def found(fleet: Fleet, documents: Mapping[str, bytes]) -> Iterable[Finding]:
+    def found(fleet: Fleet, documents: Mapping[str, XmlDocument]) -> Iterable[Finding]:
         return [
             error(rule, host, "has the mark", "remove it")
-            for host, data in documents.items()
-            if all(mark.encode() in data for mark in marks)
+            for host, source in documents.items()
+            if all(mark.encode() in source.content for mark in marks)
         ]
 
     return found
 
 
 def adopted_with(
-    directory: Path, broker: str, findings: Callable[[Fleet, Mapping[str, bytes]], Iterable[Finding]]
+    directory: Path, broker: str, findings: Callable[[Fleet, Mapping[str, XmlDocument]], Iterable[Finding]]
 ) -> tuple[str, list[str], set[str]]:
     """The rendered document, the notes and the waived rules."""
     write_files(directory, {HOST: document(broker, brokerName="x", useJmx="false")})

@@ -30,6 +30,7 @@ from activemq_fleet.artifacts._maven import cause_line
 from activemq_fleet.cli.main import main
 from activemq_fleet.errors import ArtifactError, SchemaUnavailable
 from activemq_fleet.releases import Release
+from activemq_fleet.schema import XmlDocument
 from tests.xsds import broker, small_xsd
 
 OLD, NEW, ABSENT = Release.of("5.5.1"), Release.of("5.18.3"), Release.of("6.3.3")
@@ -160,10 +161,10 @@ def test_a_schema_given_as_a_jar_serves_from_then_on(tmp_path: Path) -> None:
 
 def test_a_schema_given_replaces_the_cached_one_in_memory_too(tmp_path: Path) -> None:
     fetch_schema(NEW, put(tmp_path / "1.jar", jar("activemq-spring", "5.18.3")))
-    assert not load_schema(NEW).is_valid(broker(attributes=' more="x"'))
+    assert not load_schema(NEW).is_valid(XmlDocument(broker(attributes=' more="x"')))
     more = small_xsd(broker_attributes=("more",))
     fetch_schema(NEW, put(tmp_path / "2.jar", jar("activemq-spring", "5.18.3", xsd=more)))
-    assert load_schema(NEW).is_valid(broker(attributes=' more="x"'))
+    assert load_schema(NEW).is_valid(XmlDocument(broker(attributes=' more="x"')))
     assert load_schema(NEW) is load_schema(NEW)
 
 

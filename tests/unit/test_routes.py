@@ -13,6 +13,7 @@ from activemq_fleet.errors import InputError
 from activemq_fleet.render.activemq_xml import activemq_xml
 from activemq_fleet.routes import Routes, routes_of
 from activemq_fleet.routes.findings import RULES
+from activemq_fleet.schema import XmlDocument
 from activemq_fleet.topology import build_fleet
 from tests.unit.fleets import fleet, hosts
 from tests.work import count_lines
@@ -182,7 +183,7 @@ def written(variables: dict[str, dict[str, Any]], fragments: dict[str, str]) -> 
     for host, xml in fragments.items():
         variables[f"{host}.example.com"]["activemq_xml_fragments"] = [{"parent": "broker", "xml": xml}]
     found = build_fleet(variables, {})
-    return routes_of(found, {broker.host: activemq_xml(broker) for broker in found.brokers})
+    return routes_of(found, {broker.host: XmlDocument(activemq_xml(broker)) for broker in found.brokers})
 
 
 def test_a_link_to_one_node_of_a_pair_does_not_follow_it() -> None:
@@ -233,7 +234,7 @@ def test_a_document_that_is_no_xml_is_said() -> None:
     variables = hosts("o-mq1", xml_fragments=[{"xml": connector("a:1")}])
 
     with pytest.raises(InputError, match="xml cannot be read"):
-        routes_of(build_fleet(variables, {}), {"o-mq1-a": b"<broker"})
+        routes_of(build_fleet(variables, {}), {"o-mq1-a": XmlDocument(b"<broker")})
 
 
 # -- the pure profile ----------------------------------------------------------------------------

@@ -29,7 +29,7 @@ from activemq_fleet.naming import Naming
 from activemq_fleet.render.activemq_xml import activemq_xml
 from activemq_fleet.render.credentials import credentials
 from activemq_fleet.render.secrets import Secrets as Shown
-from activemq_fleet.schema import xml_parser
+from activemq_fleet.schema import XmlDocument
 from activemq_fleet.topology import Broker, Fleet
 
 _OF_THE_JVM = frozenset(
@@ -125,7 +125,7 @@ def _differences(proposal: Proposal, fleet: Fleet) -> Iterator[Difference]:
 
 
 def _rendered(broker: Broker) -> XmlElement:
-    return xml_element_of(etree.fromstring(activemq_xml(broker), xml_parser()))
+    return xml_element_of(XmlDocument(activemq_xml(broker)).tree)
 
 
 def _propose_instances(proposal: Proposal) -> None:
@@ -177,10 +177,10 @@ def _drop_defaults(proposal: Proposal) -> None:
             del variables[name]
 
 
-def _placeholders_in(document: bytes) -> set[str]:
+def _placeholders_in(document: XmlDocument) -> set[str]:
     """Return the names of the placeholders in a rendered activemq.xml; in Camel's elements ``${name}`` is Camel's."""
     names: set[str] = set()
-    for element in etree.fromstring(document, xml_parser()).iter(etree.Element):
+    for element in document.tree.iter(etree.Element):
         if not str(element.tag).startswith(_CAMEL):
             for text in (*map(str, element.attrib.values()), element.text or ""):
                 names.update(PLACEHOLDER.findall(text))
@@ -192,7 +192,7 @@ def _note_placeholders(proposal: Proposal, fleet: Fleet) -> None:
     unknown: dict[str, list[str]] = defaultdict(list)
     for broker in fleet.brokers:
         held = credentials(broker, Shown(broker.host)).decode()
-        for name in sorted(_placeholders_in(activemq_xml(broker))):
+        for name in sorted(_placeholders_in(XmlDocument(activemq_xml(broker)))):
             if name not in _OF_THE_JVM and f"\n{name}=" not in held:
                 unknown[name].append(broker.host)
     for name, hosts in unknown.items():

@@ -19,13 +19,13 @@ from activemq_fleet.adopt.sources import Document
 from activemq_fleet.adopt.xml_diff import XmlElement
 from activemq_fleet.releases import Release
 from activemq_fleet.render.elements import destination_policies
-from activemq_fleet.schema import boolean_of
 from activemq_fleet.settings.destination_policies import DestinationPolicy
 from activemq_fleet.settings.kahadb import DestinationStore, StoreTuning, TransactionJournal
 from activemq_fleet.settings.plugins import PluginSettings, RedeliveryPolicy
 from activemq_fleet.settings.usage import UsageSettings
 from activemq_fleet.settings.virtual_destinations import DEFAULT_VIRTUAL_TOPICS, VirtualDestination
 from activemq_fleet.settings.xml_beans import Matched, NamedDestination, TypedBean, XmlBean
+from activemq_fleet.spring_values import boolean_of
 from activemq_fleet.topology import Broker, Fleet
 
 _KINDS = {"queue": "queue", "topic": "topic", "tempQueue": "temp_queue", "tempTopic": "temp_topic"}

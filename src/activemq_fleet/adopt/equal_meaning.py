@@ -10,7 +10,7 @@ from activemq_fleet.adopt.xml_diff import UNNAMED_BRIDGE, XmlElement
 from activemq_fleet.network.uri import Uri
 from activemq_fleet.node.protocols import protocol_of
 from activemq_fleet.releases import Release
-from activemq_fleet.schema import boolean_of
+from activemq_fleet.spring_values import boolean_of
 
 MULTICAST_ADDRESS, MULTICAST_PORT, MULTICAST_GROUP = "239.255.2.3", 6155, "default"
 """What ``multicast://default`` stands for (MulticastDiscoveryAgent of the release tags)."""

@@ -14,9 +14,10 @@ from activemq_fleet.adopt.proposal import Proposal, Variables
 from activemq_fleet.errors import InputError
 from activemq_fleet.findings import Finding
 from activemq_fleet.render.activemq_xml import activemq_xml
+from activemq_fleet.schema import XmlDocument
 from activemq_fleet.topology import Fleet
 
-FindingsOf = Callable[[Fleet, Mapping[str, bytes]], Iterable[Finding]]
+FindingsOf = Callable[[Fleet, Mapping[str, XmlDocument]], Iterable[Finding]]
 """A function that returns the findings of a fleet with the given activemq.xml by host."""
 _MOST_TRIED = 50
 _SCHEMA_RULE = "V002"
@@ -31,7 +32,7 @@ def propose_waivers(proposal: Proposal, findings_of: FindingsOf) -> None:
     if not errors:
         return
     fleet = proposal.fleet()
-    originals = {document.host: document.content for document in proposal.documents}
+    originals = {document.host: XmlDocument(document.content) for document in proposal.documents}
     in_force = {_key_of(finding) for finding in findings_of(fleet, originals)}
     for finding in errors:
         if _key_of(finding) not in in_force:
@@ -41,7 +42,7 @@ def propose_waivers(proposal: Proposal, findings_of: FindingsOf) -> None:
 
 def _errors(proposal: Proposal, findings_of: FindingsOf) -> list[Finding]:
     fleet = proposal.fleet()
-    rendered = {broker.host: activemq_xml(broker) for broker in fleet.brokers}
+    rendered = {broker.host: XmlDocument(activemq_xml(broker)) for broker in fleet.brokers}
     return [finding for finding in findings_of(fleet, rendered) if finding.blocks]
 
 

@@ -20,6 +20,7 @@ from activemq_fleet.node.printable import counted
 if TYPE_CHECKING:
     from activemq_fleet.adopt import Adopted, Difference
     from activemq_fleet.findings import Finding
+    from activemq_fleet.schema import XmlDocument
     from activemq_fleet.topology import Fleet
 
 _LONGEST = 400
@@ -120,7 +121,7 @@ def check_inventory(directory: Path) -> None:
         raise InputError(f"{directory}: was changed since adopt wrote it; choose another directory")
 
 
-def _findings(fleet: Fleet, documents: Mapping[str, bytes]) -> Iterable[Finding]:
+def _findings(fleet: Fleet, documents: Mapping[str, XmlDocument]) -> Iterable[Finding]:
     """Return the findings of a fleet with the given activemq.xml by host; without the schema's where there is none."""
     from activemq_fleet.cli.findings import schema_of
     from activemq_fleet.lint import fleet_findings

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -24,9 +23,6 @@ from activemq_fleet.node.printable import counted
 from activemq_fleet.releases import Release
 from activemq_fleet.schema import Schema
 from activemq_fleet.validation import known_rule_ids
-
-if TYPE_CHECKING:
-    from activemq_fleet.topology import Broker
 
 STOPPING = "errors-that-stop-a-broker"
 
@@ -72,21 +68,14 @@ def report_on_files(
 
 def report_on_fleet(inventory: InventoryOptions, selection: Selection) -> Report:
     """Return the report on an inventory's fleet: topology, schema, lint rules and routes. Raises FleetError."""
+    from activemq_fleet.render import render_document
     from activemq_fleet.validation import check_fleet, make_for_each
 
     fleet = inventory.load_fleet()
     print_warnings(fleet)
-    made = make_for_each(fleet.brokers, _document)
-    documents = {broker.host: document for broker, document in zip(fleet.brokers, made, strict=True)}
+    rendered = make_for_each(fleet.brokers, render_document)
+    documents = {broker.host: document for broker, document in zip(fleet.brokers, rendered, strict=True)}
     return Report.of(check_fleet(fleet, documents, schema_of, selection, for_site=True, files_here=True))
-
-
-def _document(broker: Broker) -> bytes:
-    """Return a broker's activemq.xml. Raises SettingsError for fragments or extra files that cannot be used."""
-    from activemq_fleet.render import ACTIVEMQ_XML, render
-    from activemq_fleet.render.activemq_xml import activemq_xml
-
-    return render(broker)[ACTIVEMQ_XML] if broker.settings.extra_files else activemq_xml(broker)
 
 
 def print_report(report: Report, form: str, baseline: Path | None, write_to: Path | None) -> int:

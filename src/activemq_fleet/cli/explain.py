@@ -36,9 +36,10 @@ def command(inventory: InventoryOptions, host: str, to: str | None, destination:
     inventory or a default decides is followed by its variable. With --to it tells the way of a
     message from one host to a consumer at another, and which single failures cut it.
     """
-    from activemq_fleet.cli.findings import print_warnings, routes_in, with_lint_findings
+    from activemq_fleet.cli.findings import print_warnings, render_documents, routes_in, with_lint_findings
     from activemq_fleet.explain import explanation_of, to_text
     from activemq_fleet.explain.route import explain_route
+    from activemq_fleet.routes import routes_of
 
     if destination and not to:
         raise click.UsageError("--destination goes with --to")
@@ -47,7 +48,9 @@ def command(inventory: InventoryOptions, host: str, to: str | None, destination:
     if to:
         explanation = explain_route(fleet, routes_in(fleet), host, to, destination)
     else:
-        explanation = explanation_of(with_lint_findings(fleet), host, routes_in(fleet))
+        documents = render_documents(fleet)
+        checked = with_lint_findings(fleet, documents)
+        explanation = explanation_of(checked, host, routes_of(fleet, documents), documents)
     if form == "json":
         echo(printable_json(explanation.to_dict()))
     else:

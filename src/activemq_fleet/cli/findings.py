@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import click
 
 from activemq_fleet.artifacts import load_schema
@@ -9,7 +11,7 @@ from activemq_fleet.cli.formats import Report, formatter
 from activemq_fleet.cli.printing import echo_to_stderr, warn
 from activemq_fleet.releases import Release
 from activemq_fleet.routes import Routes, routes_of
-from activemq_fleet.schema import Schema
+from activemq_fleet.schema import Schema, XmlDocument
 from activemq_fleet.topology import Fleet
 
 
@@ -32,15 +34,21 @@ def routes_in(fleet: Fleet) -> Routes:
     from activemq_fleet.render.activemq_xml import activemq_xml
 
     written = [broker for broker in fleet.brokers if broker.settings.xml_fragments]
-    return routes_of(fleet, {broker.host: activemq_xml(broker) for broker in written})
+    return routes_of(fleet, {broker.host: XmlDocument(activemq_xml(broker)) for broker in written})
 
 
-def with_lint_findings(fleet: Fleet) -> Fleet:
-    """Return the fleet with all findings except schema findings, which would need downloaded schemas."""
+def render_documents(fleet: Fleet) -> dict[str, XmlDocument]:
+    """Return the activemq.xml of each broker by host."""
     from activemq_fleet.render.activemq_xml import activemq_xml
+
+    return {broker.host: XmlDocument(activemq_xml(broker)) for broker in fleet.brokers}
+
+
+def with_lint_findings(fleet: Fleet, documents: Mapping[str, XmlDocument]) -> Fleet:
+    """Return the fleet with all findings except schema findings, which would need downloaded schemas."""
     from activemq_fleet.validation import check_fleet
 
-    return check_fleet(fleet, {broker.host: activemq_xml(broker) for broker in fleet.brokers}, None)
+    return check_fleet(fleet, documents, None)
 
 
 def print_findings(fleet: Fleet) -> None:

@@ -27,7 +27,7 @@ def command(inventory: InventoryOptions, output: Path, status: Path | None) -> i
     Findings are marked where they are, all but those of the releases' schemas, which `check` asks.
     """
     from activemq_fleet.atomic_files import write_file
-    from activemq_fleet.cli.findings import print_warnings, with_lint_findings
+    from activemq_fleet.cli.findings import print_warnings, render_documents, with_lint_findings
     from activemq_fleet.diagram import to_mermaid, to_svg
 
     writers = {".svg": to_svg, ".mmd": to_mermaid}
@@ -37,7 +37,7 @@ def command(inventory: InventoryOptions, output: Path, status: Path | None) -> i
     print_warnings(fleet)
     states: dict[str, str] = {}
     if status is None:
-        shown = with_lint_findings(fleet)
+        shown = with_lint_findings(fleet, render_documents(fleet))
     else:
         from activemq_fleet.status import read_states
 

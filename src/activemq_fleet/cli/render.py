@@ -31,7 +31,7 @@ def command(inventory: InventoryOptions, output: Path) -> int:
     """
     from activemq_fleet.cli.findings import print_findings, print_warnings, schema_of
     from activemq_fleet.diagram import to_svg
-    from activemq_fleet.render import ACTIVEMQ_XML, render_fleet
+    from activemq_fleet.render import documents_of, render_fleet, render_hosts
     from activemq_fleet.validation import check_fleet
 
     check_directory(output)
@@ -40,14 +40,12 @@ def command(inventory: InventoryOptions, output: Path) -> int:
     if fleet.blocking:
         print_findings(fleet)
         return 1
-    files = render_fleet(fleet)
-    documents = {broker.host: files[f"hosts/{broker.host}/{ACTIVEMQ_XML}"] for broker in fleet.brokers}
-    checked = check_fleet(fleet, documents, schema_of)
+    trees = render_hosts(fleet)
+    checked = check_fleet(fleet, documents_of(fleet, trees), schema_of)
     if checked.blocking:
         print_findings(checked)
         return 1
-    if checked.findings != fleet.findings:  # fleet.json lists what is known, and what was waived
-        files = render_fleet(checked)
+    files = render_fleet(checked, trees)  # fleet.json lists what is known, and what was waived
     write_tree(output, {**files, "fleet.svg": to_svg(checked).encode()}, check_target=check_directory)
     echo(
         f"{output}: {counted(len(fleet.brokers), 'broker')}, {counted(len(fleet.agents), 'agent')}, "
@@ -58,10 +56,10 @@ def command(inventory: InventoryOptions, output: Path) -> int:
 
 def check_directory(directory: Path) -> None:
     """Raise InputError unless ``directory`` is absent, empty, or holds only files that ``render`` wrote."""
-    found = {path.name for path in paths_in(directory)}
-    if found and _INDEX not in found:
+    names = {path.name for path in paths_in(directory)}
+    if names and _INDEX not in names:
         raise InputError(f"{directory}: is not empty and was not written by render; choose another directory")
-    if foreign := sorted(found - _OURS):
+    if foreign := sorted(names - _OURS):
         raise InputError(
             f"{directory}: holds {foreign[0]}, which render did not write and would remove; "
             "move it away, or choose another directory"

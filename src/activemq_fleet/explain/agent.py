@@ -7,6 +7,8 @@ from activemq_fleet.explain.model import Entry, Section, pair_count, variable_en
 from activemq_fleet.explain.ports_and_files import file_entry
 from activemq_fleet.explain.takeover import takeover_time
 from activemq_fleet.render import render_agent
+from activemq_fleet.render.activemq_xml import activemq_xml
+from activemq_fleet.schema import XmlDocument
 from activemq_fleet.topology import Agent, Fleet, Pair
 
 _PURPOSES = {
@@ -73,7 +75,7 @@ def _dies(pair: Pair) -> Section:
     if len(brokers) == 1 or not master.profile.has_peer:
         fate = "the agent waits until it is back"
     entries = [Entry(broker.identity.host, fate) for broker in brokers]
-    entries.append(Entry("within", takeover_time(master)))
+    entries.append(Entry("within", takeover_time(master, XmlDocument(activemq_xml(master)))))
     entries.append(
         Entry("both", "what is to be sent waits on this host until one of them is back; no other pair is tried")
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable
+from collections.abc import Iterator, Mapping
 
 from activemq_fleet.errors import InputError
 from activemq_fleet.explain.accounts import accounts_section, agents_and_balancers_section, clients_section
@@ -18,30 +18,20 @@ from activemq_fleet.explain.release import release_section
 from activemq_fleet.explain.role import role_section
 from activemq_fleet.explain.store import store_section
 from activemq_fleet.explain.takeover import takeover_section
+from activemq_fleet.render.activemq_xml import activemq_xml
 from activemq_fleet.routes import Routes
+from activemq_fleet.schema import XmlDocument
 from activemq_fleet.topology import Broker, Fleet
 
-_OF_A_BROKER: tuple[Callable[[Fleet, Broker], Section | None], ...] = (
-    role_section,
-    release_section,
-    ports_section,
-    store_section,
-    outgoing_links_section,
-    incoming_links_section,
-    takeover_section,
-    clients_section,
-    agents_and_balancers_section,
-    accounts_section,
-    files_section,
-)
-_AFTER_LINKS = _OF_A_BROKER.index(incoming_links_section) + 1
 
-
-def explanation_of(fleet: Fleet, name: str, routes: Routes | None = None) -> Explanation:
+def explanation_of(
+    fleet: Fleet, name: str, routes: Routes | None = None, documents: Mapping[str, XmlDocument] | None = None
+) -> Explanation:
     """Return the explanation of a host, given its inventory name or a first label that only this host has.
 
-    With ``routes`` the page also shows which pairs the broker's messages reach. Raises InputError for an unknown name,
-    and suggests the nearest.
+    With ``routes`` the page also shows which pairs the broker's messages reach. ``documents`` are the rendered
+    activemq.xml by inventory name, where they exist already. Raises InputError for an unknown name, and suggests the
+    nearest.
     """
     host = inventory_name_of(fleet, name)
     broker = next((b for b in fleet.brokers if b.host == host), None)
@@ -52,9 +42,8 @@ def explanation_of(fleet: Fleet, name: str, routes: Routes | None = None) -> Exp
     if broker:
         kinds.append("broker")
         titles.append(_broker_title(broker))
-        sections += [section for build in _OF_A_BROKER if (section := build(fleet, broker))]
-        if routes and (reached := reachability_section(fleet, broker, routes)):
-            sections.insert(_AFTER_LINKS, reached)
+        document = documents[host] if documents else XmlDocument(activemq_xml(broker))
+        sections += filter(None, _broker_sections(fleet, broker, document, routes))
     if agent:
         kinds.append("agent")
         titles.append(agent_title(agent))
@@ -67,6 +56,24 @@ def explanation_of(fleet: Fleet, name: str, routes: Routes | None = None) -> Exp
         titles.append("nothing is deployed here, as the findings say why")
     sections.append(findings_section(fleet, host, broker))
     return Explanation(host, tuple(kinds), f"{host}: {', and '.join(titles)}", tuple(sections))
+
+
+def _broker_sections(
+    fleet: Fleet, broker: Broker, document: XmlDocument, routes: Routes | None
+) -> Iterator[Section | None]:
+    yield role_section(fleet, broker)
+    yield release_section(fleet, broker)
+    yield ports_section(fleet, broker)
+    yield store_section(broker, document)
+    yield outgoing_links_section(fleet, broker)
+    yield incoming_links_section(fleet, broker)
+    if routes:
+        yield reachability_section(fleet, broker, routes)
+    yield takeover_section(fleet, broker, document)
+    yield clients_section(fleet, broker)
+    yield agents_and_balancers_section(fleet, broker)
+    yield accounts_section(fleet, broker)
+    yield files_section(fleet, broker)
 
 
 def _broker_title(broker: Broker) -> str:

@@ -6,46 +6,38 @@ Numbers are read from the rendered activemq.xml, which is what the broker obeys.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
-
-from lxml import etree
 
 from activemq_fleet import uris
 from activemq_fleet.explain.model import Entry, Section, variable_entry
-from activemq_fleet.render.activemq_xml import activemq_xml
 from activemq_fleet.render.service import STORE_MARKER
-from activemq_fleet.schema import CORE, xml_parser
-from activemq_fleet.topology import Broker, Fleet
+from activemq_fleet.schema import CORE, XmlDocument
+from activemq_fleet.topology import Broker
 
 _CORE = {"c": CORE}
 
 
-def rendered_xml(broker: Broker) -> etree._Element:
-    """Return the root element of the broker's rendered activemq.xml."""
-    return etree.fromstring(activemq_xml(broker), xml_parser())
-
-
-def lock_settings_of(broker: Broker) -> dict[str, int | str]:
+def lock_settings_of(document: XmlDocument) -> dict[str, int | str]:
     """Return the store lock's ``acquire`` and ``keepalive`` (ms) and the lease's ``holder``, where set."""
-    store = rendered_xml(broker).find(".//c:persistenceAdapter/*", _CORE)
-    found: dict[str, int | str] = {}
+    store = document.tree.find(".//c:persistenceAdapter/*", _CORE)
+    settings: dict[str, int | str] = {}
     if store is None:
-        return found
+        return settings
     locker = store.find("c:locker/*", _CORE)
     configured = {
         "acquire": store.get("databaseLockedWaitDelay") if locker is None else locker.get("lockAcquireSleepInterval"),
         "keepalive": store.get("lockKeepAlivePeriod"),
     }
-    found |= {name: int(value) for name, value in configured.items() if value}
+    settings |= {name: int(value) for name, value in configured.items() if value}
     if locker is not None and locker.get("leaseHolderId"):
-        found["holder"] = locker.get("leaseHolderId", "")
-    return found
+        settings["holder"] = locker.get("leaseHolderId", "")
+    return settings
 
 
-def store_section(fleet: Fleet, broker: Broker) -> Section:
+def store_section(broker: Broker, document: XmlDocument) -> Section:
     """Return the section that explains a broker's store, its lock or lease, and its limits."""
-    return Section("store", "Its store and its lock", (*_store(broker), *_limits(broker)))
+    return Section("store", "Its store and its lock", (*_store(broker, document), *_limits(broker, document)))
 
 
 _FENCES = {
@@ -55,11 +47,11 @@ _FENCES = {
 }
 
 
-def _store(broker: Broker) -> Iterable[Entry]:
+def _store(broker: Broker, document: XmlDocument) -> Iterable[Entry]:
     if broker.profile.has_database_lease:
-        return _shared_jdbc(broker)
+        return _shared_jdbc(broker, lock_settings_of(document))
     if broker.profile.shares_store_directory:
-        return _shared_file(broker)
+        return _shared_file(broker, lock_settings_of(document))
     return _pure(broker) if broker.profile.replicates else [_directory(broker, "kahaDB, this broker's own")]
 
 
@@ -70,8 +62,7 @@ def _directory(broker: Broker, why: str, *details: str) -> Entry:
     )
 
 
-def _shared_file(broker: Broker) -> Iterator[Entry]:
-    locking = lock_settings_of(broker)
+def _shared_file(broker: Broker, locking: Mapping[str, int | str]) -> Iterator[Entry]:
     yield _directory(broker, "kahaDB, one and the same directory for both nodes")
     marker = f"{STORE_MARKER} in it must name {broker.pair}, else the unit does not start the broker"
     yield Entry("marker", marker, why="a missing mount must not become two stores")
@@ -92,8 +83,8 @@ def _shared_file(broker: Broker) -> Iterator[Entry]:
         yield Entry("keep-alive", f"none: release {broker.release.text} has no <locker>", data={"keepalive_ms": None})
 
 
-def _shared_jdbc(broker: Broker) -> Iterator[Entry]:
-    jdbc, locking = broker.settings.jdbc, lock_settings_of(broker)
+def _shared_jdbc(broker: Broker, locking: Mapping[str, int | str]) -> Iterator[Entry]:
+    jdbc = broker.settings.jdbc
     if jdbc:
         # Never the URL itself: some drivers take the password there.
         kind = re.match(r"jdbc:([a-z0-9]+)", jdbc.url)
@@ -129,14 +120,14 @@ def _pure(broker: Broker) -> Iterator[Entry]:
     )
 
 
-def _limits(broker: Broker) -> Iterator[Entry]:
-    root, settings = rendered_xml(broker), broker.settings
+def _limits(broker: Broker, document: XmlDocument) -> Iterator[Entry]:
+    root, settings = document.tree, broker.settings
     memory = root.find(".//c:memoryUsage/c:memoryUsage", _CORE)
     if settings.usage:
         for name, what in (("store", "room"), ("memory", "memory")):
             limit = root.find(f".//c:{name}Usage/c:{name}Usage", _CORE)
-            told = " ".join(map(str, chain(*limit.items()))) if limit is not None else ""
-            yield variable_entry(settings, "usage", what, told)
+            text = " ".join(map(str, chain(*limit.items()))) if limit is not None else ""
+            yield variable_entry(settings, "usage", what, text)
         return
     yield variable_entry(settings, "store_limit", "room", f"{settings.store_limit} for messages on disk")
     if memory is not None:

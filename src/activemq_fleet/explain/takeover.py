@@ -12,6 +12,7 @@ from activemq_fleet.errors import shorten_list
 from activemq_fleet.explain.accounts import MOST_AGENTS, agents_of_pair
 from activemq_fleet.explain.model import Entry, Section, variable_entry
 from activemq_fleet.explain.store import lock_settings_of
+from activemq_fleet.schema import XmlDocument
 from activemq_fleet.topology import Broker, Fleet
 
 # Seconds that opening a store and all connectors may take after the lock is had.
@@ -24,20 +25,20 @@ _MEASURED_PURE = "after kill -9 of the master, on 5.5.1: 0.02 s in a pair alone,
 _NOBODY = "nobody"
 
 
-def takeover_time(broker: Broker) -> str:
+def takeover_time(broker: Broker, document: XmlDocument) -> str:
     """Return as text how soon after a broker's death its peer serves clients."""
     if not broker.profile.has_peer:
         return "never: it is a single broker"
     if broker.profile.replicates:
         return "a second where the process dies; where the host vanishes, when the connection is given up"
-    acquire = int(lock_settings_of(broker).get("acquire", 0))
+    acquire = int(lock_settings_of(document).get("acquire", 0))
     if broker.profile.has_database_lease:
         return f"{2 * acquire / 1000 + _OPENING:g} s: a lease of {acquire} ms must end, and is asked for as often"
     bound = f"{acquire / 1000 + _OPENING:g} s" if acquire else "seconds"
     return f"{bound}: the lock is tried every {acquire} ms, and store and ports open in {_OPENING} s"
 
 
-def takeover_section(fleet: Fleet, broker: Broker) -> Section:
+def takeover_section(fleet: Fleet, broker: Broker, document: XmlDocument) -> Section:
     """Return the section that explains what happens when a broker dies: who takes over, how soon,
     with which messages.
     """
@@ -46,7 +47,8 @@ def takeover_section(fleet: Fleet, broker: Broker) -> Section:
     elif broker.peer is None:
         entries = _alone("the other node of its pair is not in the inventory")
     else:
-        entries = _pure(fleet, broker) if broker.profile.replicates else _shared(broker)
+        within = takeover_time(broker, document)
+        entries = _pure(fleet, broker, within) if broker.profile.replicates else _shared(broker, document, within)
     return Section("dies", "When it dies", (*entries, *_agents(fleet, broker)))
 
 
@@ -57,15 +59,13 @@ def _alone(why: str) -> Iterator[Entry]:
     yield Entry("its links", "are tried again until it is back")
 
 
-def _shared(broker: Broker) -> Iterator[Entry]:
+def _shared(broker: Broker, document: XmlDocument, within: str) -> Iterator[Entry]:
     lease = broker.profile.has_database_lease
     what = "lease" if lease else "lock"
-    acquire = int(lock_settings_of(broker).get("acquire", 0))
+    acquire = int(lock_settings_of(document).get("acquire", 0))
     seconds = (2 if lease else 1) * acquire / 1000 + _OPENING
     yield Entry("takes over", f"{broker.peer}", why=f"whoever has the {what} is active", data={"by": broker.peer})
-    yield variable_entry(
-        broker.settings, "lock_acquire_interval", "within", takeover_time(broker), data={"seconds": seconds}
-    )
+    yield variable_entry(broker.settings, "lock_acquire_interval", "within", within, data={"seconds": seconds})
     if not lease:
         yield Entry("measured", _MEASURED_SHARED)
     yield Entry("while standby", "nobody notices, and until it is back nobody stands in for the other node")
@@ -99,9 +99,9 @@ def _frozen(broker: Broker, what: str) -> Entry:
     return variable_entry(broker.settings, "watchdog", "when it hangs", text)
 
 
-def _pure(fleet: Fleet, broker: Broker) -> Iterator[Entry]:
+def _pure(fleet: Fleet, broker: Broker, within: str) -> Iterator[Entry]:
     if broker.role == "master":
-        yield from _pure_master(fleet, broker)
+        yield from _pure_master(fleet, broker, within)
     else:
         yield from _pure_slave(broker)
     steps = (
@@ -111,7 +111,7 @@ def _pure(fleet: Fleet, broker: Broker) -> Iterator[Entry]:
     yield Entry("the way back", steps, why="a slave with an old store would be a second, older master")
 
 
-def _pure_master(fleet: Fleet, broker: Broker) -> Iterator[Entry]:
+def _pure_master(fleet: Fleet, broker: Broker, within: str) -> Iterator[Entry]:
     others = [
         b.identity.host
         for group in fleet.groups
@@ -122,7 +122,7 @@ def _pure_master(fleet: Fleet, broker: Broker) -> Iterator[Entry]:
     yield Entry(
         "takes over", f"{broker.peer}", why="a slave is promoted once its master is gone", data={"by": broker.peer}
     )
-    yield Entry("within", takeover_time(broker))
+    yield Entry("within", within)
     yield Entry("measured", _MEASURED_PURE)
     if others:
         listed = ", ".join(others[:MOST_AGENTS])

@@ -21,6 +21,7 @@ from activemq_fleet.lab.port_reservation import PortReservations
 from activemq_fleet.releases import Release
 from activemq_fleet.render.activemq_xml import activemq_xml
 from activemq_fleet.render.service import STORE_MARKER
+from activemq_fleet.schema import XmlDocument
 from activemq_fleet.topology import Broker, Fleet, build_fleet
 
 _FORMAT = 1
@@ -141,7 +142,7 @@ def _tell_findings(fleet: Fleet, progress: Progress) -> None:
     # Imported here: commands that only look at a lab need no rules, which take a while to load.
     from activemq_fleet.validation import check_fleet
 
-    documents = {broker.host: activemq_xml(broker) for broker in fleet.brokers}
+    documents = {broker.host: XmlDocument(activemq_xml(broker)) for broker in fleet.brokers}
     for finding in check_fleet(fleet, documents, None).blocking:
         progress(f"warning: {finding.to_line()}")
 

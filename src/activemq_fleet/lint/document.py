@@ -16,8 +16,9 @@ from activemq_fleet.network.connectors import NetworkConnector, read_network_con
 from activemq_fleet.network.uri import Uri
 from activemq_fleet.profiles import Profile
 from activemq_fleet.releases import Release
-from activemq_fleet.schema import Positions, SourcePosition, UnreadableError, boolean_of, parse
+from activemq_fleet.schema import Positions, SourcePosition, UnreadableError, XmlDocument
 from activemq_fleet.settings.sizes import size_of
+from activemq_fleet.spring_values import boolean_of
 from activemq_fleet.topology import Broker
 
 # In place of an ampersand that is no reference: one character, so that columns stay right.
@@ -213,25 +214,25 @@ class Document:
 
     def __init__(
         self,
-        data: bytes,
+        source: XmlDocument,
         release: Release,
         broker: Broker | None = None,
         *,
         other_files: Mapping[str, bytes] = _NOTHING,
         file: str = "",
     ) -> None:
-        self.data = data
+        self.data = source.content
         self.file = file
         self.other_files = other_files
         self.release = release
         self.broker = broker
-        self.has_stray = STRAY.encode() in data
-        self.tree = parse(data)
+        self.has_stray = STRAY.encode() in source.content
+        self.tree = source.tree
 
     def other_document(self, name: str) -> Document | None:
         """Return an XML file beside activemq.xml, such as ``jetty.xml``, parsed; None where it is absent or no XML."""
         try:
-            return Document(self.other_files[name], self.release, file=name)
+            return Document(XmlDocument(self.other_files[name]), self.release, file=name)
         except (KeyError, UnreadableError):
             return None
 

@@ -14,7 +14,7 @@ from activemq_fleet.lint.engine import all_rules, applicable_rules, findings_of
 from activemq_fleet.lint.selection import EVERY_RULE, Selection
 from activemq_fleet.lint.versions_placeholders import template_mark
 from activemq_fleet.releases import Release
-from activemq_fleet.schema import Schema, SchemaProblem, TooLargeError, UnreadableError, text_of
+from activemq_fleet.schema import Schema, SchemaProblem, TooLargeError, UnreadableError, XmlDocument, text_of
 
 SCHEMA_RULE = "V002"
 SIZE_RULE = "V019"
@@ -46,20 +46,21 @@ def file_findings(
     mark = template_mark(text_of(data, None))
     try:
         if mark is not None:
-            found = [_template_finding(*mark, file)]
+            findings = [_template_finding(*mark, file)]
         else:
-            data, document = _read(data, release, other_files)
-            found = list(document_findings(document, file, selection))
+            source = _readable(data)
+            document = Document(source, release, other_files=other_files)
+            findings = list(document_findings(document, file, selection))
             if schema is not None:
-                found += [schema_finding(problem, release, file) for problem in schema.explain(data)]
+                findings += [schema_finding(problem, release, file) for problem in schema.explain(source)]
     except TooLargeError as error:
-        found = [_finding(SIZE_RULE, Problem(error.problem.message, line=error.problem.line, column=1), file)]
+        findings = [_finding(SIZE_RULE, Problem(error.problem.message, line=error.problem.line, column=1), file)]
     except UnreadableError as error:
-        found = [schema_finding(error.problem, release, file)]
+        findings = [schema_finding(error.problem, release, file)]
         if _is_springs_dtd(data):
-            found = [replace(found[0], severity="warning", message=_DTD, why="")]
-    taken = (finding for finding in without_schema_duplicates(found) if selection.includes(finding.rule))
-    return tuple(sorted(taken, key=lambda f: (f.line or 0, f.column or 0, f.rule, f.message)))
+            findings = [replace(findings[0], severity="warning", message=_DTD, why="")]
+    selected = (finding for finding in without_schema_duplicates(findings) if selection.includes(finding.rule))
+    return tuple(sorted(selected, key=lambda f: (f.line or 0, f.column or 0, f.rule, f.message)))
 
 
 def _is_springs_dtd(data: bytes) -> bool:
@@ -81,28 +82,30 @@ def _template_finding(line: int, column: int, text: str, file: str) -> Finding:
     return _finding(TEMPLATE_RULE, Problem(message, line=line, column=column), file)
 
 
-def without_schema_duplicates(found: Iterable[Finding]) -> list[Finding]:
+def without_schema_duplicates(findings: Iterable[Finding]) -> list[Finding]:
     """Return the findings without those of the schema for mistakes that a lint rule reports, too."""
-    findings = list(dict.fromkeys(found))
-    told = {(f.host, f.line, f.column) for f in findings if f.rule != SCHEMA_RULE and _refuses(f.rule)}
-    return [f for f in findings if f.rule != SCHEMA_RULE or (f.host, f.line, f.column) not in told]
+    unique = list(dict.fromkeys(findings))
+    reported = {(f.host, f.line, f.column) for f in unique if f.rule != SCHEMA_RULE and _refuses(f.rule)}
+    return [f for f in unique if f.rule != SCHEMA_RULE or (f.host, f.line, f.column) not in reported]
 
 
 def _refuses(name: str) -> bool:
     return name in all_rules() and all_rules()[name].refuses
 
 
-def _read(data: bytes, release: Release, other_files: Mapping[str, bytes]) -> tuple[bytes, Document]:
-    """Return the bytes that were read and their document, stray ampersands replaced. Raises UnreadableError."""
+def _readable(data: bytes) -> XmlDocument:
+    """Return the file as XML, stray ampersands replaced. Raises UnreadableError."""
+    document = XmlDocument(data)
     try:
-        return data, Document(data, release, other_files=other_files)
+        document.tree  # noqa: B018 -- parses
     except TooLargeError:
         raise
     except UnreadableError:
         marked = _with_stray_marked(data)
         if marked is None:
             raise
-    return marked, Document(marked, release, other_files=other_files)
+        return XmlDocument(marked)
+    return document
 
 
 def _with_stray_marked(data: bytes) -> bytes | None:
@@ -126,10 +129,10 @@ def _with_stray_marked(data: bytes) -> bytes | None:
 def document_findings(document: Document, file: str, selection: Selection) -> Iterator[Finding]:
     """Yield the findings of the lint rules about an activemq.xml, rule by rule; at most 100 of each rule."""
     host = document.broker.host if document.broker else ""
-    for one in applicable_rules("file", document.release, selection):
-        found = findings_of(one, one.check(document), host, file)
-        yield from islice(found, _MOST)
-        if further := next(found, None):
+    for rule in applicable_rules("file", document.release, selection):
+        findings = findings_of(rule, rule.check(document), host, file)
+        yield from islice(findings, _MOST)
+        if further := next(findings, None):
             message = f"the rule has more than {_MOST} findings in this file: only the first are told"
             yield replace(further, message=message, line=None, column=None)
 
@@ -156,5 +159,5 @@ def release_findings(
     view: ReleaseView, selection: Selection, *, host: str = "", file: str | None = None
 ) -> tuple[Finding, ...]:
     """Return the findings of the lint rules about releases, for a host of a fleet or for a file of no fleet."""
-    asked = applicable_rules("release", view.release, selection)
-    return tuple(finding for one in asked for finding in findings_of(one, one.check(view), host, file))
+    rules = applicable_rules("release", view.release, selection)
+    return tuple(finding for rule in rules for finding in findings_of(rule, rule.check(view), host, file))

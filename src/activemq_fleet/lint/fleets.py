@@ -1,14 +1,8 @@
-"""Run the file, release and fleet rules on a fleet: each distinct document once, the fleet as one graph.
-
-The brokers of a fleet differ in names and addresses only, and no file rule looks inside those. Documents that are equal
-but for their own names are therefore checked by all rules once. A finding without such a name is valid for every such
-document, at that document's position; where a finding holds a name, the rules that fired check the document itself.
-"""
+"""Run the file, release and fleet rules on a fleet: each document alone, then the fleet as one graph."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from functools import cached_property, lru_cache
 
 from activemq_fleet.dialling import Listeners
@@ -16,32 +10,29 @@ from activemq_fleet.findings import Finding
 from activemq_fleet.lint.document import Document
 from activemq_fleet.lint.engine import findings_of, rules
 from activemq_fleet.lint.files import ACTIVEMQ_XML, ReleaseView, document_findings, release_findings
-from activemq_fleet.lint.fingerprint import fingerprint, names_of, without_names
 from activemq_fleet.lint.fleet_network_links import Bridges
 from activemq_fleet.lint.selection import EVERY_RULE, Selection
-from activemq_fleet.releases import Release
-from activemq_fleet.routes.bridges import Network, RefusedConnector, changes_network_connectors, connectors_of_documents
-from activemq_fleet.schema import UnreadableError
+from activemq_fleet.routes.bridges import (
+    Network,
+    RefusedConnector,
+    changes_network_connectors,
+    connectors_of_documents,
+)
+from activemq_fleet.schema import UnreadableError, XmlDocument
 from activemq_fleet.topology import Broker, Fleet
 
 _CONF = ACTIVEMQ_XML.rpartition("/")[0]
-_CACHED_DOCUMENTS = 1 << 14
-_Key = tuple[bytes, tuple[str, ...], Release, Selection]
-_Shared = tuple[tuple[Finding, int | None], ...]
-_cached_findings: dict[_Key, tuple[tuple[str, ...], _Shared | None]] = {}
-"""By fingerprint: the rules that fired, and their findings where those are the same for all documents with it.
-
-A finding is kept with the characters from its position to the end of the line where names before it move its column.
-"""
+_KEPT_DOCUMENTS = 1024
+"""How many parsed documents the fleet rules keep; that of a broker without XML of the user's own is not kept."""
 
 
 class FleetView:
     """The input of lint rules about a whole fleet: the fleet, and each broker's rendered activemq.xml."""
 
-    def __init__(self, fleet: Fleet, documents: Mapping[str, bytes]) -> None:
+    def __init__(self, fleet: Fleet, documents: Mapping[str, XmlDocument]) -> None:
         self.fleet = fleet
-        self._documents = documents
-        self._parsed = lru_cache(maxsize=1024)(self._parse)
+        self.documents = documents
+        self._parsed = lru_cache(maxsize=_KEPT_DOCUMENTS)(self._parse)
 
     @property
     def brokers(self) -> tuple[Broker, ...]:
@@ -52,25 +43,29 @@ class FleetView:
         """Return a broker's activemq.xml, parsed on first use; None for a file that is not XML."""
         return self._parsed(broker.host)
 
+    def keep_document(self, broker: Broker) -> None:
+        """Keep a broker's activemq.xml and its networkConnectors for the fleet rules and the routes."""
+        if self.document(broker) and changes_network_connectors(broker):
+            self.documents[broker.host].network_connectors  # noqa: B018 -- cached
+
     def _parse(self, host: str) -> Document | None:
         broker = self.fleet.broker(host)
         try:
-            return Document(self._documents[host], broker.release, broker, file=ACTIVEMQ_XML)
+            return Document(self.documents[host], broker.release, broker, file=ACTIVEMQ_XML)
         except (KeyError, UnreadableError):
             return None
 
     @cached_property
     def changed_by_hand(self) -> tuple[Broker, ...]:
         """The brokers whose activemq.xml holds XML fragments or broker attributes that the user wrote."""
-        return tuple(b for b in self.brokers if b.settings.xml_fragments or b.settings.broker_attributes)
+        return tuple(filter(_is_changed_by_hand, self.brokers))
 
     def user_documents_with_text(self, *texts: str) -> Iterator[tuple[Broker, Document]]:
         """Yield (broker, activemq.xml) of brokers whose file has user-written XML and contains any of ``texts``."""
         encoded = [text.encode() for text in texts]
         for broker in self.changed_by_hand:
-            data = self._documents.get(broker.host, b"")
-            document = self.document(broker) if any(text in data for text in encoded) else None
-            if document:
+            source = self.documents.get(broker.host)
+            if source and any(text in source.content for text in encoded) and (document := self.document(broker)):
                 yield broker, document
 
     @cached_property
@@ -84,10 +79,10 @@ class FleetView:
     @cached_property
     def units(self) -> dict[str, tuple[Broker, ...]]:
         """The brokers of each pair (or the single broker without a peer), by name of the pair or of the broker."""
-        found: dict[str, list[Broker]] = {}
+        members: dict[str, list[Broker]] = {}
         for broker in self.brokers:
-            found.setdefault(broker.unit, []).append(broker)
-        return {name: tuple(brokers) for name, brokers in found.items()}
+            members.setdefault(broker.unit, []).append(broker)
+        return {name: tuple(brokers) for name, brokers in members.items()}
 
     @cached_property
     def bridges(self) -> Bridges:
@@ -103,88 +98,58 @@ class FleetView:
     def refused_links(self) -> tuple[RefusedConnector, ...]:
         """The links that the broker they dial refuses, or may refuse."""
         touched = {
-            b.host: self._documents[b.host] for b in self.brokers if changes_network_connectors(b) and self.document(b)
+            b.host: self.documents[b.host] for b in self.brokers if changes_network_connectors(b) and self.document(b)
         }
         if not touched and not any(connector.tls for b in self.brokers for connector in b.connectors):
             return ()
         return tuple(Network(self.fleet, connectors_of_documents(self.fleet, touched), as_planned=True).refused)
 
 
+def _is_changed_by_hand(broker: Broker) -> bool:
+    return bool(broker.settings.xml_fragments or broker.settings.broker_attributes)
+
+
 def fleet_findings(
-    fleet: Fleet, documents: Mapping[str, bytes], selection: Selection = EVERY_RULE
+    fleet: Fleet, documents: Mapping[str, XmlDocument], selection: Selection = EVERY_RULE
 ) -> tuple[Finding, ...]:
     """Return all lint findings about a fleet; ``documents`` are the brokers' activemq.xml by inventory name.
 
-    A file that is not XML is passed over: the schema check reports it.
+    A file that is not XML is passed over: the schema check reports it. Trees are forgotten.
     """
-    found: list[Finding] = []
-    for broker in fleet.brokers:
-        release = ReleaseView(broker.release, from_package=broker.settings.install == "package")
-        found += _findings_of_document(broker, documents[broker.host], selection)
-        found += release_findings(release, selection, host=broker.host)
     view = FleetView(fleet, documents)
-    releases = {broker.host: broker.release for broker in fleet.brokers}
-    for one in rules("fleet"):
-        if selection.includes(one.id):
-            problems = findings_of(one, one.check(view))
-            found += [f for f in problems if f.host not in releases or one.applies_to(releases[f.host])]
-    return tuple(found)
+    findings: list[Finding] = []
+    for broker in fleet.brokers:
+        findings += broker_findings(view, broker, selection)
+        documents[broker.host].forget_tree()
+    return (*findings, *graph_findings(view, selection))
 
 
-def _findings_of_document(broker: Broker, data: bytes, selection: Selection) -> tuple[Finding, ...]:
-    key = fingerprint(broker, data), _not_in_the_document(broker), broker.release, selection
-    if key not in _cached_findings:
-        found = document_findings_of(broker, data, selection)
-        if len(_cached_findings) >= _CACHED_DOCUMENTS:
-            _cached_findings.clear()
-        _cached_findings[key] = tuple(sorted({one.rule for one in found})), _shared(broker, data, found)
-        return found
-    fired_rules, shared = _cached_findings[key]
-    if shared is None:
-        return document_findings_of(broker, data, Selection(fired_rules))
-    lines = data.split(b"\n") if shared else []
-    found = ()
-    for one, rest in shared:
-        column = one.column if rest is None else len(lines[(one.line or 1) - 1].decode()) - rest + 1
-        found += (replace(one, host=broker.host, column=column),)
-    return found
+def broker_findings(view: FleetView, broker: Broker, selection: Selection = EVERY_RULE) -> tuple[Finding, ...]:
+    """Return the findings of the file rules and the release rules about one broker of a fleet."""
+    release = ReleaseView(broker.release, from_package=broker.settings.install == "package")
+    by_file = document_findings_of(broker, view.documents[broker.host], selection)
+    if _is_changed_by_hand(broker):
+        view.keep_document(broker)
+    return (*by_file, *release_findings(release, selection, host=broker.host))
 
 
-def _shared(broker: Broker, data: bytes, found: tuple[Finding, ...]) -> _Shared | None:
-    """Return the findings in the form for all documents of one fingerprint; None where one of them holds a name."""
-    shared: list[tuple[Finding, int | None]] = []
-    names = [*names_of(broker), broker.group]
-    lines, unnamed = data.split(b"\n"), without_names(broker, data).split(b"\n") if found else []
-    for finding in found:
-        text = f"{finding.message}\n{finding.fix}\n{finding.why}"
-        if finding.file != ACTIVEMQ_XML or not finding.line or any(name in text for name in names):
-            return None
-        begin = (finding.column or 1) - 1
-        rest = lines[finding.line - 1].decode()[begin:]
-        line = unnamed[finding.line - 1].decode()
-        if "\0" not in line[: begin + 1]:
-            shared.append((finding, None))
-        elif rest and line.endswith(rest):
-            shared.append((finding, len(rest)))
-        else:  # names on both sides
-            return None
-    return tuple(shared)
+def graph_findings(view: FleetView, selection: Selection = EVERY_RULE) -> tuple[Finding, ...]:
+    """Return the findings of the rules about a fleet as a whole."""
+    releases = {broker.host: broker.release for broker in view.brokers}
+    findings: list[Finding] = []
+    for rule in rules("fleet"):
+        if selection.includes(rule.id):
+            by_rule = findings_of(rule, rule.check(view))
+            findings += [f for f in by_rule if f.host not in releases or rule.applies_to(releases[f.host])]
+    return tuple(findings)
 
 
-def _not_in_the_document(broker: Broker) -> tuple[str, ...]:
-    """Return the settings that file rules read in addition to the document."""
-    settings = broker.settings
-    own = (text for file in settings.extra_files for text in (file.path, file.content))
-    options = settings.java_options if any("${" in fragment.xml for fragment in settings.xml_fragments) else ()
-    return settings.ha, settings.console_bind, settings.heap, settings.service, *options, *own
-
-
-def document_findings_of(broker: Broker, data: bytes, selection: Selection = EVERY_RULE) -> tuple[Finding, ...]:
-    """Return the findings of the file rules about one broker's activemq.xml, without a cache."""
+def document_findings_of(broker: Broker, source: XmlDocument, selection: Selection = EVERY_RULE) -> tuple[Finding, ...]:
+    """Return the findings of the file rules about one broker's activemq.xml."""
     extra = ((file.path.rpartition("/"), file.content.encode()) for file in broker.settings.extra_files)
-    beside = {name: content for (directory, _, name), content in extra if directory == _CONF}
+    next_to_it = {name: content for (directory, _, name), content in extra if directory == _CONF}
     try:
-        document = Document(data, broker.release, broker, other_files=beside)
+        document = Document(source, broker.release, broker, other_files=next_to_it)
     except UnreadableError:
         return ()
     return tuple(document_findings(document, ACTIVEMQ_XML, selection))

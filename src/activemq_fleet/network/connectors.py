@@ -11,11 +11,11 @@ from activemq_fleet import addresses
 from activemq_fleet.addresses import Address
 from activemq_fleet.network.uri import Uri
 from activemq_fleet.node.protocols import is_encrypted, protocol_of
-from activemq_fleet.schema import CORE, boolean_of
+from activemq_fleet.releases import CORE
+from activemq_fleet.spring_values import boolean_of
 
 UNLIMITED = 1 << 20
 """Stands for a TTL of -1; no route is as long."""
-NETWORK_CONNECTOR = f"{{{CORE}}}networkConnector"
 _TTL = re.compile("-?[0-9]{1,9}", re.ASCII)
 _KINDS = ("queue", "topic")
 

@@ -19,7 +19,7 @@ from activemq_fleet.planning.components import Division, FleetOutsideComponent
 from activemq_fleet.planning.host_facts import parsed_variables
 from activemq_fleet.planning.records import variables_from_json
 from activemq_fleet.releases import Release
-from activemq_fleet.render import ACTIVEMQ_XML, render_clients, render_hosts
+from activemq_fleet.render import documents_of, render_clients, render_hosts
 from activemq_fleet.schema import Schema
 from activemq_fleet.topology import AGENTS, BALANCERS, BROKERS, Broker, Fleet, WholeInventory, build_fleet
 from activemq_fleet.topology.brokers import Member, build_broker
@@ -158,8 +158,7 @@ def fingerprint(component: str, hosts: Iterable[ComponentHost], context: PlanCon
 def _compute(component: str, hosts: Sequence[ComponentHost], context: PlanContext, computed: ComponentRows) -> None:
     fleet = _fleet(component, hosts, context.division)
     trees = render_hosts(fleet)
-    documents = {broker.host: trees[broker.host][ACTIVEMQ_XML] for broker in fleet.brokers}
-    fleet = check_fleet(fleet, documents, context.schema_of)
+    fleet = check_fleet(fleet, documents_of(fleet, trees), context.schema_of)
     computed.add_brokers(fleet.brokers)
     computed.add_findings(fleet.findings)
     if computed.blocking:

@@ -16,18 +16,22 @@ from activemq_fleet.render.credentials import PATH as CREDENTIALS
 from activemq_fleet.render.credentials import credentials
 from activemq_fleet.render.index import fleet_json
 from activemq_fleet.render.secrets import Secrets
+from activemq_fleet.schema import XmlDocument
 from activemq_fleet.topology import Agent, Balancer, Broker, Fleet
 
 __all__ = [
     "ACTIVEMQ_XML",
     "SECRET_FILES",
+    "documents_of",
     "mode_of",
     "render",
     "render_agent",
     "render_balancer",
     "render_clients",
+    "render_document",
     "render_fleet",
     "render_hosts",
+    "render_masked_and_revealed",
 ]
 
 ACTIVEMQ_XML = "conf/activemq.xml"
@@ -47,21 +51,61 @@ SECRET_FILES = frozenset(
 _PUBLIC = ("systemd/", "jndi.properties")
 
 
+def render_document(broker: Broker) -> XmlDocument:
+    """Return a broker's activemq.xml. Raises SettingsError for fragments or extra files that cannot be used."""
+    if broker.settings.extra_files:
+        return XmlDocument(render(broker)[ACTIVEMQ_XML])
+    return XmlDocument(activemq_xml(broker))
+
+
+def documents_of(fleet: Fleet, trees: Mapping[str, Mapping[str, bytes]]) -> dict[str, XmlDocument]:
+    """Return the activemq.xml of each broker by host, from the files of all hosts."""
+    return {broker.host: XmlDocument(trees[broker.host][ACTIVEMQ_XML]) for broker in fleet.brokers}
+
+
 def render(broker: Broker, *, reveal: bool = False) -> dict[str, bytes]:
     """Return every file of a broker's host as bytes, by relative path, sorted.
 
     Secrets are ``@variable@`` unless ``reveal``. Raises SettingsError for fragments or extra files
     that cannot be used, or for a secret that is to be revealed and cannot be opened.
     """
-    secrets = Secrets(broker.host, reveal)
-    files = {
+    masked, revealed = _render_broker(broker, reveal=reveal)
+    return revealed or masked
+
+
+def render_masked_and_revealed(broker: Broker) -> tuple[dict[str, bytes], dict[str, bytes]]:
+    """Return the files of a broker's host twice, as ``render`` does: with secrets hidden, and with their values."""
+    return _render_broker(broker, reveal=True)
+
+
+def _render_broker(broker: Broker, *, reveal: bool) -> tuple[dict[str, bytes], dict[str, bytes]]:
+    """Return the files of a broker with secrets hidden, and with their values; the second is empty unless ``reveal``.
+
+    Files without secrets are rendered once.
+    """
+    plain = {ACTIVEMQ_XML: activemq_xml(broker), **service.files(broker)}
+    hidden = Secrets(broker.host)
+    masked = _with_extra_files(broker, {**_files_with_secrets(broker, hidden), **plain})
+    revealed: dict[str, bytes] = {}
+    if reveal:
+        shown = Secrets(broker.host, reveal=True)
+        # The fingerprint among the metrics is that of the files with secrets hidden.
+        revealed = masked | _files_with_secrets(broker, shown) | metrics.metrics_files(broker, shown, masked)
+    masked |= metrics.metrics_files(broker, hidden, masked)
+    return dict(sorted(masked.items())), dict(sorted(revealed.items()))
+
+
+def _files_with_secrets(broker: Broker, secrets: Secrets) -> dict[str, bytes]:
+    return {
         CREDENTIALS: credentials(broker, secrets),
         **console.files(broker, secrets),
         **fence.files(broker, secrets),
         **management.files(broker, secrets),
-        ACTIVEMQ_XML: activemq_xml(broker),
-        **service.files(broker),
     }
+
+
+def _with_extra_files(broker: Broker, files: dict[str, bytes]) -> dict[str, bytes]:
+    """Return the files with those of ``activemq_extra_files``. Raises SettingsError for a path that is taken."""
     reserved = (service.METRICS,) if broker.settings.metrics else ()
     for position, extra in enumerate(broker.settings.extra_files):
         taken = (*files, *reserved)
@@ -71,9 +115,7 @@ def render(broker: Broker, *, reveal: bool = False) -> dict[str, bytes]:
                 "use activemq_broker_attributes or activemq_xml_fragments, or another path"
             )
         files[extra.path] = extra.content.encode()
-    if broker.settings.metrics:
-        files |= metrics.metrics_files(broker, secrets, render(broker) if reveal else files)
-    return dict(sorted(files.items()))
+    return files
 
 
 def render_agent(agent: Agent, *, reveal: bool = False) -> dict[str, bytes]:
@@ -112,9 +154,12 @@ def render_hosts(fleet: Fleet, *, reveal: bool = False) -> dict[str, dict[str, b
     return trees
 
 
-def render_fleet(fleet: Fleet) -> dict[str, bytes]:
-    """Return every file of the output directory except the diagram: hosts, clients and fleet.json, by path."""
-    trees = render_hosts(fleet)
+def render_fleet(fleet: Fleet, trees: Mapping[str, Mapping[str, bytes]] | None = None) -> dict[str, bytes]:
+    """Return every file of the output directory except the diagram: hosts, clients and fleet.json, by path.
+
+    ``trees`` are the files of every host where ``render_hosts`` has made them; the fleet may have got findings since.
+    """
+    trees = render_hosts(fleet) if trees is None else trees
     files = {f"hosts/{host}/{path}": content for host, tree in trees.items() for path, content in tree.items()}
     files |= render_clients(fleet)
     files |= _render_monitoring(fleet, trees)

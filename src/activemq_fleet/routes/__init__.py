@@ -6,12 +6,13 @@ from collections.abc import Mapping
 
 from activemq_fleet.routes.answers import Answer, Routes
 from activemq_fleet.routes.bridges import connectors_of_documents
+from activemq_fleet.schema import XmlDocument
 from activemq_fleet.topology import Fleet
 
 __all__ = ["Answer", "Routes", "routes_of"]
 
 
-def routes_of(fleet: Fleet, documents: Mapping[str, bytes] | None = None, *, as_planned: bool = False) -> Routes:
+def routes_of(fleet: Fleet, documents: Mapping[str, XmlDocument] | None = None, *, as_planned: bool = False) -> Routes:
     """Return the routes of messages in a fleet, without links that the broker at the far end refuses.
 
     ``as_planned``: with refused links, for a caller that reports refusals by itself.

@@ -16,14 +16,8 @@ from typing import NamedTuple
 from activemq_fleet import dialling
 from activemq_fleet.dialling import Dialler, Refusal
 from activemq_fleet.errors import InputError
-from activemq_fleet.network.connectors import (
-    NETWORK_CONNECTOR,
-    NetworkConnector,
-    Way,
-    multicast_of,
-    read_network_connector,
-)
-from activemq_fleet.schema import UnreadableError, parse
+from activemq_fleet.network.connectors import NetworkConnector, Way, multicast_of
+from activemq_fleet.schema import UnreadableError, XmlDocument
 from activemq_fleet.topology import Broker, Fleet, Link, Unit
 from activemq_fleet.topology.links import components_of, units_of
 
@@ -58,7 +52,9 @@ def changes_network_connectors(broker: Broker) -> bool:
     return any("networkConnector" in fragment.xml or "networkConnector" in fragment.parent for fragment in fragments)
 
 
-def connectors_of_documents(fleet: Fleet, documents: Mapping[str, bytes]) -> dict[str, tuple[NetworkConnector, ...]]:
+def connectors_of_documents(
+    fleet: Fleet, documents: Mapping[str, XmlDocument]
+) -> dict[str, tuple[NetworkConnector, ...]]:
     """Return, by host, all networkConnectors of brokers whose XML fragments add or change networkConnectors.
 
     Raises InputError for such a document that is no XML, or of a host that is no broker.
@@ -71,13 +67,13 @@ def connectors_of_documents(fleet: Fleet, documents: Mapping[str, bytes]) -> dic
     }
 
 
-def _written_connectors(broker: Broker, document: bytes) -> Iterator[NetworkConnector]:
+def _written_connectors(broker: Broker, document: XmlDocument) -> Iterator[NetworkConnector]:
     """Yield the networkConnectors of a broker's activemq.xml, with the defaults that its release gives them."""
     try:
-        root = parse(document)
+        connectors = document.network_connectors
     except UnreadableError as error:
         raise InputError(f"{broker.host}: activemq.xml cannot be read: {error}") from None
-    for connector in map(read_network_connector, root.iter(NETWORK_CONNECTOR)):
+    for connector in connectors:
         near = broker.release.decreases_network_priority if connector.near is None else connector.near
         yield replace(connector, name=connector.name or _NAMELESS, near=near)
 

@@ -8,12 +8,12 @@ from activemq_fleet.schema._documents import (
     SchemaProblem,
     TooLargeError,
     UnreadableError,
+    XmlDocument,
     parse,
     xml_parser,
 )
 from activemq_fleet.schema._positions import Positions, SourcePosition, text_of
 from activemq_fleet.schema._schema import Schema
-from activemq_fleet.schema._spring import boolean_of
 
 __all__ = [
     "BEANS",
@@ -25,7 +25,7 @@ __all__ = [
     "SourcePosition",
     "TooLargeError",
     "UnreadableError",
-    "boolean_of",
+    "XmlDocument",
     "parse",
     "text_of",
     "xml_parser",

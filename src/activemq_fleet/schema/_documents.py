@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import accumulate
 
 from lxml import etree
+
+from activemq_fleet.network.connectors import NetworkConnector, read_network_connector
+from activemq_fleet.releases import CORE
 
 # In place of any namespace that a jar of the user's own may bring, while a document is held against a schema.
 FOREIGN = "urn:activemq-fleet:foreign"
@@ -77,6 +81,31 @@ def parse(document: bytes) -> etree._Element:
         raise UnreadableError(_doctype(document))
     _check_bounds(root)
     return root
+
+
+class XmlDocument:
+    """A configuration file in XML: its bytes, and what is read from them once, on first use.
+
+    Rendering returns it; the schema, the lint rules, the routes and ``explain`` take it. ``forget_tree`` frees the
+    memory of the tree, which is many times that of the bytes.
+    """
+
+    def __init__(self, content: bytes) -> None:
+        self.content = content
+
+    @cached_property
+    def tree(self) -> etree._Element:
+        """The root element. Raises UnreadableError for content that is not XML, has a DOCTYPE or exceeds the bounds."""
+        return parse(self.content)
+
+    @cached_property
+    def network_connectors(self) -> tuple[NetworkConnector, ...]:
+        """The networkConnectors of the file, in its order. Raises UnreadableError like ``tree``."""
+        return tuple(map(read_network_connector, self.tree.iter(f"{{{CORE}}}networkConnector")))
+
+    def forget_tree(self) -> None:
+        """Forget the tree; the next use parses the file again."""
+        self.__dict__.pop("tree", None)
 
 
 def _check_bounds(root: etree._Element) -> None:

@@ -10,7 +10,7 @@ from lxml import etree
 
 from activemq_fleet.errors import SchemaUnavailable
 from activemq_fleet.releases import BEANS, CORE, XBEAN
-from activemq_fleet.schema._documents import FOREIGN, SchemaProblem, UnreadableError, parse, xml_parser
+from activemq_fleet.schema._documents import FOREIGN, SchemaProblem, UnreadableError, XmlDocument, xml_parser
 from activemq_fleet.schema._model import Model
 from activemq_fleet.schema._spring import STUBS
 
@@ -75,10 +75,10 @@ class Schema:
             raise SchemaUnavailable(f"not a schema of ActiveMQ: {error}") from None
         self.model = Model(root)
 
-    def is_valid(self, document: bytes) -> bool:
+    def is_valid(self, document: XmlDocument) -> bool:
         """Return whether the release would accept an XML document: ``<beans>`` with ``<broker>`` inside."""
         try:
-            return self.accepts(parse(document))
+            return self.accepts(document.tree)
         except UnreadableError:
             return False
 
@@ -88,16 +88,16 @@ class Schema:
             return False
         return self._compiled.validate(_without_foreign(root))
 
-    def explain(self, document: bytes) -> tuple[SchemaProblem, ...]:
+    def explain(self, document: XmlDocument) -> tuple[SchemaProblem, ...]:
         """Return the reasons why an XML document is not valid, sorted by position; empty for a valid document."""
         try:
-            root = parse(document)
+            root = document.tree
         except UnreadableError as error:
             return (error.problem,)
         root = _without_foreign(root)
         if self.accepts(root):
             return ()
-        return self._explainer.explain(document, root, self._strangers(root))
+        return self._explainer.explain(document.content, root, self._strangers(root))
 
     @cached_property
     def _explainer(self) -> Explainer:

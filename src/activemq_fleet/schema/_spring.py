@@ -1,4 +1,4 @@
-"""Stand-ins for Spring's own schemas, and how Spring reads booleans.
+"""Stand-ins for Spring's own schemas.
 
 ActiveMQ's XSD takes elements of other namespaces only where a schema for them is at hand
 (``xs:any``, strict). Spring's schemas are not ours to check: what matters is that a ``<bean>``
@@ -10,7 +10,6 @@ from __future__ import annotations
 from activemq_fleet.releases import BEANS, XBEAN
 from activemq_fleet.schema._documents import FOREIGN
 
-_BOOLEANS = dict.fromkeys(("true", "on", "yes", "1"), True) | dict.fromkeys(("false", "off", "no", "0"), False)
 _STUB = """\
 <xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema" xmlns="{namespace}"
            targetNamespace="{namespace}" elementFormDefault="qualified">
@@ -52,11 +51,3 @@ def _stub(namespace: str, names: str) -> str:
 
 
 STUBS = {namespace: _stub(namespace, names) for namespace, names in _ELEMENTS.items()}
-
-
-def boolean_of(text: str) -> bool | None:
-    """Return an attribute's text as the boolean that Spring reads from it, None where it reads none.
-
-    Source: CustomBooleanEditor of Spring
-    """
-    return _BOOLEANS.get(text.lower())

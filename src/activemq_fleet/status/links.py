@@ -11,6 +11,7 @@ from activemq_fleet.network.connectors import NetworkConnector
 from activemq_fleet.node.probe.jmx import encoded_name
 from activemq_fleet.render.activemq_xml import activemq_xml
 from activemq_fleet.routes.bridges import Network, changes_network_connectors, connectors_of_documents
+from activemq_fleet.schema import XmlDocument
 from activemq_fleet.status.model import LinkState, LinkStatus
 from activemq_fleet.topology import Broker, Fleet
 
@@ -45,7 +46,9 @@ class LogRecord(Protocol):
 
 def planned_network(fleet: Fleet) -> Network:
     """Return the network of a fleet's planned networkConnectors, including those that XML fragments add."""
-    written = {broker.host: activemq_xml(broker) for broker in fleet.brokers if changes_network_connectors(broker)}
+    written = {
+        broker.host: XmlDocument(activemq_xml(broker)) for broker in fleet.brokers if changes_network_connectors(broker)
+    }
     return Network(fleet, connectors_of_documents(fleet, written), as_planned=True)
 
 

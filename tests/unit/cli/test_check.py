@@ -14,7 +14,7 @@ import yaml
 from activemq_fleet.cli import findings as shared
 from activemq_fleet.cli.main import main
 from activemq_fleet.releases import Release
-from activemq_fleet.schema import SchemaProblem
+from activemq_fleet.schema import SchemaProblem, XmlDocument
 from tests.rule_examples import complete
 
 LINKS = """
@@ -26,11 +26,11 @@ LINKS = """
 
 
 class FakeSchema:
-    def is_valid(self, document: bytes) -> bool:
-        return b"nosuch" not in document
+    def is_valid(self, document: XmlDocument) -> bool:
+        return b"nosuch" not in document.content
 
-    def explain(self, document: bytes) -> tuple[SchemaProblem, ...]:
-        return (SchemaProblem(3, 1, "beans", "<nosuch> is not allowed"),) if b"nosuch" in document else ()
+    def explain(self, document: XmlDocument) -> tuple[SchemaProblem, ...]:
+        return (SchemaProblem(3, 1, "beans", "<nosuch> is not allowed"),) if b"nosuch" in document.content else ()
 
 
 @pytest.fixture(autouse=True)

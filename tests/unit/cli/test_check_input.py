@@ -13,6 +13,7 @@ from lxml import etree
 from activemq_fleet.cli import findings as shared
 from activemq_fleet.cli.main import main
 from activemq_fleet.deployment import agent_facts
+from activemq_fleet.schema import XmlDocument
 from activemq_fleet.site_refusals import refusals_of
 from activemq_fleet.topology import build_fleet
 from tests.unit.fleets import hosts
@@ -22,8 +23,8 @@ SHA512 = "ab" * 64
 
 
 class AnySchema:
-    def is_valid(self, document: bytes) -> bool:
-        return bool(document)
+    def is_valid(self, document: XmlDocument) -> bool:
+        return bool(document.content)
 
 
 @pytest.fixture(autouse=True)

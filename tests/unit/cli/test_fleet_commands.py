@@ -14,7 +14,7 @@ from lxml import etree
 from activemq_fleet.cli import findings as shared
 from activemq_fleet.cli.main import main
 from activemq_fleet.errors import SchemaUnavailable
-from activemq_fleet.schema import SchemaProblem
+from activemq_fleet.schema import SchemaProblem, XmlDocument
 
 NETWORK = "activemq_network_username: net, activemq_network_password: s3cret"
 
@@ -25,10 +25,10 @@ ALWAYS = {"L029", "S002", "S015", "S016", "S018", "T030"}
 class FakeSchema:
     """Accepts a document unless it has the attribute ``nosuch``."""
 
-    def is_valid(self, document: bytes) -> bool:
-        return b"nosuch" not in document
+    def is_valid(self, document: XmlDocument) -> bool:
+        return b"nosuch" not in document.content
 
-    def explain(self, document: bytes) -> tuple[SchemaProblem, ...]:
+    def explain(self, document: XmlDocument) -> tuple[SchemaProblem, ...]:
         return (SchemaProblem(12, 34, "beans/broker", "<broker> has no attribute nosuch"),)
 
 

@@ -12,6 +12,7 @@ from activemq_fleet.findings import Finding
 from activemq_fleet.lint import fleet_findings
 from activemq_fleet.render import render, render_agent
 from activemq_fleet.routes import routes_of
+from activemq_fleet.schema import XmlDocument
 from activemq_fleet.topology import Fleet, build_fleet
 from activemq_fleet.validation import check_fleet
 from tests.unit.fleets import hosts
@@ -29,8 +30,8 @@ def two_groups(south: dict[str, Any], north: dict[str, Any] | None = None, **var
     return build_fleet(inventory, {})
 
 
-def documents(fleet: Fleet) -> dict[str, bytes]:
-    return {broker.host: render(broker)["conf/activemq.xml"] for broker in fleet.brokers}
+def documents(fleet: Fleet) -> dict[str, XmlDocument]:
+    return {broker.host: XmlDocument(render(broker)["conf/activemq.xml"]) for broker in fleet.brokers}
 
 
 def told(fleet: Fleet, *rules: str) -> list[Finding]:

@@ -9,6 +9,7 @@ import pytest
 from activemq_fleet.findings import Finding
 from activemq_fleet.lint import fleet_findings
 from activemq_fleet.render import render
+from activemq_fleet.schema import XmlDocument
 from activemq_fleet.topology import build_fleet
 from tests.unit.fleets import hosts
 
@@ -23,7 +24,7 @@ def found(*pairs: str, own: dict[str, dict[str, Any]] | None = None, **variables
     for name, mine in (own or {}).items():
         inventory[f"{name}.example.com"] |= {f"activemq_{key}": value for key, value in mine.items()}
     fleet = build_fleet(inventory, {})
-    documents = {broker.host: render(broker)["conf/activemq.xml"] for broker in fleet.brokers}
+    documents = {broker.host: XmlDocument(render(broker)["conf/activemq.xml"]) for broker in fleet.brokers}
     return [finding for finding in fleet_findings(fleet, documents) if finding.rule[0] in FAMILY]
 
 

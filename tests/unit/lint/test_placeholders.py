@@ -11,6 +11,7 @@ from activemq_fleet.lint import fleet_findings
 from activemq_fleet.lint.fleets import document_findings_of
 from activemq_fleet.releases import Release
 from activemq_fleet.render import render
+from activemq_fleet.schema import XmlDocument
 from tests.unit.fleets import fleet
 from tests.unit.lint.test_versions import found
 
@@ -113,7 +114,7 @@ def test_a_default_in_a_text_counts() -> None:
 def of_fleet(**variables: Any) -> set[str]:
     fragment = {"parent": "broker/networkConnectors", "xml": LINK.format("${far.host}")}
     built = fleet("orders-mq01", xml_fragments=[fragment], **variables)
-    documents = {broker.host: render(broker)["conf/activemq.xml"] for broker in built.brokers}
+    documents = {broker.host: XmlDocument(render(broker)["conf/activemq.xml"]) for broker in built.brokers}
     alone = [f for broker in built.brokers for f in document_findings_of(broker, documents[broker.host])]
     found = [finding for finding in (*alone, *fleet_findings(built, documents)) if finding.rule == "V024"]
     return {finding.message for finding in found}

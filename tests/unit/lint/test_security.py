@@ -10,6 +10,7 @@ from activemq_fleet.lint.document import Document
 from activemq_fleet.lint.files import document_findings
 from activemq_fleet.releases import Release
 from activemq_fleet.render import render
+from activemq_fleet.schema import XmlDocument
 from tests.rule_examples import complete
 from tests.unit.fleets import fleet
 
@@ -176,7 +177,7 @@ def test_what_a_fleet_renders_is_safe(release: str, ha: str) -> None:
 def test_the_replication_port_of_the_profile_is_only_told_because_no_variable_bounds_its_frames() -> None:
     broker = fleet("o-mq1", release="5.7.0", ha="pure").broker("o-mq1-a")
     release = Release.of("5.7.0")
-    document = Document(render(broker)["conf/activemq.xml"], release, broker)
+    document = Document(XmlDocument(render(broker)["conf/activemq.xml"]), release, broker)
 
     found = document_findings(document, "conf/activemq.xml", Selection(select=("S009",)))
     assert [finding.severity for finding in found] == ["info"]

@@ -11,7 +11,8 @@ from typing import Any
 from activemq_fleet.artifacts import load_schema
 from activemq_fleet.planning.records import variables_to_json
 from activemq_fleet.releases import Release
-from activemq_fleet.render import ACTIVEMQ_XML, render_clients, render_hosts
+from activemq_fleet.render import documents_of, render_clients, render_hosts
+from activemq_fleet.schema import XmlDocument
 from activemq_fleet.topology import Fleet, build_fleet
 from activemq_fleet.validation import check_fleet
 
@@ -32,7 +33,7 @@ AGENT = {"activemq_agent_username": "agent", "activemq_agent_password": "a secre
 class Agreeable:
     """A schema that every document is valid for: what is tested there is not the schema."""
 
-    def is_valid(self, _: bytes) -> bool:
+    def is_valid(self, _: XmlDocument) -> bool:
         return True
 
 
@@ -100,7 +101,7 @@ def whole(hosts: Hosts, groups: Groups) -> tuple[Fleet, Rows]:
     """What ``check`` and ``render`` say of all of it at once, as rows of the datasets."""
     fleet = build_fleet(hosts, groups)
     trees = render_hosts(fleet)
-    fleet = check_fleet(fleet, {broker.host: trees[broker.host][ACTIVEMQ_XML] for broker in fleet.brokers}, schema_of)
+    fleet = check_fleet(fleet, documents_of(fleet, trees), schema_of)
     brokers = [broker.to_dict() for broker in fleet.brokers]
     links = [{"host": broker["host"], **link} for broker in brokers for link in broker.pop("links")]
     files: list[tuple[str | None, str, bytes]] = [

@@ -1,0 +1,13 @@
+"""Read values of XML attributes as Spring does; imports nothing of the project."""
+
+from __future__ import annotations
+
+_BOOLEANS = dict.fromkeys(("true", "on", "yes", "1"), True) | dict.fromkeys(("false", "off", "no", "0"), False)
+
+
+def boolean_of(text: str) -> bool | None:
+    """Return an attribute's text as the boolean that Spring reads from it, None where it reads none.
+
+    Source: CustomBooleanEditor of Spring
+    """
+    return _BOOLEANS.get(text.lower())

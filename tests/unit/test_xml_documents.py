@@ -1,0 +1,51 @@
+"""The rendered activemq.xml of a broker: parsed once by a check, and its tree forgotten."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from lxml import etree
+
+from activemq_fleet.render import render_document
+from activemq_fleet.schema import UnreadableError, XmlDocument, _documents
+from activemq_fleet.validation import check_fleet
+from tests.unit.fleets import fleet
+
+LINK = {
+    "parent": "broker/networkConnectors",
+    "xml": "<networkConnector name='x' uri='static:(tcp://x.example.com:1)' networkTTL='2'/>",
+}
+
+
+@pytest.mark.parametrize("fragments", [[], [LINK]])
+def test_check_parses_each_document_once(fragments: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed: list[bytes] = []
+    parse = _documents.parse
+
+    def counting(content: bytes) -> etree._Element:
+        parsed.append(content)
+        return parse(content)
+
+    monkeypatch.setattr(_documents, "parse", counting)
+    pairs = fleet("o-mq1", "o-mq2", xml_fragments=fragments)
+    documents = {broker.host: render_document(broker) for broker in pairs.brokers}
+    check_fleet(pairs, documents, None)
+
+    activemq_xml = {document.content for document in documents.values()}
+    assert sorted(content for content in parsed if content in activemq_xml) == sorted(activemq_xml)
+
+
+def test_check_forgets_trees() -> None:
+    pairs = fleet("o-mq1")
+    documents = {broker.host: render_document(broker) for broker in pairs.brokers}
+    check_fleet(pairs, documents, None)
+
+    assert not any("tree" in vars(document) for document in documents.values())
+
+
+def test_unreadable_document_raises_on_each_use() -> None:
+    document = XmlDocument(b"<broker")
+    for _ in range(2):
+        with pytest.raises(UnreadableError):
+            _ = document.tree
