@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
 from lxml import etree
 
@@ -31,13 +31,21 @@ _UNKNOWN = re.compile(rf"[$#]\{{|{PLACEHOLDER.pattern}")
 
 
 class Element:
-    """An XML element of an activemq.xml; an attribute that holds ``${…}`` or another placeholder is *unknown*."""
+    """An XML element of an activemq.xml; an attribute that holds ``${…}`` or another placeholder is *unknown*.
 
-    __slots__ = ("_element", "document")
+    ``name`` is the element's name without its namespace, ``attributes`` are its attributes as written in the file, by
+    name. ``Document.element`` makes the elements of a file, each once.
+    """
+
+    __slots__ = ("_element", "attributes", "document", "name")
 
     def __init__(self, element: etree._Element, document: Document) -> None:
         self._element = element
         self.document = document
+        self.name = str(element.tag).rpartition("}")[2]
+        self.attributes = dict(cast("Mapping[str, str]", element.attrib))
+        if document.has_stray:
+            self.attributes = {name: value.replace(STRAY, "&") for name, value in self.attributes.items()}
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Element) and other._element is self._element
@@ -48,23 +56,13 @@ class Element:
     def __repr__(self) -> str:
         return f"<{self.name}> of line {self.position()[0]}"
 
-    @property
-    def name(self) -> str:
-        """The XML element's name without its namespace."""
-        return _name(self._element)
-
     def has(self, attribute: str) -> bool:
         """Return whether the XML element has an attribute of the given name."""
-        return attribute in self._element.attrib
+        return attribute in self.attributes
 
     def get(self, attribute: str, default: str = "") -> str:
         """Return an XML attribute's value as written, ``${…}`` included, or ``default`` where it is absent."""
-        return str(self._element.get(attribute, default)).replace(STRAY, "&")
-
-    @property
-    def attributes(self) -> dict[str, str]:
-        """The XML element's attributes as a dictionary: name to value as written in the file."""
-        return {str(name): self.get(str(name)) for name in self._element.attrib}
+        return self.attributes.get(attribute, default)
 
     @property
     def schema_locations(self) -> list[tuple[str, str]]:
@@ -84,7 +82,7 @@ class Element:
 
     def known_value(self, attribute: str) -> str | None:
         """Return an XML attribute's value, or None where it is absent or holds a placeholder."""
-        value = self.get(attribute) if self.has(attribute) else None
+        value = self.attributes.get(attribute)
         return None if value is None or _UNKNOWN.search(value) else value.strip()
 
     def is_unknown(self, attribute: str) -> bool:
@@ -121,7 +119,7 @@ class Element:
     def parent(self) -> Element | None:
         """The XML element that contains this element, or None for the root."""
         above = self._element.getparent()
-        return None if above is None else Element(above, self.document)
+        return None if above is None else self.document.element(above)
 
     def ancestor(self, *names: str) -> Element | None:
         """Return the element's nearest ancestor with one of the names, or None."""
@@ -139,8 +137,7 @@ class Element:
         return self._of(self._element.iterdescendants(*_filters(names)))
 
     def _of(self, elements: Iterable[etree._Element]) -> list[Element]:
-        document = self.document
-        return [Element(one, document) for one in elements]
+        return [self.document.element(element) for element in elements]
 
     def child(self, name: str) -> Element | None:
         """Return the element's first child element with the given name, or None."""
@@ -192,10 +189,6 @@ def _filters(names: tuple[str, ...]) -> tuple[Any, ...]:
     return tuple(f"{{*}}{name}" for name in names) or (etree.Element,)
 
 
-def _name(element: etree._Element) -> str:
-    return str(element.tag).rpartition("}")[2]
-
-
 def _after_stray(value: str) -> Iterator[str]:
     """Yield the rest of a value from each stray ampersand on."""
     begin = value.find(STRAY)
@@ -228,6 +221,7 @@ class Document:
         self.broker = broker
         self.has_stray = STRAY.encode() in source.content
         self.tree = source.tree
+        self._elements: dict[etree._Element, Element] = {}
 
     def other_document(self, name: str) -> Document | None:
         """Return an XML file beside activemq.xml, such as ``jetty.xml``, parsed; None where it is absent or no XML."""
@@ -241,10 +235,16 @@ class Document:
         """The positions of start tags and attributes in the file."""
         return Positions(self.data, self.tree)
 
+    def element(self, element: etree._Element) -> Element:
+        """Return the Element of an element of the tree."""
+        if element not in self._elements:
+            self._elements[element] = Element(element, self)
+        return self._elements[element]
+
     @cached_property
     def root(self) -> Element:
         """The root element of the file."""
-        return Element(self.tree, self)
+        return self.element(self.tree)
 
     def mentions(self, text: str) -> bool:
         """Return whether the file contains a text anywhere; a fast test before XML elements are searched."""
@@ -252,10 +252,14 @@ class Document:
 
     @cached_property
     def _by_name(self) -> dict[str, list[Element]]:
-        found: dict[str, list[Element]] = {}
-        for element in self.tree.iter(etree.Element):
-            found.setdefault(_name(element), []).append(Element(element, self))
-        return found
+        elements: dict[str, list[Element]] = {}
+        for element in map(self.element, self.tree.iter(etree.Element)):
+            elements.setdefault(element.name, []).append(element)
+        return elements
+
+    def has_any(self, names: Iterable[str]) -> bool:
+        """Return whether the file has an XML element with one of the names."""
+        return not self._by_name.keys().isdisjoint(names)
 
     def all(self, *names: str) -> list[Element]:
         """Return all XML elements of the file with one of the names, grouped by name, in the order of the file."""

@@ -78,6 +78,8 @@ class Rule:
     check: Check
     releases: str = ALWAYS
     refuses: bool = False
+    elements: tuple[str, ...] = ()
+    """The names of the elements that ``check`` is about; empty where it takes the whole document."""
 
     def applies_to(self, release: Release) -> bool:
         """Return whether the lint rule is meant for a release of ActiveMQ."""
@@ -152,15 +154,17 @@ def rule(
     """
 
     def register(check: Check) -> Check:
+        elements = tuple(each.split())
+
         @wraps(check)
         def check_elements(document: Document) -> Iterator[Problem]:
-            for element in document.all(*each.split()):
+            for element in document.all(*elements):
                 yield from check(element)
 
         if name in _RULES:
             msg = f"two rules are called {name}"
             raise ValueError(msg)
-        _RULES[name] = Rule(name, severity, scope, check_elements if each else check, releases, refuses)
+        _RULES[name] = Rule(name, severity, scope, check_elements if each else check, releases, refuses, elements)
         return check
 
     return register

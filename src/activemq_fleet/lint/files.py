@@ -130,6 +130,8 @@ def document_findings(document: Document, file: str, selection: Selection) -> It
     """Yield the findings of the lint rules about an activemq.xml, rule by rule; at most 100 of each rule."""
     host = document.broker.host if document.broker else ""
     for rule in applicable_rules("file", document.release, selection):
+        if rule.elements and not document.has_any(rule.elements):
+            continue
         findings = findings_of(rule, rule.check(document), host, file)
         yield from islice(findings, _MOST)
         if further := next(findings, None):

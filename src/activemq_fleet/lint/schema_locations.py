@@ -11,7 +11,7 @@ from activemq_fleet.lint.document import SCHEMA_LOCATION, Document, Element, Pro
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.locations import below_directory, is_relative
 from activemq_fleet.releases import XBEAN
-from activemq_fleet.schema import BEANS, CORE
+from activemq_fleet.schema import BEANS, CORE, namespace_of
 
 _CHECKED = frozenset({BEANS, CORE, XBEAN})
 _CAMEL = "http://camel.apache.org/schema/"
@@ -75,11 +75,12 @@ def namespace_without_a_local_schema(document: Document) -> Iterator[Problem]:
     hints: dict[str, tuple[Element, str]] = {}
     checked: set[str] = set()
     for element in _checked(document.tree):
-        node = Element(element, document)
-        for named, address in node.schema_locations:
-            hints.setdefault(named, (node, address))
-        namespace = etree.QName(element).namespace
-        if namespace is not None and namespace not in checked:
+        node = document.element(element)
+        if node.has(SCHEMA_LOCATION):
+            for named, address in node.schema_locations:
+                hints.setdefault(named, (node, address))
+        namespace = namespace_of(str(element.tag))
+        if namespace and namespace not in checked:
             checked.add(namespace)
             yield from _missing(document, node, namespace, hints.get(namespace))
 
@@ -90,7 +91,7 @@ def _checked(root: etree._Element) -> Iterator[etree._Element]:
     while waiting:
         element = waiting.pop()
         yield element
-        if etree.QName(element).namespace in _CHECKED:
+        if namespace_of(str(element.tag)) in _CHECKED:
             waiting += reversed(list(element.iterchildren(etree.Element)))
 
 

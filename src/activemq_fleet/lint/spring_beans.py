@@ -132,7 +132,7 @@ def not_in_springs_schema(document: Document) -> Iterator[Problem]:
     elements = _elements_of(version)
     name = f"the Spring schema {version[0]}.{version[1]} of {document.release.text}"
     for element in document.tree.iter(f"{{{BEANS}}}*"):
-        yield from _problems(Element(element, document), element, elements, name)
+        yield from _problems(document.element(element), element, elements, name)
 
 
 def _version(document: Document) -> Version | None:
@@ -155,7 +155,7 @@ def _problems(
         if wanted not in element.attrib:
             yield node.problem(f"<{node.name}> lacks {wanted}, which {name} wants")
     for child in element.iterchildren(f"{{{BEANS}}}*"):
-        inside = Element(child, node.document)
+        inside = node.document.element(child)
         if inside.name in elements and inside.name not in children:
             yield inside.problem(f"<{inside.name}> may not stand in <{node.name}> in {name}")
 

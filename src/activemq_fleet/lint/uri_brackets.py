@@ -8,10 +8,10 @@ from activemq_fleet.lint.document import Document, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.network.uri import COMPOSITE, has_placeholder
 
-_ATTRIBUTES = (
+_ATTRIBUTES = frozenset((
     "uri", "discoveryUri", "discoveryURI", "brokerURL", "remote", "local", "localUri", "localURI", "remoteURI",
     "masterConnectorURI", "vmConnectorURI",
-)  # fmt: skip
+))  # fmt: skip
 
 
 @rule("V029", "error")
@@ -32,7 +32,7 @@ def unbalanced_composite_uri(document: Document) -> Iterator[Problem]:
         <networkConnectors><networkConnector name="n" uri="static:(tcp://a:61616)"/></networkConnectors>
     """
     for element in document.nodes:
-        for attribute in _ATTRIBUTES:
+        for attribute in filter(_ATTRIBUTES.__contains__, element.attributes):
             text = element.get(attribute).strip()
             scheme, _, rest = text.partition(":")
             is_composite = scheme in COMPOSITE or rest.removeprefix("//").startswith("(")

@@ -217,7 +217,7 @@ def _beans(document: Document) -> Iterator[Element]:
         above = [str(ancestor.tag) for ancestor in element.iterancestors(etree.Element)]
         if f"{{{BEANS}}}bean" in above or (element.tag == f"{{{BEANS}}}bean" and above[:1] != [f"{{{BEANS}}}beans"]):
             continue
-        yield Element(element, document)
+        yield document.element(element)
 
 
 def _names(node: Element, attribute: str) -> list[str]:

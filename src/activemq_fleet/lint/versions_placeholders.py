@@ -158,7 +158,7 @@ def placeholder_that_nothing_sets(document: Document) -> Iterator[Problem]:
 def _values(document: Document) -> Iterator[tuple[Element, str, str]]:
     """Yield (element, attribute, value) of Spring's and ActiveMQ's elements; in others ``${…}`` is Camel's."""
     for element in document.tree.iter(f"{{{CORE}}}*", f"{{{BEANS}}}*"):
-        node = Element(element, document)
+        node = document.element(element)
         for attribute, value in node.attributes.items():
             yield node, attribute, value
         if "${" in node.text:

@@ -9,6 +9,7 @@ from activemq_fleet.schema._documents import (
     TooLargeError,
     UnreadableError,
     XmlDocument,
+    namespace_of,
     parse,
     xml_parser,
 )
@@ -26,6 +27,7 @@ __all__ = [
     "TooLargeError",
     "UnreadableError",
     "XmlDocument",
+    "namespace_of",
     "parse",
     "text_of",
     "xml_parser",

@@ -164,6 +164,11 @@ def path_of(element: etree._Element) -> str:
     return "/".join(reversed(steps))
 
 
+def namespace_of(tag: str) -> str:
+    """Return the namespace of an XML tag, "" for none."""
+    return tag[1:].rpartition("}")[0]
+
+
 def local_name(tag: str) -> str:
     """Return the local name of an XML tag, without its namespace."""
     return tag.rpartition("}")[2]

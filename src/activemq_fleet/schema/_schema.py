@@ -10,7 +10,14 @@ from lxml import etree
 
 from activemq_fleet.errors import SchemaUnavailable
 from activemq_fleet.releases import BEANS, CORE, XBEAN
-from activemq_fleet.schema._documents import FOREIGN, SchemaProblem, UnreadableError, XmlDocument, xml_parser
+from activemq_fleet.schema._documents import (
+    FOREIGN,
+    SchemaProblem,
+    UnreadableError,
+    XmlDocument,
+    namespace_of,
+    xml_parser,
+)
 from activemq_fleet.schema._model import Model
 from activemq_fleet.schema._spring import STUBS
 
@@ -19,6 +26,7 @@ if TYPE_CHECKING:
 
 _LET_THROUGH = f"{{{FOREIGN}}}element"
 _XS = "{http://www.w3.org/2001/XMLSchema}"
+_KNOWN_NAMESPACES = frozenset({"", CORE, *STUBS})
 _ROOTS = frozenset({f"{{{BEANS}}}beans", f"{{{XBEAN}}}beans"})
 
 
@@ -39,8 +47,7 @@ def _without_foreign(root: etree._Element) -> etree._Element:
 
 
 def _is_foreign(element: etree._Element) -> bool:
-    namespace = etree.QName(element).namespace
-    return namespace is not None and namespace != CORE and namespace not in STUBS
+    return namespace_of(str(element.tag)) not in _KNOWN_NAMESPACES
 
 
 class _Stubs(etree.Resolver):
