@@ -81,13 +81,12 @@ def renamed(name: str, message: str = "") -> Fleet:
     """A fleet of odd names: build_fleet refuses them, and a picture must not rely on that."""
     found = with_agents(1)
     broker = found.brokers[0]
-    odd = replace(broker, identity=replace(broker.identity, name=f"{name}.example.com", group=name), address=name)
-    pair = replace(found.groups[0].pairs[0], name=name, group=name, brokers=(odd,))
+    identity = replace(broker.identity, name=f"{name}.example.com", group=name, pair=name)
+    odd = replace(broker, identity=identity, address=name)
     finding = Finding(rule="T001", severity="error", host=broker.host, message=message, fix="", waived=message)
     return replace(
         found,
         brokers=(odd,),
-        groups=(replace(found.groups[0], name=name, pairs=(pair,)),),
         agents=(replace(found.agents[0], host=name, pair=name),),
         findings=(finding,),
     )

@@ -182,16 +182,9 @@ def fleet_for_clients(fleet: Fleet, addresses: Mapping[str, str]) -> Fleet:
     def local(urls: Sequence[tuple[str, int]]) -> tuple[tuple[str, int], ...]:
         return tuple((dialled.get(host, host), port) for host, port in urls)
 
-    def moved(brokers: Sequence[Broker]) -> tuple[Broker, ...]:
-        return tuple(replace(broker, address=addresses[broker.host]) for broker in brokers)
-
     return replace(
         fleet,
-        brokers=moved(fleet.brokers),
-        groups=tuple(
-            replace(group, pairs=tuple(replace(pair, brokers=moved(pair.brokers)) for pair in group.pairs))
-            for group in fleet.groups
-        ),
+        brokers=tuple(replace(broker, address=addresses[broker.host]) for broker in fleet.brokers),
         agents=tuple(
             replace(agent, urls=local(agent.urls), java_urls=local(agent.java_urls)) for agent in fleet.agents
         ),

@@ -23,8 +23,7 @@ from activemq_fleet.releases import Release
 from activemq_fleet.settings.broker import WaiverSettings
 from activemq_fleet.settings.network import LinkSettings
 from activemq_fleet.topology import MOST_LISTED, KnownGroups
-from activemq_fleet.topology.build import unknown_end
-from activemq_fleet.topology.links import connected_components
+from activemq_fleet.topology.links import connected_components, unknown_end
 
 LinkEntry = tuple[LinkSettings, str, int]
 """An entry of ``activemq_links``, the first host that has it, and its position there."""

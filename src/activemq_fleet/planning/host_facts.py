@@ -17,8 +17,9 @@ from activemq_fleet.releases import Release
 from activemq_fleet.settings.broker import Settings
 from activemq_fleet.settings.reading import read_settings
 from activemq_fleet.topology import AGENTS, BALANCERS, BROKERS
-from activemq_fleet.topology.brokers import Member, multicast_group, store_directory
-from activemq_fleet.topology.build import NAME
+from activemq_fleet.topology.brokers import Member, store_directory
+from activemq_fleet.topology.model.broker import multicast_group
+from activemq_fleet.topology.roster import NAME
 
 _ANY_HOST = "?"
 _HOST_AND_PORT = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9_.-]+)):[0-9]+")

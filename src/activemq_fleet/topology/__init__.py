@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from activemq_fleet.topology.agents import home_pair
-from activemq_fleet.topology.build import AGENTS, BALANCERS, BROKERS, build_fleet
+from activemq_fleet.topology.build import build_fleet
 from activemq_fleet.topology.model.balancer import Backend, Balancer, VirtualAddress, VirtualPort
 from activemq_fleet.topology.model.broker import Account, Broker, Connector, Link, LinkKind, Permission
 from activemq_fleet.topology.model.fleet import (
@@ -16,6 +16,7 @@ from activemq_fleet.topology.model.fleet import (
     Unit,
     WholeInventory,
 )
+from activemq_fleet.topology.roster import AGENTS, BALANCERS, BROKERS
 
 __all__ = [
     "AGENTS",

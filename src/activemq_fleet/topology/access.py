@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import functools
 import hashlib
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pydantic import SecretStr
 
@@ -19,6 +20,7 @@ from activemq_fleet.node.config.probe_account import PROBE_GROUP, PROBE_PASSWORD
 from activemq_fleet.releases import Release
 from activemq_fleet.settings.broker import Settings
 from activemq_fleet.settings.encrypted import EncryptedValue
+from activemq_fleet.topology.links import Network
 from activemq_fleet.topology.model.balancer import Balancer
 from activemq_fleet.topology.model.broker import Account, Broker, Permission
 from activemq_fleet.topology.model.fleet import Agent
@@ -50,6 +52,32 @@ def agent_user_group(username: str) -> str:
 def agent_name(agent: Agent) -> str:
     """Return the agent's name in event ids and in its own topics: ``agent.name``, else its client id, else its host."""
     return agent.settings.agent_options.get("agent.name") or agent.settings.agent_client_id or agent.host
+
+
+def complete_brokers(
+    brokers: Iterable[Broker], network: Network, agents: Sequence[Agent], balancers: Sequence[Balancer]
+) -> tuple[Broker, ...]:
+    """Return the brokers with links, accounts and permissions."""
+    agents_by_group: dict[str, list[Agent]] = defaultdict(list)
+    for agent in agents:
+        agents_by_group[agent.group].append(agent)
+    includes: dict[str, list[tuple[str, ...]]] = defaultdict(list)
+    for plans in network.plans.values():
+        for plan in plans:
+            includes[plan.source].append(plan.include)
+            includes[plan.target].append(plan.include)
+    complete = []
+    for broker in brokers:
+        group, unit, links = broker.group, broker.unit, network.links[broker.host]
+        in_front = [balancer for balancer in balancers if balancer.serves(group)]
+        accounts = accounts_of(broker, agents_by_group[group], in_front)
+        permissions: tuple[Permission, ...] = ()
+        if broker.settings.acl:
+            carried = carried_destinations([*includes.get(unit, ()), *(link.include for link in links)])
+            permissions = permissions_of(broker, accounts, agents_by_group[group], carried)
+        networked = unit in includes or len(network.multicast_groups.get(group, ())) > 1
+        complete.append(replace(broker, links=links, accounts=accounts, permissions=permissions, networked=networked))
+    return tuple(complete)
 
 
 def accounts_of(broker: Broker, agents: Sequence[Agent], balancers: Sequence[Balancer] = ()) -> tuple[Account, ...]:

@@ -23,6 +23,21 @@ def home_pair(host: str, pairs: Sequence[str]) -> str:
     return max(pairs, key=lambda pair: (hashlib.sha256(f"{host}\0{pair}".encode()).digest(), pair))
 
 
+def place_agents(
+    names: Sequence[str], settings: Mapping[str, Settings], groups: Sequence[Group], every: KnownGroups
+) -> tuple[tuple[Agent, ...], list[Finding]]:
+    """Return the agents with their home pairs, sorted by name, and the findings T010 and T015."""
+    groups_by_name = {group.name: group for group in groups}
+    agents: list[Agent] = []
+    findings: list[Finding] = []
+    for name in sorted(names):
+        agent, agent_findings = place_agent(name, settings[name], groups_by_name, every)
+        findings += agent_findings
+        if agent:
+            agents.append(agent)
+    return tuple(agents), findings
+
+
 def place_agent(
     host: str, settings: Settings, groups: Mapping[str, Group], every: KnownGroups
 ) -> tuple[Agent | None, list[Finding]]:

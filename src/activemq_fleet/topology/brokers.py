@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
 
 from activemq_fleet import uris
 from activemq_fleet.addresses import Address, check_host
@@ -15,7 +15,7 @@ from activemq_fleet.node.protocols import PROTOCOLS, protocol_of
 from activemq_fleet.releases import Release
 from activemq_fleet.settings.broker import Settings
 from activemq_fleet.settings.network import ConnectorSettings, SplitTtl, default_connector_options
-from activemq_fleet.topology.model.broker import Broker, Connector
+from activemq_fleet.topology.model.broker import Broker, Connector, discovery_of, multicast_uri_of
 
 _DEFAULT_CONNECTORS = (
     ConnectorSettings(name="openwire", scheme="nio", port=PROTOCOLS["openwire"].port),
@@ -50,6 +50,23 @@ class Member:
         return _listen(self)
 
 
+def build_brokers(members: Sequence[Member]) -> tuple[list[Broker], list[Finding]]:
+    """Return the brokers of all hosts, without links, accounts and permissions, and the findings that each host's
+    settings alone show.
+    """
+    nodes: dict[str, list[Member]] = defaultdict(list)
+    for member in members:
+        nodes[member.identity.pair].append(member)
+    brokers: list[Broker] = []
+    findings: list[Finding] = []
+    for member in members:
+        peers = (node for node in nodes[member.identity.pair] if node.identity.node != member.identity.node)
+        broker, broker_findings = build_broker(member, next(peers, None))
+        brokers.append(broker)
+        findings += broker_findings
+    return brokers, findings
+
+
 def build_broker(member: Member, peer: Member | None = None) -> tuple[Broker, list[Finding]]:
     """Return the broker of a host, and the findings that this host's settings alone show (T005, T011, T013).
 
@@ -57,7 +74,7 @@ def build_broker(member: Member, peer: Member | None = None) -> tuple[Broker, li
     """
     identity, settings, release = member.identity, member.settings, member.release
     listening = member.listening
-    findings = [*_check_name(member)]
+    findings: list[Finding] = []
     if not listening.sound:
         findings += [*_check_profile(member), *_check_ports(member, listening)]
     findings += [*_check_ttl(member), *_check_elements(member)]
@@ -74,7 +91,7 @@ def build_broker(member: Member, peer: Member | None = None) -> tuple[Broker, li
         peer=peer.host if peer and settings.profile.has_peer else None,
         peer_address=_peer_address(member, peer) if peer else None,
     )
-    return broker, findings
+    return broker, [*findings, *_check_name(member)]
 
 
 def _peer_address(member: Member, peer: Member) -> Address | None:
@@ -86,27 +103,6 @@ def _peer_address(member: Member, peer: Member) -> Address | None:
     if port is None and listening.openwire:
         port = listening.openwire.port
     return (peer.settings.address or peer.host, port) if port else None
-
-
-def discovery_of(settings: Settings, release: Release) -> Literal["masterslave", "failover", "static", "multicast"]:
-    """Return how a broker's bridges find other brokers: the value of ``activemq_discovery``, or a
-    default by profile and release.
-    """
-    by_release: Literal["masterslave", "failover"] = "masterslave" if release.has_masterslave_discovery else "failover"
-    return settings.discovery or settings.profile.default_discovery or by_release
-
-
-def multicast_group(group: str, settings: Settings) -> str:
-    """Return the multicast group name of a group's brokers, prefixed with ``activemq_environment`` where set."""
-    name = settings.multicast_group or group
-    return f"{settings.environment}-{name}" if settings.environment else name
-
-
-def multicast_uri(member: Member | Broker) -> str:
-    """Return the URI of multicast discovery for a broker's group."""
-    settings = member.settings
-    name = multicast_group(member.identity.group, settings)
-    return uris.multicast(settings.multicast, name, settings.multicast_interface)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +156,7 @@ def _connectors(member: Member, unknown: list[tuple[int, ConnectorSettings]]) ->
             continue
         discovery = dict(connector.attributes).get("discoveryUri")
         if not announced and uris.is_openwire(scheme):
-            discovery, announced = multicast_uri(member), True
+            discovery, announced = multicast_uri_of(member.identity.group, settings), True
         options = connector.options
         if "options" not in connector.model_fields_set:
             options = default_connector_options(scheme, limits_client_frames=is_limited)

@@ -7,18 +7,20 @@ both nodes of a pair carry the same links whichever is active.
 
 from __future__ import annotations
 
+import difflib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 from typing import TypedDict
 
 from activemq_fleet import uris
-from activemq_fleet.addresses import parse_url
+from activemq_fleet.addresses import Address, parse_url
+from activemq_fleet.findings import Finding, error
 from activemq_fleet.settings.network import LinkSettings, SplitTtl
-from activemq_fleet.topology.brokers import discovery_of, multicast_uri
-from activemq_fleet.topology.model.broker import Broker, Link, dialling_order
-from activemq_fleet.topology.model.fleet import Unit
+from activemq_fleet.topology.model.broker import Broker, Link, LinkKind, dialling_order
+from activemq_fleet.topology.model.fleet import MOST_LISTED, Unit, WholeInventory
 
 MULTICAST_TTL = 3
 # A duplex link tells its far end which advisories to follow. To 5.5 the far end puts the prefix before
@@ -64,8 +66,8 @@ def units_of(brokers: Iterable[Broker]) -> dict[str, Unit]:
     members: dict[str, list[Broker]] = defaultdict(list)
     for broker in brokers:
         members[broker.unit].append(broker)
-    ordered = sorted(members.items(), key=lambda item: (item[1][0].group, _number(item[1][0]), item[0]))
-    return {name: Unit(name, found[0].group, dialling_order(found)) for name, found in ordered}
+    ordered = sorted(members.items(), key=lambda unit: (unit[1][0].group, _number(unit[1][0]), unit[0]))
+    return {name: Unit(name, brokers[0].group, dialling_order(brokers)) for name, brokers in ordered}
 
 
 def _number(broker: Broker) -> tuple[int, str]:
@@ -82,7 +84,7 @@ def plan_group(units: Sequence[Unit]) -> list[PlannedLink]:
     """
     first = units[0].brokers[0]
     kind = first.settings.topology
-    if len(units) < 2 or kind == "none" or discovery_of(first.settings, first.release) == "multicast":
+    if len(units) < 2 or kind == "none" or first.discovery == "multicast":
         return []
     if kind == "mesh":
         return [_plan(a, b, duplex=False, meshed=True) for a in units for b in units if a is not b]
@@ -115,6 +117,58 @@ def _plan(a: Unit, b: Unit, *, duplex: bool, meshed: bool = False) -> PlannedLin
     return PlannedLink(a.name, b.name, duplex, f"{a.name}-to-{b.name}", meshed=meshed)
 
 
+def plan_network(brokers: Sequence[Broker], rest: WholeInventory | None) -> tuple[Network, list[Finding]]:
+    """Return the network of the links that ``activemq_topology`` and ``activemq_links`` plan, and the findings T007."""
+    units = units_of(brokers)
+    by_group: dict[str, list[Unit]] = defaultdict(list)
+    by_pair: dict[str, list[Unit]] = defaultdict(list)
+    for unit in units.values():
+        by_group[unit.group].append(unit)
+        by_pair[unit.brokers[0].pair].append(unit)
+    plans = [plan for members in by_group.values() for plan in plan_group(members)]
+    findings: list[Finding] = []
+    for entry, (host, position) in _configured_links(brokers, rest).items():
+        sources = by_group.get(entry.source) or by_pair.get(entry.source)
+        targets = by_group.get(entry.to) or by_pair.get(entry.to)
+        if entry.addresses and targets:
+            findings.append(_known_end(host, position, entry.to))
+            targets = None
+        plans += plan_between(entry, sources or (), targets or ())
+        unknown = {"from": None if sources else entry.source, "to": None if targets or entry.addresses else entry.to}
+        for key, name in unknown.items():
+            if name is not None and rest is None:
+                known = [*by_group, *by_pair]
+                near = difflib.get_close_matches(name, known, n=1)
+                variable = f"activemq_links[{position}].{key}"
+                findings.append(unknown_end(host, variable, name, near[0] if near else "", sorted(known)))
+    return Network.of(units, plans), findings
+
+
+def _configured_links(brokers: Sequence[Broker], rest: WholeInventory | None) -> dict[LinkSettings, tuple[str, int]]:
+    """Return every distinct entry of ``activemq_links`` with the first host that has it and its position there."""
+    if rest is not None:
+        return {entry: (host, position) for entry, host, position in rest.links}
+    entries: dict[LinkSettings, tuple[str, int]] = {}
+    for broker in brokers:
+        for position, entry in enumerate(broker.settings.links):
+            entries.setdefault(entry, (broker.host, position))
+    return entries
+
+
+def _known_end(host: str, position: int, name: str) -> Finding:
+    message = f"activemq_links[{position}] has addresses, and its to, {name!r}, is a group or pair of this inventory"
+    return error("T007", host, message, "leave addresses out, or give to a name of its own")
+
+
+def unknown_end(host: str, variable: str, name: str, near: str, known: Sequence[str]) -> Finding:
+    """Return the T007 finding for a link whose ``from`` or ``to`` is no group or pair of the inventory.
+
+    ``near`` is the name that was probably meant, empty where there is none; ``known`` are the first groups and pairs.
+    """
+    fix = f"did you mean {near}?" if near else f"groups and pairs: {', '.join(known[:MOST_LISTED])}"
+    return error("T007", host, f"{variable} is {name!r}, which is no group or pair of this inventory", fix)
+
+
 @dataclass(frozen=True)
 class Network:
     """The planned links of a fleet, and the graph that they and the groups with multicast discovery make.
@@ -139,8 +193,7 @@ class Network:
         """
         multicast: dict[str, list[Unit]] = defaultdict(list)
         for unit in units.values():
-            broker = unit.brokers[0]
-            if discovery_of(broker.settings, broker.release) == "multicast":
+            if unit.brokers[0].discovery == "multicast":
                 multicast[unit.group].append(unit)
         by_source: dict[str, list[PlannedLink]] = defaultdict(list)
         onward: dict[str, set[str]] = {name: set() for name in units}
@@ -165,17 +218,19 @@ class Network:
                 component,
                 all(plan.meshed or plan.leads_outside for name in component for plan in by_source.get(name, ())),
             )
-        return cls(units, by_source, multicast, [[units[name] for name in one] for one in components], longest, mesh)
-
-    def planned(self, broker: Broker) -> tuple[Link, ...]:
-        """Return the planned links that a broker's pair opens, except links to pairs without a port that bridges can
-        dial.
-        """
-        return tuple(
-            _planned_link(broker, plan, self.units.get(plan.target), self)
-            for plan in self.plans.get(broker.unit, ())
-            if plan.leads_outside or self.units[plan.target].addresses
+        return cls(
+            units,
+            by_source,
+            multicast,
+            [[units[name] for name in component] for component in components],
+            longest,
+            mesh,
         )
+
+    @cached_property
+    def links(self) -> dict[str, tuple[Link, ...]]:
+        """Every link of each broker by host, in the order of its activemq.xml: multicast, planned, to its peer."""
+        return {broker.host: tuple(_links(broker, self)) for unit in self.units.values() for broker in unit.brokers}
 
 
 def connected_components(edges: Iterable[tuple[str, str]]) -> dict[str, str]:
@@ -218,30 +273,19 @@ def hops_from(start: str, onward: Mapping[str, set[str]]) -> dict[str, int]:
     return hops
 
 
-def links_of(broker: Broker, network: Network) -> tuple[Link, ...]:
-    """Return every link of one broker in the order of its activemq.xml: multicast, planned links,
-    and the link to its peer.
-    """
-    return tuple(_links(broker, network))
-
-
 def _links(broker: Broker, network: Network) -> Iterator[Link]:
+    """Yield the links of one broker, without those to pairs that have no port that bridges can dial."""
     if broker.group in network.multicast_groups:
         yield _multicast_link(broker)
-    yield from network.planned(broker)
+    for plan in network.plans.get(broker.unit, ()):
+        target = network.units.get(plan.target)
+        if target is None:
+            yield _link_outside(broker, plan, network)
+        elif target.addresses:
+            yield _link_to_unit(broker, plan, target, network)
     peer = broker.peer_address
     if broker.settings.pair_links == "static" and broker.peer and peer and not broker.profile.replicates:
-        scheme = broker.openwire.scheme if broker.openwire else "tcp"
-        yield Link(
-            name=f"{broker.identity.host}-to-{broker.peer.partition('.')[0]}",
-            kind="static",
-            target=broker.peer.partition(".")[0],
-            uri=uris.bridge([peer], broker.release, "static", scheme=scheme, options=broker.settings.network_options),
-            addresses=(peer,),
-            duplex=False,
-            network_ttl=1,
-            attributes=broker.settings.network_attributes,
-        )
+        yield _pair_link(broker, broker.peer.partition(".")[0], peer)
 
 
 def _multicast_link(broker: Broker) -> Link:
@@ -251,7 +295,7 @@ def _multicast_link(broker: Broker) -> Link:
         or f"{broker.pair if profile.shares_store else broker.identity.host}-{broker.group}",
         kind="multicast",
         target=broker.group,
-        uri=multicast_uri(broker),
+        uri=broker.multicast_uri,
         addresses=(),
         # Masters of the 2011 network are duplex; a promoted slave only drains, one way.
         duplex=profile.replicates and broker.role == "master",
@@ -260,40 +304,78 @@ def _multicast_link(broker: Broker) -> Link:
     )
 
 
-def _planned_link(broker: Broker, plan: PlannedLink, target: Unit | None, network: Network) -> Link:
-    """Return a planned link of one broker; ``target`` is None where it leads outside of the inventory."""
-    settings, release, entry = broker.settings, broker.release, plan.entry
-    dialled = [parse_url(text) for text in entry.addresses] if entry else []
-    addresses = target.addresses if target else tuple(address for address, _ in dialled)
-    chosen = discovery_of(settings, release)
-    if chosen == "multicast":
-        chosen = "masterslave" if release.has_masterslave_discovery else "failover"
-    if chosen == "masterslave" and not release.has_masterslave_discovery:
-        chosen = "failover"  # T011 has said so; the rest of the fleet is still worth checking
-    if len(addresses) == 1:
-        chosen = "static"
-    duplex = plan.duplex and not broker.is_replication_slave
-    requested_ttl = (entry.ttl if entry else None) or settings.network_ttl
-    if requested_ttl is None:
-        unlimited = network.pure_mesh[broker.unit] and release.has_consumer_ttl
-        requested_ttl = SplitTtl() if unlimited else network.longest[broker.unit]
-    listening = (b.openwire.scheme for b in target.brokers if b.openwire) if target else iter(())
-    scheme = next(listening, "ssl" if any(tls for _, tls in dialled) else "tcp")
-    options = settings.network_options if entry is None or entry.options is None else entry.options
+def _pair_link(broker: Broker, peer: str, address: Address) -> Link:
+    """Return the link of ``activemq_pair_links`` from a broker to the other node of its pair."""
+    scheme = broker.openwire.scheme if broker.openwire else "tcp"
+    return Link(
+        name=f"{broker.identity.host}-to-{peer}",
+        kind="static",
+        target=peer,
+        uri=uris.bridge([address], broker.release, "static", scheme=scheme, options=broker.settings.network_options),
+        addresses=(address,),
+        duplex=False,
+        network_ttl=1,
+        attributes=broker.settings.network_attributes,
+    )
+
+
+def _link_to_unit(broker: Broker, plan: PlannedLink, target: Unit, network: Network) -> Link:
+    """Return the link of one broker to a pair or single broker of the inventory."""
+    scheme = next(node.openwire.scheme for node in target.brokers if node.openwire)
+    link = _planned_link(broker, plan, target.addresses, scheme, network)
+    is_filtered = link.duplex and _reads_filter_otherwise(broker, target)
+    return replace(link, destination_filter=_FILTER_FOR_OLD) if is_filtered else link
+
+
+def _link_outside(broker: Broker, plan: PlannedLink, network: Network) -> Link:
+    """Return the link of one broker to brokers outside of the inventory, whose addresses its entry names."""
+    dialled = [parse_url(text) for text in plan.entry.addresses] if plan.entry else []
+    scheme = "ssl" if any(tls for _, tls in dialled) else "tcp"
+    return _planned_link(broker, plan, tuple(address for address, _ in dialled), scheme, network)
+
+
+def _planned_link(
+    broker: Broker, plan: PlannedLink, addresses: tuple[Address, ...], scheme: str, network: Network
+) -> Link:
+    settings, entry = broker.settings, plan.entry or _NO_ENTRY
+    kind = _kind_of(broker, addresses)
+    options = settings.network_options if entry.options is None else entry.options
     return Link(
         name=plan.name,
-        kind=chosen,
+        kind=kind,
         target=plan.target,
-        uri=uris.bridge(addresses, release, chosen, scheme=scheme, options=options),
+        uri=uris.bridge(addresses, broker.release, kind, scheme=scheme, options=options),
         addresses=addresses,
-        duplex=duplex,
-        **_ttls(requested_ttl),
-        include=entry.include if entry else (),
-        static_include=entry.static_include if entry else (),
-        exclude=entry.exclude if entry else (),
-        attributes=tuple({**dict(settings.network_attributes), **dict(entry.attributes if entry else ())}.items()),
-        destination_filter=_FILTER_FOR_OLD if duplex and target and _reads_filter_otherwise(broker, target) else None,
+        duplex=plan.duplex and not broker.is_replication_slave,
+        **_ttls(entry.ttl or settings.network_ttl or _default_ttl(broker, network)),
+        include=entry.include,
+        static_include=entry.static_include,
+        exclude=entry.exclude,
+        attributes=tuple({**dict(settings.network_attributes), **dict(entry.attributes)}.items()),
     )
+
+
+_NO_ENTRY = LinkSettings.model_validate({"from": "-", "to": "-"})
+"""Stands for the entry of a link that ``activemq_topology`` plans."""
+
+
+def _kind_of(broker: Broker, addresses: Sequence[Address]) -> LinkKind:
+    """Return how a broker's link dials the addresses."""
+    if len(addresses) == 1:
+        return "static"
+    has_masterslave = broker.release.has_masterslave_discovery
+    if broker.discovery == "multicast":
+        return "masterslave" if has_masterslave else "failover"
+    if broker.discovery == "masterslave" and not has_masterslave:
+        return "failover"  # T011 has said so; the rest of the fleet is still worth checking
+    return broker.discovery
+
+
+def _default_ttl(broker: Broker, network: Network) -> int | SplitTtl:
+    """Return the TTL of a link for which none is set: no limit in a mesh, else the network's longest path."""
+    if network.pure_mesh[broker.unit] and broker.release.has_consumer_ttl:
+        return SplitTtl()
+    return network.longest[broker.unit]
 
 
 def _ttls(ttl: int | SplitTtl) -> _Ttls:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
@@ -9,8 +10,9 @@ from typing import Any
 from activemq_fleet.findings import Finding, error
 from activemq_fleet.node.config.probe_account import PROBE_USER
 from activemq_fleet.settings.encrypted import may_equal
-from activemq_fleet.topology.brokers import discovery_of
+from activemq_fleet.topology import name_problems
 from activemq_fleet.topology.links import Network
+from activemq_fleet.topology.metrics_problems import agent_metrics_findings, metrics_findings
 from activemq_fleet.topology.model.balancer import Balancer
 from activemq_fleet.topology.model.broker import Broker
 from activemq_fleet.topology.model.fleet import Agent, Unit
@@ -76,7 +78,7 @@ _SHARED_EQUAL: tuple[tuple[str, _Question, str], ...] = (
     ("activemq_tls", lambda b: b.openwire is not None and b.openwire.tls, "bridges and clients dial both in one way"),
 )
 _GROUP_EQUAL: tuple[tuple[str, _Question, str], ...] = (
-    ("activemq_discovery", lambda b: discovery_of(b.settings, b.release) == "multicast", "half would not be found"),
+    ("activemq_discovery", lambda b: b.discovery == "multicast", "half would not be found"),
     ("activemq_topology", lambda b: b.settings.topology, "links would be missing or double"),
     ("activemq_environment", lambda b: b.settings.environment, "the brokers would not find each other"),
 )
@@ -94,6 +96,37 @@ _CREDENTIALS: tuple[tuple[str, _Question, str], ...] = (
     ("activemq_network_username", lambda b: b.settings.network_username, "a bridge logs in on both sides with it"),
     ("activemq_network_password", lambda b: b.settings.network_password, "a bridge logs in on both sides with it"),
 )
+
+
+def topology_findings(
+    brokers: Sequence[Broker], network: Network, agents: Sequence[Agent], balancers: Sequence[Balancer]
+) -> Iterator[Finding]:
+    """Yield the findings that only the whole inventory shows: about names, ports, pairs, groups, links and accounts."""
+    by_pair: dict[str, list[Broker]] = defaultdict(list)
+    by_group: dict[str, list[Broker]] = defaultdict(list)
+    for broker in brokers:
+        by_pair[broker.pair].append(broker)
+        by_group[broker.group].append(broker)
+    yield from name_problems.duplicate_node_findings(brokers)
+    yield from name_problems.name_clash_findings(brokers)
+    yield from name_problems.name_conflict_findings(brokers)
+    yield from port_findings(brokers)
+    yield from instance_findings(brokers)
+    yield from findings_within_pairs(by_pair)
+    yield from findings_within_groups(by_group)
+    yield from network_findings(network)
+    yield from shared_account_findings(agents)
+    yield from agent_password_findings(agents)
+    agents_by_group: dict[str, list[Agent]] = defaultdict(list)
+    for agent in agents:
+        agents_by_group[agent.group].append(agent)
+    for broker in brokers:
+        in_front = [balancer for balancer in balancers if balancer.serves(broker.group)]
+        yield from missing_account_findings(broker)
+        yield from duplicate_name_findings(broker)
+        yield from account_password_findings(broker, agents_by_group[broker.group], in_front)
+        yield from metrics_findings(broker)
+    yield from agent_metrics_findings(agents, brokers)
 
 
 def findings_within_pairs(units: Mapping[str, Sequence[Broker]]) -> Iterator[Finding]:
@@ -161,7 +194,7 @@ def findings_within_groups(members: Mapping[str, Sequence[Broker]]) -> Iterator[
     """Yield the error T009 for brokers of one group with different settings for discovery, topology or environment."""
     for group, brokers in members.items():
         yield from _unequal(brokers, _GROUP_EQUAL, f"group {group}")
-        if discovery_of(brokers[0].settings, brokers[0].release) == "multicast":
+        if brokers[0].discovery == "multicast":
             yield from _unequal(brokers, _MULTICAST_EQUAL, f"group {group}")
 
 

@@ -80,6 +80,10 @@ class Balancer:
     settings: Settings
     addresses: tuple[VirtualAddress, ...] = ()
 
+    def serves(self, group: str) -> bool:
+        """Return whether the balancer has the virtual address of a group."""
+        return any(address.group == group for address in self.addresses)
+
     def to_dict(self) -> dict[str, Any]:
         """Return the balancer as the JSON object of fleet.json."""
         return {

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from pydantic import SecretStr
 
+from activemq_fleet import uris
 from activemq_fleet.addresses import Address
 from activemq_fleet.naming import Identity, Role
 from activemq_fleet.node.protocols import is_encrypted, protocol_of
@@ -119,6 +120,28 @@ class Permission:
     admin: tuple[str, ...]
 
 
+Discovery = Literal["masterslave", "failover", "static", "multicast"]
+
+
+def discovery_of(settings: Settings, release: Release) -> Discovery:
+    """Return how a broker's bridges find other brokers: the value of ``activemq_discovery``, or a
+    default by profile and release.
+    """
+    by_release: Discovery = "masterslave" if release.has_masterslave_discovery else "failover"
+    return settings.discovery or settings.profile.default_discovery or by_release
+
+
+def multicast_group(group: str, settings: Settings) -> str:
+    """Return the multicast group name of a group's brokers, prefixed with ``activemq_environment`` where set."""
+    name = settings.multicast_group or group
+    return f"{settings.environment}-{name}" if settings.environment else name
+
+
+def multicast_uri_of(group: str, settings: Settings) -> str:
+    """Return the URI of multicast discovery for a group's brokers."""
+    return uris.multicast(settings.multicast, multicast_group(group, settings), settings.multicast_interface)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Broker:
     """One broker of the fleet with its settings, links, accounts and permissions.
@@ -169,6 +192,16 @@ class Broker:
     def profile(self) -> Profile:
         """The high-availability profile of the broker, by ``activemq_ha``."""
         return self.settings.profile
+
+    @property
+    def discovery(self) -> Discovery:
+        """How the broker's bridges find other brokers."""
+        return discovery_of(self.settings, self.release)
+
+    @property
+    def multicast_uri(self) -> str:
+        """The URI of multicast discovery for the broker's group."""
+        return multicast_uri_of(self.group, self.settings)
 
     @property
     def is_replication_slave(self) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -88,6 +89,17 @@ class Group:
         return tuple(broker for pair in self.pairs for broker in pair.brokers)
 
 
+def groups_of(brokers: Iterable[Broker]) -> tuple[Group, ...]:
+    """Return the groups of brokers and their pairs, sorted by name."""
+    by_pair: dict[str, list[Broker]] = defaultdict(list)
+    for broker in brokers:
+        by_pair[broker.pair].append(broker)
+    by_group: dict[str, list[Pair]] = defaultdict(list)
+    for name, nodes in sorted(by_pair.items()):
+        by_group[nodes[0].group].append(Pair(name, nodes[0].group, tuple(nodes)))
+    return tuple(Group(name, tuple(pairs)) for name, pairs in sorted(by_group.items()))
+
+
 @dataclass(frozen=True, slots=True)
 class Agent:
     """A failover agent's host (in ``activemq_agents``), with the addresses of the two brokers of its home pair.
@@ -144,14 +156,13 @@ class WholeInventory:
 
 @dataclass(frozen=True)
 class Fleet:
-    """The model of a whole inventory: brokers, groups, agents, balancers and findings; ``brokers`` are
-    sorted by inventory name.
+    """The model of a whole inventory: brokers, agents, balancers and findings; ``brokers`` are sorted by
+    inventory name.
 
     ``warnings`` are texts about releases and expired waivers. ``rest`` is set when the fleet is a part of a larger one.
     """
 
     brokers: tuple[Broker, ...]
-    groups: tuple[Group, ...]
     agents: tuple[Agent, ...] = ()
     balancers: tuple[Balancer, ...] = ()
     findings: tuple[Finding, ...] = ()
@@ -159,6 +170,11 @@ class Fleet:
     warnings: tuple[str, ...] = field(default=(), compare=False)
     naming_pattern: str = DEFAULT_PATTERN
     rest: WholeInventory | None = field(default=None, compare=False)
+
+    @cached_property
+    def groups(self) -> tuple[Group, ...]:
+        """The groups of the fleet with their pairs, sorted by name."""
+        return groups_of(self.brokers)
 
     @cached_property
     def _by_host(self) -> dict[str, Broker]:

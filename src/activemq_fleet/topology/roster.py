@@ -1,0 +1,133 @@
+"""Identify the hosts of an inventory (brokers, agents, load balancers), and read their settings."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from activemq_fleet.errors import InputError, ReleaseError, SettingsError, shorten_list
+from activemq_fleet.findings import Finding
+from activemq_fleet.naming import DEFAULT_PATTERN, Identity, Naming, UnclearNameError
+from activemq_fleet.releases import Release
+from activemq_fleet.settings.broker import Settings
+from activemq_fleet.settings.reading import read_settings
+from activemq_fleet.topology.brokers import Member
+from activemq_fleet.topology.name_problems import misspelt_name_findings, unmatched_name_findings
+
+BROKERS, AGENTS, BALANCERS = "activemq_brokers", "activemq_agents", "activemq_loadbalancers"
+NAME = re.compile(r"\w[\w.:-]*")
+
+Variables = Mapping[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Roster:
+    """The hosts of an inventory by what they are.
+
+    ``identities`` are those of brokers. ``misnamed`` are the hosts whose variables state an impossible identity.
+    """
+
+    pattern: str
+    identities: Mapping[str, Identity]
+    agents: Sequence[str]
+    balancers: Sequence[str]
+    misnamed: Mapping[str, SettingsError]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all brokers, agents and load balancers; a host that is two of them is listed twice."""
+        return (*self.identities, *self.agents, *self.balancers)
+
+
+def identify_hosts(
+    hosts: Variables, groups: Mapping[str, Sequence[str]], naming_pattern: str | None
+) -> tuple[Roster, list[Finding]]:
+    """Return the hosts by what they are, and the findings T001 and T017 about hosts that may be meant as brokers.
+
+    Raises InputError where no host is a broker, for different naming patterns, and for a name whose characters could
+    leave the directory, line or list it is written to.
+    """
+    pattern = naming_pattern or _common_pattern(hosts)
+    identities: dict[str, Identity] = {}
+    unclear: dict[str, UnclearNameError] = {}
+    misnamed: dict[str, SettingsError] = {}
+    for name in sorted(hosts):
+        try:
+            identity = Naming.of_host(name, hosts[name], pattern).identify(name)
+        except SettingsError as error:
+            misnamed[name] = error
+        except UnclearNameError as error:
+            unclear[name] = error
+        else:
+            if identity is not None:
+                identities[name] = identity
+    unmatched = [name for name in dict.fromkeys((*groups.get(BROKERS, ()), *unclear)) if name not in identities]
+    agents = [name for name in groups.get(AGENTS, ()) if name in hosts]
+    balancers = [name for name in groups.get(BALANCERS, ()) if name in hosts]
+    for name in (*identities, *unmatched, *agents, *balancers):
+        if not NAME.fullmatch(name):
+            raise InputError(f"{name[:80]!r} cannot be a host of a fleet: letters, digits and . - _ : only; rename it")
+    if not (identities or unmatched or misnamed):
+        raise InputError(
+            f"no host of this inventory is a broker: none of {len(hosts)} names matches {pattern} "
+            "(such as orders-mq01-a.example.com); set activemq_naming_pattern if yours differ"
+        )
+    known = {*identities, *unmatched, *misnamed, *agents, *balancers}
+    misspelt = filter(Naming(pattern).looks_like_broker, (name for name in hosts if name not in known))
+    findings = [*unmatched_name_findings(unmatched, unclear, pattern), *misspelt_name_findings(misspelt, pattern)]
+    return Roster(pattern, identities, agents, balancers, misnamed), findings
+
+
+def _common_pattern(hosts: Variables) -> str:
+    patterns = {str(v["activemq_naming_pattern"]) for v in hosts.values() if v.get("activemq_naming_pattern")}
+    if len(patterns) > 1:
+        raise InputError("activemq_naming_pattern differs between hosts: set it once, for all")
+    return patterns.pop() if patterns else DEFAULT_PATTERN
+
+
+def read_members(hosts: Variables, roster: Roster) -> tuple[dict[str, Settings], list[Member]]:
+    """Return the settings of each broker, agent and load balancer, and the brokers' hosts with settings and release.
+
+    Raises SettingsError with the problems of all hosts; hosts share a line for each problem. Raises ReleaseError where
+    only releases are unknown.
+    """
+    settings: dict[str, Settings] = {}
+    errors = dict(roster.misnamed)
+    for name in dict.fromkeys(roster.names):
+        try:
+            settings[name] = read_settings(name, hosts[name])
+        except SettingsError as error:
+            errors[name] = error
+    hosts_by_problem: dict[str, list[str]] = defaultdict(list)
+    for name, settings_error in errors.items():
+        for problem in settings_error.problems:
+            hosts_by_problem[problem.removeprefix(f"{name}: ")].append(name)
+    problems = [f"{shorten_list(names)}: {problem}" for problem, names in hosts_by_problem.items()]
+    members: list[Member] = []
+    without_release: list[str] = []
+    hosts_by_release_error: dict[str, list[str]] = defaultdict(list)
+    for name, identity in roster.identities.items():
+        if name not in settings:
+            continue
+        release = settings[name].release
+        if release is None:
+            without_release.append(name)
+            continue
+        try:
+            members.append(Member(identity, settings[name], Release.of(release)))
+        except ReleaseError as error:
+            hosts_by_release_error[str(error)].append(name)
+    if without_release:
+        unset = "activemq_release is not set: say the release that runs there, '5.18.3'"
+        problems.append(f"{shorten_list(without_release)}: {unset}")
+    release_problems = [
+        f"{shorten_list(names)}: activemq_release: {text}" for text, names in hosts_by_release_error.items()
+    ]
+    if problems:
+        raise SettingsError(*problems, *release_problems)
+    if release_problems:
+        raise ReleaseError("; ".join(release_problems))
+    return settings, members
