@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from activemq_fleet.routes import routes_of
+from activemq_fleet.routes import route_findings, routes_of
 from activemq_fleet.topology import Fleet, build_fleet
 from benchmarks.measure import say
 
@@ -43,7 +43,7 @@ def measure() -> list[Figures]:
 def _figures(name: str, fleet: Fleet) -> Figures:
     say(f"routes: {name}")
     began = time.process_time()
-    findings = routes_of(fleet).findings()
+    findings = route_findings(routes_of(fleet))
     return Figures(name, len(fleet.brokers), time.process_time() - began, len(findings))
 
 

@@ -17,7 +17,7 @@ from activemq_fleet.lint.fleets import FleetView, broker_findings, graph_finding
 from activemq_fleet.releases import Release
 from activemq_fleet.render import ACTIVEMQ_XML
 from activemq_fleet.render.service import kahadb_directory
-from activemq_fleet.routes import routes_of
+from activemq_fleet.routes import route_findings, routes_of
 from activemq_fleet.schema import CORE, Schema, XmlDocument
 from activemq_fleet.settings.broker import WaiverSettings
 from activemq_fleet.site_refusals import missing_files_of, refusals_of
@@ -80,7 +80,7 @@ def check_fleet(
         document.forget_tree()
     by_rules += graph_findings(view, selection)
     # A link that its far end does not let in is a finding of its own: what follows from it is not told as well.
-    by_routes = routes_of(fleet, documents, as_planned=True).findings()
+    by_routes = route_findings(routes_of(fleet, documents, as_planned=True))
     findings = [*by_schema, *by_rules, *by_routes]
     findings += refusals_of(fleet) if for_site else ()
     findings += missing_files_of(fleet) if files_here else ()

@@ -14,7 +14,7 @@ from typing import Any
 from activemq_fleet.adopt.xml_diff import XmlElement, xml_element_of
 from activemq_fleet.inventory_yaml import quote_for_jinja
 from activemq_fleet.node.masking import is_secret_name, mask
-from activemq_fleet.schema._documents import UnreadableError, parse
+from activemq_fleet.schema import UnreadableError, parse
 
 MASK = "***"
 _NAME = re.compile(r"(?:password|passwd|passphrase|pwd|secret)$", re.IGNORECASE)

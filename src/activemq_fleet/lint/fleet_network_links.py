@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -16,8 +16,7 @@ from activemq_fleet.topology.links import components_of, hops_from
 
 if TYPE_CHECKING:
     from activemq_fleet.findings import Severity
-    from activemq_fleet.lint.document import Element
-    from activemq_fleet.lint.fleets import FleetView
+    from activemq_fleet.lint.document import Document, Element
     from activemq_fleet.topology import Broker
 
 _OUTSIDE = "a broker outside the fleet"
@@ -81,13 +80,22 @@ def _covers(pattern: str, name: str) -> bool:
 class Bridges:
     """All bridges of a fleet, and the graph that they form between pairs (or brokers without a peer)."""
 
-    def __init__(self, view: FleetView) -> None:
-        self._view = view
+    def __init__(
+        self,
+        units: Mapping[str, Sequence[Broker]],
+        document_of: Callable[[Broker], Document | None],
+        broker_at: Callable[[str, int], Broker | None],
+    ) -> None:
+        self._units = units
         self.planned: list[LintedLink] = []
         self.multicast: dict[str, list[LintedLink]] = defaultdict(list)
         self.of_broker: dict[str, list[LintedLink]] = {}
-        for broker in _different(view):
-            self.of_broker[broker.host] = list(_links_of(view, broker))
+        for broker in _different(units):
+            links = _links_of(broker, document_of(broker) if changes_network_connectors(broker) else None, broker_at)
+            # Those that lead to other units of the fleet.
+            self.of_broker[broker.host] = [
+                link for link in links if not link.target or (link.target != broker.unit and link.target in units)
+            ]
             for bridge in self.of_broker[broker.host]:
                 if bridge.target:
                     self.planned.append(bridge)
@@ -96,7 +104,7 @@ class Bridges:
 
     def bridges_of(self, unit: str) -> Sequence[LintedLink]:
         """Return the bridges of the brokers of a pair (or of a single broker); nodes with equal links count once."""
-        return [bridge for broker in self._view.units[unit] for bridge in self.of_broker.get(broker.host, ())]
+        return [bridge for broker in self._units[unit] for bridge in self.of_broker.get(broker.host, ())]
 
     @cached_property
     def by_ends(self) -> Mapping[tuple[str, str], Sequence[LintedLink]]:
@@ -109,7 +117,7 @@ class Bridges:
     @cached_property
     def one_hop_targets(self) -> Mapping[str, set[str]]:
         """The names of the pairs (or single brokers) one bridge away, by name of the pair; without multicast."""
-        targets: dict[str, set[str]] = {unit: set() for unit in self._view.units}
+        targets: dict[str, set[str]] = {unit: set() for unit in self._units}
         for bridge in self.planned:
             targets[bridge.source].add(bridge.target)
             if bridge.duplex:
@@ -138,9 +146,9 @@ class Bridges:
         return {unit: hops_from(unit, onward) for unit in component}
 
 
-def _different(view: FleetView) -> Iterator[Broker]:
+def _different(units: Mapping[str, Sequence[Broker]]) -> Iterator[Broker]:
     """Yield every broker except those whose links equal those of the other node of their pair."""
-    for brokers in view.units.values():
+    for brokers in units.values():
         first = brokers[0]
         yield first
         changed = changes_network_connectors(first)
@@ -149,22 +157,19 @@ def _different(view: FleetView) -> Iterator[Broker]:
                 yield peer
 
 
-def _links_of(view: FleetView, broker: Broker) -> Iterator[LintedLink]:
-    """Yield the links of one broker that lead to other units of the fleet."""
-    document = view.document(broker) if changes_network_connectors(broker) else None
+def _links_of(
+    broker: Broker, document: Document | None, broker_at: Callable[[str, int], Broker | None]
+) -> list[LintedLink]:
+    """Return the links of one broker: those of the inventory, or of the document where fragments change them."""
     targets = {link.name: "" if link.kind == "multicast" else link.target for link in broker.links}
     if document is None:
-        links = [LintedLink(broker, network_connector_of(link), targets[link.name]) for link in broker.links]
-    else:
-        links = [_written_link(view, broker, node, targets) for node in document.links]
-    return (link for link in links if not link.target or (link.target != broker.unit and link.target in view.units))
-
-
-def _written_link(view: FleetView, broker: Broker, node: Element, targets: Mapping[str, str]) -> LintedLink:
-    """Return the link of a networkConnector element; ``targets`` are those of the inventory's links by name."""
-    connector = node.network_connector
-    target = targets.get(connector.name)
-    if target is None:
-        dialled = (view.broker_at(host, port) for host, port in connector.addresses)
-        target = next((peer.unit for peer in dialled if peer is not None), _OUTSIDE)
-    return LintedLink(broker, connector, target, node)
+        return [LintedLink(broker, network_connector_of(link), targets[link.name]) for link in broker.links]
+    links = []
+    for node in document.links:
+        connector = node.network_connector
+        target = targets.get(connector.name)
+        if target is None:
+            dialled = (broker_at(host, port) for host, port in connector.addresses)
+            target = next((peer.unit for peer in dialled if peer is not None), _OUTSIDE)
+        links.append(LintedLink(broker, connector, target, node))
+    return links

@@ -87,7 +87,7 @@ class FleetView:
     @cached_property
     def bridges(self) -> Bridges:
         """The bridges of the fleet, and the graph that they form between pairs."""
-        return Bridges(self)
+        return Bridges(self.units, self.document, self.broker_at)
 
     @cached_property
     def listeners(self) -> Listeners:

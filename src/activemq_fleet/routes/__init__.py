@@ -6,10 +6,11 @@ from collections.abc import Mapping
 
 from activemq_fleet.routes.answers import Answer, Routes
 from activemq_fleet.routes.bridges import connectors_of_documents
+from activemq_fleet.routes.route_findings import route_findings
 from activemq_fleet.schema import XmlDocument
 from activemq_fleet.topology import Fleet
 
-__all__ = ["Answer", "Routes", "routes_of"]
+__all__ = ["Answer", "Routes", "route_findings", "routes_of"]
 
 
 def routes_of(fleet: Fleet, documents: Mapping[str, XmlDocument] | None = None, *, as_planned: bool = False) -> Routes:

@@ -15,14 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Literal
 
 from activemq_fleet.errors import InputError
-from activemq_fleet.findings import Finding
 from activemq_fleet.network.connectors import NetworkConnector
 from activemq_fleet.routes import reasons
-from activemq_fleet.routes.bridges import Bridge, Network, accepts_clients
+from activemq_fleet.routes.bridges import Network, NetworkState, accepts_clients
 from activemq_fleet.routes.choices import choice_outcome
 from activemq_fleet.routes.destinations import carries, has_static_subscription, read_destination
 from activemq_fleet.routes.shape import BridgeGraph, Edge, broker_numbers
@@ -58,23 +56,6 @@ class Answer:
     def arrives(self) -> bool:
         """Whether messages arrive whichever of the possible next brokers each broker on the route chooses."""
         return self.outcome == "reaches"
-
-
-@dataclass(frozen=True)
-class NetworkState:
-    """The bridges of one network of brokers as a graph of numbered pairs, while the broker ``down`` is dead (None: none
-    is).
-    """
-
-    down: str | None
-    names: tuple[str, ...]
-    bridges: tuple[Bridge, ...]
-    shape: BridgeGraph
-
-    @cached_property
-    def pair_numbers(self) -> dict[str, int]:
-        """The number of each pair (or single broker) of the network in ``shape``, by name."""
-        return {name: number for number, name in enumerate(self.names)}
 
 
 class Routes:
@@ -187,14 +168,6 @@ class Routes:
         """Return (host, link name) of each networkConnector over which no message can ever go, with all brokers up."""
         found = [*self.network.links_within_pairs(), *self._unused()]
         return tuple(dict.fromkeys((host, connector.name) for host, connector in found))
-
-    def findings(self) -> tuple[Finding, ...]:
-        """Return the findings of the rules R001 to R004 (unreachable brokers and useless
-        bridges) of the whole fleet.
-        """
-        from activemq_fleet.routes.findings import findings_of  # it asks this class
-
-        return tuple(findings_of(self))
 
     # -- what the questions need -------------------------------------------------------------
 

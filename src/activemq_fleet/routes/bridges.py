@@ -9,7 +9,7 @@ promoted slave of a ``pure`` pair opens no port: no bridge and no client comes t
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -17,6 +17,7 @@ from activemq_fleet import dialling
 from activemq_fleet.dialling import Dialler, Refusal
 from activemq_fleet.errors import InputError
 from activemq_fleet.network.connectors import NetworkConnector, Way, multicast_of
+from activemq_fleet.routes.shape import BridgeGraph
 from activemq_fleet.schema import UnreadableError, XmlDocument
 from activemq_fleet.topology import Broker, Fleet, Link, Unit
 from activemq_fleet.topology.links import components_of, units_of
@@ -90,6 +91,23 @@ class Bridge(NamedTuple):
     connector: NetworkConnector
     host: str
     back: bool = False
+
+
+@dataclass(frozen=True)
+class NetworkState:
+    """The bridges of one network of brokers as a graph of numbered pairs, while the broker ``down`` is dead (None: none
+    is).
+    """
+
+    down: str | None
+    names: tuple[str, ...]
+    bridges: tuple[Bridge, ...]
+    shape: BridgeGraph
+
+    @cached_property
+    def pair_numbers(self) -> dict[str, int]:
+        """The number of each pair (or single broker) of the network in ``shape``, by name."""
+        return {name: number for number, name in enumerate(self.names)}
 
 
 class RefusedConnector(NamedTuple):

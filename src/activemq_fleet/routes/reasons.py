@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from activemq_fleet.node.printable import counted
-from activemq_fleet.routes.bridges import Bridge
+from activemq_fleet.routes.bridges import Bridge, NetworkState
 from activemq_fleet.routes.choices import ChoiceOutcome
 from activemq_fleet.topology import Unit
-
-if TYPE_CHECKING:
-    from activemq_fleet.routes.answers import NetworkState
 
 
 def unreachable_unit_sentence(unit: Unit, down: str | None) -> str:

@@ -10,16 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from activemq_fleet.findings import Finding, Severity
 from activemq_fleet.node.printable import counted
+from activemq_fleet.routes.answers import Routes
+from activemq_fleet.routes.bridges import NetworkState
 from activemq_fleet.routes.choices import choice_outcome
 from activemq_fleet.routes.shape import BridgeGraph, broker_numbers
 from activemq_fleet.topology import Unit
-
-if TYPE_CHECKING:
-    from activemq_fleet.routes.answers import NetworkState, Routes
 
 RULES = {
     "R001": "A message sent at one broker of a group never reaches a consumer at another, with all well. "
@@ -36,8 +34,12 @@ _PATIENCE = 500
 """In one network R004 looks at so many pairs of brokers, at so many places of a message of each."""
 
 
-def findings_of(routes: Routes) -> Iterator[Finding]:
-    """Yield the findings R001 to R004: brokers that messages do not reach, and bridges that carry nothing."""
+def route_findings(routes: Routes) -> tuple[Finding, ...]:
+    """Return the findings R001 to R004: brokers that messages do not reach, and bridges that carry nothing."""
+    return tuple(_route_findings(routes))
+
+
+def _route_findings(routes: Routes) -> Iterator[Finding]:
     yield from _within_pairs(routes)
     for names in routes.network.components:
         if len(names) > 1:
@@ -135,10 +137,11 @@ def _within_pairs(routes: Routes) -> Iterator[Finding]:
         by_host.setdefault((host, (host, link) in pairs), []).append(link)
     for (host, within), links in by_host.items():
         named = ", ".join(links[:3]) + (f" and {len(links) - 3} more" if len(links) > 3 else "")
+        reason = ": the other node of its pair sleeps while it serves" if within else ""
         yield _finding(
             "R003",
             host,
-            f"no message can ever pass {named}" + (": the other node of its pair sleeps while it serves" * within),
+            f"no message can ever pass {named}{reason}",
             "leave activemq_pair_links at none, or take the link out"
             if within
             else "take it out, or raise its TTL: at consumerTTL 0 no demand comes over it, at messageTTL 0 no message",
@@ -151,10 +154,11 @@ def _dead_ends(routes: Routes, state: NetworkState) -> Iterator[Finding]:
     asked, stranding = _stranding(state.shape)
     if stranding:
         source_name, target_name = (state.names[end] for end in stranding[0])
+        at_least = "at least " if asked == _MOST_PAIRS else ""
         yield _finding(
             "R004",
             routes.network.units[source_name].first.host,
-            f"messages of {'at least ' * (asked == _MOST_PAIRS)}{counted(len(stranding), 'ordered pair')} of brokers "
+            f"messages of {at_least}{counted(len(stranding), 'ordered pair')} of brokers "
             "may take a way on which they cannot go on, such as those sent at "
             f"{source_name} for consumers at {target_name}",
             "give all links of this network one TTL, the length of the longest way, or in a mesh "
