@@ -30,6 +30,7 @@ from tests.hosts.load import LATE
 from tests.hosts.machines import Machine, MachinesError, Rack
 from tests.hosts.playbooks import NODES, PASSWORD, Controller, ended
 from tests.situations import in_every_situation
+from tests.support.unit_properties import unit_properties
 from tests.waiting import LateError
 
 DISK_FULL_RUNS = int(os.environ.get("DISK_FULL_RUNS") or "1")
@@ -63,12 +64,6 @@ def pair(controller: Controller) -> tuple[Machine, Machine]:
     return serving, other
 
 
-def shown(machine: Machine, *properties: str) -> dict[str, str]:
-    """What systemd says of the unit, by property."""
-    text = machine.run("systemctl", "show", UNIT, *(f"--property={name}" for name in properties))
-    return dict(line.split("=", 1) for line in text.splitlines())
-
-
 def test_systemd_finds_nothing_to_say_about_the_unit(pair: tuple[Machine, Machine]) -> None:
     for machine in pair:
         done = machine.attempt("systemd-analyze", "verify", f"/etc/systemd/system/{UNIT}")
@@ -98,15 +93,15 @@ def test_a_broker_lives_under_load_below_the_limit_of_its_memory(
 ) -> None:
     """Four hundred connections that each make it hold 256 KiB, and two thousand messages to keep."""
     active, _ = pair
-    before = shown(active, "MainPID", "NRestarts")
+    before = unit_properties(active, "MainPID", "NRestarts")
     inside = controller.rack.lan.inside(sys.executable, "-c", PRESSURE, active.address)
     with subprocess.Popen(inside, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as pressure:
         controller.exchange("leave", active.address, "2000")
         assert pressure.communicate(timeout=240)[0] == "held\n"
     controller.exchange("take", *NODES.values(), "2000")
-    found = shown(active, "MemoryCurrent", "MemoryMax")
+    found = unit_properties(active, "MemoryCurrent", "MemoryMax")
     print(found)
-    assert shown(active, "MainPID", "NRestarts") == before
+    assert unit_properties(active, "MainPID", "NRestarts") == before
     assert int(found["MemoryMax"]) > 0
     if found["MemoryCurrent"].isdigit():
         assert int(found["MemoryCurrent"]) < 0.8 * int(found["MemoryMax"])
@@ -126,24 +121,28 @@ def test_a_killed_broker_comes_back_as_the_standby_of_its_peer(
     controller: Controller, pair: tuple[Machine, Machine]
 ) -> None:
     active, _ = pair
-    before = shown(active, "MainPID"), int(shown(active, "NRestarts")["NRestarts"])
+    before = unit_properties(active, "MainPID"), int(unit_properties(active, "NRestarts")["NRestarts"])
     active.run("systemctl", "kill", "--signal=KILL", UNIT)
     # Its peer looks every second, and it comes after five: where that is not enough for a busy machine it serves again.
     found = controller.exchange("watch", "--timeout", "240", *NODES.values())
     print(f"{found['address']} serves after {found['seconds']} s")
-    wait_until(lambda: int(shown(active, "NRestarts")["NRestarts"]) > before[1], "systemd starts it again", active)
+    wait_until(
+        lambda: int(unit_properties(active, "NRestarts")["NRestarts"]) > before[1], "systemd starts it again", active
+    )
     wait_for_pair(pair)
-    assert shown(active, "MainPID") != before[0]
-    assert int(shown(active, "NRestarts")["NRestarts"]) == before[1] + 1
+    assert unit_properties(active, "MainPID") != before[0]
+    assert int(unit_properties(active, "NRestarts")["NRestarts"]) == before[1] + 1
 
 
 def test_a_stop_ends_with_143_and_counts_as_clean(controller: Controller, pair: tuple[Machine, Machine]) -> None:
     active, standby = pair
     active.run("systemctl", "stop", UNIT)
     wait_until(
-        lambda: shown(active, "ActiveState")["ActiveState"] not in ("active", "deactivating"), "it stops", active
+        lambda: unit_properties(active, "ActiveState")["ActiveState"] not in ("active", "deactivating"),
+        "it stops",
+        active,
     )
-    assert shown(active, "ActiveState", "Result", "ExecMainStatus") == {
+    assert unit_properties(active, "ActiveState", "Result", "ExecMainStatus") == {
         "ActiveState": "inactive",
         "Result": "success",
         "ExecMainStatus": "143",
@@ -161,7 +160,7 @@ def said(machine: Machine, text: str) -> int:
     return int(counted.stdout)
 
 
-def test_a_master_that_lost_its_lock_lets_go_of_the_store_and_the_pair_is_whole_again(
+def test_master_that_lost_its_lock_releases_store_and_pair_recovers(
     controller: Controller, pair: tuple[Machine, Machine], share: Path
 ) -> None:
     active, _ = pair
@@ -181,7 +180,7 @@ def test_a_master_that_lost_its_lock_lets_go_of_the_store_and_the_pair_is_whole_
 
 
 @pytest.mark.timeout(1200 + 300 * DISK_FULL_RUNS)
-def test_a_broker_whose_disk_is_full_ends_and_serves_again_when_there_is_room_and_has_lost_nothing(
+def test_broker_with_full_disk_stops_and_resumes_without_loss(
     controller: Controller, pair: tuple[Machine, Machine], share: Path
 ) -> None:
     with controller.streaming(1200) as result:
@@ -307,7 +306,7 @@ def test_site_does_not_go_on_without_the_share(controller: Controller, pair: tup
         told = ended(controller.play("site"), 2)
         assert f"{standby.name}: {STORE} is not what {active.name} has there" in told
         assert standby.run("find", "/srv/activemq") == "/srv/activemq\n"
-        assert shown(standby, "ActiveState") == {"ActiveState": "inactive"}
+        assert unit_properties(standby, "ActiveState") == {"ActiveState": "inactive"}
     finally:
         standby.power_off()
         standby.power_on()
@@ -339,7 +338,7 @@ def test_a_pair_that_lost_its_power_comes_back_by_itself(controller: Controller,
 def test_a_full_second_run_of_site_changes_nothing_and_restarts_nothing(
     controller: Controller, pair: tuple[Machine, Machine]
 ) -> None:
-    pids = [shown(machine, "MainPID") for machine in pair]
+    pids = [unit_properties(machine, "MainPID") for machine in pair]
     told = ended(controller.play("site"))
     assert told.count("changed=0") == told.count("changed=")
-    assert [shown(machine, "MainPID") for machine in pair] == pids
+    assert [unit_properties(machine, "MainPID") for machine in pair] == pids

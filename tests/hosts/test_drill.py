@@ -5,28 +5,22 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from activemq_fleet.drills.model import DrillResult
 from tests.conventions import WORDS
-from tests.hosts.brokers import UNIT, look, wait_until
+from tests.hosts.brokers import UNIT, wait_until
 from tests.hosts.machines import Machine, Rack
-from tests.hosts.playbooks import Controller, PlaybookError, ended
+from tests.hosts.playbooks import Controller, ended
 from tests.situations import in_every_situation
+from tests.support.host_drills import DRILL_VARIABLES, run_drill, start_drill
 from tests.waiting import LateError
 
-RATE = 40
 KILLS = int(os.environ.get("KILLS", "5"))
 LONG = pytest.mark.skipif(KILLS <= 5, reason="a minute more, which `make test-full` has: KILLS above 5")
-# The machines' names are not known outside of them.
-# A busy machine is given longer to come to the rate.
-HERE = {"activemq_address": "{{ ansible_host }}", "activemq_drill_rate": RATE, "__activemq_settle_timeout": 300}
 
 
 @pytest.fixture(scope="module")
@@ -46,14 +40,6 @@ def whole(controller: Controller) -> None:
     wait_until(lambda: len(active(machines)) == 1, "one of them serves", *machines)
 
 
-@pytest.fixture(autouse=True)
-def scratch(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """What a drill that was cut short has not removed yet goes with the test; paths of sockets are short."""
-    with tempfile.TemporaryDirectory(prefix="drill-", ignore_cleanup_errors=True) as directory:
-        monkeypatch.setenv("TMPDIR", directory)
-        yield
-
-
 def active(machines: Sequence[Machine]) -> list[Machine]:
     return [m for m in machines if m.attempt("bash", "-c", "ss -Hltn | grep -q :1883").returncode == 0]
 
@@ -65,32 +51,12 @@ def letter(machine: Machine) -> str:
     return "S" if found in ("R", "D") else found
 
 
-def start(controller: Controller, **variables: object) -> subprocess.Popen[str]:
-    """The playbook, from within the machines' network, as a controller that reaches the brokers."""
-    return controller.start("drill", "-e", json.dumps(HERE | variables), inside=True)
-
-
-def drill(controller: Controller, report: Path, **variables: object) -> tuple[str, DrillResult]:
-    process = start(
-        controller, activemq_drill_allowed=True, activemq_drill_report=str(report), activemq_drill_kills=1, **variables
-    )
-    said, _ = process.communicate(timeout=1500)
-    told = report.with_suffix(".json")
-    result = DrillResult.from_dict(json.loads(told.read_text())) if told.exists() else None
-    if result is not None:
-        assert result.total("lost") == result.total("duplicate") == 0, said
-    if process.returncode or result is None:
-        # Too little load, or a broker that was too late: of events it says nothing.
-        raise PlaybookError("\n".join([said, *map(look, controller.rack.machines)]))
-    return said, result
-
-
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("what", ["kill", pytest.param("crash", marks=LONG), pytest.param("stop", marks=LONG)])
 def test_a_fault_is_survived_and_every_event_accounted_for(controller: Controller, tmp_path: Path, what: str) -> None:
     before = active(controller.rack.machines)
 
-    said, result = drill(controller, tmp_path / "drill.html", activemq_drill_what=what)
+    said, result = run_drill(controller, tmp_path / "drill.html", activemq_drill_what=what)
 
     (fault,) = result.counted_faults
     assert result.verdict == "clean"
@@ -113,7 +79,7 @@ def timers(machine: Machine) -> bool:
 def test_a_frozen_broker_goes_on_where_no_watchdog_kills_it(controller: Controller, tmp_path: Path) -> None:
     before = active(controller.rack.machines)
 
-    _, result = drill(controller, tmp_path / "drill.html", activemq_drill_what="pause", __activemq_drill_hung=5)
+    _, result = run_drill(controller, tmp_path / "drill.html", activemq_drill_what="pause", __activemq_drill_hung=5)
 
     (fault,) = result.counted_faults
     assert (result.verdict, fault.successor) == ("clean", None)
@@ -128,7 +94,7 @@ def test_a_frozen_broker_goes_on_where_no_watchdog_kills_it(controller: Controll
 def test_a_group_that_nobody_has_opened_is_refused(controller: Controller) -> None:
     before = [machine.run("systemctl", "show", UNIT, "--property=MainPID") for machine in controller.rack.machines]
 
-    said, _ = start(controller).communicate(timeout=900)
+    said, _ = start_drill(controller).communicate(timeout=900)
 
     assert "group orders may not be drilled" in said
     after = [machine.run("systemctl", "show", UNIT, "--property=MainPID") for machine in controller.rack.machines]
@@ -138,7 +104,7 @@ def test_a_group_that_nobody_has_opened_is_refused(controller: Controller) -> No
 @pytest.mark.timeout(1800)
 def test_a_controller_that_cannot_open_mqtt_is_told_so_in_one_line_within_seconds(controller: Controller) -> None:
     before = [machine.run("systemctl", "show", UNIT, "--property=MainPID") for machine in controller.rack.machines]
-    variables = HERE | {"activemq_drill_allowed": True}
+    variables = DRILL_VARIABLES | {"activemq_drill_allowed": True}
 
     process = controller.start("drill", "-e", json.dumps(variables))  # outside of the machines' network
     said, _ = process.communicate(timeout=900)
@@ -156,7 +122,9 @@ def test_a_controller_that_cannot_open_mqtt_is_told_so_in_one_line_within_second
 @in_every_situation
 def test_a_frozen_broker_goes_on_though_the_controller_is_dead(controller: Controller) -> None:
     struck = active(controller.rack.machines)[0]
-    process = start(controller, activemq_drill_allowed=True, activemq_drill_what="pause", __activemq_drill_again=20)
+    process = start_drill(
+        controller, activemq_drill_allowed=True, activemq_drill_what="pause", __activemq_drill_again=20
+    )
     try:
         wait_until(lambda: letter(struck) == "T" or process.poll() is not None, "it is frozen", struck, patience=900)
         if process.poll() is not None:

@@ -11,35 +11,20 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
 import pytest
 
 from tests.situations import EVERY_SITUATION, further
+from tests.support.file_systems import FILE_SYSTEMS, mounted_file_system
+from tests.support.journal_batches import add_command, journal_batch
 from tests.unit.guards import Node, until
-from tests.unit.test_fence_generation import added, batch
 
 pytestmark = pytest.mark.skipif(
     os.geteuid() != 0 or not os.path.exists("/dev/loop-control"), reason="mounts a file system of its own"
 )
 STEPS = range(0, 100, 1 if EVERY_SITUATION else 9)
-FILE_SYSTEMS = {
-    "ext4": (["mkfs.ext4", "-q"], "commit=600"),
-    "xfs": (["mkfs.xfs", "-q"], "nouuid"),
-}
-
-
-@contextmanager
-def mounted(image: Path, directory: Path, options: str) -> Iterator[Path]:
-    directory.mkdir(exist_ok=True)
-    subprocess.run(["mount", "-o", f"loop,{options}", str(image), str(directory)], check=True)
-    try:
-        yield directory
-    finally:
-        subprocess.run(["umount", "--lazy", str(directory)], check=True)
 
 
 def node(root: Path, name: str, logs: Path) -> Node:
@@ -77,8 +62,8 @@ def test_a_power_cut_at_each_step_of_a_take_over_loses_no_message(tmp_path: Path
         with image.open("wb") as file:
             file.truncate(320_000_000 if system == "xfs" else 32_000_000)
         subprocess.run([*make, str(image)], check=True)
-        content = batch(added("one"))
-        with mounted(image, tmp_path / "before", options) as root:
+        content = journal_batch(add_command("one"))
+        with mounted_file_system(image, tmp_path / "before", options) as root:
             (root / "store").mkdir()
             b = node(root, "b", tmp_path)
             b.start()
@@ -90,11 +75,11 @@ def test_a_power_cut_at_each_step_of_a_take_over_loses_no_message(tmp_path: Path
             until(lambda: a.served or guard.status() == psutil.STATUS_STOPPED)  # noqa: B023
             is_cut = not a.served
             if not is_cut:
-                content += batch(added("two"))
-                write(newest(root), batch(added("two")))
+                content += journal_batch(add_command("two"))
+                write(newest(root), journal_batch(add_command("two")))
             shutil.copyfile(image, left)
             a.end()
-        with mounted(left, tmp_path / "after", options) as root:
+        with mounted_file_system(left, tmp_path / "after", options) as root:
             survivor = node(root, "ab"[step % 2], tmp_path)
             survivor.start()
             until(lambda: survivor.served)  # noqa: B023

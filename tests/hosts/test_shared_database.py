@@ -21,8 +21,8 @@ from tests.hosts.brokers import process, wait_for_pair, wait_for_places
 from tests.hosts.database import ACCOUNT, PASSWORD, URL, database
 from tests.hosts.machines import Rack
 from tests.hosts.playbooks import RELEASE, Controller, ended
-from tests.hosts.test_drill import drill, scratch  # noqa: F401 -- scratch is a fixture
 from tests.situations import in_every_situation
+from tests.support.host_drills import run_drill, short_temporary_directory  # noqa: F401 -- scratch is a fixture
 
 DRIVER = "/srv/activemq/postgresql.jar"
 OLDER = "5.18.3"
@@ -48,12 +48,12 @@ def controller(rack: Rack, repository: Path, tmp_path_factory: pytest.TempPathFa
         yield controller
 
 
-def test_a_pair_with_a_shared_database_survives_a_kill_and_is_restarted_without_a_loss(
+def test_pair_with_shared_database_survives_kill_and_restart_without_loss(
     controller: Controller, tmp_path: Path
 ) -> None:
     active, standby = wait_for_pair(controller.rack.machines)
 
-    _, result = drill(controller, tmp_path / "drill.html")
+    _, result = run_drill(controller, tmp_path / "drill.html")
 
     (fault,) = result.counted_faults
     print(fault, result.accounts)

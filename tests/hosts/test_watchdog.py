@@ -10,8 +10,8 @@ import pytest
 from tests.hosts.brokers import UNIT, is_waiting, journal_of, wait_for_pair, wait_until
 from tests.hosts.machines import Machine, Rack
 from tests.hosts.playbooks import NODES, Controller, ended
-from tests.hosts.test_broker_unit import shown
 from tests.situations import in_every_situation
+from tests.support.unit_properties import unit_properties
 from tests.waiting import LateError
 
 WATCHDOG = "activemq-watchdog.service"
@@ -123,7 +123,7 @@ def test_a_frozen_broker_is_only_warned_of_and_goes_on_when_it_is_let(
 ) -> None:
     active, _ = pair
     set_to(active, "warn", 0.5)
-    before, told = shown(active, "MainPID"), said(active)
+    before, told = unit_properties(active, "MainPID"), said(active)
     active.run("systemctl", "kill", "--signal=STOP", UNIT)
     try:
         wait_to_say(active, "the broker is hung: 3 looks", told)
@@ -131,7 +131,7 @@ def test_a_frozen_broker_is_only_warned_of_and_goes_on_when_it_is_let(
     finally:
         active.run("systemctl", "kill", "--signal=CONT", UNIT)
     wait_to_say(active, "the broker is well again", told)
-    assert shown(active, "MainPID") == before
+    assert unit_properties(active, "MainPID") == before
     assert controller.exchange("watch", active.address)["address"] == active.address
 
 
@@ -141,7 +141,7 @@ def test_a_frozen_broker_is_killed_and_its_standby_takes_over(
     active, standby = pair
     # As it is rendered, with its own times.
     set_to(active, "kill", 6)
-    restarts, told = int(shown(active, "NRestarts")["NRestarts"]), said(active)
+    restarts, told = int(unit_properties(active, "NRestarts")["NRestarts"]), said(active)
     active.run("systemctl", "kill", "--signal=STOP", UNIT)
     began = time.monotonic()
     # The standby, but where it has no processor for the five seconds after which systemd starts the other one.
@@ -150,7 +150,9 @@ def test_a_frozen_broker_is_killed_and_its_standby_takes_over(
         f"{found['address']}, where {standby.address} stood by, serves {time.monotonic() - began:.1f} s after it froze"
     )
     wait_to_say(active, "It is killed; systemd starts it again", told)
-    wait_until(lambda: int(shown(active, "NRestarts")["NRestarts"]) > restarts, "systemd starts it again", active)
+    wait_until(
+        lambda: int(unit_properties(active, "NRestarts")["NRestarts"]) > restarts, "systemd starts it again", active
+    )
     wait_for_pair(pair)
     wait_to_be(active, "active")
 
@@ -158,14 +160,14 @@ def test_a_frozen_broker_is_killed_and_its_standby_takes_over(
 def test_a_frozen_standby_is_left_alone(pair: tuple[Machine, Machine]) -> None:
     _, standby = pair
     set_to(standby, "kill", 0.5)
-    before, told = shown(standby, "MainPID"), said(standby)
+    before, told = unit_properties(standby, "MainPID"), said(standby)
     standby.run("systemctl", "kill", "--signal=STOP", UNIT)
     try:
         wait_to_say(standby, "it cannot take over", told)
         time.sleep(2)
     finally:
         standby.run("systemctl", "kill", "--signal=CONT", UNIT)
-    assert shown(standby, "MainPID") == before
+    assert unit_properties(standby, "MainPID") == before
     assert "It is killed" not in said(standby)[len(told) :]
 
 
@@ -178,10 +180,10 @@ def test_it_stops_and_starts_with_its_broker(pair: tuple[Machine, Machine]) -> N
 
 
 def test_off_removes_it_and_restarts_no_broker(controller: Controller, pair: tuple[Machine, Machine]) -> None:
-    pids = [shown(machine, "MainPID") for machine in pair]
+    pids = [unit_properties(machine, "MainPID") for machine in pair]
     ended(controller.play("site", "--extra-vars", '{"activemq_watchdog": "off"}'))
     for machine in pair:
         left = machine.attempt("ls", PROGRAM, f"/etc/systemd/system/{WATCHDOG}")
         assert left.stdout == ""
         wait_to_be(machine, "inactive")
-    assert [shown(machine, "MainPID") for machine in pair] == pids
+    assert [unit_properties(machine, "MainPID") for machine in pair] == pids

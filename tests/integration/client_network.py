@@ -18,7 +18,7 @@ from typing import Any
 
 from activemq_fleet.lab.lab import Lab
 from tests.integration.labs import pair, write_inventory
-from tests.integration.test_shared_jdbc import PAIR, under_load
+from tests.support.jdbc_pairs import PAIR, under_load
 
 _TABLE = "inet faults"
 _FLAP = 3.0

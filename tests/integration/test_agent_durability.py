@@ -12,7 +12,6 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,19 +21,10 @@ from threading import Timer
 import pytest
 
 from activemq_agent.store import Sent, Store
+from tests.support.agent_store_process import agent_environment, store_load_command
 
-LOAD = Path(__file__).with_name("agent_store_load.py")
-SOURCE = Path(__file__).resolve().parents[2] / "src"
 KILLS = int(os.environ.get("AGENT_KILLS", "20"))
 EVENTS = 1000
-
-
-def load(directory: Path, synchronous: str, count: int) -> list[str]:
-    return [sys.executable, str(LOAD), str(directory), synchronous, str(count)]
-
-
-def environment() -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(SOURCE)}
 
 
 # 1,000 ids, each behind an fsync
@@ -56,9 +46,9 @@ def trace(strace: str, directory: Path, synchronous: str) -> list[str]:
     calls = "trace=write,pwrite64,pwritev,writev,fsync,fdatasync,msync"
     command = [strace, "-f", "-y", "-s", "5000", "-e", calls, "-e", "signal=none", "-o", str(log)]
     subprocess.run(
-        [*command, *load(directory / "state", synchronous, EVENTS)],
+        [*command, *store_load_command(directory / "state", synchronous, EVENTS)],
         check=True,
-        env=environment(),
+        env=agent_environment(),
         stdout=subprocess.DEVNULL,
         timeout=300,
     )
@@ -118,8 +108,8 @@ def test_the_proof_fails_with_a_weaker_setting(strace: str, tmp_path: Path) -> N
 @contextmanager
 def busy(directory: Path) -> Iterator[subprocess.Popen[str]]:
     """A process under load, killed at the end whatever happens."""
-    command = load(directory, "FULL", 0)
-    with subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, text=True) as process:
+    command = store_load_command(directory, "FULL", 0)
+    with subprocess.Popen(command, env=agent_environment(), stdout=subprocess.PIPE, text=True) as process:
         try:
             yield process
         finally:

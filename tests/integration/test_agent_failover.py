@@ -199,7 +199,7 @@ def void(kills: list[Kill]) -> str | None:
 
 
 @pytest.mark.timeout(ATTEMPTS * (240 + 60 * KILLS))
-def test_nothing_is_lost_or_handled_twice_when_the_active_broker_dies_again_and_again(
+def test_repeated_death_of_active_broker_loses_and_duplicates_nothing(
     sites: Mapping[str, Site], capsys: pytest.CaptureFixture[str]
 ) -> None:
     wanted, problems = dict(sites), {}

@@ -14,7 +14,7 @@ import pytest
 
 from activemq_fleet.render.monitoring import rules_file
 from scripts.alerts_page import NOT_TAKEN_OVER, TAKEN_OVER, Order
-from tests.integration.test_alert_rules import JOB, LINK, A, B, pytestmark
+from tests.support.alert_labels import JOB, LINK, A, B, pytestmark
 
 __all__ = ["pytestmark"]
 STEP, FAULT = 15, 60

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -11,20 +10,13 @@ from typing import Any
 import pytest
 
 from activemq_fleet.render.monitoring import ALERTS, rules_file
+from tests.support.alert_labels import JOB, LINK, A, B
 
-pytestmark = pytest.mark.skipif(
-    shutil.which("promtool") is None, reason="no promtool: apt-get install prometheus (scripts/setup.sh --prometheus)"
-)
-
-A = 'host="orders-mq01-a",group="orders",pair="orders-mq01",node="a"'
-B = A.replace("-a", "-b").replace('"a"', '"b"')
-JOB = 'job="activemq-brokers"'
 ACTIVE_A = {f"activemq_broker_messages{{{A}}}": "0x60"}
 ANSWER = {f"up{{{JOB},{A}}}": "1x60", f"up{{{JOB},{B}}}": "1x60"}
 AGENT = 'job="activemq-agents",host="kiosk"'
 DLQ = 'kind="Queue",destination="ActiveMQ.DLQ"'
 QUEUE = 'kind="Queue",destination="orders.in"'
-LINK = 'link="orders-mq01-to-billing-mq01"'
 
 # Of each alert: the series that make it fire, at a minute each, and the minute at which it does; None: never.
 CASES: list[tuple[str, dict[str, str], int | None]] = [

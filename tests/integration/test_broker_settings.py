@@ -127,7 +127,7 @@ def test_the_broker_answers_with_statistics_of_each_destination_that_is_asked_fo
     wait_until(lambda: queues(lab, HOST).get("answers") == 2, "there are two answers", seen=lambda: queues(lab, HOST))
 
 
-def test_dead_letters_go_where_the_policy_of_all_queues_says_but_those_that_a_plugin_drops(client: Client) -> None:
+def test_dead_letters_follow_policy_of_all_queues_unless_plugin_discards_them(client: Client) -> None:
     client.send("/queue/dropped", "no", soon())
     client.send("/queue/work", "late", soon())
     client.follow("/queue/DLQ.work")

@@ -160,9 +160,7 @@ def test_bridge_over_slow_link_and_durable_subscription_lose_no_event_by_default
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("release", further(*RELEASES))
-def test_java_client_that_acknowledges_late_stops_at_the_topic_prefetch_unless_its_own_is_small(
-    tmp_path: Path, release: str
-) -> None:
+def test_java_client_that_acknowledges_late_stops_at_topic_prefetch(tmp_path: Path, release: str) -> None:
     """A client that names no prefetch acknowledges for the first time after 16,383 messages (DUPS_OK_ACKNOWLEDGE)."""
     command = compiled("TopicAcknowledger", Release.of(release), tmp_path)
     with broker_with(tmp_path / "broker", release) as lab:

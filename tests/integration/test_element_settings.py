@@ -13,12 +13,12 @@ from activemq_fleet.releases import Release
 from activemq_fleet.render import ACTIVEMQ_XML, render
 from activemq_fleet.schema import XmlDocument
 from activemq_fleet.topology import build_fleet
-from tests.integration.test_setting_schemas import RELEASES
+from tests.support.schema_releases import SCHEMA_RELEASES
 from tests.unit.element_inputs import element_settings
 from tests.unit.fleets import hosts
 
 
-@given(settings=element_settings, release=st.sampled_from(RELEASES), links=st.booleans())
+@given(settings=element_settings, release=st.sampled_from(SCHEMA_RELEASES), links=st.booleans())
 def test_random_settings_give_a_valid_file_or_one_error_with_host_and_variable(
     settings: dict[str, Any], release: str, links: bool
 ) -> None:

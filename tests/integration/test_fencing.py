@@ -107,7 +107,7 @@ def events_in_old_generations(store: str) -> set[str]:
 
 
 @pytest.mark.parametrize("release", ["6.3.1", *further("5.18.3", "5.11.4", "5.8.0", "5.5.1")])
-def test_a_frozen_node_that_thaws_beside_its_successor_hurts_nothing_and_can_take_over_again(
+def test_frozen_node_that_thaws_after_takeover_does_no_harm_and_takes_over_again(
     tmp_path: Path, lab_of: LabOf, release: str
 ) -> None:
     lab = lab_of(write_inventory(tmp_path / "inventory", (A, B), release=release, fence="guard", **NETWORK))

@@ -20,10 +20,10 @@ from cryptography.hazmat.primitives.serialization import pkcs12
 from activemq_fleet.errors import LinksDownError
 from activemq_fleet.lab.lab import Lab
 from tests.integration.conftest import LabOf
-from tests.integration.test_status import status
 from tests.integration.traffic import cross, numbered
 from tests.integration.waiting import PATIENCE, until
 from tests.situations import further
+from tests.support.lab_status import read_lab_status
 from tests.unit.agent.certificates import DAY, Authority
 
 PASSWORD = b"only-of-this-test"
@@ -113,7 +113,7 @@ def inventory(directory: Path, release: str) -> Path:
         *((release, False) for release in ("5.11.4", "5.8.0", "5.5.1")),
     ),
 )
-def test_each_wrong_certificate_of_a_link_is_refused_and_named_by_the_end_that_refuses_it(
+def test_wrong_certificate_of_link_is_refused_and_named_by_refusing_end(
     tmp_path: Path, lab_of: LabOf, release: str, verifies: bool
 ) -> None:
     source = inventory(tmp_path, release)
@@ -143,7 +143,7 @@ def test_each_wrong_certificate_of_a_link_is_refused_and_named_by_the_end_that_r
         lab.start(broker.host, wait=False)
     expected = {link: "down" if link in refused else "up" for link in LINKS}
     until(lambda: links(lab) == expected, PATIENCE, lambda: f"{expected}, and not {links(lab)}")
-    found = {(finding.rule, finding.host) for finding in status(lab).findings}
+    found = {(finding.rule, finding.host) for finding in read_lab_status(lab).findings}
     assert {one for rule, one in found if rule == "bridge-down"} == {host(one) for one, _ in refused}
     assert ("certificate-ended", host("ended")) in found
 
@@ -168,6 +168,6 @@ def links(lab: Lab) -> dict[tuple[str, str], str]:
     """The state of each link, by the two names of its ends."""
     return {
         (row.host.partition("-")[0], link.to[0].partition("-")[0]): link.state
-        for row in status(lab).brokers
+        for row in read_lab_status(lab).brokers
         for link in row.links
     }

@@ -19,9 +19,9 @@ from activemq_fleet.topology.access import probe_password_of
 from tests.integration.conftest import LabOf
 from tests.integration.labs import write_inventory
 from tests.integration.planted import Ground, document
-from tests.integration.test_watchdog import watched
 from tests.integration.waiting import PATIENCE
 from tests.situations import in_every_situation
+from tests.support.watched_labs import watched_broker
 
 HOST = "till-mq01-a.example.com"
 NULL_TRANSACTION = 'Cannot invoke "org.apache.activemq.transaction.Transaction.size()" because "transaction" is null'
@@ -32,7 +32,7 @@ def test_max_uncommitted_network_is_unhealthy_with_the_reason_of_the_broker(grou
         "uncommitted", "6.1.8", document("uncommitted", ground.address(1), maxUncommittedCount="5000")
     )
     assert broker.boot().fate == "started", broker.said
-    dog = watched(broker)
+    dog = watched_broker(broker)
 
     state = gather_broker_state(str(broker.data.parent), None)
     for _ in range(3):

@@ -20,8 +20,8 @@ from pathlib import Path
 import pytest
 
 from activemq_agent.store import Store
-from tests.hosts.test_fence_power_cuts import FILE_SYSTEMS, mounted
-from tests.integration.test_agent_durability import environment, load
+from tests.support.agent_store_process import agent_environment, store_load_command
+from tests.support.file_systems import FILE_SYSTEMS, mounted_file_system
 from tests.waiting import wait_until
 
 CUTS = int(os.environ.get("AGENT_KILLS", "5"))
@@ -43,7 +43,7 @@ def frozen_under_load(state: Path, said: Path, synchronous: str, seconds: float)
         return [line.split()[1] for line in said.read_text().splitlines() if line.startswith("accepted ")]
 
     with said.open("wb") as output:
-        process = subprocess.Popen(load(state, synchronous, 0), env=environment(), stdout=output)
+        process = subprocess.Popen(store_load_command(state, synchronous, 0), env=agent_environment(), stdout=output)
     try:
         wait_until(accepted, "the first event is accepted")
         time.sleep(seconds)
@@ -65,14 +65,14 @@ def lost_after_cuts(directory: Path, synchronous: str) -> tuple[int, int]:
     promised, lost, kept = 0, 0, set[str]()
     for _ in range(CUTS):
         with (
-            mounted(image, directory / "before", OPTIONS) as root,
+            mounted_file_system(image, directory / "before", OPTIONS) as root,
             frozen_under_load(root / "state", directory / "said", synchronous, chance.uniform(0.05, 0.5)) as returned,
         ):
             promised += len(returned)
             shutil.copyfile(image, left)
         left.replace(image)
         with (
-            mounted(image, directory / "after", OPTIONS) as root,
+            mounted_file_system(image, directory / "after", OPTIONS) as root,
             Store.open(root / "state", agent="a1", sweep=None) as store,
         ):
             assert store.damage is None

@@ -123,9 +123,7 @@ def test_dead_letters_are_discarded_where_the_policy_says_so(lab: Lab, client: C
     assert not [name for name in queues(lab, HOST) if "DLQ" in name]
 
 
-def test_dead_letters_that_are_not_persistent_are_kept_named_and_made_to_expire_as_the_policy_says(
-    lab: Lab, client: Client
-) -> None:
+def test_nonpersistent_dead_letters_follow_name_and_expiration_of_policy(lab: Lab, client: Client) -> None:
     client.send("/queue/light.x", "x", {**soon(), "persistent": "false"})
     client.follow("/queue/dead.light.x.letters")
     message = client.receive(10)
@@ -142,9 +140,7 @@ def test_a_consumer_is_given_no_more_than_its_prefetch(client: Client) -> None:
     assert client.bodies(5, timeout=1, acknowledge=False) == ["0", "1"]
 
 
-def test_nobody_is_given_a_message_before_there_are_as_many_consumers_as_the_policy_wants(
-    lab: Lab, client: Client
-) -> None:
+def test_dispatch_waits_for_number_of_consumers_of_policy(lab: Lab, client: Client) -> None:
     client.send("/queue/patient", "x")
     client.follow("/queue/patient")
     assert client.bodies(1, timeout=1) == []

@@ -274,7 +274,7 @@ def resync_from(pair: Pair, host: str) -> None:
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("twins", further("m"), indirect=True)
-def test_a_pair_that_serves_twice_after_its_link_was_cut_is_made_whole_as_the_docs_say(twins: Pair) -> None:
+def test_split_pair_is_repaired_by_documented_procedure(twins: Pair) -> None:
     """docs/resync.md: let the messages of one node be consumed, then go on from the other one."""
     lab, broker = twins.lab, twins.lab.client_fleet.broker(MASTER)
     target = (broker.address, broker.ports["replication"])

@@ -11,9 +11,9 @@ from activemq_fleet.releases import Release
 from activemq_fleet.render import ACTIVEMQ_XML, render
 from activemq_fleet.schema import XmlDocument
 from activemq_fleet.topology import build_fleet
+from tests.support.schema_releases import SCHEMA_RELEASES
 from tests.unit.fleets import hosts
 
-RELEASES = ("5.5.1", "5.6.0", "5.7.0", "5.8.0", "5.9.1", "5.11.4", "5.16.7", "5.18.3", "6.3.1")
 SECRETS = dict.fromkeys(("keystore_password", "truststore_password"), "a secret")
 JDBC = {"url": "jdbc:derby://db/x;create=true", "driver": "a.B", "username": "u", "password": "p"}
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -69,7 +69,8 @@ def is_there(settings: str, release: str) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("settings", "release"), [(name, release) for name in SETTINGS for release in RELEASES if is_there(name, release)]
+    ("settings", "release"),
+    [(name, release) for name in SETTINGS for release in SCHEMA_RELEASES if is_there(name, release)],
 )
 def test_what_a_variable_renders_is_valid(settings: str, release: str) -> None:
     fleet = build_fleet(hosts("a-mq1", "a-mq2", "a-mq3", "b-mq1", release=release, **SETTINGS[settings]), {})

@@ -22,7 +22,9 @@ from activemq_fleet.lab.drill import DrillOptions, drill
 from activemq_fleet.lab.lab import Lab
 from tests.integration.conftest import LabOf
 from tests.integration.labs import write_inventory
-from tests.integration.test_shared_jdbc import (
+from tests.integration.waiting import PATIENCE, until
+from tests.situations import further
+from tests.support.jdbc_pairs import (
     FAKETIME,
     LEASE,
     RATE,
@@ -34,8 +36,6 @@ from tests.integration.test_shared_jdbc import (
     shift_clock_of_standby,
     under_load,
 )
-from tests.integration.waiting import PATIENCE, until
-from tests.situations import further
 
 _VERSION = "2.7.12"
 _USER, _PASSWORD, _DATABASE = "orders", "s3cret-orders", "orders"

@@ -13,18 +13,15 @@ from typing import Any
 import pytest
 
 from activemq_fleet.errors import LabError
-from activemq_fleet.lab.fleet_status import lab_fleet, lab_status
 from activemq_fleet.lab.lab import Lab
-from activemq_fleet.lab.layout import Layout
 from activemq_fleet.render.service import paths
-from activemq_fleet.status import FleetStatus
-from activemq_fleet.status.selection import select_hosts
 from tests.integration.conftest import LabOf
 from tests.integration.labs import pair
 from tests.integration.monitored import make_key
 from tests.integration.waiting import PATIENCE, until
 from tests.situations import in_every_situation
 from tests.stomp_clients import stomp_send
+from tests.support.lab_status import finding_rules, read_lab_status
 from tests.waiting import LateError
 
 A, B = pair("orders")
@@ -48,16 +45,6 @@ def inventory(path: Path, release: str = "6.3.1") -> Path:
     return path
 
 
-def status(lab: Lab) -> FleetStatus:
-    fleet = lab_fleet(Layout(lab.directory))
-    hosts = select_hosts(fleet)
-    return lab_status(fleet, hosts, hosts, timeout=20)
-
-
-def rules(lab: Lab) -> set[tuple[str, str]]:
-    return {(finding.rule, finding.host) for finding in status(lab).findings}
-
-
 def shown(lab: Lab, source: Path, *more: str) -> tuple[int, str]:
     command = [sys.executable, "-m", "activemq_fleet", "status", "-i", str(source), "--dir", str(lab.directory), *more]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -66,7 +53,7 @@ def shown(lab: Lab, source: Path, *more: str) -> tuple[int, str]:
 
 
 def link_state(lab: Lab) -> str | None:
-    links = [link.state for row in status(lab).brokers if row.host == SHOP_A for link in row.links]
+    links = [link.state for row in read_lab_status(lab).brokers if row.host == SHOP_A for link in row.links]
     return links[0] if links else None
 
 
@@ -117,7 +104,7 @@ def test_each_wrong_state_of_a_fleet_is_named(source: Path, lab_of: LabOf) -> No
     # A master is killed: the status is right as soon as the other node has taken over.
     lab.kill(A)
     until(lambda: lab.active("orders-mq01") == B, PATIENCE, "B active")
-    found_now = status(lab)
+    found_now = read_lab_status(lab)
     assert found_now.states == {A: "stopped", B: "active", SHOP_A: "active", SHOP_B: "standby"}
     assert ("standby-missing", A) in {(finding.rule, finding.host) for finding in found_now.findings}
     lab.start(A)
@@ -126,12 +113,12 @@ def test_each_wrong_state_of_a_fleet_is_named(source: Path, lab_of: LabOf) -> No
     with suppress(LabError):
         addresses = lab.addresses(B, "stomp")
         stomp_send(addresses, "/queue/big", ["x" * 200_000] * 12, lab.credentials(B), timeout=4)
-    assert ("store-full", B) in rules(lab)
+    assert ("store-full", B) in finding_rules(lab)
 
     # Another release is planned than runs.
     inventory(source, "5.18.3")
     lab.prepare()
-    assert {("wrong-release", A), ("wrong-release", B), ("not-deployed", B)} <= rules(lab)
+    assert {("wrong-release", A), ("wrong-release", B), ("not-deployed", B)} <= finding_rules(lab)
     code, line = shown(lab, source, "orders-mq01-a", "--format", "nagios")
     assert (code, line.startswith(f"ACTIVEMQ CRITICAL - {A} is standby: wrong-release: runs 6.3.1")) == (2, True)
     inventory(source)
@@ -139,14 +126,14 @@ def test_each_wrong_state_of_a_fleet_is_named(source: Path, lab_of: LabOf) -> No
 
     # A master is frozen. Its link mostly comes up half when it goes on after the far end was started again.
     lab.pause(SHOP_A)
-    assert {("frozen", SHOP_A), ("no-active", SHOP_A)} <= rules(lab)
+    assert {("frozen", SHOP_A), ("no-active", SHOP_A)} <= finding_rules(lab)
     until(lambda: provoke_half_link(lab), PATIENCE, lambda: f"a half link: {link_state(lab)}")
-    assert ("bridge-half", SHOP_A) in rules(lab)
+    assert ("bridge-half", SHOP_A) in finding_rules(lab)
 
     # 5.5.1 does not notice that its lock was removed: its peer takes a new one.
     remove_lock(lab, "shop-mq01")
     lost = {("lock-lost", SHOP_A), ("two-active", SHOP_A)}
-    until(lambda: lost <= rules(lab), PATIENCE, lambda: f"a lost lock, and two masters: {rules(lab)}")
+    until(lambda: lost <= finding_rules(lab), PATIENCE, lambda: f"a lost lock, and two masters: {finding_rules(lab)}")
 
 
 @in_every_situation
@@ -166,10 +153,10 @@ def test_further_wrong_states_are_named(tmp_path: Path, lab_of: LabOf) -> None:
     source.write_text(json.dumps({"all": {"hosts": hosts, "vars": variables}}))
     lab = lab_of(source)
     lab.up()
-    assert {rule for rule, _ in rules(lab)} == {"certificate-near-end"}
+    assert {rule for rule, _ in finding_rules(lab)} == {"certificate-near-end"}
 
     stomp_send(lab.addresses(A, "stomp"), "/queue/ActiveMQ.DLQ", ["dead"], lab.credentials(A))
-    assert ("dlq", A) in rules(lab)
+    assert ("dlq", A) in finding_rules(lab)
 
     # Somebody changes the password of the network by hand: after a restart its link is refused.
     credentials = Path(paths(lab.fleet.broker(SHOP_A)).base, "current/conf/credentials.properties")
@@ -178,7 +165,7 @@ def test_further_wrong_states_are_named(tmp_path: Path, lab_of: LabOf) -> None:
     lab.stop(SHOP_A)
     lab.start(SHOP_A)
     wanted = {("changed-by-hand", SHOP_A), ("bridge-down", SHOP_A)}
-    until(lambda: wanted <= rules(lab), PATIENCE, lambda: f"a refused link: {rules(lab)}")
+    until(lambda: wanted <= finding_rules(lab), PATIENCE, lambda: f"a refused link: {finding_rules(lab)}")
 
 
 def _started(lab: Lab) -> float:

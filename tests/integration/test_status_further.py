@@ -19,10 +19,10 @@ from tests.hosts.machines.cgroups import find_hierarchies
 from tests.integration.conftest import LabOf
 from tests.integration.labs import pair, write_inventory
 from tests.integration.monitored import make_key
-from tests.integration.test_status import rules, status
 from tests.integration.waiting import PATIENCE, until
 from tests.situations import in_every_situation
 from tests.stomp_clients import stomp_send
+from tests.support.lab_status import finding_rules, read_lab_status
 
 pytestmark = in_every_situation
 A, B = pair("orders")
@@ -60,7 +60,7 @@ def test_a_broker_that_holds_producers_back_serves_and_its_limit_is_named(
     )
     lab.up()
     fill(lab, f"/queue/full.{what}")
-    found = status(lab)
+    found = read_lab_status(lab)
     assert found.states[A] in SERVING  # unhealthy where the limit holds the message of the probe back, too
     assert (f"{what}-full", A) in {(one.rule, one.host) for one in found.findings}
 
@@ -74,13 +74,13 @@ def test_a_disk_without_room_a_backlog_and_a_hung_broker(tmp_path: Path, lab_of:
     try:
         lab.prepare()
         lab.up()
-        assert {("disk-full", A), ("disk-full", B)} == rules(lab)
+        assert {("disk-full", A), ("disk-full", B)} == finding_rules(lab)
 
         stomp_send(lab.addresses(A, "stomp"), "/queue/backlog", ["one", "two"], lab.credentials(A))
-        assert [row.usage.get("messages") for row in status(lab).brokers] == [2, None]
+        assert [row.usage.get("messages") for row in read_lab_status(lab).brokers] == [2, None]
 
         with standing_still(lab, A):
-            found = status(lab)
+            found = read_lab_status(lab)
         assert found.states == {A: "hung", B: "standby"}
         assert {("hung", A), ("no-active", A)} <= {(one.rule, one.host) for one in found.findings}
         until(lambda: lab.state(A) == "active", PATIENCE, "A goes on")
@@ -111,15 +111,15 @@ def standing_still(lab: Lab, host: str) -> Iterator[None]:
 def test_a_node_with_a_generation_that_is_not_in_force_is_named(tmp_path: Path, lab_of: LabOf, release: str) -> None:
     lab = lab_of(write_inventory(tmp_path / "inventory", [A, B], release=release, fence="guard", **NETWORK))
     lab.up()
-    assert rules(lab) == set()
+    assert finding_rules(lab) == set()
     lab.pause(A)
     try:
         replace_file(lock_path(lab.fleet.broker(A)))
         until(lambda: lab.state(B) == "active", PATIENCE, "B active")
-        assert {("frozen", A), ("stale-generation", A), ("standby-missing", A)} == rules(lab)
+        assert {("frozen", A), ("stale-generation", A), ("standby-missing", A)} == finding_rules(lab)
     finally:
         lab.resume(A)
-    until(lambda: status(lab).states[A] in ("stopped", "standby"), PATIENCE, "A gives up")
+    until(lambda: read_lab_status(lab).states[A] in ("stopped", "standby"), PATIENCE, "A gives up")
 
 
 def test_a_certificate_that_has_ended_is_named(tmp_path: Path, lab_of: LabOf) -> None:
@@ -130,4 +130,4 @@ def test_a_certificate_that_has_ended_is_named(tmp_path: Path, lab_of: LabOf) ->
     lab = lab_of(write_inventory(tmp_path / "inventory", [A], release="6.3.1", ha="none", tls=tls, **NETWORK))
     with suppress(LabError):  # no client that checks the certificate gets in
         lab.up()
-    assert ("certificate-ended", A) in rules(lab)
+    assert ("certificate-ended", A) in finding_rules(lab)

@@ -173,7 +173,7 @@ def test_a_guard_leaves_an_index_out_that_needs_a_file_that_is_gone(tmp_path: Pa
 
 
 @pytest.mark.parametrize(("release", "comes_back"), further(("5.11.4", True), ("5.8.0", False), ("5.5.1", True)))
-def test_without_both_a_broker_fails_and_serves_at_its_second_start_without_what_came_after_the_checkpoint(
+def test_broker_without_both_fails_then_starts_without_messages_after_checkpoint(
     tmp_path: Path, release: str, comes_back: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(service, "mend_store_command", lambda _broker: ())

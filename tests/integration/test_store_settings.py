@@ -121,9 +121,7 @@ def test_a_journals_file_has_its_whole_length_from_the_beginning(lab: Lab, clien
     assert on_disk < MIB / 2 if strategy == "sparse_file" else on_disk >= MIB
 
 
-def test_a_journals_file_grows_where_nothing_is_reserved_and_the_next_is_made_ahead_where_asked_for(
-    lab: Lab, client: Client
-) -> None:
+def test_data_file_grows_without_preallocation_and_next_is_made_ahead_on_request(lab: Lab, client: Client) -> None:
     needs(lab, "kahaDB", "preallocationScope")
     for store in ("grown", "ahead"):
         client.send(f"/queue/{store}.x", "x")
@@ -157,9 +155,7 @@ def test_acknowledgements_that_hold_old_files_are_gathered_in_newer_ones(lab: La
     assert len(journal(lab, "chained")) == before
 
 
-def test_only_stores_that_are_told_so_have_threads_that_write_the_index_and_store_while_messages_are_dispatched(
-    lab: Lab, client: Client
-) -> None:
+def test_only_configured_stores_have_index_writer_and_concurrent_dispatch_threads(lab: Lab, client: Client) -> None:
     with another(lab, "ann-1") as durable:
         durable.follow("/topic/wide.x", **{"activemq.subscriptionName": "all"})
         for store in STORES:

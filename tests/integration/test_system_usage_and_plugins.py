@@ -140,7 +140,7 @@ def test_a_virtual_topic_keeps_for_a_consumer_that_is_away_only_what_it_selects(
     assert client.bodies(2, timeout=2) == ["red"]
 
 
-def test_beans_of_an_import_live_until_a_hook_for_the_brokers_end_closes_their_context(lab: Lab) -> None:
+def test_beans_of_import_live_until_shutdown_hook_closes_their_context(lab: Lab) -> None:
     """The last one: it stops the broker."""
     sign = lab.directory.parent / "sign"
     assert sign.exists()

@@ -15,6 +15,7 @@ from ansible_collections.activemq.fleet.plugins.module_utils.node.watchdog impor
 from activemq_fleet.lab.stomp import StompConnection, StompTimeout
 from tests.integration.planted import STOMP, Ground, Planted, document, until
 from tests.situations import further
+from tests.support.watched_labs import watched_broker
 
 MEGABYTE = "x" * (1 << 20)
 SILENCE = 5.0
@@ -22,16 +23,6 @@ FULL = {
     "store": '<storeUsage><storeUsage limit="40 mb"/></storeUsage>',
     "memory": '<memoryUsage><memoryUsage limit="4 mb"/></memoryUsage>',
 }
-
-
-def watched(broker: Planted) -> watchdog.Watchdog:
-    """A watchdog that would kill, of a broker whose files lie as the collection installs them."""
-    base = broker.data.parent
-    (base / "versions/v").mkdir(parents=True)
-    (base / "versions/v/conf").symlink_to("../../conf")
-    (base / "current").symlink_to("versions/v")
-    words = ["--base", str(base), "--unit", "x.service", "--ha", "shared-file", "kill"]
-    return watchdog.Watchdog(watchdog._options(words), None)
 
 
 @pytest.fixture(autouse=True)
@@ -56,7 +47,7 @@ def test_a_full_broker_is_left_alone_and_a_frozen_one_is_killed(
     children = (store, usage) if what == "store" else (usage,)
     broker = ground.plant("full", release, document("full", ground.address(1), *children))
     assert broker.boot().fate == "started", broker.said
-    dog = watched(broker)
+    dog = watched_broker(broker)
     dog.check_broker()
     with StompConnection((ground.address(1), STOMP), timeout=SILENCE) as producer:
         with pytest.raises(StompTimeout):
@@ -89,7 +80,7 @@ def test_its_questions_leave_no_trace_in_the_log(ground: Ground, release: str) -
     broker = ground.plant("quiet", release, document("quiet", ground.address(1)))
     assert broker.boot().fate == "started", broker.said
     until(lambda: is_quiet(broker), 60)  # what it has to say of its start may come a little later
-    dog = watched(broker)
+    dog = watched_broker(broker)
     before = broker.said
     for _ in range(5):
         dog.check_broker()

@@ -127,9 +127,7 @@ def wait_for(condition: Callable[[], bool]) -> None:
         time.sleep(0.2)
 
 
-def test_evidence_that_comes_late_changes_what_it_concerns_and_other_hosts_are_taken_over(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_late_evidence_changes_only_the_hosts_that_it_concerns(spark: SparkSession, tmp_path: Path) -> None:
     logs, out = tmp_path / "logs", tmp_path / "out"
     fleet = Fleet(logs)
     fleet.describe(B, "orders", "orders-mq01")

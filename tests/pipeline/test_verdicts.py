@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +13,14 @@ import pytest
 from pyspark.sql import SparkSession
 
 from activemq_fleet.audit.journals import JournalGap
-from activemq_fleet.audit.report_figures import TimeRange
 from activemq_fleet.spark.datasets import Output
 from activemq_fleet.spark.deliveries import judge_deliveries, read_journals
 from activemq_fleet.spark.inputs import list_inputs
 from activemq_fleet.spark.schemas import arrow_schema_of
 from activemq_fleet.spark.settings import temporary_settings
 from tests.histories.damage import History, history
+from tests.support.time_ranges import ANY_TIME
 
-ANY_TIME = TimeRange(datetime(2026, 1, 1, tzinfo=UTC), datetime(2027, 1, 1, tzinfo=UTC))
 HISTORIES = int(os.environ.get("HISTORIES", "100"))
 JOBS = 4
 ONE_JOB_AN_ACTION = {"spark.sql.adaptive.enabled": "false"}

@@ -21,7 +21,7 @@ from activemq_fleet.audit.journals import JournalGap
 from activemq_fleet.spark.datasets import Output
 from activemq_fleet.spark.deliveries import judge_deliveries, read_journals
 from activemq_fleet.spark.inputs import Host, list_inputs
-from tests.pipeline.test_verdicts import ANY_TIME
+from tests.support.time_ranges import ANY_TIME
 
 Entry = tuple[str, dict[str, Any]]
 FANNED_OUT = 200

@@ -9,8 +9,16 @@ import pytest
 from activemq_fleet.adopt import adopt, read_sources
 from activemq_fleet.errors import InputError
 from activemq_fleet.naming import Naming
+from tests.support.foreign_files import (
+    ALONE,
+    OPENWIRE,
+    adopt_and_compare,
+    adopted_variables,
+    bridge_xml,
+    connectors_xml,
+    pair_files,
+)
 from tests.unit.adopt_files import document, write_files
-from tests.unit.test_adopt_foreign import ALONE, OPENWIRE, bridge, check, connectors, pair, variables
 
 
 @pytest.mark.parametrize(
@@ -25,57 +33,59 @@ from tests.unit.test_adopt_foreign import ALONE, OPENWIRE, bridge, check, connec
 def test_a_ttl_without_limit_or_for_demand_and_messages_apart_is_one_of_the_network(
     tmp_path: Path, attributes: dict[str, str], ttl: int | dict[str, int]
 ) -> None:
-    up = bridge("up", "static:(tcp://elsewhere.example.com:61617)", **attributes)
-    adoption = check(tmp_path, pair("o-mq1-a", "o-mq1-b", up, "one"), "5.18.3")
+    up = bridge_xml("up", "static:(tcp://elsewhere.example.com:61617)", **attributes)
+    adoption = adopt_and_compare(tmp_path, pair_files("o-mq1-a", "o-mq1-b", up, "one"), "5.18.3")
 
-    assert variables(adoption)["network_ttl"] == ttl
-    assert "xml_fragments" not in variables(adoption)
+    assert adopted_variables(adoption)["network_ttl"] == ttl
+    assert "xml_fragments" not in adopted_variables(adoption)
 
 
 @pytest.mark.parametrize("ttl", ["0", "-2", "${ttl}", "many"])
 def test_a_bridge_with_a_ttl_that_is_no_number_of_brokers_stays(tmp_path: Path, ttl: str) -> None:
-    up = bridge("up", "static:(tcp://elsewhere.example.com:61617)", networkTTL=ttl)
-    adoption = check(tmp_path, pair("o-mq1-a", "o-mq1-b", up, "one"), "5.18.3")
+    up = bridge_xml("up", "static:(tcp://elsewhere.example.com:61617)", networkTTL=ttl)
+    adoption = adopt_and_compare(tmp_path, pair_files("o-mq1-a", "o-mq1-b", up, "one"), "5.18.3")
 
     assert any("neither a number from 1 on nor -1: it stays" in note for note in adoption.notes)
 
 
 @pytest.mark.parametrize("uri", ["static:tcp://x:61616", "static://(tcp://x:61616)", "static:( nio://x:61616 )"])
 def test_a_uri_without_its_brackets_means_the_same(tmp_path: Path, uri: str) -> None:
-    adoption = check(tmp_path, {ALONE: document(bridge("up", uri) + OPENWIRE)}, "5.18.3")
+    adoption = adopt_and_compare(tmp_path, {ALONE: document(bridge_xml("up", uri) + OPENWIRE)}, "5.18.3")
 
-    assert variables(adoption)["links"][0]["addresses"] == ["x:61616"]
-    assert "xml_fragments" not in variables(adoption)
+    assert adopted_variables(adoption)["links"][0]["addresses"] == ["x:61616"]
+    assert "xml_fragments" not in adopted_variables(adoption)
 
 
 def test_defaults_of_placeholders_count_in_every_attribute_of_a_bridge(tmp_path: Path) -> None:
-    up = bridge("${link:up}", "static:(tcp://${1a.host:x}:${port:61617})", networkTTL="${ttl:2}", duplex="${two:true}")
-    adoption = check(tmp_path, {ALONE: document(up + OPENWIRE)}, "5.18.3")
+    up = bridge_xml(
+        "${link:up}", "static:(tcp://${1a.host:x}:${port:61617})", networkTTL="${ttl:2}", duplex="${two:true}"
+    )
+    adoption = adopt_and_compare(tmp_path, {ALONE: document(up + OPENWIRE)}, "5.18.3")
 
     link = {"from": "o-mq1", "to": "x", "duplex": True, "name": "up", "addresses": ["x:61617"]}
-    assert variables(adoption)["links"] == [link]
-    assert variables(adoption)["network_ttl"] == 2
+    assert adopted_variables(adoption)["links"] == [link]
+    assert adopted_variables(adoption)["network_ttl"] == 2
 
 
 @pytest.mark.parametrize("word", ["yes", "on", "1", "TRUE"])
 def test_booleans_are_read_as_spring_does(tmp_path: Path, word: str) -> None:
     jmx = f'<managementContext><managementContext createConnector="{word}" connectorPort="1098"/></managementContext>'
-    up = bridge("up", "static:(tcp://x:61616)", duplex=word)
-    adoption = check(tmp_path, {ALONE: document(up + OPENWIRE + jmx, schedulerSupport=word)}, "5.18.3")
+    up = bridge_xml("up", "static:(tcp://x:61616)", duplex=word)
+    adoption = adopt_and_compare(tmp_path, {ALONE: document(up + OPENWIRE + jmx, schedulerSupport=word)}, "5.18.3")
 
-    assert variables(adoption)["links"][0]["duplex"] is True
-    assert variables(adoption)["scheduler"] is True
-    assert variables(adoption)["jmx"]["port"] == 1098
-    assert "xml_fragments" not in variables(adoption)
+    assert adopted_variables(adoption)["links"][0]["duplex"] is True
+    assert adopted_variables(adoption)["scheduler"] is True
+    assert adopted_variables(adoption)["jmx"]["port"] == 1098
+    assert "xml_fragments" not in adopted_variables(adoption)
 
 
 def test_each_bridge_that_stays_has_its_own_reason(tmp_path: Path) -> None:
-    twice = bridge("up", "static:(tcp://x:61616)").replace("</networkConnectors>", "")
-    twice += bridge("up", "static:(tcp://y:61616)").replace("<networkConnectors>", "")
+    twice = bridge_xml("up", "static:(tcp://x:61616)").replace("</networkConnectors>", "")
+    twice += bridge_xml("up", "static:(tcp://y:61616)").replace("<networkConnectors>", "")
     temporary = '<networkConnector name="t" uri="static:(tcp://z:61616)"><excludedDestinations>'
     temporary += '<tempQueue physicalName="&gt;"/></excludedDestinations></networkConnector></networkConnectors>'
     bridges = twice.replace("</networkConnectors>", temporary)
-    adoption = check(tmp_path, {ALONE: document(bridges + OPENWIRE)}, "5.18.3")
+    adoption = adopt_and_compare(tmp_path, {ALONE: document(bridges + OPENWIRE)}, "5.18.3")
 
     staying = [note for note in adoption.notes if "stays as it is" in note]
     assert [note.partition(" it stays")[0] for note in staying] == [
@@ -85,29 +95,29 @@ def test_each_bridge_that_stays_has_its_own_reason(tmp_path: Path) -> None:
 
 
 def test_a_connector_whose_address_is_a_placeholder_keeps_it_beside_others(tmp_path: Path) -> None:
-    own = connectors("tcp://10.0.0.1:61616", "tcp://10.0.0.1:61617", "tcp://${HOSTNAME}:61618")
-    adoption = check(tmp_path, {ALONE: document(own)}, "5.18.3")
+    own = connectors_xml("tcp://10.0.0.1:61616", "tcp://10.0.0.1:61617", "tcp://${HOSTNAME}:61618")
+    adoption = adopt_and_compare(tmp_path, {ALONE: document(own)}, "5.18.3")
 
-    assert variables(adoption)["bind"] == "10.0.0.1"
-    assert "${HOSTNAME}" in str(variables(adoption)["xml_fragments"])
+    assert adopted_variables(adoption)["bind"] == "10.0.0.1"
+    assert "${HOSTNAME}" in str(adopted_variables(adoption)["xml_fragments"])
 
 
 def test_a_connector_listens_where_the_defaults_of_its_placeholders_say(tmp_path: Path) -> None:
-    own = connectors("tcp://${bind:0.0.0.0}:${port:61616}?maximumConnections=${most:1000}")
-    adoption = check(tmp_path, {ALONE: document(own)}, "5.18.3")
+    own = connectors_xml("tcp://${bind:0.0.0.0}:${port:61616}?maximumConnections=${most:1000}")
+    adoption = adopt_and_compare(tmp_path, {ALONE: document(own)}, "5.18.3")
 
     connector = {"name": "c0", "scheme": "tcp", "port": 61616, "options": {"maximumConnections": 1000}}
-    assert variables(adoption)["connectors"] == [connector]
-    assert "xml_fragments" not in variables(adoption)
+    assert adopted_variables(adoption)["connectors"] == [connector]
+    assert "xml_fragments" not in adopted_variables(adoption)
     assert any(one.path.endswith("/@uri") and "${port" in (one.original or "") for one in adoption.differences)
 
 
 def test_two_nodes_whose_store_may_be_one_are_told(tmp_path: Path) -> None:
     store = '<persistenceAdapter><kahaDB directory="/var/activemq/kahadb"/></persistenceAdapter>'
     files = {f"o-mq1-{node}": document(store + OPENWIRE, brokerName=f"broker-{node}") for node in "ab"}
-    adoption = check(tmp_path, files, "5.18.3")
+    adoption = adopt_and_compare(tmp_path, files, "5.18.3")
 
-    assert variables(adoption)["ha"] == "none"
+    assert adopted_variables(adoption)["ha"] == "none"
     wanted = "both nodes of pair o-mq1 share the store /var/activemq/kahadb"
     assert any(wanted in note and "adopt again with --shared-store o-mq1" in note for note in adoption.notes)
 
@@ -134,6 +144,6 @@ def test_two_nodes_share_the_store_of_which_the_operator_says_so(tmp_path: Path)
 )
 def test_key_stores_inside_the_installation_are_told(tmp_path: Path, path: str, *, told: bool) -> None:
     context = f'<sslContext><sslContext keyStore="{path}" keyStorePassword="x"/></sslContext>'
-    adoption = check(tmp_path, {ALONE: document(context + OPENWIRE)}, "5.18.3")
+    adoption = adopt_and_compare(tmp_path, {ALONE: document(context + OPENWIRE)}, "5.18.3")
 
     assert any(f"sslContext names {path}, which" in note for note in adoption.notes) is told

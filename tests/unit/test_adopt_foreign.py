@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lxml import etree
@@ -15,6 +14,15 @@ from activemq_fleet.adopt import Adopted
 from activemq_fleet.errors import FleetError
 from activemq_fleet.inventory import load_fleet
 from activemq_fleet.topology import Fleet
+from tests.support.foreign_files import (
+    ALONE,
+    OPENWIRE,
+    adopt_and_compare,
+    adopted_variables,
+    bridge_xml,
+    connectors_xml,
+    pair_files,
+)
 from tests.unit.adopt_files import (
     CORE,
     adopted,
@@ -28,45 +36,10 @@ from tests.unit.adopt_files import (
 from tests.unit.fleets import fleet
 
 SPRING = 'xmlns="http://www.springframework.org/schema/beans"'
-ALONE = "o-mq1-a"
-
-
-def variables(adoption: Adopted, path: str = "group_vars/all.yml") -> dict[str, Any]:
-    read: dict[str, Any] = yaml.safe_load(adoption.files[path])
-    return {name.removeprefix("activemq_"): value for name, value in read.items()}
 
 
 def places(adoption: Adopted) -> dict[str, str]:
     return {one.path: one.direction for one in adoption.differences}
-
-
-def check(tmp_path: Path, files: dict[str, bytes], release: str) -> Adopted:
-    """The adoption, seen to list exactly what the inventory on disk renders differently."""
-    adoption = adopted(tmp_path / "files", files, release)
-    found = rendered_again(tmp_path, adoption)
-    for host, original in files.items():
-        own = [one for one in adoption.differences if one.host == host]
-        assert_listed_exactly(original, found[f"hosts/{host}/conf/activemq.xml"], own)
-    assert not adoption.fleet.blocking
-    return adoption
-
-
-def connectors(*uris: str) -> str:
-    items = "".join(f'<transportConnector name="c{n}" uri="{uri}"/>' for n, uri in enumerate(uris))
-    return f"<transportConnectors>{items}</transportConnectors>"
-
-
-def bridge(name: str, uri: str, **attributes: str) -> str:
-    said = "".join(f' {attribute}="{value}"' for attribute, value in attributes.items())
-    return f'<networkConnectors><networkConnector name="{name}" uri="{uri}"{said}/></networkConnectors>'
-
-
-OPENWIRE = "<transportConnectors><transportConnector name='openwire' uri='tcp://0.0.0.0:61616'/></transportConnectors>"
-
-
-def pair(one: str, other: str, broker: str, name: str) -> dict[str, bytes]:
-    store = f'<persistenceAdapter><kahaDB directory="/mnt/nfs/{name}"/></persistenceAdapter>'
-    return {host: document(broker + store + OPENWIRE, brokerName=name) for host in (one, other)}
 
 
 def fleet_of(tmp_path: Path, adoption: Adopted, **changes: Any) -> Fleet:
@@ -85,7 +58,7 @@ def fleet_of(tmp_path: Path, adoption: Adopted, **changes: Any) -> Fleet:
 
 class TestOneFile:
     def test_what_we_always_render_is_listed_as_added(self, tmp_path: Path) -> None:
-        adoption = check(tmp_path, {ALONE: document("", brokerName="x")}, "5.18.3")
+        adoption = adopt_and_compare(tmp_path, {ALONE: document("", brokerName="x")}, "5.18.3")
 
         assert places(adoption) == {
             "beans/@xsi:schemaLocation": "rendered adds",
@@ -105,12 +78,17 @@ class TestOneFile:
         }
 
     def test_attributes_of_the_broker_stay(self, tmp_path: Path) -> None:
-        adoption = check(tmp_path, {ALONE: document("", useJmx="false", dataDirectory="${activemq.data}/x")}, "5.18.3")
+        adoption = adopt_and_compare(
+            tmp_path, {ALONE: document("", useJmx="false", dataDirectory="${activemq.data}/x")}, "5.18.3"
+        )
 
-        assert variables(adoption)["broker_attributes"] == {"useJmx": False, "dataDirectory": "${activemq.data}/x"}
+        assert adopted_variables(adoption)["broker_attributes"] == {
+            "useJmx": False,
+            "dataDirectory": "${activemq.data}/x",
+        }
 
     def test_an_attribute_that_could_start_another_broker_is_listed(self, tmp_path: Path) -> None:
-        adoption = check(tmp_path, {ALONE: document("", vmConnectorURI="vm://x")}, "5.18.3")
+        adoption = adopt_and_compare(tmp_path, {ALONE: document("", vmConnectorURI="vm://x")}, "5.18.3")
 
         assert places(adoption)["beans/broker/@vmConnectorURI"] == "rendered lacks"
 
@@ -124,7 +102,7 @@ class TestOneFile:
         ],
     )
     def test_any_store_stays(self, store: str, tmp_path: Path) -> None:
-        adoption = check(
+        adoption = adopt_and_compare(
             tmp_path, {ALONE: document(f"<persistenceAdapter>{store}</persistenceAdapter>", brokerName="x")}, "5.5.1"
         )
 
@@ -148,16 +126,16 @@ class TestOneFile:
     def test_a_connector_is_a_variable_where_it_can_and_always_stays(
         self, uri: str, known: bool, tmp_path: Path
     ) -> None:
-        adoption = check(tmp_path, {ALONE: document(connectors(uri), brokerName="x")}, "5.18.3")
+        adoption = adopt_and_compare(tmp_path, {ALONE: document(connectors_xml(uri), brokerName="x")}, "5.18.3")
 
-        assert bool(variables(adoption).get("connectors")) is known
+        assert bool(adopted_variables(adoption).get("connectors")) is known
         assert not [path for path in places(adoption) if "transportConnector" in path]
 
     def test_plugins_keep_their_settings_and_the_order_is_listed(self, tmp_path: Path) -> None:
         plugins = (
             '<plugins><camelRoutesBrokerPlugin/><simpleAuthenticationPlugin anonymousAccessAllowed="true"/></plugins>'
         )
-        adoption = check(tmp_path, {ALONE: document(plugins, brokerName="x")}, "5.18.3")
+        adoption = adopt_and_compare(tmp_path, {ALONE: document(plugins, brokerName="x")}, "5.18.3")
 
         order = [one for one in adoption.differences if one.path == "beans/broker/plugins"]
         assert [one.original for one in order] == ["in this order: camelRoutesBrokerPlugin, simpleAuthenticationPlugin"]
@@ -176,13 +154,13 @@ class TestOneFile:
             f"<authorizationPlugin><map><authorizationMap><authorizationEntries>{entries}</authorizationEntries>"
             "</authorizationMap></map></authorizationPlugin></plugins>"
         )
-        adoption = check(tmp_path, {ALONE: document(plugins, brokerName="x")}, "5.18.3")
+        adoption = adopt_and_compare(tmp_path, {ALONE: document(plugins, brokerName="x")}, "5.18.3")
 
         of_its_own = {"destination": "a.>", "kind": "queue", "read": ["x", "y"], "write": ["x"], "admin": ["x"]}
         both = ["x", "y"]
         everything = {"kind": "topic", "read": both, "write": both, "admin": both}
         kept = [{"destination": "ActiveMQ.Advisory.>", **everything}] if writers else []
-        assert variables(adoption)["acl"] == [of_its_own, *kept]
+        assert adopted_variables(adoption)["acl"] == [of_its_own, *kept]
 
     def test_policies_usage_store_and_plugins_are_variables(self, tmp_path: Path) -> None:
         dead = (
@@ -204,9 +182,9 @@ class TestOneFile:
             '<memoryUsage percentOfJvmHeap="70"/></memoryUsage><storeUsage><storeUsage limit="100 gb"/></storeUsage>'
             '<tempUsage><tempUsage limit="50 gb"/></tempUsage></systemUsage></systemUsage>'
         )
-        adoption = check(tmp_path, {ALONE: document(broker, brokerName="x")}, "5.18.3")
+        adoption = adopt_and_compare(tmp_path, {ALONE: document(broker, brokerName="x")}, "5.18.3")
 
-        said = variables(adoption)
+        said = adopted_variables(adoption)
         assert "xml_fragments" not in said
         assert said["destination_policies"] == [
             {
@@ -231,7 +209,7 @@ class TestOneFile:
 
     def test_beans_beside_the_broker_stay(self, tmp_path: Path) -> None:
         beans = f'<bean {SPRING} id="x" class="a.B"><property name="y" value="{{{{ z }}}}{{% q"/></bean>'
-        adoption = check(tmp_path, {ALONE: document("", beans, brokerName="x")}, "5.18.3")
+        adoption = adopt_and_compare(tmp_path, {ALONE: document("", beans, brokerName="x")}, "5.18.3")
 
         assert not [path for path in places(adoption) if "@id='x'" in path]
 
@@ -247,13 +225,13 @@ class TestOneFile:
 
     def test_the_console_is_imported_as_ours_wherever_theirs_lies(self, tmp_path: Path) -> None:
         own = f'<import {SPRING} resource="file:${{activemq.base}}/conf/jetty.xml"/>'
-        adoption = check(tmp_path, {ALONE: document("", own, brokerName="x")}, "5.18.3")
+        adoption = adopt_and_compare(tmp_path, {ALONE: document("", own, brokerName="x")}, "5.18.3")
 
         assert places(adoption)["beans/import/@resource"] == "differs"
-        assert "console" not in variables(adoption)
+        assert "console" not in adopted_variables(adoption)
 
     def test_a_file_without_the_console_has_none(self, tmp_path: Path) -> None:
-        assert variables(check(tmp_path, {ALONE: document("")}, "5.18.3"))["console"] is False
+        assert adopted_variables(adopt_and_compare(tmp_path, {ALONE: document("")}, "5.18.3"))["console"] is False
 
 
 class TestSecrets:
@@ -269,14 +247,14 @@ class TestSecrets:
     )
 
     def test_no_password_is_written_or_shown(self, tmp_path: Path) -> None:
-        adoption = check(tmp_path, {ALONE: self.FILE}, "5.18.3")
+        adoption = adopt_and_compare(tmp_path, {ALONE: self.FILE}, "5.18.3")
 
         everything = str(adoption.files) + str(adoption.differences) + str(adoption.notes) + str(adoption.secrets)
         assert "hush" not in everything
         assert "hush3" in self.FILE.decode()
 
     def test_each_has_a_place(self, tmp_path: Path) -> None:
-        adoption = check(tmp_path, {ALONE: self.FILE}, "5.18.3")
+        adoption = adopt_and_compare(tmp_path, {ALONE: self.FILE}, "5.18.3")
 
         assert {"app", "n"} <= set(adoption.secrets)
         assert len(adoption.secrets) >= 6
@@ -286,19 +264,19 @@ class TestSecrets:
         plugin = "<plugins><simpleAuthenticationPlugin><users>{}</users></simpleAuthenticationPlugin></plugins>"
         files = {f"o-mq{n}-a": document(plugin.format(users.format(f"hush{n}"))) for n in (1, 2)}
 
-        assert set(check(tmp_path, files, "5.18.3").secrets) == {"app", "app-2"}
+        assert set(adopt_and_compare(tmp_path, files, "5.18.3").secrets) == {"app", "app-2"}
 
     def test_a_password_from_their_properties_is_asked_of_ours(self, tmp_path: Path) -> None:
         users = '<authenticationUser username="app" password="${app.password}" groups=""/>'
         plugin = f"<plugins><simpleAuthenticationPlugin><users>{users}</users></simpleAuthenticationPlugin></plugins>"
-        adoption = check(tmp_path, {ALONE: document(plugin)}, "5.18.3")
+        adoption = adopt_and_compare(tmp_path, {ALONE: document(plugin)}, "5.18.3")
 
         said = {one.original: one.rendered for one in adoption.differences}
         assert said["${app.password}"] == "${activemq.user.app.password}"
         assert "app" in adoption.secrets
 
     def test_a_placeholder_that_no_rendered_file_resolves_is_told(self, tmp_path: Path) -> None:
-        adoption = check(tmp_path, {ALONE: document(connectors("tcp://${my.host}:61616"))}, "5.18.3")
+        adoption = adopt_and_compare(tmp_path, {ALONE: document(connectors_xml("tcp://${my.host}:61616"))}, "5.18.3")
 
         assert any("${my.host} is in no file that is rendered" in note for note in adoption.notes)
         assert not any("${activemq.conf}" in note for note in adoption.notes)
@@ -306,16 +284,16 @@ class TestSecrets:
 
 class TestFleets:
     def test_bridges_by_host_name_become_links(self, tmp_path: Path) -> None:
-        files = pair(
+        files = pair_files(
             "o-mq1-a",
             "o-mq1-b",
-            bridge("up", "static:(failover:(tcp://o-mq2-a:61616,tcp://o-mq2-b:61616))", duplex="true"),
+            bridge_xml("up", "static:(failover:(tcp://o-mq2-a:61616,tcp://o-mq2-b:61616))", duplex="true"),
             "one",
         )
-        files |= pair("o-mq2-a", "o-mq2-b", "", "two")
-        adoption = check(tmp_path, files, "5.8.0")
+        files |= pair_files("o-mq2-a", "o-mq2-b", "", "two")
+        adoption = adopt_and_compare(tmp_path, files, "5.8.0")
 
-        assert variables(adoption)["links"] == [{"from": "o-mq1", "to": "o-mq2", "duplex": True, "name": "up"}]
+        assert adopted_variables(adoption)["links"] == [{"from": "o-mq1", "to": "o-mq2", "duplex": True, "name": "up"}]
         assert not [
             path for path in places(adoption) if "networkConnector" in path and path.endswith(("@uri", "@name"))
         ]
@@ -323,36 +301,36 @@ class TestFleets:
     def test_links_without_a_login_are_given_one_where_brokers_ask_for_it(self, tmp_path: Path) -> None:
         users = '<authenticationUser username="app" password="secret1" groups="x"/>'
         login = f"<plugins><simpleAuthenticationPlugin><users>{users}</users></simpleAuthenticationPlugin></plugins>"
-        up = bridge("up", "masterslave:(tcp://o-mq2-a:61616,tcp://o-mq2-b:61616)")
-        files = pair("o-mq1-a", "o-mq1-b", up + login, "one") | pair("o-mq2-a", "o-mq2-b", login, "two")
-        adoption = check(tmp_path, files, "5.18.3")
+        up = bridge_xml("up", "masterslave:(tcp://o-mq2-a:61616,tcp://o-mq2-b:61616)")
+        files = pair_files("o-mq1-a", "o-mq1-b", up + login, "one") | pair_files("o-mq2-a", "o-mq2-b", login, "two")
+        adoption = adopt_and_compare(tmp_path, files, "5.18.3")
 
         added = [one.rendered for one in adoption.differences if one.path.endswith("[@name='up']/@userName")]
         assert added == ["network", "network"]
         assert "o-mq1-a, o-mq1-b: links without a login" in str(adoption.notes)
 
     def test_a_link_to_one_node_says_nothing_of_how_pairs_are_dialled(self, tmp_path: Path) -> None:
-        files = pair("o-mq1-a", "o-mq1-b", bridge("up", "static:(tcp://o-mq2-a:61616)"), "one")
-        files |= pair("o-mq2-a", "o-mq2-b", "", "two")
-        adoption = check(tmp_path, files, "5.18.3")
+        files = pair_files("o-mq1-a", "o-mq1-b", bridge_xml("up", "static:(tcp://o-mq2-a:61616)"), "one")
+        files |= pair_files("o-mq2-a", "o-mq2-b", "", "two")
+        adoption = adopt_and_compare(tmp_path, files, "5.18.3")
 
-        assert variables(adoption)["links"] == [{"from": "o-mq1", "to": "o-mq2", "name": "up"}]
-        assert "discovery" not in variables(adoption)
+        assert adopted_variables(adoption)["links"] == [{"from": "o-mq1", "to": "o-mq2", "name": "up"}]
+        assert "discovery" not in adopted_variables(adoption)
 
     def test_a_bridge_of_one_node_only_stays_as_it_is(self, tmp_path: Path) -> None:
-        files = pair("o-mq1-a", "o-mq1-b", "", "one") | pair("o-mq2-a", "o-mq2-b", "", "two")
-        files["o-mq1-a"] = pair("o-mq1-a", "", bridge("up", "static:(tcp://o-mq2-a:61616)"), "one")["o-mq1-a"]
-        adoption = check(tmp_path, files, "5.18.3")
+        files = pair_files("o-mq1-a", "o-mq1-b", "", "one") | pair_files("o-mq2-a", "o-mq2-b", "", "two")
+        files["o-mq1-a"] = pair_files("o-mq1-a", "", bridge_xml("up", "static:(tcp://o-mq2-a:61616)"), "one")["o-mq1-a"]
+        adoption = adopt_and_compare(tmp_path, files, "5.18.3")
 
         assert any("up is not the same on both nodes of the pair" in note for note in adoption.notes)
-        assert "links" not in variables(adoption)
+        assert "links" not in adopted_variables(adoption)
 
     def test_a_fleet_without_logins_stays_without(self, tmp_path: Path) -> None:
-        up = bridge("up", "masterslave:(tcp://o-mq2-a:61616,tcp://o-mq2-b:61616)")
-        files = pair("o-mq1-a", "o-mq1-b", up, "one") | pair("o-mq2-a", "o-mq2-b", "", "two")
-        adoption = check(tmp_path, files, "5.18.3")
+        up = bridge_xml("up", "masterslave:(tcp://o-mq2-a:61616,tcp://o-mq2-b:61616)")
+        files = pair_files("o-mq1-a", "o-mq1-b", up, "one") | pair_files("o-mq2-a", "o-mq2-b", "", "two")
+        adoption = adopt_and_compare(tmp_path, files, "5.18.3")
 
-        assert variables(adoption)["authentication"] == "none"
+        assert adopted_variables(adoption)["authentication"] == "none"
         assert not [path for path in places(adoption) if "userName" in path or "plugins" in path]
         # One variable, and its bridges log in with an account that all of them know.
         asked = fleet_of(tmp_path, adoption, authentication="simple")
@@ -370,36 +348,36 @@ class TestFleets:
             '<networkConnectors><networkConnector name="up" '
             f'uri="masterslave:(tcp://o-mq2-a:61616,tcp://o-mq2-b:61616)" {names}/></networkConnectors>'
         )
-        files = pair("o-mq1-a", "o-mq1-b", up + jaas, "one") | pair("o-mq2-a", "o-mq2-b", jaas, "two")
-        adoption = check(tmp_path, files, "5.18.3")
+        files = pair_files("o-mq1-a", "o-mq1-b", up + jaas, "one") | pair_files("o-mq2-a", "o-mq2-b", jaas, "two")
+        adoption = adopt_and_compare(tmp_path, files, "5.18.3")
 
-        assert variables(adoption)["authentication"] == "custom"
+        assert adopted_variables(adoption)["authentication"] == "custom"
         assert not [path for path in places(adoption) if "plugins" in path]
         assert any('<jaasAuthenticationPlugin configuration="mine"> stays in force' in note for note in adoption.notes)
         assert any("bridges (net)" in note for note in adoption.notes) is bool(names)
 
     def test_a_bridge_to_brokers_of_others_is_a_link_by_address(self, tmp_path: Path) -> None:
-        up = bridge("up", "static:(tcp://elsewhere.example.com:61617)", dynamicOnly="true", networkTTL="2")
-        adoption = check(tmp_path, pair("o-mq1-a", "o-mq1-b", up, "one"), "5.18.3")
+        up = bridge_xml("up", "static:(tcp://elsewhere.example.com:61617)", dynamicOnly="true", networkTTL="2")
+        adoption = adopt_and_compare(tmp_path, pair_files("o-mq1-a", "o-mq1-b", up, "one"), "5.18.3")
 
         entry = {"from": "o-mq1", "to": "elsewhere", "addresses": ["elsewhere.example.com:61617"], "name": "up"}
-        assert variables(adoption)["links"] == [entry]
-        assert variables(adoption)["network_attributes"] == {"dynamicOnly": True}
-        assert variables(adoption)["network_options"] == {}
-        assert "xml_fragments" not in variables(adoption)
+        assert adopted_variables(adoption)["links"] == [entry]
+        assert adopted_variables(adoption)["network_attributes"] == {"dynamicOnly": True}
+        assert adopted_variables(adoption)["network_options"] == {}
+        assert "xml_fragments" not in adopted_variables(adoption)
 
     def test_a_bridge_to_both_nodes_of_a_pair_by_name_says_that_its_store_is_relative(self, tmp_path: Path) -> None:
-        up = bridge("up", "masterslave:(tcp://o-mq2-a:61616,tcp://o-mq2-b:61616)")
+        up = bridge_xml("up", "masterslave:(tcp://o-mq2-a:61616,tcp://o-mq2-b:61616)")
         relative = '<persistenceAdapter><kahaDB directory="./data/two"/></persistenceAdapter>'
-        files = pair("o-mq1-a", "o-mq1-b", up, "one")
+        files = pair_files("o-mq1-a", "o-mq1-b", up, "one")
         files |= {host: document(relative + OPENWIRE, brokerName="two") for host in ("o-mq2-a", "o-mq2-b")}
-        adoption = check(tmp_path, files, "5.18.3")
+        adoption = adopt_and_compare(tmp_path, files, "5.18.3")
 
         assert any(
             "they are one pair (o-mq2) by name, and their store ./data/two is relative" in note
             for note in adoption.notes
         )
-        assert variables(adoption)["links"][0]["addresses"] == ["o-mq2-a:61616", "o-mq2-b:61616"]
+        assert adopted_variables(adoption)["links"][0]["addresses"] == ["o-mq2-a:61616", "o-mq2-b:61616"]
 
     def test_a_multicast_network_with_names_of_its_own_is_discovery(self, tmp_path: Path) -> None:
         found = (
@@ -410,9 +388,9 @@ class TestFleets:
             "discoveryUri='multicast://default'/></transportConnectors>"
         )
         files = {host: document(found + announced, brokerName=host) for host in ("o-mq1-a", "o-mq2-a")}
-        adoption = check(tmp_path, files, "5.18.3")
+        adoption = adopt_and_compare(tmp_path, files, "5.18.3")
 
-        said = variables(adoption)
+        said = adopted_variables(adoption)
         names = ("discovery", "multicast", "multicast_group", "multicast_name", "network_attributes", "network_ttl")
         assert [said[name] for name in names] == [
             "multicast", "239.255.2.3:6155", "default", "NC", {"dynamicOnly": True}, 1,
@@ -425,17 +403,17 @@ class TestFleets:
             listening = f"<transportConnectors><transportConnector name='c' uri='{uri}'/></transportConnectors>"
             return document(listening + other, brokerName=f"b{port}")
 
-        files = {"n-mq1-a": one(61616, bridge("up", "static:(tcp://localhost:61617)")), "n-mq2-a": one(61617)}
-        adoption = check(tmp_path, files, "5.18.3")
+        files = {"n-mq1-a": one(61616, bridge_xml("up", "static:(tcp://localhost:61617)")), "n-mq2-a": one(61617)}
+        adoption = adopt_and_compare(tmp_path, files, "5.18.3")
 
-        assert variables(adoption)["links"] == [{"from": "n-mq1", "to": "n-mq2", "name": "up"}]
-        assert variables(adoption)["address"] == "localhost"
+        assert adopted_variables(adoption)["links"] == [{"from": "n-mq1", "to": "n-mq2", "name": "up"}]
+        assert adopted_variables(adoption)["address"] == "localhost"
 
     def test_connectors_without_a_name_are_given_one(self, tmp_path: Path) -> None:
         unnamed = "<transportConnectors><transportConnector uri='tcp://0.0.0.0:61616'/></transportConnectors>"
-        adoption = check(tmp_path, {ALONE: document(unnamed, brokerName="x")}, "5.18.3")
+        adoption = adopt_and_compare(tmp_path, {ALONE: document(unnamed, brokerName="x")}, "5.18.3")
 
-        assert variables(adoption)["connectors"][0]["name"] == "openwire"
+        assert adopted_variables(adoption)["connectors"][0]["name"] == "openwire"
         assert places(adoption)["beans/broker/transportConnectors/transportConnector/@name"] == "rendered adds"
 
     def test_what_a_connector_has_of_its_own_are_variables(self, tmp_path: Path) -> None:
@@ -446,9 +424,9 @@ class TestFleets:
             "maximumConsumersAllowedPerConnection='7'/>"
             "<transportConnector name='tls' uri='nio+ssl://10.0.0.1:61617?maximumConnections=9'/></transportConnectors>"
         )
-        adoption = check(tmp_path, {ALONE: document(two, brokerName="x")}, "5.18.3")
+        adoption = adopt_and_compare(tmp_path, {ALONE: document(two, brokerName="x")}, "5.18.3")
 
-        assert variables(adoption)["connectors"] == [
+        assert adopted_variables(adoption)["connectors"] == [
             {
                 "name": "stomp+nio",
                 "scheme": "stomp+nio",
@@ -465,8 +443,8 @@ class TestFleets:
                 "bind": "10.0.0.1",
             },
         ]
-        assert variables(adoption)["tls"]["keystore"] == "/k"
-        assert "xml_fragments" not in variables(adoption)
+        assert adopted_variables(adoption)["tls"]["keystore"] == "/k"
+        assert "xml_fragments" not in adopted_variables(adoption)
 
     def test_what_shipped_files_have_beside_the_broker_are_variables(self, tmp_path: Path) -> None:
         hook = f'<bean {SPRING} class="org.apache.activemq.hooks.SpringContextHook"/>'
@@ -476,19 +454,21 @@ class TestFleets:
         )
         jmx = '<managementContext><managementContext createConnector="true" connectorPort="1098"/></managementContext>'
         broker = f"{jmx}<shutdownHooks>{hook}</shutdownHooks>"
-        said = variables(check(tmp_path / "old", {ALONE: document(broker, beans, brokerName="x")}, "5.15.6"))
-        new = check(tmp_path / "new", {ALONE: document(broker, beans, brokerName="x")}, "5.18.3")
+        said = adopted_variables(
+            adopt_and_compare(tmp_path / "old", {ALONE: document(broker, beans, brokerName="x")}, "5.15.6")
+        )
+        new = adopt_and_compare(tmp_path / "new", {ALONE: document(broker, beans, brokerName="x")}, "5.18.3")
 
         assert [said[name] for name in ("log_query", "imports", "shutdown_hooks", "jmx")] == [
             True, ["camel.xml"], ["org.apache.activemq.hooks.SpringContextHook"], {"port": 1098},
         ]  # fmt: skip
-        assert "xml_fragments" not in {*said, *variables(new)}
+        assert "xml_fragments" not in {*said, *adopted_variables(new)}
         assert any("logQuery is left out" in note for note in new.notes)
 
     @pytest.mark.parametrize("uri", ["k8s://default?x=y", "http://agent:8080/x", "failover:(tcp://o-mq2-a:1)"])
     def test_a_bridge_that_nobody_recognises_stays_as_it_is(self, uri: str, tmp_path: Path) -> None:
-        files = pair("o-mq1-a", "o-mq1-b", bridge("up", uri, userName="n", password="${p}"), "one")
-        adoption = check(tmp_path, files, "5.18.3")
+        files = pair_files("o-mq1-a", "o-mq1-b", bridge_xml("up", uri, userName="n", password="${p}"), "one")
+        adoption = adopt_and_compare(tmp_path, files, "5.18.3")
 
         assert not [path for path in places(adoption) if "networkConnectors" in path]
         assert any("it stays as it is" in note for note in adoption.notes)
@@ -497,12 +477,12 @@ class TestFleets:
         slave = '<services><masterConnector remoteURI="tcp://o-mq1-b:61616" userName="s" password="hush"/></services>'
         files = {
             "o-mq1-b": document(OPENWIRE, brokerName="m", waitForSlave="true"),
-            "o-mq1-a": document(slave + connectors("tcp://0.0.0.0:61616"), brokerName="s"),
+            "o-mq1-a": document(slave + connectors_xml("tcp://0.0.0.0:61616"), brokerName="s"),
         }
-        adoption = check(tmp_path, files, "5.5.1")
+        adoption = adopt_and_compare(tmp_path, files, "5.5.1")
 
-        assert variables(adoption)["ha"] == "pure"
-        assert variables(adoption)["master_node"] == "b"
+        assert adopted_variables(adoption)["ha"] == "pure"
+        assert adopted_variables(adoption)["master_node"] == "b"
         assert "beans/broker/services/masterConnector/@remoteURI" not in places(adoption)
 
     def test_a_pair_with_one_database_shares_it(self, tmp_path: Path) -> None:
@@ -514,9 +494,9 @@ class TestFleets:
         )
         store = '<persistenceAdapter><jdbcPersistenceAdapter dataSource="#pg"/></persistenceAdapter>'
         files = {host: document(store, bean, brokerName="x") for host in ("o-mq1-a", "o-mq1-b")}
-        adoption = check(tmp_path, files, "5.18.3")
+        adoption = adopt_and_compare(tmp_path, files, "5.18.3")
 
-        assert variables(adoption)["ha"] == "shared-jdbc"
+        assert adopted_variables(adoption)["ha"] == "shared-jdbc"
         assert "hush" not in str(adoption)
         assert places(adoption)["beans/bean[@id='pg']"] == "rendered lacks"
 
@@ -641,11 +621,11 @@ def test_the_three_brokers_of_the_page_adopting_come_through(tmp_path: Path) -> 
         "core-mq02-a": document(dialling("core-mq01-a") + stock, brokerName="core2"),
         "edge-mq01-a": document(dialling("core-mq01-a", "core-mq02-a") + stock, brokerName="edge1"),
     }
-    adoption = check(tmp_path, files, "5.15.16")
+    adoption = adopt_and_compare(tmp_path, files, "5.15.16")
 
     assert "xml_fragments" not in str(adoption.files)
-    assert len(variables(adoption)["links"]) == 4
-    assert variables(adoption)["authentication"] == "none"
+    assert len(adopted_variables(adoption)["links"]) == 4
+    assert adopted_variables(adoption)["authentication"] == "none"
     assert any("the store is ${activemq.data}/kahadb: set activemq_store_directory" in note for note in adoption.notes)
     asked = fleet_of(tmp_path, adoption, authentication="simple")
     assert not asked.blocking

@@ -56,7 +56,7 @@ def test_a_bridge_to_a_placeholder_becomes_a_link_once_it_is_said_what_it_stands
         ("static:(tcp://up:${PORT})", None),
     ],
 )
-def test_a_bridge_to_a_placeholder_that_nobody_explains_is_a_link_whose_address_is_to_be_written(
+def test_bridge_to_undefined_placeholder_becomes_link_without_address(
     tmp_path: Path, uri: str, dialled: list[str] | None
 ) -> None:
     bridge = f'<networkConnectors><networkConnector name="up" uri="{uri}"/></networkConnectors>'
@@ -101,7 +101,7 @@ def test_the_option_reaches_the_files_and_no_password_is_copied(tmp_path: Path) 
     assert not [path for path in output.rglob("*") if path.is_file() and b"hunter2" in path.read_bytes()]
 
 
-def test_accounts_that_credentials_beside_the_file_name_become_users_without_their_passwords(tmp_path: Path) -> None:
+def test_accounts_of_credentials_file_become_users_without_passwords(tmp_path: Path) -> None:
     users = (
         "<plugins><simpleAuthenticationPlugin><users>"
         '<authenticationUser username="${activemq.username}" password="${activemq.password}" groups="staff"/>'

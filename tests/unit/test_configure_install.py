@@ -114,7 +114,7 @@ def changes_of(cut: Callable[[int | None], CutDisk], action: Callable[[], object
     return double.calls
 
 
-def test_an_installation_cut_at_any_change_leaves_the_old_or_the_new_version_in_force(
+def test_installation_cut_at_any_change_leaves_old_or_new_version_in_force(
     tmp_path: Path, cut: Callable[[int | None], CutDisk], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     template = tmp_path / "template"
@@ -334,7 +334,7 @@ def test_a_version_can_be_put_back(tmp_path: Path) -> None:
     assert not put_version_back(str(tmp_path), old).changed
 
 
-def test_a_version_that_is_put_back_owes_a_restart_when_the_broker_has_read_a_later_one(tmp_path: Path) -> None:
+def test_restored_version_needs_restart_when_broker_has_read_later_version(tmp_path: Path) -> None:
     old = put(tmp_path, OLD).version
     put(tmp_path, NEW)
     os.unlink(Layout(str(tmp_path)).pending)  # as after a restart

@@ -89,7 +89,7 @@ def test_without_a_later_barrier_it_is_stuck_and_not_lost() -> None:
     assert (found.lost, found.stuck) == (0, 1)
 
 
-def test_the_first_event_is_lost_like_any_other_because_the_subscriber_was_there_before_it() -> None:
+def test_first_event_counts_as_lost_when_subscriber_existed_before_it() -> None:
     assert verdicts(settled(published(3), consumed([2, 3], barrier=4))) == {"1": "lost"}
     assert settled(published(3), consumed([], barrier=4)).lost == 3
 

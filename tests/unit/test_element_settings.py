@@ -188,9 +188,7 @@ def test_no_default_discards_events_or_aborts_subscriptions() -> None:
 @pytest.mark.parametrize(
     ("wrapped", "element"), [({}, "no"), ({"wrapped": {"type": "fixed_count", "maximum_size": 3}}, "fixedCount")]
 )
-def test_retained_messages_are_kept_beside_another_policy_since_a_broker_refuses_them_alone(
-    wrapped: dict[str, Any], element: str
-) -> None:
+def test_retained_messages_are_kept_only_with_another_recovery_policy(wrapped: dict[str, Any], element: str) -> None:
     said = {"destination": "a", "kind": "topic", "subscription_recovery_policy": {"type": "retained", **wrapped}}
     [recovery] = policy(rendered(destination_policies=[said]), topic="a").iter(f"{CORE}wrapped")
     assert [child.tag for child in recovery] == [f"{CORE}{element}SubscriptionRecoveryPolicy"]
@@ -229,7 +227,7 @@ def test_other_virtual_destinations_do_not_take_the_brokers_own_away() -> None:
     assert topics(virtual_destinations=[composite], broker_attributes={"useVirtualTopics": False}) == []
 
 
-def test_stores_by_destination_have_the_attributes_of_all_where_they_do_not_say_otherwise() -> None:
+def test_stores_by_destination_inherit_attributes_of_all_stores() -> None:
     kahadb = {
         "index_cache_size": 7,
         "transaction_journal": {"journal_max_file_length": "1 mb"},
@@ -257,7 +255,7 @@ def test_a_pair_shares_several_stores_by_one_lock() -> None:
     assert [child.tag.rpartition("}")[2] for child in several] == ["filteredPersistenceAdapters", "locker"]
 
 
-def test_the_scheduler_is_off_until_it_is_asked_for_and_has_the_directory_that_is_named() -> None:
+def test_scheduler_is_off_by_default_and_uses_the_named_directory() -> None:
     names = ("schedulerSupport", "schedulerDirectory")
     assert [rendered(scheduler=True).get(name) for name in names] == ["true", None]
     assert [rendered(scheduler={"directory": "/srv/later"}).get(name) for name in names] == ["true", "/srv/later"]

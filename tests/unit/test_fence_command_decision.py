@@ -116,7 +116,7 @@ def two_writers(decide: type[CommandFence] = CommandFence, *, fences: bool = Tru
     return False, len(seen)
 
 
-def test_a_store_without_generations_never_has_two_writers_whatever_freezes_crashes_or_loses_its_lock() -> None:
+def test_store_without_generations_never_has_two_writers_in_any_interleaving() -> None:
     found, worlds = two_writers()
     assert not found
     assert worlds > 10_000

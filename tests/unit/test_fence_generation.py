@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
-import struct
 import threading
 import time
-import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,27 +16,10 @@ from activemq_fleet.node.fence import generation
 from activemq_fleet.node.fence.generation import Generation, link_generation, make_first_generation, make_generation
 from activemq_fleet.node.fence.old_generations import uncopied_messages_after
 from activemq_fleet.node.fence.shared_store import FenceError
-from activemq_fleet.node.kahadb.journal import ADD, COMMIT, MOVED_ACKS, TRACE
+from activemq_fleet.node.kahadb.journal import COMMIT, MOVED_ACKS, TRACE
+from tests.support.journal_batches import add_command, journal_batch
 from tests.unit import kahadb_journals as journals
 from tests.unit.kahadb_journals import index
-
-_CONTROL = struct.Struct(">iB11siq")
-
-
-def batch(*records: bytes, checksum: bool = True) -> bytes:
-    body = b"".join(struct.pack(">iB", 5 + len(record), 1) + record for record in records)
-    return _CONTROL.pack(_CONTROL.size, 2, b"WRITE BATCH", len(body), zlib.adler32(body) if checksum else 0) + body
-
-
-def field(number: int, content: bytes) -> bytes:
-    return bytes([number << 3 | 2, len(content)]) + content
-
-
-def added(message: str) -> bytes:
-    """The record of a message of the queue ``q``."""
-    command = field(2, bytes([1 << 3, 0]) + field(2, b"q")) + field(3, message.encode())
-    return bytes([ADD, len(command)]) + command
-
 
 MOVED = bytes([MOVED_ACKS, 0])
 COMMITTED = bytes([COMMIT, 0])
@@ -57,10 +38,10 @@ def source(tmp_path: Path) -> Path:
     (source / "lock").touch()
     (source / "db.data").write_bytes(b"index")
     (source / "db.redo").write_bytes(b"redo")
-    (source / "db-1.log").write_bytes(batch(added("one")))
-    (source / "db-2.log").write_bytes(batch(added("two"), checksum=False))
-    torn = batch(added("four"))[:-3]
-    (source / "db-3.log").write_bytes(batch(added("three")) + torn + bytes(100))
+    (source / "db-1.log").write_bytes(journal_batch(add_command("one")))
+    (source / "db-2.log").write_bytes(journal_batch(add_command("two"), checksum=False))
+    torn = journal_batch(add_command("four"))[:-3]
+    (source / "db-3.log").write_bytes(journal_batch(add_command("three")) + torn + bytes(100))
     (source / "db-4.log").write_bytes(bytes(1000))
     return source
 
@@ -69,21 +50,25 @@ def is_linked(source: Path, target: Path, name: str) -> bool:
     return (source / name).stat().st_ino == (target / name).stat().st_ino
 
 
-def test_sealed_files_are_linked_and_the_open_one_is_copied_up_to_its_last_whole_batch(source: Path) -> None:
+def test_sealed_files_are_linked_and_open_file_is_copied_to_last_whole_batch(source: Path) -> None:
     target = source.with_name("2-b")
     made = make_generation(str(source), str(target))
     assert sorted(path.name for path in target.iterdir()) == ["db-1.log", "db-2.log", "db-3.log", "db.data", "db.redo"]
     assert [is_linked(source, target, f"db-{number}.log") for number in (1, 2, 3)] == [True, True, False]
-    assert (target / "db-3.log").read_bytes() == batch(added("three"))
-    assert (made.open_file, made.ends, made.links) == ("db-3.log", {"db-3.log": len(batch(added("three")))}, 2)
+    assert (target / "db-3.log").read_bytes() == journal_batch(add_command("three"))
+    assert (made.open_file, made.ends, made.links) == (
+        "db-3.log",
+        {"db-3.log": len(journal_batch(add_command("three")))},
+        2,
+    )
     assert made.has_index
     assert not is_linked(source, target, "db.data")
 
 
 def test_a_file_of_moved_acknowledgements_seals_nothing_and_is_copied(source: Path) -> None:
     """Its number lies above that of the file which is being written, and which is written on."""
-    (source / "db-4.log").write_bytes(batch(MOVED))
-    (source / "db-5.log").write_bytes(batch(MOVED, b"\x02\x00"))
+    (source / "db-4.log").write_bytes(journal_batch(MOVED))
+    (source / "db-5.log").write_bytes(journal_batch(MOVED, b"\x02\x00"))
     target = source.with_name("2-b")
     made = make_generation(str(source), str(target))
     assert made.open_file == "db-3.log"
@@ -92,30 +77,30 @@ def test_a_file_of_moved_acknowledgements_seals_nothing_and_is_copied(source: Pa
     assert is_linked(source, target, "db-4.log")
 
 
-def test_a_file_of_moved_acknowledgements_in_which_a_broker_went_on_is_the_one_that_is_written(source: Path) -> None:
+def test_file_of_moved_acknowledgements_that_broker_continued_is_the_open_file(source: Path) -> None:
     """It was the last one when the broker started; others were made since, with higher numbers."""
     trace = bytes([TRACE, 0])
-    (source / "db-4.log").write_bytes(batch(MOVED) + batch(trace) + batch(added("four")))
-    (source / "db-5.log").write_bytes(batch(MOVED, COMMITTED))
-    (source / "db-6.log").write_bytes(batch(MOVED, COMMITTED))
+    (source / "db-4.log").write_bytes(journal_batch(MOVED) + journal_batch(trace) + journal_batch(add_command("four")))
+    (source / "db-5.log").write_bytes(journal_batch(MOVED, COMMITTED))
+    (source / "db-6.log").write_bytes(journal_batch(MOVED, COMMITTED))
     target = source.with_name("2-b")
     made = make_generation(str(source), str(target))
     assert (made.open_file, made.links, made.copies) == ("db-4.log", 4, 2)
     assert [is_linked(source, target, f"db-{number}.log") for number in (3, 4, 5, 6)] == [True, False, True, False]
     assert behind(source, made) == []
     with (source / "db-4.log").open("ab") as file:
-        file.write(batch(added("five")))
+        file.write(journal_batch(add_command("five")))
     assert behind(source, made) == ["queue://q five"]
 
 
-def test_what_the_old_broker_writes_afterwards_is_not_in_the_new_generation_and_is_named(source: Path) -> None:
+def test_later_writes_of_old_broker_are_named_and_not_in_new_generation(source: Path) -> None:
     target = source.with_name("2-b")
     made = make_generation(str(source), str(target))
     before = {path.name: path.read_bytes() for path in target.iterdir()}
     with (source / "db-3.log").open("r+b") as file:
         file.seek(made.ends["db-3.log"])
-        file.write(batch(added("four")))
-    (source / "db-4.log").write_bytes(batch(added("five"), added("six")))
+        file.write(journal_batch(add_command("four")))
+    (source / "db-4.log").write_bytes(journal_batch(add_command("five"), add_command("six")))
     (source / "db.data").write_bytes(b"another")
     assert {path.name: path.read_bytes() for path in target.iterdir()} == before
     assert behind(source, made) == ["queue://q four", "queue://q five", "queue://q six"]
@@ -182,7 +167,7 @@ def test_a_broker_that_writes_on_is_made_to_stand_by_and_its_index_is_taken(sour
     assert (source / "lock").is_dir()  # Else it would start again in its process, and serve.
 
 
-def test_a_broker_that_is_about_to_end_by_itself_is_waited_for_as_long_as_its_index_is_large(source: Path) -> None:
+def test_wait_for_stopping_broker_grows_with_size_of_its_index(source: Path) -> None:
     """One before 5.9 does not look at its lock. Its guard that stands still is killed after a while, and it with it."""
     with (source / "db.data").open("r+b") as file:
         file.truncate(30 << 20)
@@ -222,12 +207,14 @@ def test_a_large_file_is_copied_whole_and_an_error_of_any_sync_is_seen(
 
 
 def test_a_damaged_batch_does_not_hide_those_after_it(source: Path) -> None:
-    whole = batch(added("three"))
+    whole = journal_batch(add_command("three"))
     spoilt = bytearray(whole)
     spoilt[-1] ^= 1
-    (source / "db-3.log").write_bytes(bytes(spoilt) + batch(added("four")))
+    (source / "db-3.log").write_bytes(bytes(spoilt) + journal_batch(add_command("four")))
     target = source.with_name("2-b")
-    assert make_generation(str(source), str(target)).ends == {"db-3.log": len(whole) + len(batch(added("four")))}
+    assert make_generation(str(source), str(target)).ends == {
+        "db-3.log": len(whole) + len(journal_batch(add_command("four")))
+    }
 
 
 def test_a_store_that_nobody_writes_any_more_is_linked_whole(source: Path) -> None:

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from activemq_fleet.node.fence.broker_process import ENDED
+from tests.support.journal_batches import add_command, journal_batch
 from tests.unit.guards import Node, is_alive, said_by, until
-from tests.unit.test_fence_generation import added, batch
 
 
 @pytest.fixture
@@ -160,7 +160,7 @@ def test_a_lock_that_was_cleared_and_taken_by_another_ends_the_broker(nodes: tup
 
 def test_a_guard_may_crash_at_each_step_of_its_take_over(tmp_path: Path) -> None:
     """Whatever it leaves, the other node's next generation has what the store held."""
-    content = batch(added("one"))
+    content = journal_batch(add_command("one"))
     crashes = 0
     for step in range(0, 100, 3):
         root = tmp_path / f"{step}"
@@ -191,7 +191,7 @@ def test_a_guard_may_crash_at_each_step_of_its_take_over(tmp_path: Path) -> None
     assert crashes > 5
 
 
-def test_a_take_over_without_room_leaves_nothing_behind_and_serves_when_there_is_some(
+def test_takeover_on_full_disk_leaves_no_files_and_serves_once_there_is_space(
     nodes: tuple[Node, Node],
 ) -> None:
     """The largest file that the guard may write is smaller than the index."""

@@ -96,9 +96,7 @@ def test_what_a_store_held_before_its_fence_goes_when_both_nodes_have_guards(
 # -- from guard to none, and back ----------------------------------------------------------------------
 
 
-def test_a_store_without_a_fence_has_what_the_generation_in_force_had_and_guards_may_come_again(
-    store: Path, nodes: tuple[Node, Node]
-) -> None:
+def test_store_without_fence_keeps_contents_and_guards_may_return(store: Path, nodes: tuple[Node, Node]) -> None:
     (store / "db-1.log").write_bytes(JOURNAL)
     guard = nodes[0].start()
     until(lambda: nodes[0].served == [2])
@@ -171,7 +169,7 @@ def test_a_frozen_node_is_ended_by_the_command_before_the_other_one_serves(
     assert guard.wait(10) == -signal.SIGKILL
 
 
-def test_no_node_serves_when_the_command_fails_until_a_person_says_that_the_other_one_is_dead(
+def test_no_node_serves_after_failed_fence_command_until_operator_confirms(
     store: Path, nodes: tuple[Node, Node]
 ) -> None:
     a, b = nodes
@@ -228,7 +226,7 @@ def test_guards_with_generations_follow_guards_with_a_command(store: Path, nodes
 
 
 @pytest.mark.parametrize("options", [(), *further((("--refuse-loss",),))])
-def test_guard_records_subscriptions_at_risk_and_serves_or_waits_until_loss_is_accepted(
+def test_guard_records_subscriptions_at_risk_and_serves_or_waits_for_consent(
     store: Path, nodes: tuple[Node, Node], options: tuple[str, ...]
 ) -> None:
     write(store, add("m1", "topic/prices"), number=2)

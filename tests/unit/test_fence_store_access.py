@@ -74,9 +74,7 @@ def test_files_that_were_moved_aside_are_those_of_their_claim(store: SharedStore
         assert generation_written([path for _, path in open_files(os.getpid())], store.directory) == 1
 
 
-def test_the_messages_are_in_the_generation_in_force_whatever_the_link_of_a_guard_leads_to(
-    store: SharedStore, tmp_path: Path
-) -> None:
+def test_messages_are_read_from_generation_in_force_whatever_link_of_guard(store: SharedStore, tmp_path: Path) -> None:
     """It leads to a gate while the broker waits, and after it has ended."""
     local = tmp_path / "fence"
     (local / "gate").mkdir(parents=True)

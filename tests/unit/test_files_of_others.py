@@ -204,7 +204,7 @@ def test_a_pending_restart_that_is_a_fifo_is_owed_and_not_waited_for(base: Path)
     assert found["restart_reasons"] == []
 
 
-def test_root_reads_a_log_that_the_account_wrote_in_the_directory_that_an_operator_linked(base: Path) -> None:
+def test_root_reads_log_of_account_in_directory_that_operator_linked(base: Path) -> None:
     (base / "data").rename(base.parent / "moved")
     (base / "data").symlink_to("../moved")
     assert "disk full" in broker_log.last_error(str(base / "data"))

@@ -13,7 +13,7 @@ import pytest
 from activemq_fleet.node.state.agent_status import gather_agent_status
 from activemq_fleet.status import FleetStatus, conclude, nagios_line
 from activemq_fleet.topology import build_fleet
-from tests.unit.test_status import NOW, A, B, broker, usage
+from tests.support.broker_evidence import NOW, A, B, broker_evidence, usage_evidence
 
 KIOSK = "kiosk.example.com"
 COMMON = {"activemq_release": "5.18.3", "activemq_network_username": "net", "activemq_network_password": "s3cret-net"}
@@ -28,8 +28,8 @@ for _ in range(500):
 
 def status_with(host: str, returned: Any) -> FleetStatus:
     evidence = {
-        A: {"broker": broker(FLEET, A)},
-        B: {"broker": broker(FLEET, B)},
+        A: {"broker": broker_evidence(FLEET, A)},
+        B: {"broker": broker_evidence(FLEET, B)},
         KIOSK: {"agent": {"state": "running", "how": "it answers", "publisher": "x", "store": {"outbox_rows": 0}}},
     }
     return conclude(FLEET, {**evidence, host: returned}, now=NOW)
@@ -38,11 +38,11 @@ def status_with(host: str, returned: Any) -> FleetStatus:
 @pytest.mark.parametrize(
     "more",
     [
-        {"usage": usage(store={"percent": "x", "limit": 1})},
-        {"usage": usage(messages=[1])},
+        {"usage": usage_evidence(store={"percent": "x", "limit": 1})},
+        {"usage": usage_evidence(messages=[1])},
         {"usage": {"store": {}}},
-        {"usage": usage(bridges=[{"link": 1}])},
-        {"usage": usage(dlq=10**400)},
+        {"usage": usage_evidence(bridges=[{"link": 1}])},
+        {"usage": usage_evidence(dlq=10**400)},
         {"state_since": "x"},
         {"state_since": 1e300},
         {"state_since": float("nan")},
@@ -63,7 +63,7 @@ def status_with(host: str, returned: Any) -> FleetStatus:
     ],
 )
 def test_broker_values_of_a_wrong_type_make_that_broker_unknown(more: dict[str, Any]) -> None:
-    status = status_with(A, {"broker": {**broker(FLEET, A), **more}})
+    status = status_with(A, {"broker": {**broker_evidence(FLEET, A), **more}})
 
     assert status.states == {A: "unknown", B: "standby", KIOSK: "running"}
     assert "what its host returned cannot be used: broker" in status.brokers[0].reason
@@ -90,14 +90,14 @@ def test_agent_values_of_a_wrong_type_make_that_agent_unknown(store: Any) -> Non
 
 def test_a_part_that_the_fleet_does_not_have_on_a_host_is_left_out() -> None:
     """An agent's host that returns an active broker would be asked for in the fleet's brokers."""
-    status = status_with(KIOSK, {"agent": {"state": "running", "how": "x"}, "broker": broker(FLEET, A)})
+    status = status_with(KIOSK, {"agent": {"state": "running", "how": "x"}, "broker": broker_evidence(FLEET, A)})
 
     assert [row.host for row in status.brokers] == [A, B]
 
 
 def test_texts_of_a_host_are_escaped_in_every_line() -> None:
     hostile = "\x1b]0;PWNED\x07\x1b[2J\u202e\nevil | evil=1"
-    status = status_with(A, {"broker": {**broker(FLEET, A), "state": "hung", "how": hostile}})
+    status = status_with(A, {"broker": {**broker_evidence(FLEET, A), "state": "hung", "how": hostile}})
 
     lines = [nagios_line(status.restricted_to([A]))[0], *(finding.to_line() for finding in status.findings)]
 

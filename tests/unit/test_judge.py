@@ -21,8 +21,8 @@ from activemq_fleet.node.judge import STATES, BrokerState, Evidence, judge
 from activemq_fleet.node.log.broker_log import Phase
 from activemq_fleet.node.probe.connector_probe import Answer
 from activemq_fleet.node.process.proc import Process
+from tests.support.lab_hosts import make_lab_hosts
 from tests.unit.lab_fleets import PAIR
-from tests.unit.test_lab_hosts import hosts_in
 
 ROOT = Path(__file__).resolve().parents[2]
 ALIVE = Process(42, 1.0, "S", ("java",))
@@ -138,7 +138,7 @@ def test_the_lab_tells_what_the_judge_concludes(
     case: Evidence, expected: BrokerState, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     profile = {"release": "5.5.1", "ha": "pure"} if case.pure else {"release": "6.3.1"}
-    hosts = hosts_in(tmp_path, whole=False, **profile)
+    hosts = make_lab_hosts(tmp_path, whole=False, **profile)
     story = BrokerRun()
     story.phase, story.has_started = case.phase.name, case.phase.has_started  # type: ignore[assignment]
     run = processes.ProcessRun(PAIR[0], 42, 1.0, 1.0, "v1")

@@ -17,9 +17,9 @@ from activemq_fleet.lab.load_process import specs_from_json, specs_to_json
 from activemq_fleet.lab.load_spec import load_spec, speaks_mqtt
 from activemq_fleet.lab.stomp_load_generator import StompLoadSpec
 from activemq_fleet.topology import Fleet, build_fleet
+from tests.support.drilled_pair import A, B
 from tests.unit.fleets import hosts
 
-A, B = "orders-mq01-a.example.com", "orders-mq01-b.example.com"
 SHOP = "shop01.example.com"
 BOSS = {"destination": "secret.>", "kind": "topic", "read": ["boss"], "write": ["boss"], "admin": ["boss"]}
 
@@ -61,7 +61,7 @@ def test_an_agent_of_the_pair_lends_its_account_and_its_times_and_nothing_of_its
     assert SHOP not in (spec.publisher["client.id"], spec.subscriber["client.id"])
 
 
-def test_where_there_are_acls_the_events_are_on_a_prefix_that_an_agent_publishes_and_receives() -> None:
+def test_events_use_prefix_that_acls_let_agent_publish_and_receive() -> None:
     own = {"topics": ["orders/Created", "events/+/#"], "publish_prefixes": ["elsewhere", "events/+/drill"]}
     spec = spec_of(fleet_of(own, acl=[BOSS]))
 

@@ -13,8 +13,8 @@ from activemq_fleet.lab import drill_hosts, drill_run
 from activemq_fleet.lab.drill_run import DrillPlan, DrillRun, NextFault, fault_from_mapping
 from activemq_fleet.lab.load_process import specs_to_json
 from activemq_fleet.topology import Fleet
+from tests.support.drilled_pair import A, B
 from tests.unit.fleets import fleet
-from tests.unit.test_lab_drill import A, B
 
 PAIR = "orders-mq01"
 

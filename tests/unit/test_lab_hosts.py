@@ -1,33 +1,24 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab import processes
 from activemq_fleet.lab.hosts import Hosts
-from activemq_fleet.lab.loopback_overlay import apply_overlay, overlay
 from activemq_fleet.lab.state import make_store
 from activemq_fleet.render.service import environment_path, files, unit_path
-from tests.unit.lab_fleets import PAIR, fleet_of, surroundings, variables
+from tests.support.lab_hosts import make_lab_hosts
+from tests.unit.lab_fleets import PAIR
 
 A, B = PAIR
 
 
 NO_PROCESS = 1 << 22
 """A number that the kernel gives no process."""
-
-
-def hosts_in(tmp_path: Path, *, whole: bool = False, **values: Any) -> Hosts:
-    hosts = variables(**values)
-    fleet = fleet_of(hosts)
-    layout, state = surroundings(fleet, tmp_path / "lab", whole=whole)
-    return Hosts(layout, replace(state, hosts=apply_overlay(hosts, overlay(fleet, hosts, layout, state))))
 
 
 def command_of(hosts: Hosts, host: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:
@@ -46,14 +37,14 @@ def command_of(hosts: Hosts, host: str, monkeypatch: pytest.MonkeyPatch) -> list
 
 
 def test_a_distribution_is_started_by_its_own_jar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    command = command_of(hosts_in(tmp_path, whole=True), A, monkeypatch)
+    command = command_of(make_lab_hosts(tmp_path, whole=True), A, monkeypatch)
     assert command[command.index("-cp") + 1] == "/software/bin/activemq.jar"
     assert "--noDefExt" not in command
 
 
 @pytest.mark.parametrize("release", ["5.5.1", "6.3.1"])
 def test_jars_are_all_on_the_class_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, release: str) -> None:
-    command = command_of(hosts_in(tmp_path, release=release), A, monkeypatch)
+    command = command_of(make_lab_hosts(tmp_path, release=release), A, monkeypatch)
     assert command[command.index("-cp") + 1] == "/software/lib/*"
     assert command[command.index("start") - 1] == "--noDefExt"
 
@@ -61,7 +52,7 @@ def test_jars_are_all_on_the_class_path(tmp_path: Path, monkeypatch: pytest.Monk
 def test_a_broker_starts_with_the_variables_of_its_environment_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hosts, seen = hosts_in(tmp_path), list[dict[str, str]]()
+    hosts, seen = make_lab_hosts(tmp_path), list[dict[str, str]]()
     monkeypatch.setattr(processes, "launch", lambda _layout, _host, _command, variables, *_: seen.append(variables))
     monkeypatch.setattr(Hosts, "installed_version", lambda _self, _broker: "v1")
     broker = hosts.fleet.broker(A)
@@ -73,13 +64,13 @@ def test_a_broker_starts_with_the_variables_of_its_environment_file(
 
 
 def test_memory_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    command = command_of(hosts_in(tmp_path, heap="64g"), A, monkeypatch)
+    command = command_of(make_lab_hosts(tmp_path, heap="64g"), A, monkeypatch)
     assert [word for word in command if word.startswith("-Xmx")] == ["-Xmx256m"]
 
 
 @pytest.mark.parametrize("release", ["5.5.1", "5.18.3", "6.3.1"])
 def test_the_command_line_is_that_of_the_unit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, release: str) -> None:
-    hosts = hosts_in(tmp_path, release=release, whole=True)
+    hosts = make_lab_hosts(tmp_path, release=release, whole=True)
     broker = hosts.fleet.broker(A)
     unit = files(broker)[unit_path(broker)].decode()
     (line,) = (line for line in unit.splitlines() if line.startswith("ExecStart="))
@@ -90,7 +81,7 @@ def test_the_command_line_is_that_of_the_unit(tmp_path: Path, monkeypatch: pytes
 def test_the_store_is_marked_and_a_store_of_another_pair_is_refused_as_by_the_unit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hosts = hosts_in(tmp_path)
+    hosts = make_lab_hosts(tmp_path)
     broker = hosts.fleet.broker(A)
     make_store(broker)
     (marker,) = Path(broker.store_directory).iterdir()
@@ -102,7 +93,7 @@ def test_the_store_is_marked_and_a_store_of_another_pair_is_refused_as_by_the_un
 
 
 def test_a_store_that_was_wiped_is_marked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    hosts = hosts_in(tmp_path)
+    hosts = make_lab_hosts(tmp_path)
     hosts.wipe(hosts.fleet.brokers)
     monkeypatch.setattr(processes, "launch", lambda *_: None)
     monkeypatch.setattr(Hosts, "installed_version", lambda _self, _broker: "v1")
@@ -110,12 +101,12 @@ def test_a_store_that_was_wiped_is_marked_again(tmp_path: Path, monkeypatch: pyt
 
 
 def test_a_broker_without_files_is_not_started(tmp_path: Path) -> None:
-    hosts = hosts_in(tmp_path)
+    hosts = make_lab_hosts(tmp_path)
     with pytest.raises(LabError, match="lab up"):
         hosts.launch(hosts.fleet.broker(A))
 
 
 def test_what_does_not_run_cannot_be_signalled(tmp_path: Path) -> None:
-    hosts = hosts_in(tmp_path)
+    hosts = make_lab_hosts(tmp_path)
     with pytest.raises(LabError, match=f"{A} does not run"):
         hosts.living_process(hosts.fleet.broker(A))

@@ -78,7 +78,7 @@ def test_names_and_units_are_those_of_prometheus() -> None:
         re.compile(rule["pattern"])
 
 
-def test_a_secret_is_in_the_exporters_file_alone_and_never_in_what_is_rendered_for_prometheus() -> None:
+def test_secret_is_in_file_of_exporter_only_and_not_in_files_for_prometheus() -> None:
     one = broker(**LOGIN, metrics_bind="0.0.0.0")
     assert CONF in SECRET_FILES
     assert exporter(one)["httpServer"]["authentication"]["basic"]["password"] == "@activemq_metrics_password@"

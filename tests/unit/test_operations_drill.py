@@ -152,7 +152,7 @@ def test_it_is_done_when_no_fault_is_left_and_every_pair_is_whole() -> None:
 
 
 @pytest.mark.parametrize("generation", [1, 2])
-def test_two_nodes_that_can_write_to_one_store_end_the_drill_whatever_their_ports_say(generation: int) -> None:
+def test_drill_stops_when_two_nodes_can_write_to_one_store(generation: int) -> None:
     access = {"guard": 7, "generation_in_force": 2}
     states = {"o1-a": ("active", 2), "o1-b": ("standby", generation)}
     request = Request(

@@ -44,7 +44,7 @@ def test_a_master_that_only_delivered_alone_is_newer() -> None:
     assert winner(master("| 1 2 -1"), slave("| 1 2")) == MASTER
 
 
-def test_an_acknowledgement_on_its_way_does_not_make_a_dead_slave_newer_than_its_master() -> None:
+def test_acknowledgement_in_transit_does_not_make_dead_slave_newer_than_master() -> None:
     assert winner(master("| 1 2 3 4"), slave("| 1 2 -1")) == MASTER
 
 
@@ -75,7 +75,7 @@ def test_both_took_messages_alone_and_nothing_is_decided() -> None:
     assert "kept as a backup" in str(refused.value)
 
 
-def test_a_slave_that_served_in_an_earlier_run_may_hold_what_its_old_master_never_had() -> None:
+def test_slave_that_served_earlier_may_hold_messages_its_master_never_had() -> None:
     again = run("11:00:05", started=True, established=True)
     with pytest.raises(ResyncRefused):
         choose_store(
@@ -135,13 +135,13 @@ def test_a_damaged_journal_proves_nothing() -> None:
         choose_store(master("| 1 2", damaged=3), slave("| 1"))
 
 
-def test_what_a_cleaned_journal_no_longer_tells_was_delivered_when_a_later_message_is_known() -> None:
+def test_message_missing_from_cleaned_journal_was_delivered_if_later_one_is_known() -> None:
     """The slave took over, delivered 1 and 2, and its journal files of that time are gone."""
     served = slave("3 4 -3", SERVED, starts=(), cleaned=True)
     assert winner(master("| 1 2 3"), served) == SLAVE
 
 
-def test_what_a_cleaned_journal_no_longer_tells_may_be_new_when_no_later_message_is_known() -> None:
+def test_message_missing_from_cleaned_journal_may_be_new_if_no_later_one_is_known() -> None:
     with pytest.raises(ResyncRefused):
         choose_store(master("| 1 2 3"), slave("4 5", SERVED, starts=(), cleaned=True))
 
@@ -214,9 +214,7 @@ def _live(events: list[str]) -> tuple[Store, Store, set[int], set[int]]:
 
 
 @given(events=st.lists(st.sampled_from(EVENTS), max_size=14), flight=st.sampled_from(["none", "message", "delivery"]))
-def test_whatever_happened_the_winner_holds_all_that_was_taken_and_nothing_that_was_delivered(
-    events: list[str], flight: str
-) -> None:
+def test_winner_holds_everything_accepted_and_nothing_delivered(events: list[str], flight: str) -> None:
     a, b, held, taken = _live(events)
     if flight == "message" and not any(event in EVENTS[2:] for event in events):
         # The slave has it first; nobody was told yet that it is stored.

@@ -56,7 +56,7 @@ def order(*nodes: Node, chosen: set[str] | None = None) -> list[str]:
             now[step.peer or ""] = replace(now[step.peer or ""], state="active")
 
 
-def test_the_standby_goes_first_whatever_its_preferred_role_and_pairs_one_after_the_other() -> None:
+def test_standby_goes_first_whatever_its_preferred_role_pair_after_pair() -> None:
     assert order(D, C, B, A) == [B.host, A.host, C.host, D.host]
 
 
@@ -247,7 +247,7 @@ def test_whatever_happens_no_node_is_touched_that_nobody_stands_in_for(
 @given(
     first=PAIRS, second=PAIRS, outcomes=st.lists(OUTCOMES, max_size=6), wanted=st.tuples(st.booleans(), st.booleans())
 )
-def test_whatever_happens_a_switchover_ends_with_the_wanted_nodes_active_or_a_refusal(
+def test_switchover_ends_with_wanted_node_active_or_with_refusal(
     first: tuple[BrokerState, BrokerState],
     second: tuple[BrokerState, BrokerState],
     outcomes: list[str],

@@ -266,7 +266,7 @@ def found(state: BrokerState, **more: Any) -> dict[str, Any]:
     return {"state": state, "how": "as found", "restart_required": False, "store_used": True} | more
 
 
-def test_the_whole_fleet_is_put_into_batches_of_pairs_and_nothing_goes_on_without_a_lost_host() -> None:
+def test_fleet_is_split_into_batches_of_pairs_and_lost_host_stops_the_run() -> None:
     evidence = {B: found("standby"), A: found("active")}
     installed = {host: {"version": "1", "restart_required": host == A} for host in BROKERS}
     options = {"expected": [A, B, "web01"], "all": [A, B], "alive": [A, B]}
@@ -294,7 +294,7 @@ def test_a_peer_beyond_the_limit_counts_by_what_was_found_of_it() -> None:
         decide("site", replace(request, options=options | {"peers": {A: {"unreachable": True}}}))
 
 
-def test_the_table_at_the_end_has_what_was_before_the_first_act_and_what_the_last_look_shows() -> None:
+def test_final_table_shows_state_before_first_step_and_after_last() -> None:
     request = Request(
         brokers=BROKERS,
         evidence={A: found("active", release="6.3.1")},

@@ -127,7 +127,7 @@ def test_another_kind_of_store_would_leave_the_messages_behind() -> None:
     assert "keeps its messages in levelDB, and would look for them in kahaDB" in refusal
 
 
-def test_several_stores_look_for_what_no_store_is_for_in_another_directory_from_5_11_on() -> None:
+def test_default_store_of_several_uses_another_directory_from_5_11_on() -> None:
     several = Persistence("mKahaDB", SHARE)
     assert (
         "keeps messages in 0 below its store, and 5.18.3 looks for them in #210"

@@ -21,8 +21,8 @@ from ansible.vars.manager import VariableManager
 
 from activemq_fleet.errors import SettingsError
 from activemq_fleet.inventory import check_play_variables, inventory_of_play
+from tests.support.played_sites import KIOSK, A, B, Place, make_place
 from tests.unit.hostile_hosts import HostilePython
-from tests.unit.test_plugins_site import KIOSK, A, B, Place, at
 
 ATTACKER = "kiosk01"
 PLAIN = "app01"
@@ -36,7 +36,7 @@ RESTRICTED = {
 
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
-    return at(tmp_path)
+    return make_place(tmp_path)
 
 
 def one_line(text: str) -> str:
@@ -55,7 +55,7 @@ class FactAttack(NamedTuple):
 
 @pytest.fixture(scope="module")
 def fact_attack(tmp_path_factory: pytest.TempPathFactory) -> FactAttack:
-    place = at(tmp_path_factory.mktemp("facts"))
+    place = make_place(tmp_path_factory.mktemp("facts"))
     private, evaluated, copied = place.root / "controller", place.root / "evaluated", place.root / "on-the-host"
     private.mkdir()
     (private / "id_ed25519").write_text("CONTROLLER-PRIVATE-KEY")

@@ -83,7 +83,7 @@ def broker(greets: threading.Event) -> Iterator[int]:
             thread.join()
 
 
-def test_a_watch_begins_with_its_first_answer_and_ends_with_the_first_one_after_the_flag(tmp_path: Path) -> None:
+def test_watch_begins_with_first_answer_and_ends_with_first_after_flag(tmp_path: Path) -> None:
     flag, greets = tmp_path / "flag", threading.Event()
     found: dict[str, object] = {}
     with broker(greets) as port:

@@ -169,9 +169,7 @@ def test_a_store_shows_its_marker_and_its_room(base: Layout, store: Path) -> Non
     assert sorted(found["free"]) == sorted([base.base, str(store)])  # type: ignore[call-overload]
 
 
-def test_a_fenced_store_shows_what_is_in_force_and_which_generation_the_broker_has_open(
-    base: Layout, store: Path
-) -> None:
+def test_fenced_store_shows_generation_in_force_and_open_generation_of_broker(base: Layout, store: Path) -> None:
     fence = store.parent / "fence"
     generation = store / "generations/1-0123456789abcdef"
     for directory in (generation, store / "fence/claims", fence):

@@ -65,7 +65,7 @@ def until(condition: Callable[[], bool]) -> None:
 
 @needs_root
 @pytest.mark.parametrize("script", [SLEEP, HIDDEN])
-def test_a_process_of_another_account_with_the_brokers_command_line_is_not_the_broker(base: Path, script: str) -> None:
+def test_process_of_another_account_with_command_line_of_broker_is_not_broker(base: Path, script: str) -> None:
     os.chown(base / "data", AGENT, AGENT)
     with java(base, NOBODY, script=script):
         time.sleep(0.2)
@@ -83,7 +83,7 @@ def test_an_older_process_of_another_account_does_not_hide_the_broker(base: Path
 
 
 @needs_root
-def test_a_hidden_process_of_another_account_is_not_taken_for_a_broker_that_root_runs(base: Path) -> None:
+def test_hidden_process_of_another_account_is_not_broker_that_root_runs(base: Path) -> None:
     with java(base, NOBODY, script=HIDDEN) as pid:
         until(lambda: os.stat(f"/proc/{pid}/status").st_uid == 0)
         assert process.find_broker(str(base)) is None
@@ -97,7 +97,7 @@ def test_a_program_that_keeps_two_accounts_is_not_the_broker(base: Path) -> None
         assert process.find_broker(str(base)) is None
 
 
-def test_a_wrapper_with_the_same_words_that_has_none_of_its_files_open_is_not_the_broker(base: Path) -> None:
+def test_wrapper_with_same_arguments_and_no_open_files_is_not_broker(base: Path) -> None:
     with java(base, log=False):
         assert process.find_broker(str(base)) is None
         with java(base) as broker:

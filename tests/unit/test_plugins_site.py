@@ -11,93 +11,17 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
+from tests.support.played_sites import KIOSK, A, B, Place, make_place
 from tests.waiting import wait_until
-
-ROOT = Path(__file__).resolve().parents[2]
-RELEASE = "5.18.3"
-# Every element of a broker passes: what the releases' own schemas say is tested elsewhere.
-ANYTHING = """\
-<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema" elementFormDefault="qualified"
-           targetNamespace="http://activemq.apache.org/schema/core">
-  <xs:element name="broker" type="xs:anyType"/>
-</xs:schema>
-"""
-
-
-@dataclass
-class Place:
-    """One inventory, the directories of its hosts, and a home for Ansible that nobody else uses."""
-
-    root: Path
-
-    @property
-    def hosts(self) -> Path:
-        return self.root / "hosts"
-
-    @property
-    def temporary(self) -> list[Path]:
-        return list((self.root / "ansible" / "tmp").glob("*"))
-
-    def lay(self, *names: str, agents: dict[str, Any] | None = None, **variables: Any) -> None:
-        common = {
-            "ansible_connection": "local",
-            "ansible_python_interpreter": sys.executable,
-            "activemq_release": RELEASE,
-            "activemq_base": f"{self.hosts}/{{{{ inventory_hostname }}}}",
-            "activemq_install": "none",
-            "activemq_service": "none",
-            "activemq_users": [{"name": "till", "password": "canary-till"}],
-            "activemq_agent_config": f"{self.hosts}/{{{{ inventory_hostname }}}}/etc",
-            "activemq_agent_install": False,
-            "activemq_agent_service": "none",
-        }
-        inventory = {
-            "all": {"hosts": dict.fromkeys(names), "vars": common | {f"activemq_{k}": v for k, v in variables.items()}},
-            "activemq_agents": {"hosts": agents or {}},
-        }
-        (self.root / "hosts.yml").write_text(yaml.safe_dump(inventory))
-
-    def start(self, playbook: str, *options: str, directory: str = "") -> subprocess.Popen[str]:
-        environment = os.environ | {
-            "ANSIBLE_HOME": str(self.root / "ansible"),
-            "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".ansible/collections"),
-            "ANSIBLE_NOCOLOR": "1",
-            "ACTIVEMQ_FLEET_CACHE": str(self.root / "cache"),
-        }
-        program = Path(sys.executable).with_name("ansible-playbook")
-        return subprocess.Popen(
-            [str(program), "-i", str(self.root / "hosts.yml"), playbook, *options],
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-        )
-
-    def play(self, playbook: str, *options: str) -> tuple[int, str]:
-        process = self.start(f"activemq.fleet.{playbook}", *options)
-        said, _ = process.communicate(timeout=500)
-        return process.returncode, said
-
-
-def at(root: Path) -> Place:
-    (root / "cache" / "schemas").mkdir(parents=True)
-    (root / "cache" / "schemas" / f"{RELEASE}.xsd").write_text(ANYTHING)
-    return Place(root)
 
 
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
-    return at(tmp_path)
-
-
-A, B = "orders-mq01-a.example.com", "orders-mq01-b.example.com"
-KIOSK = {"activemq_agent_username": "kiosk", "activemq_agent_password": "canary-kiosk"}
+    return make_place(tmp_path)
 
 
 @dataclass
@@ -110,7 +34,7 @@ class Deployed:
 
 @pytest.fixture(scope="module")
 def deployed(tmp_path_factory: pytest.TempPathFactory) -> Deployed:
-    place = at(tmp_path_factory.mktemp("site"))
+    place = make_place(tmp_path_factory.mktemp("site"))
     place.lay(A, B, "web01", agents={"kiosk01": KIOSK})
     code, said = place.play("site", "-vvv", "--diff")
     assert code == 0, said
@@ -255,7 +179,7 @@ def test_a_waiver_lets_a_finding_about_a_host_pass(place: Place) -> None:
     assert "(waived: the share locks by itself)" in said
 
 
-def test_what_the_inventory_alone_makes_site_refuse_stops_it_before_it_touches_a_host(place: Place) -> None:
+def test_site_refuses_wrong_inventory_before_it_touches_a_host(place: Place) -> None:
     place.lay(A, B, install="archive")
     code, said = place.play("site")
     assert code != 0

@@ -103,7 +103,7 @@ ANSWERS = st.lists(st.sampled_from([SERVES, GREETS, NO_LOGIN, FULL, CLOSED, SILE
     st.booleans(),
     st.sampled_from([None, True, False]),
 )
-def test_a_broker_without_open_ports_whose_log_does_not_say_that_it_serves_is_never_hung(
+def test_broker_without_ports_and_without_start_in_log_is_never_hung(
     process: Process, phase: str, answers: list[probe.Answer], known: bool, slave: bool | None
 ) -> None:
     assert kind(process, phase, *answers, known=known, slave=slave) != "hung"

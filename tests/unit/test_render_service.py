@@ -139,9 +139,7 @@ def test_options_of_java_9_are_passed_only_where_java_9_is_certain() -> None:
 
 
 @pytest.mark.parametrize(("release", "expected"), [("5.17.0", False), ("5.17.1", True), ("6.3.1", True)])
-def test_jolokia_is_given_its_policy_where_the_release_has_it_among_its_configuration(
-    release: str, expected: bool
-) -> None:
+def test_jolokia_gets_its_policy_where_release_ships_it_in_configuration(release: str, expected: bool) -> None:
     policy = "-Djolokia.conf=file:/var/lib/activemq/activemq/current/conf/jolokia-access.xml"
 
     assert (policy in service.java_options(broker(release))) is expected
@@ -494,7 +492,7 @@ def test_a_fence_needs_a_store_that_both_nodes_share() -> None:
 FENCE_COMMAND = {"argv": ["/usr/local/sbin/end-node", "--now"], "timeout": 30, "secrets": {"TOKEN": "t0p secret"}}
 
 
-def test_a_fence_command_is_called_by_the_guard_and_its_secrets_have_a_file_of_their_own() -> None:
+def test_guard_calls_fence_command_whose_secrets_are_in_a_separate_file() -> None:
     fenced = broker(fence="command", fence_command=FENCE_COMMAND)
     line = words(value(unit(fenced), "ExecStart"))
     called = line[line.index("--fence-command") + 1]

@@ -126,9 +126,7 @@ def test_a_lease_is_longer_than_twice_its_keep_alive_and_held_by_the_host() -> N
 
 
 @pytest.mark.parametrize(("release", "corrected"), [("5.8.0", False), ("5.9.0", True)])
-def test_a_clock_is_corrected_by_the_databases_where_the_release_does_it_the_right_way(
-    release: str, corrected: bool
-) -> None:
+def test_clock_is_corrected_by_database_where_release_does_it_right(release: str, corrected: bool) -> None:
     root = parsed("o-mq1-b", "o-mq1", release=release, ha="shared-jdbc", jdbc=JDBC)
 
     assert ("maxAllowableDiffFromDBTime" in one(root, "//c:lease-database-locker")) == corrected
@@ -194,7 +192,7 @@ def test_a_bad_fragment_is_one_line_with_its_place(fragment: dict[str, str], sai
     assert said in str(caught.value)
 
 
-def test_no_secret_is_in_any_file_unless_revealed_and_then_only_in_those_of_mode_0640() -> None:
+def test_secrets_are_only_in_revealed_files_of_mode_0640() -> None:
     users = [{"name": "ann", "password": "hush-ann", "groups": "admins"}]
     agent = {"a1": {"activemq_agent_username": "agent", "activemq_agent_password": "hush-agent"}}
     found = build_fleet(

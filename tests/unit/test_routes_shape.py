@@ -99,7 +99,7 @@ def test_what_arrives_and_what_strands_is_what_the_simulation_says(shape: Bridge
 
 @settings(deadline=None, max_examples=200)
 @given(shapes())
-def test_a_death_cuts_off_some_of_those_whose_routes_pass_the_broker_and_all_that_had_no_choice(
+def test_death_cuts_off_consumers_whose_only_route_passes_the_broker(
     shape: BridgeGraph,
 ) -> None:
     for dead in range(shape.size):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import subprocess
 import sys
@@ -11,57 +10,18 @@ from typing import Any
 import pytest
 
 from activemq_fleet.errors import InputError
-from activemq_fleet.render import render
 from activemq_fleet.reports.status import status_page
 from activemq_fleet.status import FleetStatus, conclude, nagios_line, read_states
 from activemq_fleet.status.selection import hosts_to_ask, questions, select_hosts
 from activemq_fleet.status.text import headline, table_lines
 from activemq_fleet.topology import Fleet
+from tests.support.broker_evidence import NOW, A, B, broker_evidence, usage_evidence
 from tests.unit.fleets import fleet
 
-NOW = 1_800_000_000.0
-A, B = "orders-mq01-a.example.com", "orders-mq01-b.example.com"
 SHOP_A, SHOP_B = "shop-mq01-a.example.com", "shop-mq01-b.example.com"
 ONE = fleet("orders-mq01")
 BRIDGED = fleet("orders-mq01", "shop-mq01", links=[{"from": "shop", "to": "orders", "duplex": True}], topology="none")
 LINK = "shop-mq01-to-orders-mq01"
-
-
-def usage(**more: Any) -> dict[str, Any]:
-    limits = {name: {"percent": 1, "limit": 1 << 30} for name in ("store", "memory", "temp")}
-    counts = {"messages": 3, "durable": 2, "dlq": 0, "connections": 1, "queues": [], "bridges": [], "whole": True}
-    return {**limits, **counts, **more}
-
-
-def broker(found: Fleet, host: str, **more: Any) -> dict[str, Any]:
-    """What a host says of a broker that is well: the preferred master is active, its peer stands by."""
-    planned = render(found.broker(host), reveal=False)
-    is_active = found.broker(host).role == "master"
-    return {
-        "state": "active" if is_active else "standby",
-        "how": "process 7 lives",
-        "frozen": False,
-        "pid": 7,
-        "guard": None,
-        "since": "2027-01-15T07:00:00Z",
-        "state_since": NOW - 7200,
-        "release": "5.18.3",
-        "version": "abc",
-        "store": "/srv/activemq/orders-mq01",
-        "store_access": "",
-        "holds_lock": is_active,
-        "generation": None,
-        "generation_in_force": None,
-        "drift": [],
-        "restart_reasons": [],
-        "free": {"/var/lib/activemq": 1 << 40},
-        "usage": usage() if is_active else {},
-        "usage_error": "",
-        "records": [],
-        "deployed": {path: hashlib.sha256(content).hexdigest() for path, content in planned.items()},
-        "certificates": [],
-        **more,
-    }
 
 
 def status(found: Fleet = ONE, **hosts: dict[str, Any]) -> FleetStatus:
@@ -71,7 +31,7 @@ def status(found: Fleet = ONE, **hosts: dict[str, Any]) -> FleetStatus:
     evidence = {
         one.host: said[one.host]
         if "unreachable" in said.get(one.host, {})
-        else {"broker": broker(found, one.host, **said.get(one.host, {}))}
+        else {"broker": broker_evidence(found, one.host, **said.get(one.host, {}))}
         for one in found.brokers
     }
     return conclude(found, evidence, now=NOW, seconds=1.5)
@@ -100,23 +60,29 @@ WRONG: list[tuple[str, dict[str, Any], list[tuple[str, str]]]] = [
     ("a hung standby", {"b": HUNG}, [("hung", B), ("standby-missing", B)]),
     ("no standby", {"b": STOPPED}, [("standby-missing", B)]),
     ("nobody", {"a": STOPPED}, [("no-active", A)]),
-    ("two", {"b": {"state": "active", "holds_lock": True, "usage": usage()}}, [("two-active", A)]),
+    ("two", {"b": {"state": "active", "holds_lock": True, "usage": usage_evidence()}}, [("two-active", A)]),
     ("the lock is lost", {"a": {"holds_lock": False}}, [("lock-lost", A)]),
     ("descriptors are hidden", {"a": {"holds_lock": False, "release": None}}, []),
     ("the standby cannot lock", {"b": {"store_access": "lock: permission denied"}}, [("store-access", B)]),
     ("another release", {"a": {"release": "5.5.1"}}, [("wrong-release", A)]),
     ("changed by hand", {"a": {"drift": ["conf/activemq.xml was changed by hand"]}}, [("changed-by-hand", A)]),
     ("a restart is due", {"b": {"restart_reasons": ["conf/activemq.xml changed"]}}, [("restart-required", B)]),
-    ("full", {"a": {"usage": usage(store={"percent": 100, "limit": 1})}}, [("store-full", A)]),
+    ("full", {"a": {"usage": usage_evidence(store={"percent": 100, "limit": 1})}}, [("store-full", A)]),
     (
         "full memory",
-        {"a": {"state": "unhealthy", "message_returned": False, "usage": usage(memory={"percent": 100, "limit": 1})}},
+        {
+            "a": {
+                "state": "unhealthy",
+                "message_returned": False,
+                "usage": usage_evidence(memory={"percent": 100, "limit": 1}),
+            }
+        },
         [("memory-full", A)],
     ),
     ("no message comes back", {"a": {"state": "unhealthy", "message_returned": False}}, [("messages-held-back", A)]),
-    ("filling", {"a": {"usage": usage(memory={"percent": 80, "limit": 1})}}, [("memory-filling", A)]),
+    ("filling", {"a": {"usage": usage_evidence(memory={"percent": 80, "limit": 1})}}, [("memory-filling", A)]),
     ("no room", {"a": {"free": {"/srv": 1 << 20}}}, [("disk-full", A)]),
-    ("dead letters", {"a": {"usage": usage(dlq=4)}}, [("dlq", A)]),
+    ("dead letters", {"a": {"usage": usage_evidence(dlq=4)}}, [("dlq", A)]),
     ("no answer of the JVM", {"a": {"usage": {}, "usage_error": "refused"}}, [("usage-unknown", A)]),
     ("certificate", {"a": {"certificates": [{**CERTIFICATE, "ends": NOW + 86400}]}}, [("certificate-near-end", A)]),
     ("ended", {"a": {"certificates": [{**CERTIFICATE, "ends": NOW - 1}]}}, [("certificate-ended", A)]),
@@ -130,7 +96,7 @@ WRONG: list[tuple[str, dict[str, Any], list[tuple[str, str]]]] = [
         "two with guards, one of them stale",
         {
             "a": {"guard": 9, "generation": 3, "generation_in_force": 4},
-            "b": {"state": "active", "guard": 9, "generation": 4, "generation_in_force": 4, "usage": usage()},
+            "b": {"state": "active", "guard": 9, "generation": 4, "generation_in_force": 4, "usage": usage_evidence()},
         },
         [("stale-generation", A)],
     ),
@@ -146,7 +112,7 @@ def test_a_wrong_state_is_named(hosts: dict[str, Any], wanted: list[tuple[str, s
 
 
 def test_what_is_planned_otherwise_than_deployed_is_named() -> None:
-    deployed = {**broker(ONE, A)["deployed"], "conf/activemq.xml": "0" * 64}
+    deployed = {**broker_evidence(ONE, A)["deployed"], "conf/activemq.xml": "0" * 64}
     del deployed["conf/log4j2.properties" if "conf/log4j2.properties" in deployed else "conf/log4j.properties"]
     found = status(a={"deployed": deployed})
     assert (found.brokers[0].configuration, rules(found)) == ("outdated", [("not-deployed", A)])
@@ -158,8 +124,8 @@ def bridge(peer: str, link: str = "", *, responder: bool = False) -> dict[str, A
 
 
 BOTH = {
-    "shop_a": {"usage": usage(bridges=[bridge("orders-mq01", LINK)])},
-    "a": {"usage": usage(bridges=[bridge("shop-mq01", responder=True)])},
+    "shop_a": {"usage": usage_evidence(bridges=[bridge("orders-mq01", LINK)])},
+    "a": {"usage": usage_evidence(bridges=[bridge("shop-mq01", responder=True)])},
 }
 NULL = {"level": "INFO", "message": f"Started responder end of duplex bridge {LINK}@null"}
 GOOD = {"level": "INFO", "message": f"Started responder end of duplex bridge {LINK}@ID:shop-1"}
@@ -178,10 +144,10 @@ ALERTED = {"level": "WARN", "message": f"{DIALLED} Received fatal alert: bad_cer
     ("hosts", "state", "reason"),
     [
         (BOTH, "up", ""),
-        ({**BOTH, "a": {"usage": usage()}}, "half", f"{A} has no bridge back"),
+        ({**BOTH, "a": {"usage": usage_evidence()}}, "half", f"{A} has no bridge back"),
         ({**BOTH, "a": {**BOTH["a"], "records": [NULL]}}, "half", "without the id of"),
         ({**BOTH, "a": {**BOTH["a"], "records": [NULL, GOOD]}}, "up", ""),
-        ({**BOTH, "shop_a": {"usage": usage()}}, "down", "no log says why"),
+        ({**BOTH, "shop_a": {"usage": usage_evidence()}}, "down", "no log says why"),
         ({}, "down", "no log says why"),
         ({"a": {"records": [REFUSED]}}, "down", f"{A} says: User name is invalid."),
         (
@@ -223,7 +189,7 @@ def test_bridge_that_breaks_repeatedly_is_a_finding_with_queue_and_remedy(
     queues: list[dict[str, Any]], records: list[str], named: tuple[str, ...]
 ) -> None:
     refused = [{"level": "WARN", "message": text} for text in records]
-    hosts: dict[str, Any] = {"shop_a": {"usage": usage(queues=queues), "breaking_bridges": [BREAKS]}}
+    hosts: dict[str, Any] = {"shop_a": {"usage": usage_evidence(queues=queues), "breaking_bridges": [BREAKS]}}
     hosts["a"] = {"records": refused}
     found = status(BRIDGED, **hosts)
     (finding,) = [finding for finding in found.findings if finding.rule.startswith("bridge")]
@@ -236,7 +202,7 @@ def test_bridge_that_breaks_repeatedly_is_a_finding_with_queue_and_remedy(
 def test_a_link_is_found_under_the_name_that_jmx_gives_it() -> None:
     named = fleet("orders-mq01", "shop-mq01", links=[{"from": "shop", "to": "orders", "name": "T:shop->orders"}])
     bridges = [bridge("orders-mq01", "T_shop->orders")]
-    found = status(named, shop_a={"usage": usage(bridges=bridges)}, a={"usage": usage()})
+    found = status(named, shop_a={"usage": usage_evidence(bridges=bridges)}, a={"usage": usage_evidence()})
     assert "up" in {link.state for row in found.brokers for link in row.links if link.link == "T:shop->orders"}
 
 
@@ -246,7 +212,7 @@ def test_a_link_to_a_pair_without_an_active_node_is_not_expected() -> None:
 
 
 def test_one_line_for_other_monitoring_has_the_worst_and_performance_data() -> None:
-    found = status(a={"release": "5.5.1", "usage": usage(store={"percent": 85, "limit": 1})})
+    found = status(a={"release": "5.5.1", "usage": usage_evidence(store={"percent": 85, "limit": 1})})
     line, code = nagios_line(found.restricted_to([A]))
     assert code == 2
     assert line.startswith(f"ACTIVEMQ CRITICAL - {A} is active: wrong-release: runs 5.5.1, and 5.18.3 is planned; ")

@@ -62,7 +62,7 @@ def test_single_brokers_each_stand_for_themselves() -> None:
     assert list(servers(address(fleet), "stomp")) == ["orders-mq01-a.stomp", "orders-mq01-b.stomp"]
 
 
-def test_an_address_has_the_ports_of_its_connectors_without_the_offset_and_dials_with_it() -> None:
+def test_virtual_address_listens_without_port_offset_and_connects_with_it() -> None:
     brokers = hosts("orders-mq01", vip=VIP)
     brokers["orders-mq01-a.example.com"]["activemq_port_offset"] = 10
     front = next(front for front in address(balanced(brokers)).fronts if front.connector == "mqtt")

@@ -287,7 +287,7 @@ def test_t035_what_is_set_wins_and_a_difference_is_told() -> None:
     ]
 
 
-def test_t035_another_name_for_a_pair_is_an_info_and_all_problems_of_settings_are_told_at_once() -> None:
+def test_t035_second_name_of_pair_is_info_and_settings_report_all_problems() -> None:
     found = build_fleet(hosts("o-mq1", pair="old"), {})
     assert {(one.rule, one.severity) for one in found.findings} == {("T035", "info")}
     assert {broker.broker_name for broker in found.brokers} == {"old"}

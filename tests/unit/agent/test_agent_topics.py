@@ -31,7 +31,7 @@ def test_topics_of_the_agents_own_are_told_from_others() -> None:
     assert (prefix_of("a/b/__barrier__"), prefix_of("a/b/__barrier__/x")) == ("a/b", "a/b")
 
 
-def test_a_barriers_topic_names_the_agent_that_sends_it_and_the_older_form_names_nobody() -> None:
+def test_topic_of_barrier_names_its_sender_except_in_older_form() -> None:
     assert barrier_topic("a/b", "host.example.com") == "a/b/__barrier__/host_example_com"
     assert is_barrier_of("a/__barrier__/host_example_com", "host.example.com")
     assert not is_barrier_of("a/__barrier__/host_example_com", "other")

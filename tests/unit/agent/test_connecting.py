@@ -161,7 +161,7 @@ def test_for_thirty_seconds_rounds_are_a_fifth_to_one_second_apart(draw: float) 
     assert all(0.2 - 1e-9 <= pause <= 1.0 for pause in pauses)
 
 
-def test_after_the_fast_phase_single_attempts_stay_within_thirty_seconds_of_each_other() -> None:
+def test_attempts_after_fast_phase_are_at_most_thirty_seconds_apart() -> None:
     bench = Bench(draw=random.Random(7).random)
     conn = bench.up()
     bench.work(conn)
@@ -297,7 +297,7 @@ def test_agents_spread_anew_after_every_fast_phase() -> None:
     assert max(pauses) - min(pauses) > 10
 
 
-def test_a_frozen_broker_makes_the_fast_phase_longer_until_it_is_gone_but_not_for_ever() -> None:
+def test_frozen_broker_extends_fast_phase_by_bounded_time() -> None:
     bench = Bench(draw=random.Random(5).random)
     conn = bench.up()
     bench.work(conn)

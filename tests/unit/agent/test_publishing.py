@@ -100,7 +100,7 @@ def test_no_more_than_the_window_is_on_the_wire(bench_of: Callable[..., Bench]) 
     assert len(bench.broker.last.published) == 8
 
 
-def test_after_a_loss_what_is_not_acknowledged_goes_out_again_in_order_and_nothing_else(bench: Bench) -> None:
+def test_after_connection_loss_only_unacknowledged_events_are_sent_again_in_order(bench: Bench) -> None:
     ids = bench.accept(10)
     bench.broker.acknowledges = False
     bench.turn()

@@ -230,7 +230,7 @@ def test_after_a_loss_what_was_not_stored_is_forgotten_for_it_comes_again(bench_
     assert bench.conn.acked == [1]
 
 
-def test_large_messages_for_a_full_topic_are_left_with_the_broker_and_fetched_when_there_is_room(
+def test_large_messages_for_full_topic_stay_on_broker_until_there_is_room(
     bench_of: Callable[..., Bench],
 ) -> None:
     bench = bench_of(topic_rows=1)
@@ -286,7 +286,7 @@ def test_where_the_canarys_topic_is_refused_acknowledgements_have_to_do(bench_of
     assert bench.subscriber.link.connections == 1
 
 
-def test_where_canaries_are_acknowledged_and_never_come_acknowledgements_do_after_two_connections(
+def test_acknowledged_canaries_suffice_after_two_connections_without_receipt(
     bench_of: Callable[..., Bench],
 ) -> None:
     bench = bench_of()

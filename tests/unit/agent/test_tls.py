@@ -52,7 +52,7 @@ def test_a_certificate_for_another_name_is_refused(authority: Authority) -> None
         assert "not for 127.0.0.1" in shake_hands(Tls(ca=authority.ca), port)
 
 
-def test_a_host_may_show_the_certificate_of_the_name_that_it_was_given_and_of_no_other(authority: Authority) -> None:
+def test_host_may_present_certificate_of_its_own_name_only(authority: Authority) -> None:
     names = (CertificateName("127.0.0.1", "mq.example.com"), CertificateName("127.0.0.2", "else.example.com"))
     tls = Tls(ca=authority.ca, names=names)
     with server(serving(authority.certificate("mq.example.com"))) as port:

@@ -230,7 +230,7 @@ def breaking(*minutes: int, error: str = LOCAL, lasts: int = 1) -> list[str]:
     return [line for minute in minutes for line in (f"{minute}:01 {UP}", f"{minute}:{1 + lasts:02} {error}")]
 
 
-def test_bridge_that_breaks_five_times_soon_after_it_came_up_is_one_incident_with_remedy() -> None:
+def test_bridge_that_breaks_five_times_after_start_is_one_incident_with_remedy() -> None:
     found = only(audit_pair(log(A, *MASTER, *breaking(1, 2, 3, 4, 5))), "breaking_bridge")
 
     assert "broke 5 times" in found.cause
@@ -258,7 +258,7 @@ def test_bridge_whose_login_is_refused_is_a_refusal_and_not_a_breaking_bridge() 
     assert set(kinds(found)) == {"refused_credentials"}
 
 
-def test_frames_that_a_connector_refuses_many_times_are_one_incident_with_the_address() -> None:
+def test_frames_refused_many_times_are_one_incident_with_address() -> None:
     found = only(
         audit_pair(log(A, *MASTER, *(f"{minute}:01 frame too large" for minute in range(1, 6)))), "refused_frames"
     )

@@ -155,7 +155,7 @@ def test_a_promoted_slave_took_over_from_its_master() -> None:
     assert "P009" in found.rules
 
 
-def test_a_master_that_died_before_it_said_that_it_was_started_had_its_slave_take_over() -> None:
+def test_slave_took_over_from_master_that_died_before_its_start_was_logged() -> None:
     slave = log(
         B, "5 chosen", "7 slave dials", "8 slave attached", "9 old started", "1:00 master lost", "1:00.2 promoted"
     )
@@ -287,7 +287,7 @@ def test_three_take_overs_in_more_than_ten_minutes_are_not(clock: float) -> None
 
 
 @pytest.mark.parametrize("clock", [-299.0, -30.0, 0.0, 30.0, 299.0])
-def test_take_overs_while_a_playbook_worked_on_the_pair_are_planned_and_so_is_their_flapping(clock: float) -> None:
+def test_takeovers_and_flapping_during_playbook_are_planned(clock: float) -> None:
     found = rounds((3, 7, 12), clock, planned=(3, 7, 12))
     assert kinds(found) == ["flapping", "takeover", "takeover", "takeover"]
     assert all(one.planned for one in found)
@@ -347,7 +347,7 @@ def test_a_witness_whose_clock_is_right_tells_nothing_of_what_it_did_not_see() -
     assert (second.host, second.began_from, second.seconds) == (A, "agent", 3.0)
 
 
-def test_the_first_lines_of_a_killed_node_that_starts_again_are_no_work_of_the_old_one() -> None:
+def test_first_lines_after_restart_do_not_count_for_killed_process() -> None:
     """They come before the line that names its store."""
     again = log(A, *MASTER, "20:02 chosen", "20:03 wait")
     new = log(B, *STANDS_BY, *TAKES_OVER)

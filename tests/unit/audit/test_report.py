@@ -3,92 +3,36 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 
-import pyarrow as pa
 import pytest
 
 from activemq_fleet.audit.aggregates import Durations
 from activemq_fleet.audit.deliveries import Outcome
-from activemq_fleet.audit.evidence import Incident
 from activemq_fleet.audit.report_figures import (
     BridgeFigures,
     EventFigures,
     IncidentFigures,
     LineFigures,
     Picture,
-    ShownBridge,
     ShownHost,
-    Silence,
     TimeRange,
 )
 from activemq_fleet.audit.result import Counts, Gap, InputSummary, Result, audit_outcome, headline
 from activemq_fleet.audit.state_spans import Span
 from activemq_fleet.reports.audit import audit_report
+from tests.support.report_inputs import NOON, make_incident, make_picture, make_result, time_after
 from tests.unit.html_pages import EVIL, Page, assert_whole_and_obeys_nothing, with_evil_texts
-
-NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
-
-
-def after(seconds: float) -> datetime:
-    return NOON + timedelta(seconds=seconds)
-
-
-def incident(number: int = 1, kind: str = "takeover", text: str = "a was killed", **more: object) -> Incident:
-    known: dict[str, object] = {
-        "told": after(number),
-        "kind": kind,
-        "host": "orders-mq01-b.example.com",
-        "pair": "orders-mq01",
-        "began": after(40),
-        "ended": after(43.9),
-        "seconds": 3.9,
-        "began_from": "agent",
-        "certainty": "proved",
-        "cause": text,
-        "remedy": "start it again",
-        "rules": ("L022",),
-        **more,
-    }
-    return Incident(**known)  # type: ignore[arg-type]
-
-
-def picture(text: str = "x", hosts: int = 1, incidents: int = 1, seconds: float = 90) -> Picture:
-    times = TimeRange(NOON, after(seconds))
-    found, bridges, lines, events = IncidentFigures(), BridgeFigures(), LineFigures(times), EventFigures(times)
-    for number in range(incidents):
-        found.add(incident(number, text=text))
-    bridges.links.add(ShownBridge(f"h-{text}", f"l-{text}", (text,), "out", 2, 1, 3, "down", text, 6.2))
-    logged = {"time": pa.array([NOON] * 3, pa.timestamp("us", "UTC")), "level": pa.array(["INFO", "WARN", "ERROR"])}
-    lines.add(pa.RecordBatch.from_pydict(logged))
-    for number in range(100):
-        handled = after(1 + 0.002 * number)
-        events.add(Outcome(f"d-{number}", "t", "delivered", "handled", after(1), handled, ["s"]), [])
-    events.add(Outcome("b", "t", "delivered", "handled", after(3), after(2), ["s"]), [])
-    events.add(Outcome(f"e-{text}", f"t-{text}", "lost", text, None, None, []), [])
-    events.silences.add(Silence(f"s-{text}", after(40), 4.2))
-    names = [f"h{number}-{text}" for number in range(hosts)]
-    shown = [ShownHost(name, f"p{n // 2}-{text}", (Span(name, "active", NOON, None),)) for n, name in enumerate(names)]
-    return Picture(times, found, shown, 0, bridges, lines, events)
-
-
-def result(text: str = "x", **messages: int) -> Result:
-    counts = Counts(events=10, incidents={"takeover": 1}, messages=messages or {"delivered": 7, "lost": 1})
-    gaps = (Gap(f"h-{text}", f"cut-{text}", f"f-{text}", 3),)
-    return Result(
-        audit_outcome(gaps, counts), InputSummary(f"file:/{text}", 3, 2, 1, 100, (f"note {text}",)), gaps, counts, "out"
-    )
 
 
 def test_its_elements_nest_and_it_needs_nothing_else() -> None:
-    assert_whole_and_obeys_nothing(audit_report(result(), picture()))
+    assert_whole_and_obeys_nothing(audit_report(make_result(), make_picture()))
 
 
 def test_no_text_of_strangers_is_obeyed() -> None:
-    evil = picture(EVIL, hosts=2)
-    evil.incidents.add(with_evil_texts(incident(2), kept=["kind"]))
+    evil = make_picture(EVIL, hosts=2)
+    evil.incidents.add(with_evil_texts(make_incident(2), kept=["kind"]))
 
-    text = audit_report(with_evil_texts(result(), kept=["verdict"]), evil)
+    text = audit_report(with_evil_texts(make_result(), kept=["verdict"]), evil)
 
     assert_whole_and_obeys_nothing(text)
     assert text.count("&lt;script&gt;") > 30
@@ -96,54 +40,54 @@ def test_no_text_of_strangers_is_obeyed() -> None:
 
 
 def test_the_last_time_below_a_chart_has_room() -> None:
-    days = Page(audit_report(result(), picture(seconds=2 * 86400)))
+    days = Page(audit_report(make_result(), make_picture(seconds=2 * 86400)))
 
     places = [float(one["x"] or 0) for one in days.elements("text", "small") if one["text-anchor"] == "middle"]
     assert 900 < max(places) <= 1000 - 36  # half of "03 Mar 12:00" is 36 wide
 
 
 def test_it_is_light_dark_and_printable() -> None:
-    text = audit_report(result(), picture())
+    text = audit_report(make_result(), make_picture())
 
     assert "prefers-color-scheme:dark" in text
     assert "@media print" in text
 
 
 def test_an_incident_shows_cause_remedy_rules_and_how_long_it_took() -> None:
-    text = audit_report(result(), picture("a was killed"))
+    text = audit_report(make_result(), make_picture("a was killed"))
 
     for part in ("a was killed", "start it again", "docs/rules.md#l022", "3.9 s", "an agent&#39;s journal"):
         assert part in text, part
 
 
 def test_what_is_missing_is_said_at_the_top() -> None:
-    top = audit_report(result("gone"), picture()).partition("<section>")[0]
+    top = audit_report(make_result("gone"), make_picture()).partition("<section>")[0]
 
     assert "cut-gone" in top
     assert "incomplete" in top
 
 
 def test_a_report_of_the_largest_fleet_stays_small() -> None:
-    spans = tuple(Span("h" * 60, "active" if n % 2 else "standby", after(n), after(n + 1)) for n in range(80))
-    big = picture("x" * 200, incidents=300, seconds=240)
+    spans = tuple(Span("h" * 60, "active" if n % 2 else "standby", time_after(n), time_after(n + 1)) for n in range(80))
+    big = make_picture("x" * 200, incidents=300, seconds=240)
     for number in range(240):
-        big.events.add(Outcome("e", "t", "delivered", "handled", NOON, after(number), ["s"]), [])
+        big.events.add(Outcome("e", "t", "delivered", "handled", NOON, time_after(number), ["s"]), [])
         big.bridges.links.add(*big.bridges.links.in_order()[:1])
     hosts = [ShownHost(f"host-{n}.example.com", f"p{n // 2}", spans) for n in range(160)]
     full = replace(big, hosts=hosts)
 
-    assert len(audit_report(result(), full)) < 3_000_000
+    assert len(audit_report(make_result(), full)) < 3_000_000
 
 
 def test_the_headline_tells_of_losses_first() -> None:
-    assert headline(result()).startswith("1 event of 8 lost; 1 take-over")
-    assert headline(result(delivered=8)).startswith("None of 8 events lost")
-    assert "1 of 8 stuck" in headline(result(delivered=7, stuck=1))
-    assert "it cannot be told" in headline(result(delivered=7, indeterminate=1))
+    assert headline(make_result()).startswith("1 event of 8 lost; 1 take-over")
+    assert headline(make_result(delivered=8)).startswith("None of 8 events lost")
+    assert "1 of 8 stuck" in headline(make_result(delivered=7, stuck=1))
+    assert "it cannot be told" in headline(make_result(delivered=7, indeterminate=1))
 
 
 def test_a_report_of_nothing_can_be_drawn() -> None:
-    times = TimeRange(NOON, after(1))
+    times = TimeRange(NOON, time_after(1))
     hosts: list[ShownHost] = []
     picture = Picture(times, IncidentFigures(), hosts, 0, BridgeFigures(), LineFigures(times), EventFigures(times))
     nothing = Result("clean", InputSummary("file:/x", 1, 1, 0, 1), (), Counts(), "out")
@@ -186,10 +130,10 @@ def test_the_time_that_events_took_comes_from_counts() -> None:
 
 
 def test_figures_of_parts_of_the_events_add_up_to_those_of_all() -> None:
-    one, other, both = (EventFigures(TimeRange(NOON, after(90))) for _ in range(3))
+    one, other, both = (EventFigures(TimeRange(NOON, time_after(90))) for _ in range(3))
     for number in range(200):
-        handled = after(number * 0.45) if number % 7 else None
-        outcome = Outcome(f"{number}", "t", "stuck" if number % 5 else "delivered", "", after(0), handled, [])
+        handled = time_after(number * 0.45) if number % 7 else None
+        outcome = Outcome(f"{number}", "t", "stuck" if number % 5 else "delivered", "", time_after(0), handled, [])
         for figures in (one if number % 3 else other, both):
             figures.add(outcome, [])
     one.merge(other)

@@ -19,7 +19,7 @@ from activemq_fleet.audit.scraped_availability import (
 from activemq_fleet.errors import InputError
 from activemq_fleet.reports.audit import audit_report
 from activemq_fleet.reports.drill import drill_report
-from tests.unit.audit.test_report import NOON, after, incident, picture, result
+from tests.support.report_inputs import NOON, make_incident, make_picture, make_result, time_after
 from tests.unit.drilled import ACCOUNT, BEGAN, FAULT, A, B, result_of
 from tests.unit.html_pages import EVIL
 
@@ -85,24 +85,24 @@ def test_another_text_is_refused_in_one_line(text: str) -> None:
 
 def test_only_a_gap_that_no_incident_tells_of_makes_an_audit_incomplete() -> None:
     found = read_scrapes(taken_over(NOON.timestamp() + 30), "f")
-    known = incident()
+    known = make_incident()
     assert incident_within(found.unserved[0], [known]) is known
-    assert unexplained_gaps(found, [known], NOON, after(90)) == []
-    elsewhere = [replace(known, pair="another"), incident(began=after(200), ended=after(201))]
-    gaps = unexplained_gaps(found, elsewhere, NOON, after(90))
+    assert unexplained_gaps(found, [known], NOON, time_after(90)) == []
+    elsewhere = [replace(known, pair="another"), make_incident(began=time_after(200), ended=time_after(201))]
+    gaps = unexplained_gaps(found, elsewhere, NOON, time_after(90))
     assert [(gap.host, gap.weighs) for gap in gaps] == [(PAIR, True)]
     assert gaps[0].what.startswith("scrapes showed no active node for 5.0 s from 2026-03-01 12:00:39 UTC")
-    assert unexplained_gaps(found, elsewhere, NOON + timedelta(minutes=5), after(900)) == []
+    assert unexplained_gaps(found, elsewhere, NOON + timedelta(minutes=5), time_after(900)) == []
 
 
 def test_the_report_of_an_audit_names_the_incident_of_each_gap() -> None:
     scraped = read_scrapes(taken_over(NOON.timestamp() + 30), "f")
-    text = audit_report(result(), replace(picture(), scraped=scraped))
+    text = audit_report(make_result(), replace(make_picture(), scraped=scraped))
     assert "Seen from outside" in text
     assert "1: take-over" in text
-    assert "Seen from outside" not in audit_report(result(), picture())
+    assert "Seen from outside" not in audit_report(make_result(), make_picture())
     evil: Any = read_scrapes(answer({(EVIL, EVIL): {0: 0, 1: 0}}), "f")
-    assert EVIL not in audit_report(result(), replace(picture(), scraped=evil))
+    assert EVIL not in audit_report(make_result(), replace(make_picture(), scraped=evil))
 
 
 def test_the_report_of_a_drill_has_what_scrapes_saw_only_where_there_were_any() -> None:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from tests.support.network_findings import findings_of_rule, link_fragment
 from tests.unit.fleets import fleet
-from tests.unit.lint.test_fleet_network import link, of
 
 NORTH, SOUTH = "north-mq01", "south-mq01"
 A, B = "north-mq01-a", "south-mq01-a"
@@ -26,7 +26,7 @@ def connectors(**limits: int | None) -> list[dict[str, Any]]:
 
 def found(own: dict[str, Any], **variables: Any) -> list[tuple[str, str, str]]:
     links = [{"from": "north", "to": "south"}]
-    findings = of("N048", NORTH, SOUTH, links=links, own=own, **variables)
+    findings = findings_of_rule("N048", NORTH, SOUTH, links=links, variables_by_host=own, **variables)
     return [(finding.host.partition(".")[0], finding.severity, finding.message) for finding in findings]
 
 
@@ -83,19 +83,21 @@ def test_larger_stomp_limit_of_the_sender_is_a_warning() -> None:
 def test_listener_of_a_duplex_link_limits_both_directions() -> None:
     links = [{"from": "north", "to": "south", "duplex": True}]
     settings = {"connectors": connectors(nio=1_048_576, **{"stomp+nio": 10_485_760})}
-    findings = of("N048", NORTH, SOUTH, links=links, own={f"{SOUTH}-{node}": settings for node in "ab"})
+    findings = findings_of_rule(
+        "N048", NORTH, SOUTH, links=links, variables_by_host={f"{SOUTH}-{node}": settings for node in "ab"}
+    )
     assert {finding.host.partition(".")[0] for finding in findings} == {
         f"{x}-{n}" for x in (NORTH, SOUTH) for n in "ab"
     }
 
 
 def test_limit_in_the_uri_of_a_link_counts() -> None:
-    fragment = link("more", B)
+    fragment = link_fragment("more", B)
     limited = [{**fragment[0], "xml": fragment[0]["xml"].replace(":61616", ":61616?wireFormat.maxFrameSize=1048576")}]
-    findings = of("N048", NORTH, SOUTH, own={A: {"xml_fragments": limited}})
+    findings = findings_of_rule("N048", NORTH, SOUTH, variables_by_host={A: {"xml_fragments": limited}})
     assert [finding.severity for finding in findings] == ["warning"]
     assert "the URI of the link at north-mq01-a" in findings[0].message
-    assert of("N048", NORTH, SOUTH, own={A: {"xml_fragments": fragment}}) == []
+    assert findings_of_rule("N048", NORTH, SOUTH, variables_by_host={A: {"xml_fragments": fragment}}) == []
 
 
 def test_releases_with_different_defaults_are_an_info() -> None:

@@ -163,7 +163,7 @@ def test_an_older_version_of_springs_schema_counts_as_it_is_named_before_5_17() 
     assert [bool(of("V021", old, release)) for release in ("5.5.1", "5.16.7", "5.17.0")] == [False, False, True]
 
 
-def test_a_scheme_of_no_release_may_come_with_a_jar_and_one_of_another_release_does_not() -> None:
+def test_unknown_scheme_may_come_with_jar_and_scheme_of_other_release_may_not() -> None:
     links = '<networkConnectors><networkConnector uri="{}:(tcp://a:1)"/></networkConnectors>'
     (unknown,) = of("V008", document(inside=links.format("kubernetes")))
     assert unknown.severity == "error"

@@ -12,8 +12,8 @@ from activemq_fleet.lint.fleets import document_findings_of
 from activemq_fleet.releases import Release
 from activemq_fleet.render import render
 from activemq_fleet.schema import XmlDocument
+from tests.support.rule_findings import rule_findings
 from tests.unit.fleets import fleet
-from tests.unit.lint.test_versions import found
 
 CLASS = 'class="org.springframework.beans.factory.config.PropertyPlaceholderConfigurer"'
 LINK = '<networkConnector name="south" uri="static:(tcp://{}:61616)"/>'
@@ -25,7 +25,9 @@ def configurer(inside: str = "") -> str:
 
 
 def names(snippet: str, release: str = "5.18.3", **other_files: str) -> list[str]:
-    return [re.findall(r"\$\{([^}]*)\}", one.message)[0] for one in found("V024", snippet, release, **other_files)]
+    return [
+        re.findall(r"\$\{([^}]*)\}", one.message)[0] for one in rule_findings("V024", snippet, release, **other_files)
+    ]
 
 
 def using(*placeholders: str) -> str:
@@ -101,7 +103,7 @@ def test_a_configurer_that_asks_no_system_properties_gets_none() -> None:
 
 def test_the_text_of_an_element_is_read() -> None:
     bean = '<bean id="x" class="a.B"><property name="name"><value>${far.host}</value></property></bean>'
-    (finding,) = found("V024", configurer() + bean)
+    (finding,) = rule_findings("V024", configurer() + bean)
     assert "${far.host}" in finding.message
     assert finding.line
 

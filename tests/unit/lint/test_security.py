@@ -174,7 +174,7 @@ def test_what_a_fleet_renders_is_safe(release: str, ha: str) -> None:
         assert [finding for finding in found if finding.severity != "info"] == []
 
 
-def test_the_replication_port_of_the_profile_is_only_told_because_no_variable_bounds_its_frames() -> None:
+def test_unbounded_frames_of_replication_port_are_only_reported() -> None:
     broker = fleet("o-mq1", release="5.7.0", ha="pure").broker("o-mq1-a")
     release = Release.of("5.7.0")
     document = Document(XmlDocument(render(broker)["conf/activemq.xml"]), release, broker)

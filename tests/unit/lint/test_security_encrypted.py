@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.lint.test_security_files import told
+from tests.support.security_findings import security_findings
 
 LINK = '<networkConnector name="south" uri="static:(tcp://south:61616)" userName="net" password="{}"/>'
 DES = {
@@ -21,17 +21,17 @@ AES = {
 
 @pytest.mark.parametrize("value", DES.values(), ids=map(str, DES))
 def test_a_password_that_was_encrypted_with_des_is_told_in_activemq_xml_and_beside(value: str) -> None:
-    (finding,) = told("S021", LINK.format(f"ENC({value})"))
+    (finding,) = security_findings("S021", LINK.format(f"ENC({value})"))
     assert "the password of link south" in finding.message
-    (beside,) = told("S021", LINK.format("${p}"), credentials_properties=f"a=b\np=ENC({value})\n")
+    (beside,) = security_findings("S021", LINK.format("${p}"), credentials_properties=f"a=b\np=ENC({value})\n")
     assert (beside.file, beside.line) == ("conf/credentials.properties", 2)
 
 
 @pytest.mark.parametrize("value", AES.values(), ids=map(str, AES))
 def test_one_that_was_encrypted_with_aes_is_not(value: str) -> None:
-    assert told("S021", LINK.format(f"ENC({value})")) == []
+    assert security_findings("S021", LINK.format(f"ENC({value})")) == []
 
 
 @pytest.mark.parametrize("value", ["ENC()", "ENC(abc)", "ENC(not base64 at all)", "${p}", "ENC(AAAA=AAAAAAAAAAAA)"])
 def test_what_is_no_encrypted_text_is_not_judged(value: str) -> None:
-    assert told("S021", LINK.format(value)) == []
+    assert security_findings("S021", LINK.format(value)) == []

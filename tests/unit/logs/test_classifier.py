@@ -36,7 +36,7 @@ def test_what_an_expression_matches_is_found_as_the_first_that_does(release: str
 
 
 @given(st.data())
-def test_any_message_of_pieces_of_expressions_has_the_kind_that_trying_all_of_them_gives(data: st.DataObject) -> None:
+def test_classifier_agrees_with_trial_of_all_expressions(data: st.DataObject) -> None:
     pieces = st.one_of(
         st.sampled_from(kinds()).map(lambda id_: literal_texts(kind(id_).regex.pattern)[1]),
         st.sampled_from(kinds()).flatmap(lambda id_: st.sampled_from(examples_of(id_))),

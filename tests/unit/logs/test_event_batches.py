@@ -60,7 +60,7 @@ def test_letters_beyond_ascii_and_null_bytes_stay() -> None:
     assert (event["message"], event["problem"]) == ("Connector café\0 started", None)
 
 
-def test_what_follows_in_the_next_file_belongs_to_the_last_event_and_not_to_its_lines() -> None:
+def test_start_of_next_file_continues_last_event_and_not_its_lines() -> None:
     (event,) = scan(LINE[:-2], after=LINE[-2:] + b"\n\tat x.Y(Z)\n")
     assert (event["thread"], event["stack"], event["end_line"]) == ("main", "\tat x.Y(Z)", 1)
 

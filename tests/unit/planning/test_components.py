@@ -73,7 +73,7 @@ def test_a_pair_that_a_pattern_puts_into_two_groups_joins_them() -> None:
     assert components(hosts) == {frozenset({"x-1-a", "x-1-b"})}
 
 
-def test_hosts_that_are_no_broker_belong_to_the_group_that_they_serve_else_to_the_first() -> None:
+def test_host_without_broker_belongs_to_group_that_it_serves_else_to_first() -> None:
     hosts, groups = tangled()
     division = divided(hosts, groups)
     of, group = division.component_of, {name: division.component_of[f"group {name}"] for name in division.groups}
@@ -98,7 +98,7 @@ def test_connected_names_are_those_that_edges_lead_to_each_other() -> None:
             assert found[one] == min(reached)
 
 
-def test_a_link_is_known_once_with_the_first_host_that_has_it_to_the_component_of_its_ends() -> None:
+def test_link_is_known_once_to_component_of_its_ends_with_its_first_host() -> None:
     hosts = two({}, {}) | pairs("later-mq01", links=[{"from": "one", "to": "two"}, {"from": "two", "to": "zero"}])
     hosts["zero-mq01-b.example.com"]["activemq_links"] = [{"from": "one", "to": "two"}]
 
@@ -122,7 +122,7 @@ def test_an_end_that_is_no_group_or_pair_is_a_finding_where_it_is_set() -> None:
     assert second.fix == "groups and pairs: one, one-mq01, two, two-mq01, zero, zero-mq01"
 
 
-def test_a_store_of_several_units_is_known_to_the_components_of_all_with_its_first_unit() -> None:
+def test_store_of_several_units_is_known_to_components_of_all() -> None:
     hosts = two({"store_directory": "/srv/activemq/two-mq01"}, {})
 
     around = divided(hosts).rest_by_component

@@ -79,7 +79,7 @@ def test_what_the_inventory_plugin_adds_makes_no_variables_of_a_hosts_own() -> N
     assert read_record(json.dumps({"host": HOST, "activemq_identity": {"group": "orders"}})).variables == {}
 
 
-def test_of_a_listing_hosts_have_the_roles_of_their_groups_and_of_the_children_of_those() -> None:
+def test_hosts_of_listing_have_roles_of_their_groups_and_child_groups() -> None:
     listing = {
         "_meta": {"hostvars": {"a": {"activemq_heap": "1g"}, "other": {}}},
         "activemq_agents": {"children": ["shops", "absent"], "hosts": ["z"]},

@@ -1,0 +1,52 @@
+"""Configuration files of other authors, and their adoption."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from activemq_fleet.adopt import Adopted
+from tests.unit.adopt_files import (
+    adopted,
+    assert_listed_exactly,
+    document,
+    rendered_again,
+)
+
+ALONE = "o-mq1-a"
+
+
+def adopted_variables(adoption: Adopted, path: str = "group_vars/all.yml") -> dict[str, Any]:
+    read: dict[str, Any] = yaml.safe_load(adoption.files[path])
+    return {name.removeprefix("activemq_"): value for name, value in read.items()}
+
+
+def adopt_and_compare(tmp_path: Path, files: dict[str, bytes], release: str) -> Adopted:
+    """The adoption, seen to list exactly what the inventory on disk renders differently."""
+    adoption = adopted(tmp_path / "files", files, release)
+    found = rendered_again(tmp_path, adoption)
+    for host, original in files.items():
+        own = [one for one in adoption.differences if one.host == host]
+        assert_listed_exactly(original, found[f"hosts/{host}/conf/activemq.xml"], own)
+    assert not adoption.fleet.blocking
+    return adoption
+
+
+def connectors_xml(*uris: str) -> str:
+    items = "".join(f'<transportConnector name="c{n}" uri="{uri}"/>' for n, uri in enumerate(uris))
+    return f"<transportConnectors>{items}</transportConnectors>"
+
+
+def bridge_xml(name: str, uri: str, **attributes: str) -> str:
+    said = "".join(f' {attribute}="{value}"' for attribute, value in attributes.items())
+    return f'<networkConnectors><networkConnector name="{name}" uri="{uri}"{said}/></networkConnectors>'
+
+
+OPENWIRE = "<transportConnectors><transportConnector name='openwire' uri='tcp://0.0.0.0:61616'/></transportConnectors>"
+
+
+def pair_files(one: str, other: str, broker: str, name: str) -> dict[str, bytes]:
+    store = f'<persistenceAdapter><kahaDB directory="/mnt/nfs/{name}"/></persistenceAdapter>'
+    return {host: document(broker + store + OPENWIRE, brokerName=name) for host in (one, other)}

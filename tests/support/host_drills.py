@@ -1,0 +1,54 @@
+"""Runs of the playbook ``drill`` on hosts."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from activemq_fleet.drills.model import DrillResult
+from tests.hosts.brokers import look
+from tests.hosts.playbooks import Controller, PlaybookError
+
+DRILL_RATE = 40
+
+
+# The machines' names are not known outside of them.
+# A busy machine is given longer to come to the rate.
+DRILL_VARIABLES = {
+    "activemq_address": "{{ ansible_host }}",
+    "activemq_drill_rate": DRILL_RATE,
+    "__activemq_settle_timeout": 300,
+}
+
+
+@pytest.fixture(autouse=True)
+def short_temporary_directory(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """What a drill that was cut short has not removed yet goes with the test; paths of sockets are short."""
+    with tempfile.TemporaryDirectory(prefix="drill-", ignore_cleanup_errors=True) as directory:
+        monkeypatch.setenv("TMPDIR", directory)
+        yield
+
+
+def start_drill(controller: Controller, **variables: object) -> subprocess.Popen[str]:
+    """The playbook, from within the machines' network, as a controller that reaches the brokers."""
+    return controller.start("drill", "-e", json.dumps(DRILL_VARIABLES | variables), inside=True)
+
+
+def run_drill(controller: Controller, report: Path, **variables: object) -> tuple[str, DrillResult]:
+    process = start_drill(
+        controller, activemq_drill_allowed=True, activemq_drill_report=str(report), activemq_drill_kills=1, **variables
+    )
+    said, _ = process.communicate(timeout=1500)
+    told = report.with_suffix(".json")
+    result = DrillResult.from_dict(json.loads(told.read_text())) if told.exists() else None
+    if result is not None:
+        assert result.total("lost") == result.total("duplicate") == 0, said
+    if process.returncode or result is None:
+        # Too little load, or a broker that was too late: of events it says nothing.
+        raise PlaybookError("\n".join([said, *map(look, controller.rack.machines)]))
+    return said, result

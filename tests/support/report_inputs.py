@@ -1,0 +1,75 @@
+"""Inputs of the report of ``audit``."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pyarrow as pa
+
+from activemq_fleet.audit.deliveries import Outcome
+from activemq_fleet.audit.evidence import Incident
+from activemq_fleet.audit.report_figures import (
+    BridgeFigures,
+    EventFigures,
+    IncidentFigures,
+    LineFigures,
+    Picture,
+    ShownBridge,
+    ShownHost,
+    Silence,
+    TimeRange,
+)
+from activemq_fleet.audit.result import Counts, Gap, InputSummary, Result, audit_outcome
+from activemq_fleet.audit.state_spans import Span
+
+NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+
+
+def time_after(seconds: float) -> datetime:
+    return NOON + timedelta(seconds=seconds)
+
+
+def make_incident(number: int = 1, kind: str = "takeover", text: str = "a was killed", **more: object) -> Incident:
+    known: dict[str, object] = {
+        "told": time_after(number),
+        "kind": kind,
+        "host": "orders-mq01-b.example.com",
+        "pair": "orders-mq01",
+        "began": time_after(40),
+        "ended": time_after(43.9),
+        "seconds": 3.9,
+        "began_from": "agent",
+        "certainty": "proved",
+        "cause": text,
+        "remedy": "start it again",
+        "rules": ("L022",),
+        **more,
+    }
+    return Incident(**known)  # type: ignore[arg-type]
+
+
+def make_picture(text: str = "x", hosts: int = 1, incidents: int = 1, seconds: float = 90) -> Picture:
+    times = TimeRange(NOON, time_after(seconds))
+    found, bridges, lines, events = IncidentFigures(), BridgeFigures(), LineFigures(times), EventFigures(times)
+    for number in range(incidents):
+        found.add(make_incident(number, text=text))
+    bridges.links.add(ShownBridge(f"h-{text}", f"l-{text}", (text,), "out", 2, 1, 3, "down", text, 6.2))
+    logged = {"time": pa.array([NOON] * 3, pa.timestamp("us", "UTC")), "level": pa.array(["INFO", "WARN", "ERROR"])}
+    lines.add(pa.RecordBatch.from_pydict(logged))
+    for number in range(100):
+        handled = time_after(1 + 0.002 * number)
+        events.add(Outcome(f"d-{number}", "t", "delivered", "handled", time_after(1), handled, ["s"]), [])
+    events.add(Outcome("b", "t", "delivered", "handled", time_after(3), time_after(2), ["s"]), [])
+    events.add(Outcome(f"e-{text}", f"t-{text}", "lost", text, None, None, []), [])
+    events.silences.add(Silence(f"s-{text}", time_after(40), 4.2))
+    names = [f"h{number}-{text}" for number in range(hosts)]
+    shown = [ShownHost(name, f"p{n // 2}-{text}", (Span(name, "active", NOON, None),)) for n, name in enumerate(names)]
+    return Picture(times, found, shown, 0, bridges, lines, events)
+
+
+def make_result(text: str = "x", **messages: int) -> Result:
+    counts = Counts(events=10, incidents={"takeover": 1}, messages=messages or {"delivered": 7, "lost": 1})
+    gaps = (Gap(f"h-{text}", f"cut-{text}", f"f-{text}", 3),)
+    return Result(
+        audit_outcome(gaps, counts), InputSummary(f"file:/{text}", 3, 2, 1, 100, (f"note {text}",)), gaps, counts, "out"
+    )

@@ -1,0 +1,9 @@
+"""Ranges of time that hold every event of a test."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from activemq_fleet.audit.report_figures import TimeRange
+
+ANY_TIME = TimeRange(datetime(2026, 1, 1, tzinfo=UTC), datetime(2027, 1, 1, tzinfo=UTC))
