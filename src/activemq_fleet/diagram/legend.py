@@ -1,19 +1,21 @@
-"""Draw what stands below the picture: findings in words, and the legend."""
+"""Draw what is below the picture: findings in words, and the legend."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
 
-from activemq_fleet.diagram.canvas import Canvas
-from activemq_fleet.diagram.lines import Stroke, arrow_head, draw_stroke
-from activemq_fleet.diagram.scene import Flow, GroupedFinding, Scene
-from activemq_fleet.diagram.symbols import badge_width, draw_badge, draw_cylinder, draw_star
-from activemq_fleet.diagram.text import join_words, wrap
+from activemq_fleet.canvas import Canvas, wrap
+from activemq_fleet.diagram.card import badge_width, draw_badge, draw_cylinder, draw_replication, draw_star
+from activemq_fleet.diagram.descriptions import join_words
+from activemq_fleet.diagram.lines import draw_connection, draw_head
+from activemq_fleet.diagram.scene import Connection, Flow, GroupedFinding, Scene, severity_of
 from activemq_fleet.findings import Finding
 from activemq_fleet.node.printable import counted
 from activemq_fleet.profiles import PROFILES
+from activemq_fleet.topology import LinkKind
 
 MOST_FINDINGS = 16
 _MOST_HOSTS = 3
@@ -22,7 +24,12 @@ _LEAST_COLUMN, _MOST_COLUMN = 300.0, 420.0
 _PAIR = "A pair: two brokers that stand in for each other. One is active at a time."
 _STARS = "Preferred master and preferred slave; this never changes. Which node is active is found out at run time."
 _SINGLE = "A single broker: no other takes over from it."
-_KINDS = {
+_MESH = "A full mesh: each pair inside has a link to each other."
+_MULTICAST = "Multicast: the brokers of a group find each other here and link to every other that they hear."
+_BALANCER = "A load balancer and the address that it holds for the pairs in the dotted frame, or takes over."
+_AGENT = "An agent at its home pair. It tries the preferred master first."
+_AGENTS = "How many agents are at home at a pair. They try its preferred master first."
+_KINDS: dict[LinkKind, str] = {
     "masterslave": "masterslave: a link to whichever node of the pair is active.",
     "failover": "failover: a link to whichever node of the pair is active; its addresses are tried in turn.",
     "static": "static: a link to fixed addresses.",
@@ -32,18 +39,10 @@ _FLOWS: dict[Flow, str] = {
     "duplex": "Duplex: one link, messages go both ways.",
     "each way": "Two links, one each way.",
 }
-_FRAME = "A full mesh: each pair inside has a link to each other."
-_MULTICAST = "Multicast: the brokers of a group find each other here and link to every other that they hear."
-_BALANCERS = "A load balancer and the address that it holds for the pairs in the dotted frame, or takes over."
-_AGENTS = "An agent at its home pair. It tries the preferred master first."
-_AGENTS_MANY = "How many agents are at home at a pair. They try its preferred master first."
 
 
-@dataclass(frozen=True, slots=True)
-class LegendEntry:
-    """A legend entry: the function ``draw`` draws a sample of up to 36 × 20 pixels around (18,
-    10), ``text`` explains it.
-    """
+class LegendEntry(NamedTuple):
+    """A legend entry: ``draw`` draws a sample of up to 36 × 20 pixels around (18, 10), ``text`` explains it."""
 
     draw: Callable[[Canvas], None]
     text: str
@@ -54,170 +53,142 @@ def draw_findings(canvas: Canvas, scene: Scene, x: float, y: float, width: float
     if not scene.findings:
         return 0.0
     top = y
-    canvas.text(x, y + 13, "Findings", "heading ink")
+    canvas.add_text("heading ink", x, y + 13, "Findings")
     y += 26
-    for group in scene.grouped_findings[:MOST_FINDINGS]:
-        finding = group.finding
-        severity = "waived" if finding.waived is not None else finding.severity
-        pill = badge_width(finding.rule)
-        indent = max(62.0, pill + 10)
-        draw_badge(canvas, x + pill, y + 7, finding.rule, severity)
-        text = f"{_hosts_of(group)}: {finding.message}"
+    for grouped in scene.findings[:MOST_FINDINGS]:
+        finding, severity = grouped.finding, severity_of(grouped.finding)
+        indent = max(62.0, badge_width(finding.rule) + 10)
+        draw_badge(canvas, x + badge_width(finding.rule), y + 7, finding.rule, severity)
+        text = f"{_hosts_phrase(grouped)}: {finding.message}"
         if finding.waived is not None:
             text += f" (waived: {finding.waived})"
         lines = wrap(text.split(), "note", width - indent - 8)
         for row, line in enumerate(lines):
-            canvas.text(x + indent, y + 11 + 16 * row, line, "note ink" if severity != "waived" else "note muted")
+            css = "note muted" if severity == "waived" else "note ink"
+            canvas.add_text(css, x + indent, y + 11 + 16 * row, line)
         y += 16 * len(lines) + 6
-    hidden = len(scene.grouped_findings) - MOST_FINDINGS
+    hidden = len(scene.findings) - MOST_FINDINGS
     if hidden > 0:
-        canvas.text(x + 62, y + 11, f"and {hidden} more: activemq-fleet check lists them all", "note muted")
+        canvas.add_text("note muted", x + 62, y + 11, f"and {hidden} more: activemq-fleet check lists them all")
         y += 22
     return y - top + 14
 
 
-def _hosts_of(group: GroupedFinding) -> str:
-    if group.everywhere:
-        return f"all {counted(len(group.hosts), 'broker')}"
-    shown = list(group.hosts[:_MOST_HOSTS])
-    more = len(group.hosts) - len(shown)
-    return join_words([*shown, f"{more} more"] if more else shown)
+def _hosts_phrase(grouped: GroupedFinding) -> str:
+    if grouped.everywhere:
+        return f"all {counted(len(grouped.hosts), 'broker')}"
+    hidden = len(grouped.hosts) - _MOST_HOSTS
+    return join_words([*grouped.hosts[:_MOST_HOSTS], *([f"{hidden} more"] if hidden > 0 else [])])
 
 
-def draw_legend(canvas: Canvas, signs: Sequence[LegendEntry], x: float, y: float, width: float) -> float:
-    """Draw the legend in columns; return its height in pixels."""
-    if not signs:
+def draw_legend(canvas: Canvas, entries: Sequence[LegendEntry], x: float, y: float, width: float) -> float:
+    """Draw the legend in columns of about equal heights; return its height in pixels."""
+    if not entries:
         return 0.0
-    canvas.text(x, y + 13, "What you are looking at", "heading ink")
-    columns = max(1, min(len(signs), int(width // _LEAST_COLUMN)))
-    column = min(width / columns, _MOST_COLUMN)
-    wrapped = [wrap(sign.text.split(), "note", column - _SAMPLE - 16) for sign in signs]
-    heights = [max(26.0, _LINE * len(lines) + 11) for lines in wrapped]
-    share = sum(heights) / columns
+    canvas.add_text("heading ink", x, y + 13, "What you are looking at")
+    columns = max(1, min(len(entries), int(width // _LEAST_COLUMN)))
+    column_width = min(width / columns, _MOST_COLUMN)
+    texts = [wrap(entry.text.split(), "note", column_width - _SAMPLE - 16) for entry in entries]
+    heights = [max(26.0, _LINE * len(lines) + 11) for lines in texts]
     tops = [y + 28.0] * columns
-    at, used_height = 0, 0.0
-    for sign, lines, height in zip(signs, wrapped, heights, strict=True):
-        if used_height + height / 2 > share * (at + 1) and at < columns - 1:
-            at += 1
-        left, top = x + at * column, tops[at]
-        with canvas.group(at=(left, top)):
-            sign.draw(canvas)
+    for entry, lines, height in zip(entries, texts, heights, strict=True):
+        column = tops.index(min(tops))
+        with canvas.group(at=(x + column * column_width, tops[column])):
+            entry.draw(canvas)
             for row, line in enumerate(lines):
-                canvas.text(_SAMPLE, 14 + _LINE * row, line, "note ink")
-        tops[at] += height
-        used_height += height
+                canvas.add_text("note ink", _SAMPLE, 14 + _LINE * row, line)
+        tops[column] += height
     return max(tops) - y
 
 
 def legend_entries(
-    scene: Scene, strokes: Sequence[Stroke], frames: AbstractSet[str], *, small: bool
+    scene: Scene, drawn: Sequence[Connection], meshed: AbstractSet[LinkKind], *, detailed: bool
 ) -> list[LegendEntry]:
-    """Return the legend entries for the symbols that the picture uses, in reading order: pairs, nodes, stores,
-    links, agents, findings.
+    """Return the legend entries for the symbols that the picture uses, in reading order.
 
-    ``frames`` are the kinds of links that a frame around a full mesh stands for.
+    ``drawn`` are the connections that are drawn as lines, ``meshed`` the kinds of links that a frame around a full mesh
+    represents.
     """
-    drawn = {pair.profile.name for pair in scene.pairs}
-    profiles = [profile for profile in PROFILES.values() if profile.name in drawn]
-    signs = []
-    if any(profile.has_peer for profile in profiles):
-        signs += [LegendEntry(_pair, _PAIR), LegendEntry(_stars, _STARS)]
-    if not all(profile.has_peer for profile in profiles):
-        signs.append(LegendEntry(_single, _SINGLE))
-    if not small:
-        signs += [LegendEntry(_replicates if one.replicates else _store, one.legend) for one in profiles if one.legend]
-    signs += _links(strokes, frames)
-    signs += [LegendEntry(_frame(kind), _FRAME) for kind in sorted(frames)]
-    if any(group.multicast for group in scene.groups):
-        signs.append(LegendEntry(_bus, _MULTICAST))
-    if any(group.balancers for group in scene.groups):
-        signs.append(LegendEntry(_balancer, _BALANCERS))
-    if any(pair.agents for pair in scene.pairs):
-        signs.append(LegendEntry(_agents if small else _agent, _AGENTS_MANY if small else _AGENTS))
-    if scene.findings:
-        signs.append(
-            LegendEntry(_badge(min(scene.findings, key=_is_too_wide)), "A finding, by its rule; in words above.")
-        )
-    return signs
-
-
-def _links(strokes: Sequence[Stroke], frames: AbstractSet[str]) -> list[LegendEntry]:
-    """Return the legend's entries for the kinds of links in the picture, and for the directions messages take."""
-    drawn = {stroke.kind for stroke in strokes} | frames
-    kinds = [name for name in _KINDS if name in drawn]
-    flows = {"forward" if stroke.flow == "backward" else stroke.flow for stroke in strokes}
-    sample = kinds[0] if kinds else "multicast"
-    return [LegendEntry(_line(name), _KINDS[name]) for name in kinds] + [
-        LegendEntry(_line(sample, flow), text) for flow, text in _FLOWS.items() if flow in flows
+    names = {pair.profile.name for pair in scene.pairs}
+    profiles = [profile for profile in PROFILES.values() if profile.name in names]
+    findings = [grouped.finding for grouped in scene.findings]
+    kinds = [kind for kind in _KINDS if kind in meshed or any(connection.kind == kind for connection in drawn)]
+    flows = {"forward" if connection.flow == "backward" else connection.flow for connection in drawn}
+    entries: list[tuple[object, Callable[[Canvas], None], str]] = [
+        (any(profile.has_peer for profile in profiles), _draw_pair, _PAIR),
+        (any(profile.has_peer for profile in profiles), _draw_stars, _STARS),
+        (not all(profile.has_peer for profile in profiles), _draw_single, _SINGLE),
     ]
+    for profile in profiles:
+        draw = _draw_replication if profile.replicates else _draw_store
+        entries.append((profile.legend and detailed, draw, profile.legend))
+    entries += [(True, partial(_draw_line, kind), _KINDS[kind]) for kind in kinds]
+    for flow, text in _FLOWS.items():
+        sample = Connection("", "", kinds[0] if kinds else "multicast", flow)
+        entries.append((flow in flows, partial(_draw_flow, sample), text))
+    entries += [(True, partial(_draw_frame, kind), _MESH) for kind in sorted(meshed)]
+    entries += [
+        (any(group.multicast for group in scene.groups), _draw_bus, _MULTICAST),
+        (any(group.balancers for group in scene.groups), _draw_balancer, _BALANCER),
+        (any(pair.agents for pair in scene.pairs), _draw_agent, _AGENT if detailed else _AGENTS),
+        (findings, partial(_draw_badge, findings), "A finding, by its rule; in words above."),
+    ]
+    return [LegendEntry(draw, text) for is_shown, draw, text in entries if is_shown]
 
 
-def _line(kind: str, flow: Flow | None = None) -> Callable[[Canvas], None]:
-    def draw(canvas: Canvas) -> None:
-        if flow is None:
-            canvas.path("M2 10H34", f"line line-{kind}")
-        else:
-            draw_stroke(canvas, Stroke(((1, 10), (35, 10)), kind, flow))
-
-    return draw
+def _draw_line(kind: LinkKind, canvas: Canvas) -> None:
+    canvas.add_path(f"line line-{kind}", "M2 10H34")
 
 
-def _frame(kind: str) -> Callable[[Canvas], None]:
-    return lambda canvas: canvas.rect(3, 2, 30, 16, f"line line-{kind}", 4)
+def _draw_flow(connection: Connection, canvas: Canvas) -> None:
+    draw_connection(canvas, connection, [(1, 10), (35, 10)])
 
 
-def _pair(canvas: Canvas) -> None:
-    canvas.rect(6, 0, 24, 20, "card", 4)
-    canvas.rect(9, 3, 18, 6, "node node-master", 2)
-    canvas.rect(9, 11, 18, 6, "node", 2)
+def _draw_frame(kind: LinkKind, canvas: Canvas) -> None:
+    canvas.add_rect(f"line line-{kind}", 3, 2, 30, 16, radius=4)
 
 
-def _single(canvas: Canvas) -> None:
-    canvas.rect(6, 3, 24, 14, "card", 4)
-    canvas.rect(9, 6, 18, 8, "node", 2)
+def _draw_pair(canvas: Canvas) -> None:
+    canvas.add_rect("card", 6, 0, 24, 20, radius=4)
+    canvas.add_rect("node node-master", 9, 3, 18, 6, radius=2)
+    canvas.add_rect("node", 9, 11, 18, 6, radius=2)
 
 
-def _stars(canvas: Canvas) -> None:
+def _draw_single(canvas: Canvas) -> None:
+    canvas.add_rect("card", 6, 3, 24, 14, radius=4)
+    canvas.add_rect("node", 9, 6, 18, 8, radius=2)
+
+
+def _draw_stars(canvas: Canvas) -> None:
     draw_star(canvas, 10, 10, filled=True)
     draw_star(canvas, 27, 10, filled=False)
 
 
-def _store(canvas: Canvas) -> None:
+def _draw_store(canvas: Canvas) -> None:
     draw_cylinder(canvas, 9, 0, 18, 20)
 
 
-def _replicates(canvas: Canvas) -> None:
-    canvas.path("M18 0V14", "line tie")
-    canvas.path(arrow_head((18, 0), (18, 20)), "head-tie")
+def _draw_replication(canvas: Canvas) -> None:
+    draw_replication(canvas, 18, 0, 20)
 
 
-def _bus(canvas: Canvas) -> None:
-    canvas.rect(1, 4, 34, 12, "cloud", 6)
+def _draw_bus(canvas: Canvas) -> None:
+    canvas.add_rect("cloud", 1, 4, 34, 12, radius=4)
 
 
-def _balancer(canvas: Canvas) -> None:
-    canvas.rect(10, 0, 24, 9, "balancer", 3)
-    canvas.path("M10 4.5H4V9", "balances")
-    canvas.path(arrow_head((4, 4), (4, 15)), "head-balances")
-    canvas.rect(0, 15, 34, 5, "balanced", 2)
+def _draw_balancer(canvas: Canvas) -> None:
+    canvas.add_rect("balancer", 10, 0, 24, 9, radius=3)
+    canvas.add_path("balances", "M10 4.5H4V9")
+    draw_head(canvas, "head-balances", (4, 4), (4, 15))
+    canvas.add_rect("balanced", 0, 15, 34, 5, radius=2)
 
 
-def _agent(canvas: Canvas) -> None:
-    canvas.rect(3, 2, 30, 16, "agent", 8)
-    canvas.circle(12, 10, 3, "agent-dot")
+def _draw_agent(canvas: Canvas) -> None:
+    canvas.add_rect("agent", 3, 2, 30, 16, radius=8)
+    canvas.add_circle("agent-dot", 12, 10, 3)
 
 
-def _agents(canvas: Canvas) -> None:
-    canvas.rect(3, 2, 30, 16, "agent", 8)
-    canvas.circle(12, 10, 3, "agent-dot")
-    canvas.text(19, 13.6, "2", "badge ink")
-
-
-def _is_too_wide(finding: Finding) -> bool:
-    """Return whether a finding's badge is too wide for a sample; the first one that is not is the sample."""
-    return badge_width(finding.rule) > _SAMPLE
-
-
-def _badge(finding: Finding) -> Callable[[Canvas], None]:
-    severity = "waived" if finding.waived is not None else finding.severity
-    return lambda canvas: draw_badge(canvas, 35, 10, finding.rule, severity)
+def _draw_badge(findings: Sequence[Finding], canvas: Canvas) -> None:
+    """Draw the badge of the first finding whose rule fits."""
+    finding = min(findings, key=lambda finding: badge_width(finding.rule) > _SAMPLE)
+    draw_badge(canvas, 35, 10, finding.rule, severity_of(finding))

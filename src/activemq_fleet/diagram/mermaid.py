@@ -6,12 +6,10 @@ import re
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
-from activemq_fleet.diagram.boxes import heading_facts
-from activemq_fleet.diagram.captions import caption
-from activemq_fleet.diagram.cards import NAMED_AGENTS
-from activemq_fleet.diagram.pair_layout import MOST_MESHED
+from activemq_fleet.diagram.card import NAMED_AGENTS
+from activemq_fleet.diagram.descriptions import badge_text, caption, heading_facts
+from activemq_fleet.diagram.group_box import MOST_MESHED
 from activemq_fleet.diagram.scene import BrokerView, Connection, GroupView, PairView, Scene, scene_of
-from activemq_fleet.diagram.symbols import badge_text
 from activemq_fleet.node.printable import counted
 from activemq_fleet.topology import Fleet
 
@@ -56,7 +54,7 @@ def _by_pair(scene: Scene) -> Iterator[str]:
     yield "flowchart LR"
     for group in scene.groups:
         # One line: Mermaid leaves room for no more.
-        title = f"{group.name} ({', '.join(heading_facts(group, small=False)[:4])})"
+        title = f"{group.name} ({', '.join(heading_facts(group)[:4])})"
         yield f"  subgraph {groups[group.name]}[{label(title)}]"
         for pair in group.pairs:
             yield f"    {names[pair.name]}[{label(*_pair_lines(pair))}]"
@@ -77,7 +75,7 @@ def _by_group(scene: Scene) -> Iterator[str]:
     groups = {group.name: f"g{position}" for position, group in enumerate(scene.groups)}
     yield "flowchart LR"
     for group in scene.groups:
-        yield f"  {groups[group.name]}[{label(group.name, *heading_facts(group, small=False))}]"
+        yield f"  {groups[group.name]}[{label(group.name, *heading_facts(group))}]"
     edges = [*_between(scene, groups), *_balancers(scene, groups)]
     yield from [line for line in edges if not _is_edge(line)]
     yield from [line for line in edges if _is_edge(line)][:MOST_EDGES]
@@ -97,7 +95,7 @@ def _balancers(scene: Scene, groups: dict[str, str]) -> Iterator[str]:
 
 def _everywhere(scene: Scene) -> Iterator[str]:
     """Yield a box with the rules whose findings every broker has; no broker is marked for them."""
-    rules = dict.fromkeys(item.finding.rule for item in scene.grouped_findings if not item.marked)
+    rules = dict.fromkeys(grouped.finding.rule for grouped in scene.findings if not grouped.marked)
     if rules:
         brokers = counted(sum(len(pair.nodes) for pair in scene.pairs), "broker")
         text = f"all {brokers}: {', '.join(rules)}"
@@ -107,7 +105,7 @@ def _everywhere(scene: Scene) -> Iterator[str]:
 def _pair_lines(pair: PairView) -> list[str]:
     few = len(pair.agents) <= NAMED_AGENTS
     agents = [f"agent {name}" for name in pair.agents] if few else [counted(len(pair.agents), "agent")]
-    return [f"{pair.name} · {' + '.join(pair.releases)}", *(_node_line(node) for node in pair.nodes), *agents]
+    return [f"{pair.name} · {pair.releases}", *(_node_line(node) for node in pair.nodes), *agents]
 
 
 def _node_line(node: BrokerView) -> str:
@@ -115,9 +113,9 @@ def _node_line(node: BrokerView) -> str:
     star = {"master": "★ ", "slave": "☆ "}.get(node.role, "")
     address = "" if broker.address == broker.host else broker.address
     port = f":{broker.openwire.port}" if broker.openwire else ""
-    found = f" ({badge_text(node.findings)})" if node.findings else ""
+    badge = f" ({badge_text(node.findings)})" if node.findings else ""
     state = f" {node.state}" if node.state else ""
-    return f"{star}{node.label} {address}{port}".rstrip() + state + found
+    return f"{star}{node.label} {address}{port}".rstrip() + state + badge
 
 
 def _inside(group: GroupView, names: dict[str, str], bus: str) -> Iterator[str]:
@@ -131,9 +129,8 @@ def _inside(group: GroupView, names: dict[str, str], bus: str) -> Iterator[str]:
 
 
 def _between(scene: Scene, groups: dict[str, str]) -> Iterator[str]:
-    sizes = {group.name: len(group.pairs) for group in scene.groups}
     for connection in scene.between:
-        captions = caption(connection, sizes, whole=True)
+        captions = caption(connection, scene.sizes, with_kind=True)
         yield _edge(connection, groups[connection.a], groups[connection.b], *captions)
 
 

@@ -1,18 +1,18 @@
 """Derive from a fleet what its pictures show: groups and their shapes, pairs and agents, links and findings.
 
-A link is rendered once for each node of a pair. Here a link is one edge between two pairs, and all edges between the
-same two ends are one connection. The SVG and the Mermaid picture are drawn from this.
+A link is rendered once for each node of a pair. Here all links of one kind between the same two ends are one
+connection. The SVG and the Mermaid picture are drawn from this.
 """
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from activemq_fleet.diagram.shapes import Shape, names_in_flow_order, shape_of
 from activemq_fleet.findings import Finding
@@ -20,59 +20,55 @@ from activemq_fleet.profiles import Profile
 from activemq_fleet.topology import Balancer, Broker, Fleet, Group, Link, LinkKind, Pair
 
 Flow = Literal["forward", "backward", "duplex", "each way"]
+Ends = tuple[str, str]
 _FEW = 2
+_MOST_DESCRIBED = 20
 SEVERITIES = ("error", "warning", "info")
 
 
-@dataclass(frozen=True, slots=True)
-class Edge:
-    """One link between two pairs or within one pair, counted once even though both nodes of a pair configure it."""
+class _PlacedLink(NamedTuple):
+    """A link of the node ``node``, with the node's pair and the pair that it leads to."""
 
-    source: str
-    target: str
-    source_group: str
-    target_group: str
+    node: str
+    source: Pair
+    target: Pair
     link: Link
 
     @property
-    def is_within_pair(self) -> bool:
-        """Whether the link joins the two nodes of one pair."""
-        return self.source == self.target
+    def pairs(self) -> Ends:
+        return self.source.name, self.target.name
+
+    @property
+    def groups(self) -> Ends:
+        return self.source.group, self.target.group
 
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """All links of one kind between two pairs or two groups, drawn as one line; ``a`` stands
-    before ``b`` in the picture.
+    """All links of one kind between two nodes, pairs or groups, drawn as one line; ``a`` is placed before ``b``.
+
+    ``forward`` are the (source, target) pairs of the links from ``a`` to ``b``, ``backward`` those of the others.
+    ``destinations`` are what all links carry, empty where they carry everything or differ.
     """
 
     a: str
     b: str
     kind: LinkKind
     flow: Flow
-    edges: tuple[Edge, ...]
+    forward: tuple[Ends, ...] = ()
+    backward: tuple[Ends, ...] = ()
+    destinations: tuple[str, ...] = ()
+    tooltip: str = ""
 
     @property
     def count(self) -> int:
         """The number of links."""
-        return len(self.edges)
-
-    def flow_from(self, name: str) -> Flow:
-        """Return the direction of messages as seen from the end ``name``: ``forward`` where messages leave it."""
-        mirrored: dict[Flow, Flow] = {"forward": "backward", "backward": "forward"}
-        return self.flow if name == self.a else mirrored.get(self.flow, self.flow)
+        return len(self.forward) + len(self.backward)
 
     @property
     def arrow(self) -> str:
         """The arrow character for the direction of messages, from ``a`` to ``b``."""
         return {"forward": "→", "backward": "←", "duplex": "↔", "each way": "⇄"}[self.flow]
-
-    @property
-    def tooltip(self) -> str:
-        """The tooltip text of the connection: each link's name, TTL and destinations; at most 20 links are listed."""
-        return "\n".join(_described(edge) for edge in self.edges[:20]) + (
-            f"\nand {self.count - 20} more" if self.count > 20 else ""
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +80,7 @@ class BrokerView:
 
     broker: Broker
     findings: tuple[Finding, ...]
-    state: str = ""
+    state: str
 
     @property
     def label(self) -> str:
@@ -92,26 +88,14 @@ class BrokerView:
         return self.broker.identity.host
 
     @property
-    def is_master(self) -> bool:
-        """Whether the broker is the preferred master of its pair."""
-        return self.broker.role == "master"
-
-    @property
     def role(self) -> str:
         """The preferred role of the broker, ``master`` or ``slave``; empty where its profile has no peer."""
         return self.broker.role if self.broker.profile.has_peer else ""
 
     @property
-    def caption(self) -> str:
-        """The preferred role and the state of the broker as text, where they are known."""
-        return " · ".join(filter(None, (self.role, self.state)))
-
-    @property
     def severity(self) -> str | None:
         """The severity of the broker's worst finding; ``waived`` where all are waived, None without findings."""
-        if not self.findings:
-            return None
-        return "waived" if self.findings[0].waived is not None else self.findings[0].severity
+        return severity_of(self.findings[0]) if self.findings else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,12 +105,12 @@ class PairView:
     name: str
     nodes: tuple[BrokerView, ...]
     agents: tuple[str, ...]
-    inner_edges: tuple[Edge, ...]
+    links: tuple[Connection, ...]
 
     @property
-    def releases(self) -> tuple[str, ...]:
-        """The different releases that the nodes run, as texts."""
-        return tuple(dict.fromkeys(node.broker.release.text for node in self.nodes))
+    def releases(self) -> str:
+        """The different releases that the nodes run, as text."""
+        return " + ".join(dict.fromkeys(node.broker.release.text for node in self.nodes))
 
     @property
     def profile(self) -> Profile:
@@ -146,26 +130,15 @@ class PairView:
 
 @dataclass(frozen=True, slots=True)
 class BalancerView:
-    """A load balancer, and a virtual address that it holds or stands by for, on behalf of a group."""
+    """A load balancer, and a virtual address that it holds or stands by for, on behalf of a group.
+
+    ``ports`` are texts such as ``openwire 61616``.
+    """
 
     host: str
-    group: str
     address: str
     ports: tuple[str, ...]
-    priority: int
-    masters_only: bool
-
-    @property
-    def served(self) -> str:
-        """The virtual address and its ports as text, such as ``192.0.2.10 · openwire 61616``."""
-        return " · ".join((self.address, *self.ports))
-
-    @property
-    def tooltip(self) -> str:
-        """The tooltip text of the balancer: its host, virtual address, ports and group."""
-        to = "preferred masters" if self.masters_only else "pairs"
-        ports = f" ({', '.join(self.ports)})" if self.ports else ""
-        return f"load balancer {self.host}: {self.address}{ports} for the {to} of group {self.group}"
+    tooltip: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +154,12 @@ class GroupView:
     connections: tuple[Connection, ...]
     shape: Shape
     multicast: Link | None
-    balancers: tuple[BalancerView, ...] = ()
+    balancers: tuple[BalancerView, ...]
+
+    @property
+    def nodes(self) -> tuple[BrokerView, ...]:
+        """The nodes of all pairs."""
+        return tuple(node for pair in self.pairs for node in pair.nodes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,18 +178,15 @@ class GroupedFinding:
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """Everything that a picture of a fleet shows: groups with their pairs, connections between
-    groups, findings, balancers.
+    """Everything that a picture of a fleet shows.
 
-    ``between`` are connections of groups; ``findings`` are all findings, worst first, and ``grouped_findings`` the same
-    with each message once. ``balancers`` are the hosts of all load balancers, ``idle_balancers`` the hosts that hold no
-    virtual address.
+    ``between`` are connections of groups; ``findings`` are worst first, each message once. ``balancers`` are the hosts
+    of all load balancers, ``idle_balancers`` the hosts that hold no virtual address.
     """
 
     groups: tuple[GroupView, ...]
     between: tuple[Connection, ...]
-    findings: tuple[Finding, ...]
-    grouped_findings: tuple[GroupedFinding, ...]
+    findings: tuple[GroupedFinding, ...]
     balancers: tuple[str, ...]
     idle_balancers: tuple[str, ...]
 
@@ -220,162 +195,161 @@ class Scene:
         """The pairs of all groups."""
         return tuple(pair for group in self.groups for pair in group.pairs)
 
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The number of pairs of each group."""
+        return {group.name: len(group.pairs) for group in self.groups}
+
+
+def severity_of(finding: Finding) -> str:
+    """Return the severity of a finding, ``waived`` for a waived one."""
+    return finding.severity if finding.waived is None else "waived"
+
 
 def scene_of(fleet: Fleet, states: Mapping[str, str] = MappingProxyType({})) -> Scene:
     """Return everything that a picture of the fleet shows, with groups in the order in which messages flow.
 
     ``states`` are those of brokers at run time, by host.
     """
-    by_host: dict[str, list[Finding]] = defaultdict(list)
-    findings = sorted(fleet.findings, key=_worst_first)
-    grouped = _grouped(findings, {broker.host for broker in fleet.brokers})
-    for item in grouped:
-        for host in item.hosts if item.marked else ():
-            by_host[host].append(item.finding)
+    findings = _grouped_findings(sorted(fleet.findings, key=_worst_first), {broker.host for broker in fleet.brokers})
+    marks: dict[str, list[Finding]] = defaultdict(list)
+    for grouped in findings:
+        for host in grouped.hosts if grouped.marked else ():
+            marks[host].append(grouped.finding)
     agents: dict[str, list[str]] = defaultdict(list)
     for agent in fleet.agents:
         agents[agent.pair].append(agent.host)
-    edges = _edges(fleet)
-    inner: dict[str, list[Edge]] = defaultdict(list)
-    within: dict[str, list[Edge]] = defaultdict(list)
-    for edge in edges:
-        if edge.is_within_pair:
-            inner[edge.source].append(edge)
-        elif edge.source_group == edge.target_group:
-            within[edge.source_group].append(edge)
-    groups = []
-    for group in fleet.groups:
-        ordered = sorted(group.pairs, key=lambda pair: _counting(pair.name))
-        pairs = tuple(_pair_view(pair, by_host, agents, inner[pair.name], states) for pair in ordered)
-        view = _group_view(group, pairs, within[group.name])
-        groups.append(replace(view, balancers=_balancers_of(group.name, fleet.balancers)))
-    crossing = [edge for edge in edges if edge.source_group != edge.target_group]
-    names = names_in_flow_order([group.name for group in groups], {(e.source_group, e.target_group) for e in crossing})
-    groups.sort(key=lambda group: names.index(group.name))
-    order = {name: position for position, name in enumerate(names)}
-    between = _connections(crossing, order, lambda edge: (edge.source_group, edge.target_group))
-    balancers = tuple(balancer.host for balancer in fleet.balancers)
-    idle = tuple(balancer.host for balancer in fleet.balancers if not balancer.addresses)
-    return Scene(tuple(groups), between, tuple(findings), grouped, balancers, idle)
+    placed = _placed_links(fleet)
+    inner: dict[str, list[_PlacedLink]] = defaultdict(list)
+    within: dict[str, list[_PlacedLink]] = defaultdict(list)
+    for link in placed:
+        if link.source is link.target:
+            inner[link.source.name].append(link)
+        elif link.source.group == link.target.group:
+            within[link.source.group].append(link)
+
+    def view_of_pair(pair: Pair) -> PairView:
+        nodes = tuple(BrokerView(b, tuple(marks[b.host]), states.get(b.host, "")) for b in pair.in_order)
+        order = [node.label for node in nodes]
+        links = _connections(inner[pair.name], order, lambda link: (link.node, link.link.target))
+        return PairView(pair.name, nodes, tuple(agents[pair.name]), links)
+
+    def view_of_group(group: Group) -> GroupView:
+        pairs = tuple(map(view_of_pair, sorted(group.pairs, key=lambda pair: _with_numbers(pair.name))))
+        order = [pair.name for pair in pairs]
+        connections = _connections(within[group.name], order, lambda link: link.pairs)
+        directions = {ends: c.flow == "duplex" for c in connections for ends in (*c.forward, *c.backward)}
+        shape = shape_of(order, directions, group.brokers[0].settings.topology)
+        multicast = next((link for b in group.brokers for link in b.links if link.kind == "multicast"), None)
+        return GroupView(group.name, pairs, connections, shape, multicast, _balancers_of(group.name, fleet.balancers))
+
+    crossing = [link for link in placed if link.source.group != link.target.group]
+    names = names_in_flow_order([group.name for group in fleet.groups], {link.groups for link in crossing})
+    return Scene(
+        tuple(sorted(map(view_of_group, fleet.groups), key=lambda group: names.index(group.name))),
+        _connections(crossing, names, lambda link: link.groups),
+        findings,
+        tuple(balancer.host for balancer in fleet.balancers),
+        tuple(balancer.host for balancer in fleet.balancers if not balancer.addresses),
+    )
 
 
 def _balancers_of(group: str, balancers: Iterable[Balancer]) -> tuple[BalancerView, ...]:
-    views = [
-        BalancerView(
-            balancer.host,
-            group,
-            one.address,
-            tuple(f"{front.connector} {front.port}" for front in one.fronts),
-            one.priority,
-            one.masters_only,
-        )
-        for balancer in balancers
-        for one in balancer.addresses
-        if one.group == group
-    ]
-    return tuple(sorted(views, key=lambda view: (-view.priority, view.host)))
+    """Return the load balancers that have a virtual address of a group, by priority."""
+    views = []
+    for balancer in balancers:
+        for address in balancer.addresses:
+            if address.group == group:
+                ports = tuple(f"{front.connector} {front.port}" for front in address.fronts)
+                served = "preferred masters" if address.masters_only else "pairs"
+                at = f"{address.address} ({', '.join(ports)})" if ports else address.address
+                tooltip = f"load balancer {balancer.host}: {at} for the {served} of group {group}"
+                view = BalancerView(balancer.host, address.address, ports, tooltip)
+                views.append((-address.priority, balancer.host, view))
+    return tuple(view for *_, view in sorted(views, key=lambda ranked: ranked[:2]))
 
 
-def _grouped(findings: Iterable[Finding], brokers: AbstractSet[str]) -> tuple[GroupedFinding, ...]:
+def _grouped_findings(findings: Iterable[Finding], brokers: AbstractSet[str]) -> tuple[GroupedFinding, ...]:
     """Return findings that differ in nothing but their host as one, in the order of the first."""
-    together: dict[tuple[str, str, str | None, str], list[str]] = defaultdict(list)
-    by_rule: dict[tuple[str, str, bool], set[str]] = defaultdict(set)
-    first: dict[tuple[str, str, str | None, str], Finding] = {}
+    alike: dict[tuple[str, str, str | None, str], list[Finding]] = defaultdict(list)
+    hosts_by_rule: dict[tuple[str, str], set[str]] = defaultdict(set)
     for finding in findings:
-        key = finding.rule, finding.severity, finding.waived, finding.message
-        first.setdefault(key, finding)
-        together[key].append(finding.host)
-        by_rule[finding.rule, finding.severity, finding.waived is None].add(finding.host)
+        alike[finding.rule, finding.severity, finding.waived, finding.message].append(finding)
+        hosts_by_rule[finding.rule, severity_of(finding)].add(finding.host)
     many = len(brokers) > _FEW
-    return tuple(
-        GroupedFinding(
-            first[key],
-            tuple(dict.fromkeys(hosts)),
-            everywhere=many and set(hosts) == brokers,
-            marked=not many or by_rule[key[0], key[1], key[2] is None] != brokers,
-        )
-        for key, hosts in together.items()
-    )
+    grouped = []
+    for first, *others in alike.values():
+        hosts = tuple(dict.fromkeys(finding.host for finding in (first, *others)))
+        marked = not many or hosts_by_rule[first.rule, severity_of(first)] != brokers
+        grouped.append(GroupedFinding(first, hosts, everywhere=many and set(hosts) == brokers, marked=marked))
+    return tuple(grouped)
 
 
-def _pair_view(
-    pair: Pair,
-    findings: Mapping[str, Sequence[Finding]],
-    agents: Mapping[str, Sequence[str]],
-    inner: Iterable[Edge],
-    states: Mapping[str, str],
-) -> PairView:
-    nodes = tuple(
-        BrokerView(broker, tuple(findings.get(broker.host, ())), states.get(broker.host, ""))
-        for broker in pair.in_order
-    )
-    return PairView(pair.name, nodes, tuple(agents.get(pair.name, ())), tuple(inner))
-
-
-def _group_view(group: Group, pairs: tuple[PairView, ...], edges: Iterable[Edge]) -> GroupView:
-    order = {pair.name: position for position, pair in enumerate(pairs)}
-    connections = _connections(edges, order, lambda edge: (edge.source, edge.target))
-    multicast = next((link for b in group.brokers for link in b.links if link.kind == "multicast"), None)
-    wanted = group.brokers[0].settings.topology
-    ways = {(e.source, e.target): e.link.duplex for c in connections for e in c.edges}
-    return GroupView(group.name, pairs, connections, shape_of(list(order), ways, wanted), multicast)
-
-
-def _edges(fleet: Fleet) -> list[Edge]:
-    """Return each link of each pair once, as an edge; a link to a single node counts as a link to its pair."""
-    place: dict[str, Pair] = {}
+def _placed_links(fleet: Fleet) -> list[_PlacedLink]:
+    """Return each link of each pair once; a link to a single node counts as a link to its pair."""
+    pairs: dict[str, Pair] = {}
     for pair in fleet.pairs.values():
-        place[pair.name] = pair
+        pairs[pair.name] = pair
         for broker in pair.brokers:
-            place.setdefault(broker.identity.host, pair)
-    found: dict[tuple[str, str, str], Edge] = {}
+            pairs.setdefault(broker.identity.host, pair)
+    placed: dict[tuple[str, str, str], _PlacedLink] = {}
     for broker in fleet.brokers:
         for link in broker.links:
-            target = place.get(link.target)
+            target = pairs.get(link.target)
             if link.kind == "multicast" or target is None:
                 continue
             key = (broker.unit, link.name, link.target)
-            edge = Edge(broker.pair, target.name, place[broker.pair].group, target.group, link)
             # Of a pure pair only the master's link is duplex, and the master's says what is meant.
-            if key not in found or (link.duplex and not found[key].link.duplex):
-                found[key] = edge
-    return list(found.values())
+            if key not in placed or (link.duplex and not placed[key].link.duplex):
+                placed[key] = _PlacedLink(broker.identity.host, pairs[broker.pair], target, link)
+    return list(placed.values())
 
 
 def _connections(
-    edges: Iterable[Edge], order: Mapping[str, int], ends: Callable[[Edge], tuple[str, str]]
+    placed: Iterable[_PlacedLink], names: list[str], ends_of: Callable[[_PlacedLink], Ends]
 ) -> tuple[Connection, ...]:
-    together: dict[tuple[int, int, LinkKind, bool], list[tuple[bool, Edge]]] = defaultdict(list)
-    names = list(order)
-    for edge in edges:
-        source, target = (order[end] for end in ends(edge))
-        key = (min(source, target), max(source, target), edge.link.kind, edge.link.duplex)
-        together[key].append((source < target, edge))
-    connections = []
-    for (a, b, kind, duplex), found in sorted(together.items(), key=lambda item: item[0]):
-        ways = {forward for forward, _ in found}
-        flow: Flow = "duplex" if duplex else "each way" if len(ways) == 2 else "forward" if True in ways else "backward"
-        connections.append(Connection(names[a], names[b], kind, flow, tuple(edge for _, edge in found)))
-    return tuple(connections)
+    """Return the connections that links make between ends that are placed in the order of ``names``."""
+    order = {name: position for position, name in enumerate(names)}
+    bundles: dict[tuple[int, int, LinkKind, bool], list[_PlacedLink]] = defaultdict(list)
+    for placed_link in placed:
+        a, b = sorted(order[name] for name in ends_of(placed_link))
+        bundles[a, b, placed_link.link.kind, placed_link.link.duplex].append(placed_link)
+    return tuple(
+        _connection(names[a], names[b], bundle, ends_of)
+        for (a, b, *_), bundle in sorted(bundles.items(), key=lambda keyed: keyed[0])
+    )
 
 
-def _counting(name: str) -> list[tuple[int, str]]:
+def _connection(a: str, b: str, bundle: list[_PlacedLink], ends_of: Callable[[_PlacedLink], Ends]) -> Connection:
+    """Return the connection of ``a`` and ``b`` that stands for a bundle of links of one kind."""
+    forward = tuple(placed.pairs for placed in bundle if ends_of(placed)[0] == a)
+    backward = tuple(placed.pairs for placed in bundle if ends_of(placed)[0] != a)
+    first = bundle[0].link
+    flow: Flow = "duplex" if first.duplex else "forward" if not backward else "each way" if forward else "backward"
+    alike = all(placed.link.include == first.include for placed in bundle)
+    described = [_described(placed) for placed in bundle[:_MOST_DESCRIBED]]
+    if len(bundle) > _MOST_DESCRIBED:
+        described.append(f"and {len(bundle) - _MOST_DESCRIBED} more")
+    return Connection(a, b, first.kind, flow, forward, backward, first.include if alike else (), "\n".join(described))
+
+
+def _with_numbers(name: str) -> list[tuple[int, str]]:
     """Return a sort key that orders numbers in names by value, so that mq100 follows mq99."""
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name)]
 
 
 def _worst_first(finding: Finding) -> tuple[bool, int, str, str, str]:
-    return (
-        finding.waived is not None, SEVERITIES.index(finding.severity), finding.host, finding.rule, finding.message,
-    )  # fmt: skip
+    severity = SEVERITIES.index(finding.severity)
+    return finding.waived is not None, severity, finding.host, finding.rule, finding.message
 
 
 def _limit(ttl: int | None) -> str:
     return "no limit" if ttl == -1 else str(ttl)
 
 
-def _described(edge: Edge) -> str:
-    link = edge.link
+def _described(placed: _PlacedLink) -> str:
+    """Return a line of a tooltip: the name, ends, kind, TTL and destinations of a link."""
+    link = placed.link
     if link.network_ttl is not None:
         reach = f"TTL {_limit(link.network_ttl)}"
     else:
@@ -383,4 +357,4 @@ def _described(edge: Edge) -> str:
     carried = f", only {', '.join(link.include)}" if link.include else ""
     refused = f", without {', '.join(link.exclude)}" if link.exclude else ""
     way = "duplex" if link.duplex else "one way"
-    return f"{link.name}: {edge.source} to {edge.target}, {link.kind}, {way}, {reach}{carried}{refused}"
+    return f"{link.name}: {placed.source.name} to {placed.target.name}, {link.kind}, {way}, {reach}{carried}{refused}"

@@ -28,20 +28,20 @@ def shape_of(pairs: Sequence[str], links: Mapping[tuple[str, str], bool], wanted
 
     ``wanted`` is ``activemq_topology``; it only decides whether three pairs in a row are a chain or a hub.
     """
-    beside: dict[str, set[str]] = defaultdict(set)
+    neighbours: dict[str, set[str]] = defaultdict(set)
     for a, b in links:
-        beside[a].add(b)
-        beside[b].add(a)
+        neighbours[a].add(b)
+        neighbours[b].add(a)
     in_order = tuple(pairs)
     if not links:
         return Shape("none", in_order)
-    degrees = [len(beside[name]) for name in pairs]
+    degrees = [len(neighbours[name]) for name in pairs]
     if len(links) == len(pairs) * (len(pairs) - 1) and not any(links.values()):
         return Shape("mesh", in_order)
     hub = _hub(pairs, degrees, wanted)
     if hub is not None:
         return Shape("hub", (hub, *(name for name in pairs if name != hub)))
-    path = _path(pairs, beside)
+    path = _path(pairs, neighbours)
     if path and max(degrees) <= 2:
         return Shape("ring" if min(degrees) == 2 and len(pairs) > 2 else "chain", path)
     return Shape("other", in_order)
@@ -56,12 +56,12 @@ def _hub(pairs: Sequence[str], degrees: Sequence[int], wanted: str) -> str | Non
     return pairs[degrees.index(max(degrees))]
 
 
-def _path(pairs: Sequence[str], beside: Mapping[str, set[str]]) -> tuple[str, ...]:
+def _path(pairs: Sequence[str], neighbours: Mapping[str, set[str]]) -> tuple[str, ...]:
     """Return the pairs along their links from an end, or () where they do not lie on one line."""
     position = {name: index for index, name in enumerate(pairs)}
-    here = next((name for name in pairs if len(beside[name]) == 1), pairs[0])
+    here = next((name for name in pairs if len(neighbours[name]) == 1), pairs[0])
     path, visited = [here], {here}
-    while onward := beside[here] - visited:
+    while onward := neighbours[here] - visited:
         here = min(onward, key=lambda name: position[name])
         path.append(here)
         visited.add(here)

@@ -6,84 +6,65 @@ not be followed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from activemq_fleet.diagram.lines import Stroke
-from activemq_fleet.diagram.placement import (
-    LINE_HEIGHT,
-    Area,
-    Box,
-    Label,
-    Placement,
-    Sheet,
-    column_counts,
-    most_readable,
-    place_in_grid,
-)
+from activemq_fleet.canvas import Point, width_of, wrap
+from activemq_fleet.diagram.grid import place_in_grid
+from activemq_fleet.diagram.placement import LINE_HEIGHT, Area, Box, Captions, Label, Placement, Sheet, most_readable
 from activemq_fleet.diagram.scene import Connection
-from activemq_fleet.diagram.text import width_of, wrap
 
 _LEAST_SPOKES = 5
-_ABOVE, _TRUNK, _DROP, _BESIDE_LINE = 12.0, 36.0, 22.0, 20.0
+# The lane of the first row is as far below the top as the middle of a small hub: their line is straight.
+_LANE, _TRUNK, _DROP, _BESIDE_LINE = 18.0, 36.0, 22.0, 20.0
 
 
 def hub_of(connections: Sequence[Connection]) -> str | None:
-    """Return the name of the group or pair at which all connections meet, when each leads to a different box.
+    """Return the name of the box at which all connections meet, when each leads to a different box.
 
     Returns None unless there are at least five, of one kind and direction.
     """
-    ends = [{connection.a, connection.b} for connection in connections]
-    shared = set.intersection(*ends) if ends else set()
-    if len(connections) < _LEAST_SPOKES or len(shared) != 1:
+    if len(connections) < _LEAST_SPOKES:
         return None
-    (name,) = shared
-    looks = {(connection.kind, connection.flow_from(name)) for connection in connections}
-    return name if len(set.union(*ends)) == len(connections) + 1 and len(looks) == 1 else None
+    shared = set.intersection(*({connection.a, connection.b} for connection in connections))
+    ends = {name for connection in connections for name in (connection.a, connection.b)}
+    if len(shared) != 1 or len(ends) != len(connections) + 1:
+        return None
+    (hub,) = shared
+    one_way = {(c.kind, c.flow, c.a == hub if c.flow in ("forward", "backward") else None) for c in connections}
+    return hub if len(one_way) == 1 else None
 
 
 def place_star(
-    hub: str,
-    boxes: Sequence[Box],
+    hub: Box,
+    spokes: Sequence[Box],
     connections: Sequence[Connection],
-    gap: tuple[float, float],
+    gap: Point,
     sheet: Sheet,
-    captions: Mapping[str, list[str]] | None = None,
+    captions: Captions = lambda _: [],
 ) -> Placement:
-    """Return the placement of a hub and its spokes: the box named ``hub`` beside rows of the other
-    boxes, each joined to it.
+    """Return the placement of a hub beside rows of the other boxes, each joined to the hub.
 
-    ``gap`` is the room (pixels) between columns and rows; their number is chosen for ``sheet``. ``captions``
-    are the captions of lines, by the name of the other box.
+    ``gap`` is the room (pixels) between columns and rows; their number is chosen for ``sheet``.
     """
-    middle = next(box for box in boxes if box.name == hub)
-    spokes = [box for box in boxes if box is not middle]
-    lines = {
-        box.name: wrap((captions or {}).get(box.name, ()), "label", box.width - _DROP - _BESIDE_LINE, " · ")
-        for box in spokes
-    }
-    channel = gap[1] + LINE_HEIGHT * max(map(len, lines.values()))
-    left = middle.width + 2 * _TRUNK
-
-    def in_columns(columns: int) -> Placement:
-        placement = place_in_grid(spokes, columns, (gap[0], channel), {0: left}, {0: channel})
-        placement.height = max(placement.height, channel + middle.height + middle.hanging)
-        return placement
-
-    placement = most_readable(map(in_columns, column_counts(len(spokes))), sheet)
-    areas = placement.box_areas
-    placement.boxes.insert(0, (middle, Area(0.0, channel, middle.width, middle.height)))
-    start = middle.width, channel + middle.height / 2
-    drawn: dict[str, int] = {}
-    for connection in connections:
-        name = connection.b if connection.a == hub else connection.a
-        again = drawn[name] = drawn.get(name, -1) + 1  # a second connection runs beside the first
-        trunk, lane = middle.width + _TRUNK - 9 * again, areas[name].y - channel + _ABOVE - 9 * again
-        end = areas[name].x + _DROP + 18 * again, areas[name].y
-        points = (start, (trunk, start[1]), (trunk, lane), (end[0], lane), end)
-        placement.strokes.append(Stroke(points, connection.kind, connection.flow_from(hub), connection.tooltip))
-    for name, caption in lines.items():
-        if caption:
-            x = areas[name].x + _DROP + 14 + max(width_of(line, "label") for line in caption) / 2
-            y = areas[name].y - 10 - LINE_HEIGHT * (len(caption) - 1)
-            placement.labels.append(Label((x, y), caption))
+    others = [c.b if c.a == hub.name else c.a for c in connections]
+    room = min(box.width for box in spokes) - _DROP - _BESIDE_LINE
+    texts = [wrap(captions(connection), "label", room, " · ") for connection in connections]
+    channel = gap[1] + LINE_HEIGHT * max(map(len, texts))
+    left = hub.width + 2 * _TRUNK
+    placement = most_readable(len(spokes), lambda columns: place_in_grid(spokes, columns, (gap[0], channel)), sheet)
+    placement.boxes = [(box, area._replace(x=area.x + left, y=area.y + channel)) for box, area in placement.boxes]
+    top = 0.0 if hub.height <= 2 * _LANE else channel
+    placement.boxes.append((hub, Area(0.0, top, hub.width, hub.height)))
+    placement.width += left
+    placement.height = channel + max(placement.height, hub.height)
+    areas, start = placement.areas, (hub.width, top + hub.height / 2)
+    for number, (connection, name, text) in enumerate(zip(connections, others, texts, strict=True)):
+        again = others[:number].count(name)  # a second connection runs beside the first
+        trunk, lane = hub.width + _TRUNK - 9 * again, areas[name].y - channel + _LANE - 9 * again
+        x, y = areas[name].x + _DROP + 18 * again, areas[name].y
+        points = list(dict.fromkeys([start, (trunk, start[1]), (trunk, lane), (x, lane), (x, y)]))
+        placement.lines.append((connection, points if connection.a == hub.name else points[::-1]))
+        if text:
+            middle = x + 14 + max(width_of(line, "label") for line in text) / 2
+            placement.labels.append(Label((middle, y - 10 - LINE_HEIGHT * (len(text) - 1)), text))
     return placement

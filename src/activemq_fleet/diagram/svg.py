@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import math
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from activemq_fleet.diagram.balancers import draw_idle
-from activemq_fleet.diagram.boxes import GroupBox, heading_facts, shared_facts, usual_release
-from activemq_fleet.diagram.canvas import Canvas, decimal
-from activemq_fleet.diagram.captions import describe
-from activemq_fleet.diagram.cards import FullCard, SmallCard
-from activemq_fleet.diagram.group_layout import MOST_DRAWN, are_too_many_to_draw, place_groups
+from activemq_fleet.canvas import Canvas, decimal, wrap
+from activemq_fleet.diagram.descriptions import (
+    MOST_FULL,
+    caption,
+    describe_connection,
+    describe_fleet,
+    join_words,
+    shared_facts,
+    summary,
+    verdict,
+)
+from activemq_fleet.diagram.grid import place_in_grid
+from activemq_fleet.diagram.group_box import GroupBox, balancer_box
 from activemq_fleet.diagram.legend import draw_findings, draw_legend, legend_entries
-from activemq_fleet.diagram.pair_layout import MeshFrame
-from activemq_fleet.diagram.scene import SEVERITIES, GroupView, Scene, scene_of
+from activemq_fleet.diagram.placement import Placement, Sheet, most_readable
+from activemq_fleet.diagram.scene import BalancerView, Connection, Scene, scene_of
+from activemq_fleet.diagram.star import hub_of, place_star
 from activemq_fleet.diagram.style import style_sheet
-from activemq_fleet.diagram.text import join_words, wrap
 from activemq_fleet.node.printable import counted, escape_html
 from activemq_fleet.topology import Fleet
 
-MOST_FULL = 12
-_MARGIN = 26.0
-_LEAST_WIDTH = 720.0
+MOST_DRAWN = 24
+_MARGIN, _LEAST_WIDTH, _MOST_LISTED = 26.0, 720.0, 16
+# Paper of the A sizes; heading and legend take about so many pixels of its height.
+_PAPER = Sheet(math.sqrt(2), 240)
 
 
 def to_svg(fleet: Fleet, states: Mapping[str, str] = MappingProxyType({})) -> str:
@@ -30,133 +38,98 @@ def to_svg(fleet: Fleet, states: Mapping[str, str] = MappingProxyType({})) -> st
 
     Up to ``MOST_FULL`` pairs are drawn in full; with more, pairs show only what differs within a group. The picture
     follows the reader's light or dark mode and prints in light colours. ``states`` are those of brokers at run time, by
-    host; they stand beside the brokers.
+    host; they are next to the brokers.
     """
     scene = scene_of(fleet, states)
-    small = len(scene.pairs) > MOST_FULL
-    known = shared_facts(scene.groups) if small else ()
-    full = max((FullCard.natural_width(pair) for pair in scene.pairs), default=0.0)
-    boxes = [
-        GroupBox(group, small=small, card_width=_small_width(group) if small else full, known=known)
-        for group in scene.groups
-    ]
-    return _document(scene, boxes, known, small=small)
-
-
-def _small_width(group: GroupView) -> float:
-    """Return the width of a group's small cards (pixels); a long name in one group does not widen other groups."""
-    usual = usual_release(group)
-    return max(SmallCard.natural_width(pair, usual) for pair in group.pairs)
-
-
-def _document(scene: Scene, boxes: list[GroupBox], known: Sequence[str], *, small: bool) -> str:
-    placement = place_groups(boxes, scene.between)
-    strokes = [*placement.strokes, *(stroke for box in boxes for stroke in box.connection_lines)]
-    frames = {inner.kind for box in boxes for inner, _ in box.inside.boxes if isinstance(inner, MeshFrame)}
+    detailed = len(scene.pairs) <= MOST_FULL
+    known = () if detailed else shared_facts(scene.groups)
+    boxes = [GroupBox(group, detailed=detailed, known=known) for group in scene.groups]
+    placement = _place_groups(boxes, scene)
+    between = [connection for connection, _ in placement.lines]
+    listed = [connection for connection in scene.between if connection not in between]
     width = max(placement.width, _LEAST_WIDTH)
     canvas = Canvas()
-    y = _draw_heading(canvas, scene, known, width)
+    y = _draw_heading(canvas, scene, fleet, known, width)
     if scene.idle_balancers:
-        y += draw_idle(canvas, scene.idle_balancers, _MARGIN, y, width)
-    with canvas.group(at=(_MARGIN + (width - placement.width) / 2, y)):
-        placement.draw(canvas)
+        y += _draw_idle_balancers(canvas, scene.idle_balancers, y, width)
+    placement.draw(canvas, _MARGIN + (width - placement.width) / 2, y)
     y += placement.height + 24
-    if are_too_many_to_draw(scene.between):
-        y += _draw_between(canvas, scene, y, width)
+    if listed:
+        y += _draw_list(canvas, listed, scene.sizes, y, width)
     y += draw_findings(canvas, scene, _MARGIN, y, width)
-    y += draw_legend(canvas, legend_entries(scene, strokes, frames, small=small), _MARGIN, y, width) + 18
-    total = (decimal(width + 2 * _MARGIN), decimal(y))
-    title, description = escape_html(_title(scene)), escape_html(describe_fleet(scene))
+    drawn = [*between, *(connection for box in boxes for connection in box.drawn)]
+    meshed = {box.meshed for box in boxes if box.meshed}
+    y += draw_legend(canvas, legend_entries(scene, drawn, meshed, detailed=detailed), _MARGIN, y, width) + 18
+    size = f'width="{decimal(width + 2 * _MARGIN)}" height="{decimal(y)}"'
+    names = [group.name for group in scene.groups]
+    title = f"ActiveMQ fleet: {join_words(names) if len(names) <= 6 else counted(len(names), 'group')}"
+    description = describe_fleet(scene, fleet.findings, between)
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="fleet" width="{total[0]}" height="{total[1]}" '
-        f'viewBox="0 0 {total[0]} {total[1]}" role="img" aria-labelledby="fleet-title fleet-description">\n'
-        f'<title id="fleet-title">{title}</title>\n<desc id="fleet-description">{description}</desc>\n'
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="fleet" {size} '
+        f'viewBox="0 0 {decimal(width + 2 * _MARGIN)} {decimal(y)}" role="img" '
+        'aria-labelledby="fleet-title fleet-description">\n'
+        f'<title id="fleet-title">{escape_html(title)}</title>\n'
+        f'<desc id="fleet-description">{escape_html(description)}</desc>\n'
         f"<style>\n{style_sheet()}\n</style>\n"
-        f'<rect class="paper" width="{total[0]}" height="{total[1]}"/>\n{canvas}\n</svg>\n'
+        f'<rect class="paper" {size}/>\n{canvas}\n</svg>\n'
     )
 
 
-def _draw_heading(canvas: Canvas, scene: Scene, known: Sequence[str], width: float) -> float:
-    canvas.text(_MARGIN, 42, "ActiveMQ fleet", "title ink")
-    verdict, css = _verdict(scene)
-    canvas.text(_MARGIN + width, 42, verdict, f"summary {css}", "end")
-    lines = wrap(_summary(scene), "summary", width, " · ")
+def _place_groups(boxes: Sequence[GroupBox], scene: Scene) -> Placement:
+    """Return the most readable positions of group boxes on a sheet of paper, and the lines between them.
+
+    More connections than ``MOST_DRAWN`` are not drawn, unless they all lead to one group.
+    """
+
+    def captions(connection: Connection) -> list[str]:
+        return caption(connection, scene.sizes)
+
+    if not boxes:
+        return Placement()
+    hub = hub_of(scene.between)
+    if hub is not None:
+        spokes = [box for box in boxes if box.name != hub]
+        middle = next(box for box in boxes if box.name == hub)
+        return place_star(middle, spokes, scene.between, (26, 37), _PAPER, captions)
+    drawn = scene.between if len(scene.between) <= MOST_DRAWN else ()
+    gap = (60.0, 40.0) if drawn else (26.0, 26.0)
+    return most_readable(len(boxes), lambda columns: place_in_grid(boxes, columns, gap, drawn, captions), _PAPER)
+
+
+def _draw_heading(canvas: Canvas, scene: Scene, fleet: Fleet, known: Sequence[str], width: float) -> float:
+    """Draw what the fleet consists of and how many findings it has; return the height in pixels."""
+    canvas.add_text("title ink", _MARGIN, 42, "ActiveMQ fleet")
+    text, worst = verdict(fleet.findings)
+    css = "good" if worst == "good" else f"badge-{worst}"
+    canvas.add_text(f"summary {css}", _MARGIN + width, 42, text, "end")
+    lines = wrap(summary(scene), "summary", width, " · ")
     if known:
         lines += wrap([f"all groups: {known[0]}", *known[1:]], "summary", width, " · ")
     for row, line in enumerate(lines):
-        canvas.text(_MARGIN, 64 + 18 * row, line, "summary muted")
-    return 64 + 18 * len(lines) + 6
+        canvas.add_text("summary muted", _MARGIN, 64 + 18 * row, line)
+    return 70.0 + 18 * len(lines)
 
 
-def _title(scene: Scene) -> str:
-    names = [group.name for group in scene.groups]
-    return f"ActiveMQ fleet: {join_words(names) if len(names) <= 6 else counted(len(names), 'group')}"
-
-
-def _summary(scene: Scene) -> list[str]:
-    brokers = [node.broker for pair in scene.pairs for node in pair.nodes]
-    agents = sum(len(pair.agents) for pair in scene.pairs)
-    releases = {broker.release.text: broker.release.version for broker in brokers}
-    parts = [
-        counted(len(scene.groups), "group"),
-        counted(len(scene.pairs), "pair"),
-        counted(len(brokers), "broker"),
+def _draw_idle_balancers(canvas: Canvas, hosts: Sequence[str], y: float, width: float) -> float:
+    """Draw boxes for balancers without a virtual address; return the height of all rows in pixels."""
+    boxes = [
+        balancer_box(BalancerView(host, "no address", (), f"load balancer {host}: it holds no address"))
+        for host in hosts
     ]
-    parts += [counted(agents, "agent")] if agents else []
-    parts += [f"ActiveMQ {join_words(sorted(releases, key=lambda text: releases[text]))}"] if releases else []
-    if scene.balancers:
-        shown = ", ".join(scene.balancers[:4])
-        parts.append(f"{counted(len(scene.balancers), 'load balancer')} {shown}")
-    return parts
+    columns = max(1, int(width // (max(box.width for box in boxes) + 6)))
+    placement = place_in_grid(boxes, columns, (6, 6))
+    placement.draw(canvas, _MARGIN, y)
+    return placement.height + 18
 
 
-def _verdict(scene: Scene) -> tuple[str, str]:
-    found = Counter("waived" if f.waived is not None else f.severity for f in scene.findings)
-    if not found:
-        return "no findings", "good"
-    words = [counted(found[name], name, "info" if name == "info" else None) for name in SEVERITIES if found[name]]
-    words += [f"{found['waived']} waived"] if found["waived"] else []
-    worst = next((severity for severity in (*SEVERITIES, "waived") if found[severity]), "info")
-    return ", ".join(words), f"badge-{worst}"
-
-
-def _draw_between(canvas: Canvas, scene: Scene, y: float, width: float) -> float:
-    """Write the links between groups as text, where lines would cover each other; return the height used."""
-    canvas.text(_MARGIN, y + 13, f"Links between groups ({len(scene.between)})", "heading ink")
-    words = [describe(connection, _sizes(scene)) for connection in scene.between]
-    lines = wrap(words, "note", width, ", ")
-    hidden = len(lines) - 16
-    for row, line in enumerate(lines[:16] + ([f"and {counted(hidden, 'line')} more"] if hidden > 0 else [])):
-        canvas.text(_MARGIN, y + 33 + 16 * row, line, "note muted")
-    return 33 + 16 * min(len(lines), 17) + 12
-
-
-def describe_fleet(scene: Scene) -> str:
-    """Return the content of the picture in words, for people who do not see it; pairs are named where they are few."""
-    sentences = [", ".join(_summary(scene)) + "."]
-    few = len(scene.pairs) <= MOST_FULL
-    for group in scene.groups:
-        sentences.append(f"Group {group.name}: {', '.join(heading_facts(group, small=False))}.")
-        sentences += _pairs_in_words(group) if few else []
-        sentences += [f"{view.tooltip[0].upper()}{view.tooltip[1:]}." for view in group.balancers]
-    if len(scene.between) <= MOST_DRAWN:
-        sentences += [f"Link between groups: {describe(connection, _sizes(scene))}." for connection in scene.between]
-    sentences += [f"Load balancer {host} holds no address." for host in scene.idle_balancers]
-    sentences.append(f"Findings: {_verdict(scene)[0]}." if scene.findings else "No findings.")
-    return " ".join(sentences)
-
-
-def _sizes(scene: Scene) -> dict[str, int]:
-    return {group.name: len(group.pairs) for group in scene.groups}
-
-
-def _pairs_in_words(group: GroupView) -> list[str]:
-    sentences = []
-    for pair in group.pairs:
-        nodes = join_words(
-            f"{node.label} (preferred {node.broker.role}{f', {node.state}' if node.state else ''})"
-            for node in pair.nodes
-        )
-        agents = f", home of {counted(len(pair.agents), 'agent')}" if pair.agents else ""
-        sentences.append(f"Pair {pair.name}: {nodes}{agents}.")
-    return sentences
+def _draw_list(
+    canvas: Canvas, connections: Sequence[Connection], sizes: Mapping[str, int], y: float, width: float
+) -> float:
+    """Write the links between groups as text, where lines would cover each other; return the height in pixels."""
+    canvas.add_text("heading ink", _MARGIN, y + 13, f"Links between groups ({len(connections)})")
+    lines = wrap([describe_connection(connection, sizes) for connection in connections], "note", width, ", ")
+    if (hidden := len(lines) - _MOST_LISTED) > 0:
+        lines[_MOST_LISTED:] = [f"and {counted(hidden, 'line')} more"]
+    for row, line in enumerate(lines):
+        canvas.add_text("note muted", _MARGIN, y + 33 + 16 * row, line)
+    return 45.0 + 16 * len(lines)

@@ -129,7 +129,7 @@ def _add_lines(chart: Chart, picture: Picture) -> None:
 def _add_column(chart: Chart, kind: str, began: datetime, height: float, tooltip: str) -> None:
     """Add a column as wide as a slice of time, above the chart's height."""
     width = (chart.right - chart.left) / BUCKETS
-    chart.add_rectangle(kind, chart.position_of(began.timestamp()), chart.height - height, width, height, tooltip)
+    chart.add_rect(kind, chart.position_of(began.timestamp()), chart.height - height, width, height, tooltip)
 
 
 def _with_axis(chart: Chart) -> Chart:
@@ -166,7 +166,7 @@ def _add_latencies(chart: Chart, slices: Sequence[EventSlice]) -> None:
     """Add the medians and longest of slices above the chart's height, on a scale of powers of ten of milliseconds."""
     if not slices:
         none = "no event whose acceptance and handling are both known"
-        chart.add_text(chart.left + 10, chart.height - 48, none, anchor="start")
+        chart.add_label(chart.left + 10, chart.height - 48, none, anchor="start")
         return
     highest = max(3, *(math.ceil(_power_of_ten(one.handling_times.quantile(1))) for one in slices))
 
@@ -175,7 +175,7 @@ def _add_latencies(chart: Chart, slices: Sequence[EventSlice]) -> None:
 
     for seconds in (10.0 ** (power - 3) for power in range(highest + 1)):
         chart.add_line("grid", chart.left, y_of(seconds), chart.right, y_of(seconds))
-        chart.add_text(chart.left + 3, y_of(seconds) - 2, duration_text(seconds), anchor="start")
+        chart.add_label(chart.left + 3, y_of(seconds) - 2, duration_text(seconds), anchor="start")
     for one in slices:
         x, median, longest = (
             chart.position_of(one.began.timestamp()),
@@ -184,7 +184,7 @@ def _add_latencies(chart: Chart, slices: Sequence[EventSlice]) -> None:
         )
         tooltip = f"{time_text(one.began)}: median {duration_text(median)}, longest {duration_text(longest)}"
         chart.add_line("stem", x, y_of(median), x, y_of(longest), tooltip)
-        chart.add_shape("circle", "dot", cx=x, cy=y_of(median), r=1.9)
+        chart.add_circle("dot", x, y_of(median), 1.9)
 
 
 def _power_of_ten(seconds: float | None) -> float:
@@ -203,12 +203,12 @@ def latency_chart(picture: Picture) -> Chart | None:
     base = 130.0
     for power in range(low, high + 2):
         count, x = counts.get(power, 0), chart.left + (power - low) * width
-        chart.add_text(x, base + 15, _power_of_two(power))
+        chart.add_label(x, base + 15, _power_of_two(power))
         if count:
             height = max(1.5, 110 * count / most)
             tooltip = f"{counted(count, 'event')} took {_power_of_two(power)} to {_power_of_two(power + 1)}"
-            chart.add_rectangle("s-active", x + 1, base - height, width - 2, height, tooltip)
-            chart.add_text(x + width / 2, base - height - 4, f"{count:,}")
+            chart.add_rect("s-active", x + 1, base - height, width - 2, height, tooltip)
+            chart.add_label(x + width / 2, base - height - 4, f"{count:,}")
     chart.add_line("axis", chart.left, base, chart.right, base)
     chart.height = base + 24
     return chart
@@ -239,7 +239,7 @@ def silences_chart(picture: Picture) -> Chart | None:
             if one is by_subscriber[name][0]:  # the longest has its length beside it
                 left, right = chart.position_of(began) - 5, chart.position_of(began + one.seconds) + 5
                 fits = right < 915
-                chart.add_text(right if fits else left, chart.height + 10, length, anchor="start" if fits else "end")
+                chart.add_label(right if fits else left, chart.height + 10, length, anchor="start" if fits else "end")
         chart.height += 22
     for takeover in _takeovers(picture):
         if at := takeover.began or takeover.ended:

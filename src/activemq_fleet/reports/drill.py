@@ -79,7 +79,7 @@ def timeline_chart(result: DrillResult) -> Chart:
 
 def _flow_and_faults(chart: Chart, faults: Sequence[Fault], top: float) -> None:
     """Add a row in which a pair's events flow but for the silences after faults, and the numbers of the faults."""
-    chart.add_text(chart.left - 10, chart.height + 8, "events", anchor="end")
+    chart.add_label(chart.left - 10, chart.height + 8, "events", anchor="end")
     chart.add_bar("flow", chart.began, chart.ended, height=8)
     for fault in faults:
         if fault.silence and fault.silent_from is not None:
@@ -117,13 +117,13 @@ def duration_chart(faults: Sequence[Fault]) -> Chart:
         chart.add_line("axis", chart.left, y + 3, chart.right, y + 3)
         for number, column in enumerate(columns):  # dots are stacked where they would overlap
             above = _DOT * columns[:number].count(column)
-            chart.add_shape("circle", "dot", cx=(column + 0.5) * _DOT, cy=y - 3 - above, r=4)
+            chart.add_circle("dot", (column + 0.5) * _DOT, y - 3 - above, 4)
         if values:
             x = chart.position_of(median(values))
             chart.add_line("median", x, y - 26, x, y + 8)
-            chart.add_text(chart.right + 20, y - 14, f"median {median(values):.1f} s", "host", "start")
-            chart.add_text(chart.right + 20, y, f"longest {values[-1]:.1f} s", "host", "start")
+            chart.add_label(chart.right + 20, y - 14, f"median {median(values):.1f} s", "host", "start")
+            chart.add_label(chart.right + 20, y, f"longest {values[-1]:.1f} s", "host", "start")
         else:
-            chart.add_text(chart.right + 20, y, "not measured", anchor="start")
+            chart.add_label(chart.right + 20, y, "not measured", anchor="start")
         chart.height += 20
     return chart.add_axis(ticks, "seconds after the fault; a dot is a fault, the line is the median")

@@ -1,0 +1,164 @@
+"""Write SVG elements with every text escaped, and measure text: for the pictures of fleets and the charts of reports.
+
+No font is available when a picture is written, and each viewer has another; widths are those of DejaVu Sans, which is
+wider than the other fonts of the style sheet, so that text that fits here fits there.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from activemq_fleet.node.printable import escape_html
+
+Point = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Font:
+    """A font of a picture; ``size`` is in pixels."""
+
+    size: float
+    weight: int = 400
+    mono: bool = False
+
+
+FONTS: Mapping[str, Font] = MappingProxyType({
+    "title": Font(21, 600),
+    "summary": Font(13),
+    "heading": Font(13, 600),
+    "group-name": Font(16, 600),
+    "facts": Font(12),
+    "pair-name": Font(13.5, 600),
+    "pair-small": Font(12.5, 600),
+    "host": Font(12.5, 600),
+    "small": Font(11),
+    "mono": Font(10.5, mono=True),
+    "label": Font(11),
+    "badge": Font(10, 600),
+    "note": Font(12),
+})  # fmt: skip
+# Hundredths of an em, rounded up, measured on DejaVu Sans 2.37; bold characters are about 9 wider.
+_WIDTHS = {
+    character: width
+    for width, characters in (
+        (28, "'ijl"), (30, "IJ"), (32, " ,.·"), (34, "/:;\\|"), (36, "f-"), (40, "()[]t!"), (42, "r"), (46, '"'),
+        (50, "*_`"), (53, "sz?"), (55, "c"), (58, "LFk"), (60, "vxy"), (62, "PTYaoe"), (64, "Ehnu0123456789$Sbdgpq{}"),
+        (66, "K"), (69, "AVXZB"), (70, "CR"), (74, "U"), (76, "HN"), (78, "DG&"), (79, "OQ"), (82, "w"),
+        (84, "#+<=>^~→←↔⇄×"), (87, "M"), (90, "★☆"), (95, "%"), (98, "m"), (99, "W"), (100, "@…—"),
+    )
+    for character in characters
+}  # fmt: skip
+_OTHER_WIDTH, _MONO_WIDTH, _BOLD_EXTRA = 64, 60.3, 9
+_WIDE_FROM = "\u2e80"
+# At least the number of a pair and the letter of a node: 02-a.
+_NAME_END = 4
+
+
+class Canvas:
+    """A collector of SVG elements, one on each line; ``css`` is one or more classes, lengths are in pixels."""
+
+    def __init__(self) -> None:
+        self._elements: list[str] = []
+
+    def add_element(self, tag: str, css: str, tooltip: str = "", text: str = "", **attributes: str | float) -> None:
+        """Add an element; ``tooltip`` and ``text`` are plain text, an underscore in an attribute's name is a hyphen."""
+        written = "".join(
+            f' {name.replace("_", "-")}="{escape_html(number) if isinstance(number, str) else decimal(number)}"'
+            for name, number in attributes.items()
+        )
+        content = f"<title>{escape_html(tooltip)}</title>" if tooltip else ""
+        content += escape_html(text)
+        self._elements.append(f'<{tag} class="{css}"{written}' + (f">{content}</{tag}>" if content else "/>"))
+
+    def add_rect(
+        self, css: str, x: float, y: float, width: float, height: float, tooltip: str = "", *, radius: float = 0
+    ) -> None:
+        """Add a rectangle with its upper left corner at (x, y) and corners rounded by ``radius``."""
+        rounded: dict[str, Any] = {"rx": radius} if radius else {}
+        self.add_element("rect", css, tooltip, x=x, y=y, width=width, height=height, **rounded)
+
+    def add_line(self, css: str, x: float, y: float, to_x: float, to_y: float, tooltip: str = "") -> None:
+        """Add a straight line."""
+        self.add_element("line", css, tooltip, x1=x, y1=y, x2=to_x, y2=to_y)
+
+    def add_text(self, css: str, x: float, y: float, text: str, anchor: str = "start", tooltip: str = "") -> None:
+        """Add a text whose baseline is at ``y``; ``anchor`` is start, middle or end."""
+        anchored: dict[str, Any] = {} if anchor == "start" else {"text_anchor": anchor}
+        self.add_element("text", css, tooltip, text, x=x, y=y, **anchored)
+
+    def add_path(self, css: str, d: str) -> None:
+        """Add a path; ``d`` is SVG path data."""
+        self.add_element("path", css, d=d)
+
+    def add_circle(self, css: str, x: float, y: float, radius: float) -> None:
+        """Add a circle around (x, y)."""
+        self.add_element("circle", css, cx=x, cy=y, r=radius)
+
+    @contextmanager
+    def group(self, title: str = "", at: Point | None = None) -> Iterator[None]:
+        """Group the elements added within the context; ``title`` is read by screen readers and shown as a tooltip."""
+        moved = f' transform="translate({decimal(at[0])} {decimal(at[1])})"' if at else ""
+        self._elements.append(f"<g{moved}>")
+        if title:
+            self._elements.append(f"<title>{escape_html(title)}</title>")
+        yield
+        self._elements.append("</g>")
+
+    def __str__(self) -> str:
+        return "\n".join(self._elements)
+
+
+def decimal(number: float) -> str:
+    """Return a number as text with at most one decimal, so that the same picture has the same bytes everywhere."""
+    text = f"{number:.1f}".removesuffix(".0")
+    return "0" if text == "-0" else text
+
+
+def width_of(text: str, font: str) -> float:
+    """Return the width of a text in pixels, in a font named in ``FONTS``."""
+    chosen = FONTS[font]
+    extra = _BOLD_EXTRA if chosen.weight >= 600 else 0
+    hundredths = 0.0
+    for character in text:
+        if character >= _WIDE_FROM:
+            hundredths += 100
+        else:
+            hundredths += _MONO_WIDTH if chosen.mono else _WIDTHS.get(character, _OTHER_WIDTH) + extra
+    return hundredths / 100 * chosen.size
+
+
+def shorten(text: str, font: str, width: float) -> str:
+    """Return the text cut to ``width`` pixels: the whole text where it fits, else its beginning and an ellipsis."""
+    if width_of(text, font) <= width:
+        return text
+    fits = bisect_right(range(len(text)), width, key=lambda length: width_of(text[:length] + "…", font))
+    return text[: max(fits - 1, 0)] + "…"
+
+
+def shorten_name(name: str, font: str, width: float, number: str = "") -> str:
+    """Return the name cut in its middle to ``width`` pixels; its end from the pair's ``number`` on is kept."""
+    if width_of(name, font) <= width:
+        return name
+    from_number = len(name) - name.rfind(number) if number and number in name else 0
+    for length in (max(_NAME_END, from_number), _NAME_END):
+        beginning = shorten(name[:-length], font, width - width_of(name[-length:], font))
+        if len(beginning) > 1:
+            return beginning + name[-length:]
+    return shorten(name, font, width)
+
+
+def wrap(words: Iterable[str], font: str, width: float, separator: str = " ") -> list[str]:
+    """Return words joined to lines that fit into ``width`` pixels; a word too long for a line is shortened."""
+    lines: list[str] = []
+    for word in words:
+        longer = f"{lines[-1]}{separator}{word}" if lines else word
+        if lines and width_of(longer, font) <= width:
+            lines[-1] = longer
+        else:
+            lines.append(shorten(word, font, width))
+    return lines

@@ -1,0 +1,296 @@
+"""Draw a pair as a card: its two nodes, the store or replication between them, and the agents of the pair.
+
+A small fleet has detailed cards. A large fleet has compact cards, and the group's heading shows what the pairs of a
+group have in common.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from activemq_fleet.addresses import join
+from activemq_fleet.canvas import Canvas, decimal, shorten, shorten_name, width_of, wrap
+from activemq_fleet.diagram.descriptions import badge_text, badge_tooltip, ports_of
+from activemq_fleet.diagram.lines import draw_connection, draw_head
+from activemq_fleet.diagram.scene import BrokerView, PairView
+from activemq_fleet.node.printable import counted
+
+_MOST_WIDTH = 300.0
+NAMED_AGENTS = 3
+_LINE, _LINKS_ROOM, _MOST_TOLD = 15.0, 34.0, 20
+_STAR = (
+    (0, -6), (1.7, -2), (6, -1.9), (2.7, 0.9), (3.7, 5.2), (0, 2.8),
+    (-3.7, 5.2), (-2.7, 0.9), (-6, -1.9), (-1.7, -2),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class CardStyle:
+    """The measures (pixels) and fonts of cards; ``usual`` is the release and ``domain`` the domain in the heading.
+
+    A node's name is ``baseline`` below the top of the node, which is ``node`` high without its details.
+    """
+
+    detailed: bool
+    usual: str
+    domain: str | None
+    least_width: float
+    title: str
+    name: str
+    header: float
+    pad: float
+    node: float
+    baseline: float
+    radius: float
+
+    @classmethod
+    def of(cls, usual: str, domain: str | None, *, detailed: bool) -> CardStyle:
+        """Return the style of detailed or of compact cards."""
+        if detailed:
+            return cls(detailed, usual, domain, 228.0, "pair-name", "host", 32.0, 10.0, 30.0, 19.0, 6.0)
+        return cls(detailed, usual, domain, 118.0, "pair-small", "label", 25.0, 6.0, 16.0, 12.0, 4.0)
+
+    @property
+    def indent(self) -> float:
+        """Where texts in a node begin, right of its star."""
+        return 27.0 if self.detailed else 21.0
+
+    def aside(self, node: BrokerView) -> str:
+        """Return the text at the right of a node's name: role and state, or what differs from the heading."""
+        if self.detailed:
+            return " · ".join(filter(None, (node.role, node.state)))
+        broker = node.broker
+        if node.state or broker.release.text != self.usual:
+            return node.state or broker.release.text
+        if broker.address == broker.host:
+            return ""
+        return join(broker.address, broker.openwire.port) if broker.openwire else broker.address
+
+    @property
+    def aside_font(self) -> str:
+        """The font of the text at the right of a node's name."""
+        return "small" if self.detailed else "mono"
+
+    def address(self, node: BrokerView) -> str:
+        """Return the address of a node; empty where the heading shows it, and for compact cards."""
+        broker = node.broker
+        is_known = broker.address == broker.host and broker.identity.domain == self.domain
+        return "" if is_known or not self.detailed else broker.address
+
+    def width_for(self, pair: PairView) -> float:
+        """Return the width, within limits, at which the names, addresses and paths of a pair's card fit."""
+        needed = [width_of(pair.name, self.title) + width_of(_corner_text(pair, self), "small") + 34]
+        for node in pair.nodes:
+            texts = [width_of(node.label, self.name), width_of(self.aside(node), self.aside_font) + 8]
+            if node.findings and not self.detailed:
+                texts.append(badge_width(badge_text(node.findings)))
+            needed.append(self.indent + sum(texts) + 2 * self.pad + 10)
+            needed.append(width_of(self.address(node), "mono") + self.indent + 30)
+        if self.detailed:
+            room = self.indent + 34 + (_LINKS_ROOM if pair.links else 0)
+            needed += [width_of(text, css.split()[0]) + room for text, css in _store_texts(pair)]
+        return min(max(self.least_width, *needed), _MOST_WIDTH)
+
+
+class Card:
+    """The drawing of a pair as a card, measured when it is created."""
+
+    def __init__(self, pair: PairView, width: float, style: CardStyle) -> None:
+        self.pair = pair
+        self.name = pair.name
+        self.width = width
+        self._style = style
+        self.height = self._draw_content(Canvas()) + style.pad
+
+    def draw(self, canvas: Canvas, x: float, y: float) -> None:
+        """Draw the card with its upper left corner at (x, y), in pixels."""
+        with canvas.group(f"pair {self.name}", at=(x, y)):
+            canvas.add_rect("card", 0, 0, self.width, self.height, radius=self._style.radius + 3)
+            self._draw_content(canvas)
+
+    def _draw_content(self, canvas: Canvas) -> float:
+        """Draw all but the card's own rectangle; return the vertical position (pixels) where the content ends."""
+        pair, style = self.pair, self._style
+        self._draw_header(canvas)
+        y = style.header
+        for position, node in enumerate(pair.nodes):
+            if position:
+                y = self._draw_joint(canvas, y)
+            y = self._draw_node(canvas, y, node)
+        if pair.lacks_a_node:
+            y = self._draw_joint(canvas, y)
+            canvas.add_rect("absent", style.pad, y, self.width - 2 * style.pad, style.node, radius=style.radius)
+            text = "the other node is missing" if style.detailed else "other node missing"
+            canvas.add_text("small muted", self.width / 2, y + style.baseline, text, "middle")
+            y += style.node
+        return self._draw_agents(canvas, y) if style.detailed else y
+
+    def _draw_header(self, canvas: Canvas) -> None:
+        """Draw the pair's name, and its releases or its number of agents in the corner."""
+        pair, style = self.pair, self._style
+        right, baseline = self.width - style.pad - 2, style.header * 2 / 3
+        text = _corner_text(pair, style)
+        room = right - style.pad - 2 - width_of(text, "small")
+        if style.detailed:
+            canvas.add_text("small muted", right, baseline, text, "end")
+        elif text:
+            room -= 24
+            _draw_agent(canvas, right + 2, baseline - 12, text, _agents_tooltip(pair), "badge", 16.0)
+        name = shorten_name(pair.name, style.title, room - 10 if text else room, pair.number)
+        canvas.add_text(f"{style.title} ink", style.pad + 2, baseline, name)
+
+    def _draw_node(self, canvas: Canvas, y: float, node: BrokerView) -> float:
+        """Draw a node with its badge and details; return where it ends."""
+        style, x, width = self._style, self._style.pad, self.width - 2 * self._style.pad
+        indent = style.indent if node.role else 12.0
+        lines = []
+        if address := style.address(node):
+            lines.append((shorten(address, "mono", width - indent - 6), "mono muted"))
+        if style.detailed:
+            listens = ports_of(node)
+            if node.broker.is_replication_slave:
+                listens = ["listens only once promoted", *listens]
+            lines += [(line, "small muted") for line in wrap(listens, "small", width - indent - 6, " · ")]
+        height = style.node + _LINE * len(lines)
+        with canvas.group(_node_tooltip(node)):
+            master = " node-master" if node.role == "master" else ""
+            canvas.add_rect(f"node{master}", x, y, width, height, radius=style.radius)
+            if node.severity:
+                canvas.add_rect(f"thin ringed ring-{node.severity}", x, y, width, height, radius=style.radius)
+            middle, baseline, right = y + style.baseline - 4, y + style.baseline, x + width - 8
+            if node.role:
+                draw_star(canvas, x + style.indent / 2 + 0.5, middle, filled=node.role == "master")
+            aside, text = style.aside(node), badge_text(node.findings)
+            if node.severity:
+                with canvas.group(badge_tooltip(node.findings)):
+                    draw_badge(canvas, *((right, y) if style.detailed else (x + width, middle)), text, node.severity)
+                if not style.detailed:
+                    right = x + width - badge_width(text) - 5
+            room = right - x - indent
+            needed = width_of(aside, style.aside_font) + 8 if node.state or style.detailed else 0.0
+            label = shorten_name(node.label, style.name, room - needed, self.pair.number)
+            canvas.add_text(f"{style.name} ink", x + indent, baseline, label)
+            room -= width_of(label, style.name) + 8
+            if aside and room > 24:
+                text = shorten(aside, style.aside_font, room)
+                canvas.add_text(f"{style.aside_font} {_state_css(node)}", right, baseline, text, "end")
+            for row, (text, css) in enumerate(lines, 1):
+                canvas.add_text(css, x + indent, baseline + 1 + _LINE * row, text)
+        return y + height
+
+    def _draw_joint(self, canvas: Canvas, y: float) -> float:
+        """Draw what joins the two nodes of the pair, a store or replication and links; return where it ends."""
+        pair, x = self.pair, self._style.pad + 15
+        if not self._style.detailed:
+            return y + 1
+        texts = _store_texts(pair)
+        bottom = y + (46.0 if pair.profile.has_peer or pair.links else 14.0)
+        if pair.profile.replicates:
+            draw_replication(canvas, x, y, bottom)
+        elif pair.profile.has_peer:
+            canvas.add_path("line tie", f"M{decimal(x)} {decimal(y)}V{decimal(bottom)}")
+            draw_cylinder(canvas, x - 10, y + 9, 20, bottom - y - 18)
+        room = self.width - x - 36 - (_LINKS_ROOM if pair.links else 0)
+        for row, (text, css) in enumerate(texts):
+            canvas.add_text(css, x + 18, y + 20 + _LINE * row, shorten(text, css.split()[0], room))
+        if pair.links and len(pair.nodes) > 1:
+            right = self.width - self._style.pad - 18
+            draw_connection(canvas, pair.links[0], [(right, y), (right, bottom)])
+        return bottom
+
+    def _draw_agents(self, canvas: Canvas, y: float) -> float:
+        """Draw the pair's agents by name, or their number where they are many; return where they end."""
+        agents = self.pair.agents
+        names = agents if len(agents) <= NAMED_AGENTS else (counted(len(agents), "agent"),)
+        for name in names:
+            tooltip = f"agent {name}" if len(agents) <= NAMED_AGENTS else _agents_tooltip(self.pair)
+            y += 6
+            text = shorten(name, "small", self.width - 52)
+            left = self._style.pad
+            _draw_agent(canvas, left + width_of(text, "small") + 32, y, text, tooltip, "small", 20.0)
+            y += 20
+        return y
+
+
+def _draw_agent(canvas: Canvas, right: float, y: float, text: str, tooltip: str, font: str, height: float) -> None:
+    """Draw an agent, or several, as a pill with a text whose right end is at ``right``."""
+    width = width_of(text, font) + 1.2 * height + 8
+    with canvas.group(tooltip):
+        canvas.add_rect("agent", right - width, y, width, height, radius=height / 2)
+        canvas.add_circle("agent-dot", right - width + height * 0.55, y + height / 2, 3)
+        canvas.add_text(f"{font} ink", right - width + height, y + height / 2 + 3.8, text)
+
+
+def _agents_tooltip(pair: PairView) -> str:
+    lines = [f"agent {name}" for name in pair.agents[:_MOST_TOLD]]
+    if len(pair.agents) > _MOST_TOLD:
+        lines.append(f"and {len(pair.agents) - _MOST_TOLD} more")
+    return "\n".join(lines)
+
+
+def _corner_text(pair: PairView, style: CardStyle) -> str:
+    """Return the text in a card's corner: releases, or the number of agents where the agents are not drawn."""
+    if style.detailed:
+        return pair.releases
+    return str(len(pair.agents)) if pair.agents else ""
+
+
+def _store_texts(pair: PairView) -> list[tuple[str, str]]:
+    """Return what the nodes of a pair share (store, database, replication) as up to two (text, CSS classes) lines."""
+    broker = pair.nodes[0].broker
+    if pair.profile.shares_store_directory:
+        return [("one store, one lock", "small ink"), (broker.store_directory, "mono muted")]
+    if pair.profile.has_database_lease:
+        # Never the URL itself: some drivers take the password there.
+        product = re.match(r"jdbc:([a-z0-9]+)", broker.settings.jdbc.url if broker.settings.jdbc else "")
+        return [("one database, one lease", "small ink"), (product[1] if product else "jdbc", "mono muted")]
+    port = broker.ports.get("replication")
+    if pair.profile.replicates and port:
+        return [("replicates to its slave", "small ink"), (f"on port {port}", "mono muted")]
+    return []
+
+
+def _node_tooltip(node: BrokerView) -> str:
+    broker = node.broker
+    role = f"preferred {node.role} of" if node.role else "single node of"
+    listens = ", ".join(ports_of(node)) or "no port of its own"
+    return f"{broker.host}: {role} {broker.pair}, release {broker.release.text}, address {broker.address}, {listens}"
+
+
+def _state_css(node: BrokerView) -> str:
+    return {"active": "good", "standby": "muted", "": "muted"}.get(node.state, "badge-error")
+
+
+def badge_width(text: str) -> float:
+    """Return the width of a badge with this text in pixels."""
+    return width_of(text, "badge") + 12
+
+
+def draw_badge(canvas: Canvas, right: float, middle: float, text: str, severity: str) -> float:
+    """Draw a badge whose right end is at ``right``, coloured by ``severity``; return its width in pixels."""
+    width = badge_width(text)
+    canvas.add_rect(f"badge-{severity}", right - width, middle - 8, width, 16, radius=8)
+    canvas.add_text("badge on-badge", right - width / 2, middle + 3.6, text, "middle")
+    return width
+
+
+def draw_star(canvas: Canvas, x: float, y: float, *, filled: bool) -> None:
+    """Draw a star of twelve pixels with its middle at (x, y); a ``filled`` star marks the preferred master."""
+    points = "L".join(f"{decimal(x + dx)} {decimal(y + dy)}" for dx, dy in _STAR)
+    canvas.add_path("star" if filled else "star-open", f"M{points}Z")
+
+
+def draw_cylinder(canvas: Canvas, x: float, y: float, width: float, height: float) -> None:
+    """Draw a cylinder, the symbol of a store, with its upper left corner at (x, y)."""
+    half, flat = decimal(width / 2), 3.6
+    lid, side = f"M{decimal(x)} {decimal(y + flat)}", decimal(height - 2 * flat)
+    bottom = f"a{half} {flat} 0 0 0 {decimal(width)} 0"
+    canvas.add_path("store", f"{lid}v{side}{bottom}v-{side}a{half} {flat} 0 0 0 {decimal(-width)} 0Z")
+    canvas.add_path("thin tie", lid + bottom)
+
+
+def draw_replication(canvas: Canvas, x: float, top: float, bottom: float) -> None:
+    """Draw an arrow downwards, the symbol of replication from a master to its slave."""
+    canvas.add_path("line tie", f"M{decimal(x)} {decimal(top)}V{decimal(bottom - 7)}")
+    draw_head(canvas, "head-tie", (x, top), (x, bottom))

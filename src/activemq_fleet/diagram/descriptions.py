@@ -1,0 +1,204 @@
+"""Describe a fleet in words: facts in headings, captions of links between groups, and the text for screen readers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeVar
+
+from activemq_fleet.diagram.scene import SEVERITIES, BrokerView, Connection, Ends, GroupView, Scene, severity_of
+from activemq_fleet.findings import Finding
+from activemq_fleet.node.printable import counted
+from activemq_fleet.topology import Broker
+
+MOST_FULL = 12
+"""Pairs of a picture with detailed cards; with more pairs, cards show only what differs within a group."""
+_MOST_NAMED, _MOST_BALANCERS, _MOST_TOLD = 3, 4, 10
+_Answer = TypeVar("_Answer")
+
+
+def join_words(words: Iterable[str]) -> str:
+    """Return the words joined as a phrase: ``a``, ``a and b`` or ``a, b and c``."""
+    *others, last = [*words] or [""]
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def ports_of(node: BrokerView) -> list[str]:
+    """Return a broker's ports as texts such as ``openwire 61616``, in the order of its connectors."""
+    return [f"{name} {port}" for name, port in node.broker.ports.items()]
+
+
+def releases_of(brokers: Iterable[Broker]) -> str:
+    """Return the different releases that brokers run as a phrase, the oldest first."""
+    releases = {broker.release.text: broker.release.version for broker in brokers}
+    return join_words(sorted(releases, key=lambda text: releases[text]))
+
+
+def usual_release(view: GroupView) -> str:
+    """Return the release that most brokers of a group run, as text; of equally frequent releases, the newer."""
+    counts = Counter(node.broker.release for node in view.nodes)
+    return max(counts, key=lambda release: (counts[release], release.version)).text
+
+
+def common_answer(nodes: Iterable[BrokerView], question: Callable[[BrokerView], _Answer]) -> _Answer | None:
+    """Return the result of ``question`` for nodes, if it is equal for all; else None."""
+    answers = [question(node) for node in nodes]
+    return answers[0] if answers and all(answer == answers[0] for answer in answers) else None
+
+
+def domain_of(node: BrokerView) -> str:
+    """Return the DNS domain of a broker's host name."""
+    return node.broker.identity.domain
+
+
+def heading_facts(view: GroupView, *, with_ports: bool = False) -> list[str]:
+    """Return short texts for a group's heading: number of pairs, releases, profiles, shape, domain, ports."""
+    kinds = dict.fromkeys(node.broker.profile.plural for node in view.nodes)
+    facts = [counted(len(view.pairs), "pair"), releases_of(node.broker for node in view.nodes), join_words(kinds)]
+    if shape := network_shape_phrase(view):
+        facts.append(shape)
+    if any(pair.links and pair.profile.has_peer for pair in view.pairs):
+        facts.append("nodes of a pair linked")
+    if domain := common_answer(view.nodes, domain_of):
+        facts.append(f"in {domain}")
+    if with_ports:
+        ports = common_answer([node for node in view.nodes if node.broker.connectors], ports_of)
+        facts += ports or ["ports differ"]
+    return facts
+
+
+def shared_facts(views: Sequence[GroupView]) -> list[str]:
+    """Return the heading texts that all groups have in common, so that the picture shows them once."""
+    if len(views) < 2:
+        return []
+    # How many pairs a group has belongs to its name.
+    first, *others = [heading_facts(view, with_ports=True)[1:] for view in views]
+    return [fact for fact in first if all(fact in facts for facts in others)]
+
+
+def network_shape_phrase(view: GroupView) -> str:
+    """Return the shape of a group's network in words, such as ``full mesh``; empty for a single pair."""
+    if view.multicast is not None:
+        return "multicast network"
+    if view.shape.name == "none":
+        return "no links inside" if len(view.pairs) > 1 else ""
+    if view.shape.name == "hub":
+        return f"hub {view.shape.order[0]}"
+    if len(view.pairs) == 2:
+        return "linked to each other"
+    if view.shape.name == "other":
+        return f"{counted(len(view.connections), 'connection')} inside"
+    return "full mesh" if view.shape.name == "mesh" else view.shape.name
+
+
+def caption(connection: Connection, sizes: Mapping[str, int], *, with_kind: bool = False) -> list[str]:
+    """Return the lines of text beside a connection of two groups: numbers of pairs and links, and carried destinations.
+
+    ``sizes`` are the groups' numbers of pairs; between groups of one pair each no pairs are named. The kind of a single
+    link shows in its line, and is written only with ``with_kind``.
+    """
+    lines = [] if sizes[connection.a] == sizes[connection.b] == 1 else _ends_phrases(connection, sizes)
+    if connection.count > (2 if connection.flow == "each way" else 1):
+        lines.append(f"{connection.count} × {connection.kind}")
+    elif with_kind:
+        lines.append(connection.kind)
+    if connection.destinations:
+        lines.append(f"only {join_words(name.partition('://')[2] for name in connection.destinations)}")
+    return lines
+
+
+def describe_connection(connection: Connection, sizes: Mapping[str, int]) -> str:
+    """Return one line of text about a connection between two groups, for a list below the picture."""
+    source, target, arrow = connection.a, connection.b, connection.arrow
+    if connection.flow == "backward":
+        source, target, arrow = target, source, "→"
+    return f"{source} {arrow} {target} ({', '.join(caption(connection, sizes, with_kind=True))})"
+
+
+def _ends_phrases(connection: Connection, sizes: Mapping[str, int]) -> list[str]:
+    """Return between which pairs the links of a connection run; both directions unless one mirrors the other."""
+    forward, backward = connection.forward, connection.backward
+    there, back = (sizes[connection.a], sizes[connection.b]), (sizes[connection.b], sizes[connection.a])
+    mirrored = tuple((target, source) for source, target in backward)
+    if connection.flow == "duplex":
+        return _ends_phrase(tuple(dict.fromkeys(forward + mirrored)), there, "↔")
+    if set(forward) == set(mirrored):
+        return _ends_phrase(forward, there, "⇄")
+    return _ends_phrase(forward, there, "→") + _ends_phrase(backward, back, "→")
+
+
+def _ends_phrase(ends: Sequence[Ends], sizes: tuple[int, int], arrow: str) -> list[str]:
+    """Return which pairs are linked: by name, as "each pair", or [] where no short form exists."""
+    sides = [{source for source, _ in ends}, {target for _, target in ends}]
+    every = len(ends) == len(sides[0]) * len(sides[1])
+    if len(ends) == 1 or (len(ends) <= _MOST_NAMED and not every):
+        return [f"{source} {arrow} {target}" for source, target in ends]
+    if not every or not ends:
+        return []
+    return [f" {arrow} ".join(_side_phrase(names, size) for names, size in zip(sides, sizes, strict=True))]
+
+
+def _side_phrase(names: set[str], size: int) -> str:
+    if len(names) == 1:
+        return min(names)
+    return "each pair" if len(names) == size else counted(len(names), "pair")
+
+
+def summary(scene: Scene) -> list[str]:
+    """Return what the fleet consists of as short texts: numbers of groups, pairs, brokers and agents, and releases."""
+    brokers = [node.broker for group in scene.groups for node in group.nodes]
+    agents = sum(len(pair.agents) for pair in scene.pairs)
+    parts = [counted(len(scene.groups), "group"), counted(len(scene.pairs), "pair"), counted(len(brokers), "broker")]
+    if agents:
+        parts.append(counted(agents, "agent"))
+    if brokers:
+        parts.append(f"ActiveMQ {releases_of(brokers)}")
+    if scene.balancers:
+        shown = ", ".join(scene.balancers[:_MOST_BALANCERS])
+        parts.append(f"{counted(len(scene.balancers), 'load balancer')} {shown}")
+    return parts
+
+
+def verdict(findings: Iterable[Finding]) -> tuple[str, str]:
+    """Return how many findings there are of each severity as text, and the severity of the worst, ``good`` for none."""
+    counts = Counter(map(severity_of, findings))
+    words = [counted(counts[name], name, "info" if name == "info" else None) for name in SEVERITIES if counts[name]]
+    if counts["waived"]:
+        words.append(f"{counts['waived']} waived")
+    worst = [severity for severity in (*SEVERITIES, "waived") if counts[severity]]
+    return (", ".join(words), worst[0]) if worst else ("no findings", "good")
+
+
+def badge_text(findings: Sequence[Finding]) -> str:
+    """Return a broker's badge text: the rule of its worst finding and the number of its others, as in ``T006 +2``."""
+    if len(findings) < 2:
+        return "".join(finding.rule for finding in findings)
+    return f"{findings[0].rule} +{len(findings) - 1}"
+
+
+def badge_tooltip(findings: Sequence[Finding]) -> str:
+    """Return the tooltip text of a badge: a line for each finding, at most ten."""
+    lines = [f"{severity_of(finding)} {finding.rule}: {finding.message}" for finding in findings[:_MOST_TOLD]]
+    if len(findings) > _MOST_TOLD:
+        lines.append(f"and {len(findings) - _MOST_TOLD} more")
+    return "\n".join(lines)
+
+
+def describe_fleet(scene: Scene, findings: Sequence[Finding], connections: Iterable[Connection]) -> str:
+    """Return the content of the picture in words, for people who do not see it; pairs are named where they are few."""
+    sentences = [", ".join(summary(scene)) + "."]
+    few = len(scene.pairs) <= MOST_FULL
+    for group in scene.groups:
+        sentences.append(f"Group {group.name}: {', '.join(heading_facts(group))}.")
+        for pair in group.pairs if few else ():
+            nodes = join_words(
+                f"{node.label} (preferred {node.broker.role}{f', {node.state}' if node.state else ''})"
+                for node in pair.nodes
+            )
+            agents = f", home of {counted(len(pair.agents), 'agent')}" if pair.agents else ""
+            sentences.append(f"Pair {pair.name}: {nodes}{agents}.")
+        sentences += [f"{view.tooltip[0].upper()}{view.tooltip[1:]}." for view in group.balancers]
+    sentences += [f"Link between groups: {describe_connection(connection, scene.sizes)}." for connection in connections]
+    sentences += [f"Load balancer {host} holds no address." for host in scene.idle_balancers]
+    sentences.append(f"Findings: {verdict(findings)[0]}." if findings else "No findings.")
+    return " ".join(sentences)

@@ -1,0 +1,244 @@
+"""Place boxes in a grid, and the lines between them so that none crosses a box.
+
+A line between neighbours is straight. Any other line runs in the channels above and below rows, where it has a lane of
+its own, and from channel to channel along the left edge. Its caption is above its lane.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
+
+from activemq_fleet.canvas import Point, width_of, wrap
+from activemq_fleet.diagram.placement import LINE_HEIGHT, Area, Box, Captions, Label, Placement
+from activemq_fleet.diagram.scene import Connection
+
+# Room for a straight line, around lanes, for a lane along the left edge, and from the corner of a box to a line.
+_LINE_GAP, _LANE_GAP, _SIDE, _MARGIN = 26.0, 26.0, 16.0, 16.0
+# Lines leave a box below at multiples of this, and a box above halfway between: lines of two boxes never meet.
+_SLOT = 24.0
+_LANE, _LANE_WITHOUT_CAPTION, _CAPTION_WIDTH = 26.0, 18.0, 132.0
+# A caption's patch, above its lane, and the room to a line that passes it.
+_PATCH_TOP, _PATCH_BOTTOM, _PASSING = 18.0, 3.0, 8.0
+
+
+def place_in_grid(
+    boxes: Sequence[Box],
+    columns: int,
+    gap: Point,
+    connections: Sequence[Connection] = (),
+    captions: Captions = lambda _: [],
+    *,
+    alternating: bool = False,
+) -> Placement:
+    """Return boxes placed row by row in a grid of ``columns``, with a line for each connection.
+
+    The boxes of a row become equally high, and those of a column equally wide. ``gap`` is the least room (pixels)
+    between columns and rows. With ``alternating`` every second row runs from right to left, so that boxes that follow
+    each other are neighbours.
+    """
+    spots = {}
+    for number, box in enumerate(boxes):
+        row, column = divmod(number, columns)
+        spots[box.name] = (row, columns - 1 - column if alternating and row % 2 else column)
+    grid = _Grid(spots, connections, captions)
+    grid.place_boxes(boxes, gap)
+    grid.add_straight_lines()
+    grid.add_routed_lines()
+    return grid.placement
+
+
+class _Grid:
+    """A grid of boxes; ``spots`` are their (row, column). Row r, counted from 0, lies between the channels r and r + 1.
+
+    A line is the number of a routed connection; ``_channels`` are those at its ends ``a`` and ``b``, and ``_ends`` the
+    lines of a box in a channel, with the box at their other end.
+    """
+
+    def __init__(
+        self, spots: dict[str, tuple[int, int]], connections: Sequence[Connection], captions: Captions
+    ) -> None:
+        self.placement = Placement()
+        self._spots, self._captions = spots, captions
+        self._straight: dict[tuple[str, str], list[Connection]] = defaultdict(list)
+        self._routed: list[Connection] = []
+        for connection in connections:
+            if self._are_neighbours(connection) and not (self._is_upright(connection) and captions(connection)):
+                self._straight[connection.a, connection.b].append(connection)
+            else:
+                self._routed.append(connection)
+        self._channels = [(self._channel(c.a, c.b), self._channel(c.b, c.a)) for c in self._routed]
+        self._ends: dict[tuple[str, int], list[tuple[int, str]]] = defaultdict(list)
+        for line, (connection, (first, second)) in enumerate(zip(self._routed, self._channels, strict=True)):
+            self._ends[connection.a, first].append((line, connection.b))
+            self._ends[connection.b, second].append((line, connection.a))
+        self._lane_height = _LANE if any(map(captions, self._routed)) else _LANE_WITHOUT_CAPTION
+
+    def _are_neighbours(self, connection: Connection) -> bool:
+        """Return whether the ends are side by side, or one below the other."""
+        (row_a, column_a), (row_b, column_b) = self._spots[connection.a], self._spots[connection.b]
+        return abs(row_a - row_b) + abs(column_a - column_b) == 1
+
+    def _is_upright(self, connection: Connection) -> bool:
+        """Return whether the ends are in different rows of one column."""
+        return self._spots[connection.a][1] == self._spots[connection.b][1]
+
+    def _channel(self, name: str, other: str) -> int:
+        """Return the channel in which a line to another box leaves the box ``name``."""
+        row, other_row = self._spots[name][0], self._spots[other][0]
+        return row if other_row <= row else row + 1
+
+    def _is_far(self, line: int) -> bool:
+        """Return whether a line runs through two channels, and along the left edge from one to the other."""
+        return self._channels[line][0] != self._channels[line][1]
+
+    def place_boxes(self, boxes: Sequence[Box], gap: Point) -> None:
+        """Place the boxes, with room for lines and captions."""
+        before, above = defaultdict[int, float](lambda: gap[0]), defaultdict[int, float](lambda: gap[1])
+        widths, heights = defaultdict[int, float](float), defaultdict[int, float](float)
+        for box in boxes:
+            row, column = self._spots[box.name]
+            widths[column], heights[row] = max(widths[column], box.width), max(heights[row], box.height)
+        for (name, _), ends in self._ends.items():
+            column = self._spots[name][1]
+            widths[column] = max(widths[column], _SLOT * (len(ends) + 3) + 2 * _MARGIN)
+        before[0] = above[0] = above[len(heights)] = 0.0
+        for (a, b), connections in self._straight.items():
+            row, column = (max(numbers) for numbers in zip(self._spots[a], self._spots[b], strict=True))
+            texts = [text for connection in connections for text in self._wrapped(connection)]
+            if self._spots[a][0] == self._spots[b][0]:
+                before[column] = max([before[column], _LINE_GAP, *(width_of(text, "label") + 24 for text in texts)])
+            else:
+                above[row] = max(above[row], _LINE_GAP)
+        for channel, count in Counter(channel for channels in self._channels for channel in set(channels)).items():
+            above[channel] = _LANE_GAP + count * self._lane_height
+        if far := sum(map(self._is_far, range(len(self._routed)))):
+            before[0] = far * _SIDE + 10
+        lefts = list(
+            accumulate((widths[number] + before[number + 1] for number in range(len(widths))), initial=before[0])
+        )
+        tops = list(
+            accumulate((heights[number] + above[number + 1] for number in range(len(heights))), initial=above[0])
+        )
+        self.placement.width, self.placement.height = lefts[-1] - before[len(widths)], tops[-1]
+        for box in boxes:
+            row, column = self._spots[box.name]
+            self.placement.boxes.append((box, Area(lefts[column], tops[row], widths[column], heights[row])))
+
+    def _wrapped(self, connection: Connection) -> list[str]:
+        """Return a connection's caption, wrapped to the gap between neighbouring boxes."""
+        return [part for line in self._captions(connection) for part in wrap(line.split(), "label", _CAPTION_WIDTH)]
+
+    def add_straight_lines(self) -> None:
+        """Add the lines between neighbours, and their captions."""
+        areas = self.placement.areas
+        for (a, b), connections in self._straight.items():
+            first, second = sorted((areas[a], areas[b]))
+            texts = [self._wrapped(connection) for connection in connections]
+            step = 24 + LINE_HEIGHT * max(map(len, texts))
+            for number, (connection, text) in enumerate(zip(connections, texts, strict=True)):
+                shift = (number - (len(connections) - 1) / 2) * step
+                if first.y == second.y:
+                    y = first.y + first.height / 2 + shift
+                    points = [(first.right, y), (second.x, y)]
+                    middle = (first.right + second.x) / 2, y - LINE_HEIGHT * len(text)
+                    self.placement.labels.append(Label(middle, text))
+                else:
+                    x = first.x + first.width / 2 + shift
+                    points = [(x, first.bottom), (x, second.y)]
+                self.placement.lines.append((connection, points if first is areas[a] else points[::-1]))
+
+    def add_routed_lines(self) -> None:
+        """Add the lines that run in channels, and their captions."""
+        areas, ports, sides, runs = self.placement.areas, self._ports_of_lines(), 0, []
+        lanes = self._lanes_of_lines(ports)
+        for line, (connection, (first, second)) in enumerate(zip(self._routed, self._channels, strict=True)):
+            a, b = areas[connection.a], areas[connection.b]
+            xa, xb = ports[line, connection.a], ports[line, connection.b]
+            lane_a, lane_b = lanes[line, first], lanes[line, second]
+            start = xa, a.y if first == self._spots[connection.a][0] else a.bottom
+            end = xb, b.y if second == self._spots[connection.b][0] else b.bottom
+            if first == second:
+                around = [(xa, lane_a), (xb, lane_a)] if xa != xb else []
+                runs.append((min(xa, xb), max(xa, xb), lane_a))
+            else:
+                side = sides * _SIDE + 4
+                sides += 1
+                around = [(xa, lane_a), (side, lane_a), (side, lane_b), (xb, lane_b)]
+                runs.append((side, *max((xa, lane_a), (xb, lane_b))))
+            self.placement.lines.append((connection, [start, *around, end]))
+        for connection, run in zip(self._routed, runs, strict=True):
+            self._add_caption(self._captions(connection), *run)
+
+    def _ports_of_lines(self) -> dict[tuple[int, str], float]:
+        """Return x where a line leaves a box, by (line, box): in an order in which few lines cross."""
+        ports, areas = {}, self.placement.areas
+        upright = Counter(name for names, group in self._straight.items() for name in names for _ in group)
+        for line, connection in enumerate(self._routed):
+            if self._are_neighbours(connection):
+                area = areas[connection.a]
+                x = area.x + area.width / 2 + _SLOT * upright[connection.a]
+                ports[line, connection.a] = ports[line, connection.b] = x
+                upright.update((connection.a, connection.b))
+        for (name, channel), ends in self._ends.items():
+            area, is_above = areas[name], channel == self._spots[name][0]
+            shift, middle = (_SLOT / 2 if is_above else 0.0), area.x + area.width / 2
+            first = math.ceil((area.x + _MARGIN - shift) / _SLOT) * _SLOT + shift
+            count = int((area.right - _MARGIN - first) // _SLOT) + 1
+            slots = [first + _SLOT * number for number in range(count)]
+            slots = [x for x in slots if abs(x - middle) > _SLOT * upright[name] - _SLOT / 2]
+            ends = [end for end in ends if (end[0], name) not in ports]
+            others = [(-math.inf if self._is_far(line) else areas[other].x, line) for line, other in ends]
+            # Above, a longer line runs higher: the nearest box on the left comes first, and the farthest on the right.
+            others.sort(key=lambda end: (end[0] > area.x, -end[0] if is_above else end[0]))
+            for number, (_, line) in enumerate(others, 1):
+                ports[line, name] = slots[number * (len(slots) + 1) // (len(ends) + 1) - 1]
+        return ports
+
+    def _lanes_of_lines(self, ports: dict[tuple[int, str], float]) -> dict[tuple[int, int], float]:
+        """Return y of a line's lane, by (line, channel); shorter lines run nearer to the row below.
+
+        Lines that go on along the left edge are above those, and straight lines on top: fewer lines pass the captions.
+        """
+        lengths: dict[int, list[tuple[float, int]]] = defaultdict(list)
+        for line, (connection, (first, second)) in enumerate(zip(self._routed, self._channels, strict=True)):
+            xa, xb = ports[line, connection.a], ports[line, connection.b]
+            if first == second:
+                lengths[first].append((abs(xa - xb) or math.inf, line))
+            else:
+                lengths[first].append((xa + self.placement.width, line))
+                lengths[second].append((xb + self.placement.width, line))
+        tops = {self._spots[box.name][0]: area.y for box, area in self.placement.boxes}
+        return {
+            (line, channel): tops.get(channel, self.placement.height) - _LANE_GAP / 2 - self._lane_height * (lane + 0.5)
+            for channel, ordered in lengths.items()
+            for lane, (_, line) in enumerate(sorted(ordered))
+        }
+
+    def _add_caption(self, texts: Sequence[str], left: float, right: float, y: float) -> None:
+        """Add the caption of a line whose lane runs from ``left`` to ``right`` at ``y``, where it hides no line.
+
+        A caption without room loses its first lines; the last one is written in any case.
+        """
+        top, bottom, middle = y - _PATCH_TOP, y - _PATCH_BOTTOM, (left + right) / 2
+        passing = [
+            x
+            for _, points in self.placement.lines
+            for (x, y1), (x2, y2) in pairwise(points)
+            if x == x2 and min(y1, y2) <= bottom and top <= max(y1, y2)
+        ]
+        for text in (" · ".join(texts[first:]) for first in range(len(texts))):
+            half = width_of(text, "label") / 2 + 4
+            reach = half + _PASSING
+            beside = [x + sign * reach for x in passing for sign in (1, -1)]
+            near = [x for x in beside if max(half, left - reach - 1) <= x <= right + reach + 1]
+            hidden, _, x = min(
+                (sum(abs(x - other) < reach - 1 for other in passing), abs(x - middle), x)
+                for x in (max(middle, half), *near)
+            )
+            if not hidden or text == texts[-1]:
+                self.placement.labels.append(Label((x, y - 7), [text]))
+                self.placement.width = max(self.placement.width, half + x)
+                return

@@ -1,0 +1,152 @@
+"""Draw a group as a box: a heading with what its pairs have in common, its load balancers, and the pairs inside."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from activemq_fleet.canvas import Canvas, decimal, shorten, width_of, wrap
+from activemq_fleet.diagram.card import Card, CardStyle
+from activemq_fleet.diagram.descriptions import common_answer, domain_of, heading_facts, usual_release
+from activemq_fleet.diagram.grid import place_in_grid
+from activemq_fleet.diagram.lines import draw_head
+from activemq_fleet.diagram.placement import Box, Placement, Sheet, most_readable
+from activemq_fleet.diagram.scene import BalancerView, Connection, Flow, GroupView
+from activemq_fleet.diagram.star import place_star
+from activemq_fleet.node.printable import counted
+
+MOST_MESHED = 5
+_MOST_MESHED_COMPACT, _MOST_ROUTED, _MOST_NOTES = 3, 10, 8
+_PAD, _FRAME_PAD = 16.0, 12.0
+_SHEET = Sheet(2.0)
+
+
+class LabelBox:
+    """A box with a text and a second line below: a load balancer, or the bus of a multicast network."""
+
+    def __init__(self, css: str, name: str, text: str, tooltip: str, *, most_width: float = 340.0) -> None:
+        self.name, self._css, self._text, self._tooltip = name, css, text, tooltip
+        self.width = min(most_width, max(width_of(name, "label"), width_of(text, "small")) + 24)
+        self.height = 36.0
+
+    def draw(self, canvas: Canvas, x: float, y: float) -> None:
+        """Draw the box with its upper left corner at (x, y), in pixels."""
+        with canvas.group(self._tooltip):
+            canvas.add_rect(self._css, x, y, self.width, self.height, radius=6)
+            room, middle = self.width - 20, y + self.height / 2
+            canvas.add_text("label ink", x + 10, middle - 3, shorten(self.name, "label", room))
+            canvas.add_text("small muted", x + 10, middle + 11, shorten(self._text, "small", room))
+
+
+class FramedPairs:
+    """A frame around the pairs of a group, for a full mesh in place of n² lines, or for what load balancers serve."""
+
+    def __init__(self, css: str, caption: str, inside: Placement | FramedPairs) -> None:
+        self._css, self._caption, self._inside = css, caption, inside
+        self._top = _FRAME_PAD + (18 if caption else 0)
+        self.width: float = max(inside.width, width_of(caption, "label")) + 2 * _FRAME_PAD
+        self.height: float = self._top + inside.height + _FRAME_PAD
+
+    def draw(self, canvas: Canvas, x: float, y: float) -> None:
+        """Draw the frame and what is inside from (x, y)."""
+        canvas.add_rect(self._css, x, y, self.width, self.height, radius=10)
+        if self._caption:
+            canvas.add_text("label ink", x + _FRAME_PAD, y + 19, self._caption)
+        self._inside.draw(canvas, x + (self.width - self._inside.width) / 2, y + self._top)
+
+
+class GroupBox:
+    """The drawing of one group as a box with a heading and the cards of its pairs, measured when it is created.
+
+    ``width`` and ``height`` are in pixels; both may grow before the box is drawn. ``known`` are facts that the picture
+    states elsewhere, which the heading leaves out. ``meshed`` is the kind of links of a full mesh that is drawn as a
+    frame, and ``drawn`` are the connections that are drawn as lines.
+    """
+
+    def __init__(self, view: GroupView, *, detailed: bool, known: Sequence[str] = ()) -> None:
+        self.view, self.name, self._detailed = view, view.name, detailed
+        style = CardStyle.of(usual_release(view), common_answer(view.nodes, domain_of), detailed=detailed)
+        width = max(style.width_for(pair) for pair in view.pairs)
+        cards = {pair.name: Card(pair, width, style) for pair in view.pairs}
+        # Equally high, so that lines between cards side by side are straight.
+        height = max(card.height for card in cards.values())
+        for card in cards.values():
+            card.height = height
+        is_large = len(cards) > (MOST_MESHED if detailed else _MOST_MESHED_COMPACT)
+        self.meshed = view.connections[0].kind if view.shape.name == "mesh" and is_large else None
+        placement = self._place_pairs([cards[name] for name in view.shape.order])
+        self.drawn = [connection for connection, _ in placement.lines]
+        notes = [] if self.meshed else [f"{c.a} {c.arrow} {c.b}" for c in view.connections if c not in self.drawn]
+        if detailed:
+            self.drawn += [connection for pair in view.pairs for connection in pair.links[:1]]
+        self._inside: Placement | FramedPairs = placement
+        if self.meshed:
+            total = counted(sum(connection.count for connection in view.connections), "link")
+            caption = f"full mesh of {len(cards)} pairs: one link from each to each other, {total}"
+            # A sentence does not make a box wider where many boxes are side by side.
+            if not detailed and width_of(caption, "label") > placement.width:
+                caption = f"full mesh, {total}"
+            self._inside = FramedPairs(f"line line-{self.meshed}", caption, self._inside)
+        if view.balancers:
+            self._inside = FramedPairs("balanced", "", self._inside)
+        self._balancers = [balancer_box(balancer) for balancer in view.balancers]
+        widest = max([self._inside.width, *(box.width + 22 for box in self._balancers)])
+        self.width = max(widest, min(width_of(view.name, "group-name"), 420.0), 250.0 if detailed else 190.0) + 2 * _PAD
+        facts = [fact for fact in heading_facts(view, with_ports=not detailed) if fact not in known]
+        self._facts = wrap(facts, "facts", self.width - 2 * _PAD, " · ")
+        self._notes = wrap(notes, "small", self.width - 2 * _PAD, ", ")
+        if (hidden := len(self._notes) - _MOST_NOTES) > 0:
+            self._notes[_MOST_NOTES:] = [f"and {counted(hidden, 'line')} more"]
+        self._top = 48.0 + 17 * len(self._facts)
+        self._inside_top = self._top + sum(box.height + 6 for box in self._balancers) + (10 if view.balancers else 0)
+        self.height = self._inside_top + self._inside.height + _PAD
+        if self._notes:
+            self.height += 16 * len(self._notes) + 12
+
+    def _place_pairs(self, cards: Sequence[Box]) -> Placement:
+        """Place the cards of the pairs by the shape of their network: as a star, or in a grid."""
+        view, shape = self.view, self.view.shape.name
+        if view.multicast is not None:
+            flow: Flow = "duplex" if view.multicast.duplex else "each way"
+            text = f"{'duplex' if flow == 'duplex' else 'one-way'} links, TTL {view.multicast.network_ttl}"
+            bus = LabelBox("cloud", view.multicast.uri, text, f"multicast network of group {view.name}")
+            title = f"finds the others of group {view.name} by multicast"
+            spokes = [Connection(bus.name, c.name, "multicast", flow, tooltip=f"{c.name} {title}") for c in cards]
+            return place_star(bus, cards, spokes, (26, 38) if self._detailed else (14, 34), _SHEET)
+        if shape == "hub":
+            gap = (30, 38) if self._detailed else (14, 34)
+            return place_star(cards[0], cards[1:], view.connections, gap, _SHEET)
+        is_line = shape in ("ring", "chain")
+        are_few = len(cards) <= MOST_MESHED + 1 and len(view.connections) <= _MOST_ROUTED
+        drawn = view.connections if is_line or (are_few and not self.meshed) else ()
+        gap = (26, 22) if self._detailed else (14, 11)
+        if drawn:
+            gap = (52, 40) if self._detailed else (28, 24)
+        if drawn and not is_line:
+            return place_in_grid(cards, len(cards), gap, drawn)
+        return most_readable(
+            len(cards), lambda columns: place_in_grid(cards, columns, gap, drawn, alternating=is_line), _SHEET
+        )
+
+    def draw(self, canvas: Canvas, x: float, y: float) -> None:
+        """Draw the group with its upper left corner at (x, y), in pixels."""
+        with canvas.group(f"group {self.name}", at=(x, y)):
+            canvas.add_rect("group-box", 0, 0, self.width, self.height, radius=12)
+            canvas.add_text("group-name ink", _PAD, 28, shorten(self.name, "group-name", self.width - 2 * _PAD))
+            for row, line in enumerate(self._facts):
+                canvas.add_text("facts muted", _PAD, 48 + 17 * row, line)
+            left = _PAD
+            for row, (box, view) in enumerate(zip(self._balancers, self.view.balancers, strict=True)):
+                top, trunk = self._top + (box.height + 6) * row, left + 8
+                path = f"M{decimal(left + 22)} {decimal(top + box.height / 2)}H{decimal(trunk)}"
+                with canvas.group(view.tooltip):
+                    canvas.add_path("balances", f"{path}V{decimal(self._inside_top - 7)}")
+                    draw_head(canvas, "head-balances", (trunk, top), (trunk, self._inside_top))
+                box.draw(canvas, left + 22, top)
+            self._inside.draw(canvas, left, self._inside_top)
+            for row, line in enumerate(self._notes):
+                canvas.add_text("small muted", _PAD, self._inside_top + self._inside.height + 22 + 16 * row, line)
+
+
+def balancer_box(view: BalancerView) -> LabelBox:
+    """Return the box of a load balancer, with its virtual address and ports."""
+    return LabelBox("balancer", view.host, " · ".join((view.address, *view.ports)), view.tooltip)
