@@ -54,7 +54,8 @@ class _Grid:
     """A grid of boxes; ``spots`` are their (row, column). Row r, counted from 0, lies between the channels r and r + 1.
 
     A line is the number of a routed connection; ``_channels`` are those at its ends ``a`` and ``b``, and ``_ends`` the
-    lines of a box in a channel, with the box at their other end.
+    lines of a box in a channel, with the box at their other end. ``_upright`` counts the straight lines of a box in a
+    channel; they leave it near its middle.
     """
 
     def __init__(
@@ -64,9 +65,14 @@ class _Grid:
         self._spots, self._captions = spots, captions
         self._straight: dict[tuple[str, str], list[Connection]] = defaultdict(list)
         self._routed: list[Connection] = []
+        self._upright: Counter[tuple[str, int]] = Counter()
         for connection in connections:
-            if self._are_neighbours(connection) and not (self._is_upright(connection) and captions(connection)):
-                self._straight[connection.a, connection.b].append(connection)
+            a, b = connection.a, connection.b
+            is_upright = spots[a][1] == spots[b][1] and self._are_neighbours(connection)
+            if is_upright:
+                self._upright.update(((a, self._channel(a, b)), (b, self._channel(b, a))))
+            if self._are_neighbours(connection) and not (is_upright and captions(connection)):
+                self._straight[a, b].append(connection)
             else:
                 self._routed.append(connection)
         self._channels = [(self._channel(c.a, c.b), self._channel(c.b, c.a)) for c in self._routed]
@@ -80,10 +86,6 @@ class _Grid:
         """Return whether the ends are side by side, or one below the other."""
         (row_a, column_a), (row_b, column_b) = self._spots[connection.a], self._spots[connection.b]
         return abs(row_a - row_b) + abs(column_a - column_b) == 1
-
-    def _is_upright(self, connection: Connection) -> bool:
-        """Return whether the ends are in different rows of one column."""
-        return self._spots[connection.a][1] == self._spots[connection.b][1]
 
     def _channel(self, name: str, other: str) -> int:
         """Return the channel in which a line to another box leaves the box ``name``."""
@@ -101,9 +103,9 @@ class _Grid:
         for box in boxes:
             row, column = self._spots[box.name]
             widths[column], heights[row] = max(widths[column], box.width), max(heights[row], box.height)
-        for (name, _), ends in self._ends.items():
-            column = self._spots[name][1]
-            widths[column] = max(widths[column], _SLOT * (len(ends) + 3) + 2 * _MARGIN)
+        for (name, channel), ends in self._ends.items():
+            column, slots = self._spots[name][1], len(ends) + 3 * self._upright[name, channel] + 3
+            widths[column] = max(widths[column], _SLOT * slots + 2 * _MARGIN)
         before[0] = above[0] = above[len(heights)] = 0.0
         for (a, b), connections in self._straight.items():
             row, column = (max(numbers) for numbers in zip(self._spots[a], self._spots[b], strict=True))
@@ -175,20 +177,20 @@ class _Grid:
     def _ports_of_lines(self) -> dict[tuple[int, str], float]:
         """Return x where a line leaves a box, by (line, box): in an order in which few lines cross."""
         ports, areas = {}, self.placement.areas
-        upright = Counter(name for names, group in self._straight.items() for name in names for _ in group)
+        placed = Counter({names: len(connections) for names, connections in self._straight.items()})
         for line, connection in enumerate(self._routed):
+            a, b = connection.a, connection.b
             if self._are_neighbours(connection):
-                area = areas[connection.a]
-                x = area.x + area.width / 2 + _SLOT * upright[connection.a]
-                ports[line, connection.a] = ports[line, connection.b] = x
-                upright.update((connection.a, connection.b))
+                ports[line, a] = ports[line, b] = areas[a].x + areas[a].width / 2 + _SLOT * placed[a, b]
+                placed[a, b] += 1
         for (name, channel), ends in self._ends.items():
             area, is_above = areas[name], channel == self._spots[name][0]
             shift, middle = (_SLOT / 2 if is_above else 0.0), area.x + area.width / 2
             first = math.ceil((area.x + _MARGIN - shift) / _SLOT) * _SLOT + shift
             count = int((area.right - _MARGIN - first) // _SLOT) + 1
             slots = [first + _SLOT * number for number in range(count)]
-            slots = [x for x in slots if abs(x - middle) > _SLOT * upright[name] - _SLOT / 2]
+            # A straight line has room next to it for its caption.
+            slots = [x for x in slots if abs(x - middle) > 1.5 * _SLOT * self._upright[name, channel]]
             ends = [end for end in ends if (end[0], name) not in ports]
             others = [(-math.inf if self._is_far(line) else areas[other].x, line) for line, other in ends]
             # Above, a longer line runs higher: the nearest box on the left comes first, and the farthest on the right.
