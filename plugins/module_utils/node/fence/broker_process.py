@@ -8,7 +8,6 @@ import contextlib
 import ctypes
 import os
 import signal
-import socket
 import subprocess
 import sys
 
@@ -33,15 +32,6 @@ def start_broker(command: list[str], inherited: tuple[int, ...]) -> subprocess.P
             os._exit(ENDED)
 
     return subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=inherited, preexec_fn=die_with_guard)
-
-
-def notify_systemd(text: str) -> None:
-    """Send a text such as ``WATCHDOG=1`` to systemd (sd_notify), which kills a silent guard."""
-    path = os.environ.get("NOTIFY_SOCKET")
-    if path:
-        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notify:
-            notify.connect("\0" + path[1:] if path.startswith("@") else path)
-            notify.send(text.encode())
 
 
 def say(text: str) -> None:

@@ -46,7 +46,8 @@ from ..kahadb.mending import mend_stores
 from ..kahadb.moved_acks import begin_data_file_after_moved_acks
 from ..kahadb.rebuild_risk import RebuildRefusedError
 from ..kahadb.risk_records import RebuildRisk, record_risk
-from .broker_process import ENDED, exit_status, notify_systemd, own_command_line, say, start_broker
+from ..process.systemd import notify_systemd
+from .broker_process import ENDED, exit_status, own_command_line, say, start_broker
 from .decision import Action, Claim, CommandFence, Fence, FenceEvidence, Step, claim_in_place
 from .fence_command import FenceCommand, read_fence_command
 from .generation import Generation, link_generation, make_broker_stand_by, make_first_generation, make_generation

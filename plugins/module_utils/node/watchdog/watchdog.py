@@ -13,11 +13,10 @@ import argparse
 import contextlib
 import os
 import signal
-import socket
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from xml.etree.ElementTree import ParseError
@@ -37,6 +36,7 @@ from ..probe.certificates import certificates_of_connectors
 from ..probe.connector_probe import Answer, probe_listener, speaks_protocol_of
 from ..process import held_by_process
 from ..process.proc import Process, find_broker, is_in_unit, is_same, process_handle, read_process, send_signal, uptime
+from ..process.systemd import notify_systemd
 from ..protocols import supports_round_trip
 from ..textfile import Sample, text_of
 from ..timeouts import MISSES, PROBE, WATCH_INTERVAL
@@ -76,7 +76,7 @@ class Watchdog:
         found, process, now = hang_detection.classify(sample), sample.evidence.process, uptime()
         before = self._count
         self._count = before.with_sample(found, process, now)
-        notify(f"STATUS={found.text}", "WATCHDOG=1")
+        notify_systemd(f"STATUS={found.text}", "WATCHDOG=1")
         if self._options.metrics:
             self._write_metrics(found, now)
         if before.told is not None and found.kind == hang_detection.FINE:
@@ -245,7 +245,7 @@ def _answers(
             listener.name: pool.submit(probe_listener, deployed, listener, expected, PROBE) for listener in listeners
         }
     found = {name: answer.result() for name, answer in asked.items()}
-    notify("WATCHDOG=1")
+    notify_systemd("WATCHDOG=1")
     return found
 
 
@@ -264,7 +264,7 @@ def kill(process: Process) -> bool:
         send_signal(handle, process, signal.SIGKILL)
         end = time.monotonic() + _GONE
         while is_same(process) and time.monotonic() < end:
-            notify("WATCHDOG=1")
+            notify_systemd("WATCHDOG=1")
             time.sleep(0.1)
         return not is_same(process)
 
@@ -288,16 +288,6 @@ def write_kills(path: str | None, kills: Sequence[float]) -> None:
         return
     with contextlib.suppress(OSError), open(path, "w", encoding="ascii") as file:
         file.writelines(f"{moment}\n" for moment in kills[-hang_detection.MOST_KILLS :])
-
-
-def notify(*lines: str, environment: Mapping[str, str] = os.environ) -> None:
-    """Send lines such as ``READY=1`` to systemd (sd_notify(3)); do nothing without systemd."""
-    path = environment.get("NOTIFY_SOCKET", "")
-    if not path.startswith(("/", "@")):
-        return
-    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sender:
-        sender.settimeout(1.0)
-        sender.sendto("\n".join(lines).encode(), f"\0{path[1:]}" if path.startswith("@") else path)
 
 
 def print_log_line(priority: int, text: str) -> None:
@@ -324,7 +314,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = _options(sys.argv[1:] if arguments is None else arguments)
     directory = os.environ.get("RUNTIME_DIRECTORY", "").split(":")[0]
     watchdog = Watchdog(options, f"{directory}/kills" if directory else None)
-    notify("READY=1")
+    notify_systemd("READY=1")
     unreadable = ""
     while True:
         began = time.monotonic()
@@ -337,7 +327,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
                     _WARNING, f"the broker's files below {options.base} cannot be read, so it is not watched: {error}"
                 )
             unreadable = str(error)
-            notify("WATCHDOG=1")
+            notify_systemd("WATCHDOG=1")
         time.sleep(max(0.0, options.every - (time.monotonic() - began)))
 
 
