@@ -318,7 +318,9 @@ def status(kiosk: Kiosk) -> tuple[int, dict[str, Any]]:
     """Exit code and answer of ``activemq-fleet status``."""
     controller = kiosk.controller
     inventory = controller.repository / "molecule" / controller.scenario / "inventory"
-    command = ["status", "-i", str(inventory), "-i", str(kiosk.inventory), "--format", "json"]
+    # A busy machine needs longer than the 20 s after which a host counts as unreachable by default.
+    options = ["--format", "json", "--timeout", "240"]
+    command = ["status", "-i", str(inventory), "-i", str(kiosk.inventory), *options]
     done = subprocess.run(
         [sys.executable, "-m", "activemq_fleet", *command],
         env=environment(controller.repository, controller.rack) | dict(controller.variables),
