@@ -5,3 +5,5 @@
 It needs Python 3.9 and its standard library only. The library has it as ``activemq_fleet.node``, through its one link
 into the collection.
 """
+
+from __future__ import annotations
