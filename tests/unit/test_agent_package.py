@@ -16,6 +16,7 @@ import yaml
 
 from activemq_fleet.settings.agent import AgentSettings, names_one_version
 from scripts.wheelhouse import WheelhouseError, refuse_native_code
+from tests.situations import in_every_situation
 
 ROOT = Path(__file__).resolve().parents[2]
 NAME = "activemq-agent"
@@ -125,6 +126,7 @@ def test_a_package_that_somebody_registered_under_the_agents_name_is_not_install
     assert host.installed() == {}
 
 
+@in_every_situation
 def test_a_directory_of_wheels_beside_the_inventory_is_all_that_is_asked(host: Host) -> None:
     wheel(host.root / "inventory" / "wheels", "99.1")
     code, said = host.install(None)
@@ -132,6 +134,7 @@ def test_a_directory_of_wheels_beside_the_inventory_is_all_that_is_asked(host: H
     assert host.installed()[NAME] == "99.1"
 
 
+@in_every_situation
 def test_an_activemq_fleet_that_brought_the_program_makes_room_for_the_agent(host: Host) -> None:
     """Both wrote bin/activemq-agent: left there, activemq-fleet would take it along whenever it is removed."""
     old = wheel(host.root / "old", "0.1.0", "activemq_fleet", program=True)
