@@ -41,11 +41,12 @@ def _problems(tree: ast.Module) -> Iterator[tuple[int, str]]:
         if isinstance(node, ast.ImportFrom | ast.Import):
             for module in _imported_modules(node):
                 if any(part.startswith("test_") for part in module.split(".")):
-                    yield node.lineno, f"imports {module}; move what both files use to a module of tests/support"
+                    yield node.lineno, f"imports {module}; move the imported names to a module of tests/support"
         elif isinstance(node, ast.FunctionDef) and node.name.startswith("test_") and len(node.name) > LONGEST_NAME:
             yield (
                 node.lineno,
-                f"{node.name} has {len(node.name)} characters; state subject, condition and result in {LONGEST_NAME}",
+                f"the name {node.name} has {len(node.name)} characters; state subject, condition and result in at most "
+                f"{LONGEST_NAME}",
             )
 
 

@@ -22,8 +22,11 @@ _KINDS = ("queue", "topic")
 Way = Literal["one", "each", "multicast"]
 
 
-def limit_of(ttl: int | None) -> int:
-    """Return over how many bridges a TTL lets demand or messages go: UNLIMITED for -1, and for an unknown TTL."""
+def hop_limit(ttl: int | None) -> int:
+    """Return the number of bridges that demand or messages may cross under a TTL.
+
+    It is UNLIMITED for a TTL of -1, and for an unknown TTL (None), of which no rule may conclude that it is too small.
+    """
     return UNLIMITED if ttl is None or ttl < 0 else ttl
 
 
@@ -68,16 +71,16 @@ class NetworkConnector:
     @property
     def demand_limit(self) -> int:
         """Over how many bridges demand may go."""
-        return limit_of(self.consumer_ttl)
+        return hop_limit(self.consumer_ttl)
 
     @property
     def message_limit(self) -> int:
         """Over how many bridges a message may go."""
-        return limit_of(self.message_ttl)
+        return hop_limit(self.message_ttl)
 
 
 def parse_ttl(text: str) -> int | None:
-    """Return a TTL as a number, -1 for none; None for a text that is no number, about which nothing is known."""
+    """Return the number of bridges that a TTL allows, -1 for no limit; None for a placeholder and other text."""
     return int(text) if _TTL.fullmatch(text) else None
 
 

@@ -54,7 +54,7 @@ def agent_name(agent: Agent) -> str:
     return agent.settings.agent_options.get("agent.name") or agent.settings.agent_client_id or agent.host
 
 
-def complete_brokers(
+def add_links_and_accounts(
     brokers: Iterable[Broker], network: Network, agents: Sequence[Agent], balancers: Sequence[Balancer]
 ) -> tuple[Broker, ...]:
     """Return the brokers with links, accounts and permissions."""

@@ -13,14 +13,14 @@ from datetime import date
 
 from activemq_fleet.findings import Finding
 from activemq_fleet.settings.broker import Settings, WaiverSettings
-from activemq_fleet.topology.access import complete_brokers
+from activemq_fleet.topology.access import add_links_and_accounts
 from activemq_fleet.topology.agents import place_agents
 from activemq_fleet.topology.balancers import place_balancers
 from activemq_fleet.topology.brokers import build_brokers
 from activemq_fleet.topology.links import plan_network
 from activemq_fleet.topology.model.fleet import Fleet, KnownGroups, WholeInventory, groups_of
 from activemq_fleet.topology.problems import topology_findings
-from activemq_fleet.topology.roster import Variables, identify_hosts, read_members
+from activemq_fleet.topology.roster import Variables, read_members, sort_hosts_by_role
 
 
 def build_fleet(
@@ -39,7 +39,7 @@ def build_fleet(
     wrong with the topology is in ``Fleet.findings``. Raises SettingsError for variables that are unknown, mistyped or
     missing, ReleaseError for an unknown release, InputError for no brokers at all or a name that no file could hold.
     """
-    roster, name_findings = identify_hosts(hosts, groups, naming_pattern)
+    roster, name_findings = sort_hosts_by_role(hosts, groups, naming_pattern)
     settings, members = read_members(hosts, roster)
     nodes, node_findings = build_brokers(members)
     network, link_findings = plan_network(nodes, rest)
@@ -47,7 +47,7 @@ def build_fleet(
     known = rest.groups if rest else KnownGroups.of([group.name for group in broker_groups])
     agents, agent_findings = place_agents(roster.agents, settings, broker_groups, known)
     balancers, balancer_findings = place_balancers(roster.balancers, settings, broker_groups, known)
-    brokers = complete_brokers(nodes, network, agents, balancers)
+    brokers = add_links_and_accounts(nodes, network, agents, balancers)
     findings = [*name_findings, *node_findings, *link_findings, *agent_findings, *balancer_findings]
     findings += rest.findings if rest else ()
     findings += topology_findings(brokers, network, agents, balancers)

@@ -42,10 +42,12 @@ class Roster:
         return (*self.identities, *self.agents, *self.balancers)
 
 
-def identify_hosts(
+def sort_hosts_by_role(
     hosts: Variables, groups: Mapping[str, Sequence[str]], naming_pattern: str | None
 ) -> tuple[Roster, list[Finding]]:
-    """Return the hosts by what they are, and the findings T001 and T017 about hosts that may be meant as brokers.
+    """Return which hosts are brokers, agents and load balancers, and findings about hosts that may be meant as brokers.
+
+    The findings are T001 and T017.
 
     Raises InputError where no host is a broker, for different naming patterns, and for a name whose characters could
     leave the directory, line or list it is written to.

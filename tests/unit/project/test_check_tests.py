@@ -16,7 +16,7 @@ from scripts.check_tests import find_problems
         ("from tests.unit import test_status\n", ":1: imports tests.unit.test_status; "),
         ("import tests.unit.test_status as status\n", ":1: imports tests.unit.test_status; "),
         ("def helper():\n    from . import test_status\n", ":2: imports .test_status; "),
-        (f"class TestLong:\n    def test_{'a' * 76}(self): ...\n", f":2: test_{'a' * 76} has 81 characters; "),
+        (f"class TestLong:\n    def test_{'a' * 76}(self): ...\n", f":2: the name test_{'a' * 76} has 81 characters; "),
     ],
 )
 def test_problem_of_test_file_is_reported(tmp_path: Path, text: str, message: str) -> None:

@@ -163,15 +163,15 @@ def _copy_rows(source: Path, new: sqlite3.Connection) -> dict[str, Any]:
     # Immutable: the copy has no write-ahead file, and nothing is to be created next to it.
     with closing(sqlite3.connect(f"{source.absolute().as_uri()}?immutable=1", uri=True)) as db:
         db.text_factory = lambda text: text.decode(errors="replace")  # so that bad text fails the row's checksum only
-        for row in readable_rows(db, "counters"):
+        for row in undamaged_rows(db, "counters"):
             counters = dict(zip(COUNTERS + ANCHOR, row[1:-1], strict=True))
         for table in TABLES:
-            for row in readable_rows(db, table):
+            for row in undamaged_rows(db, table):
                 new.execute(f"INSERT OR IGNORE INTO {table} VALUES ({', '.join('?' * len(row))})", row)  # noqa: S608
     return counters
 
 
-def readable_rows(db: sqlite3.Connection, table: str) -> Iterator[Values]:
+def undamaged_rows(db: sqlite3.Connection, table: str) -> Iterator[Values]:
     """Yield the rows of a table that SQLite can read and that match their checksum; a row may come twice.
 
     The table is read upwards, and each range of keys that was passed over downwards. In what is still unread then,

@@ -1,7 +1,7 @@
 """Write what the commands print for many inputs into a directory, so that ``diff -r`` compares two commits.
 
-``python -m scripts.behavior OUT`` runs ``render``, ``check --format json``, ``explain --format json`` and ``graph``
-for the example inventories and for random fleets. The random fleets depend on ``--seed`` alone. ``--files DIR`` adds
+``python -m scripts.record_behavior OUT`` runs ``render``, ``check --format json``, ``explain --format json`` and
+``graph`` for the example inventories and for random fleets. The random fleets depend on ``--seed`` alone. ``--files DIR`` adds
 ``check`` and ``adopt`` of every configuration below a directory; ``--logs DIR`` adds ``audit`` of every directory
 ``logs`` below a directory. The commands run in one process, so ``PYTHONPATH`` selects the commit.
 """
@@ -155,7 +155,7 @@ def write_inventory(directory: Path, inventory: dict[str, Any]) -> None:
 
 
 def captured(arguments: Sequence[str]) -> str:
-    """Run a command in this process; return its arguments, exit code, standard output and standard error as text."""
+    """Call the command line in this process; return a text of its arguments, exit code and both outputs."""
     output, errors = io.StringIO(), io.StringIO()
     with redirect_stdout(output), redirect_stderr(errors):
         try:
