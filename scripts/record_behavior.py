@@ -1,9 +1,9 @@
 """Write what the commands print for many inputs into a directory, so that ``diff -r`` compares two commits.
 
 ``python -m scripts.record_behavior OUT`` runs ``render``, ``check --format json``, ``explain --format json`` and
-``graph`` for the example inventories and for random fleets. The random fleets depend on ``--seed`` alone. ``--files DIR`` adds
-``check`` and ``adopt`` of every configuration below a directory; ``--logs DIR`` adds ``audit`` of every directory
-``logs`` below a directory. The commands run in one process, so ``PYTHONPATH`` selects the commit.
+``graph`` for the example inventories and for random fleets. The random fleets depend on ``--seed`` alone. ``--files
+DIR`` adds ``check`` and ``adopt`` of every configuration below a directory; ``--logs DIR`` adds ``audit`` of every
+directory ``logs`` below a directory. The commands run in one process, so ``PYTHONPATH`` selects the commit.
 """
 
 from __future__ import annotations
