@@ -2,7 +2,7 @@
 
 ``python -m scripts.record_behavior OUT`` runs ``render``, ``check --format json``, ``explain --format json`` and
 ``graph`` for the example inventories and for random fleets. The random fleets depend on ``--seed`` alone. ``--files
-DIR`` adds ``check`` and ``adopt`` of every configuration below a directory; ``--logs DIR`` adds ``audit`` of every
+DIR`` adds ``check`` of every configuration below a directory; ``--logs DIR`` adds ``audit`` of every
 directory ``logs`` below a directory. The commands run in one process, so ``PYTHONPATH`` selects the commit.
 """
 
