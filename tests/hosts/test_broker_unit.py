@@ -99,12 +99,12 @@ def test_a_broker_lives_under_load_below_the_limit_of_its_memory(
         controller.exchange("leave", active.address, "2000")
         assert pressure.communicate(timeout=240)[0] == "held\n"
     controller.exchange("take", *NODES.values(), "2000")
-    found = unit_properties(active, "MemoryCurrent", "MemoryMax")
-    print(found)
+    limits = unit_properties(active, "MemoryCurrent", "MemoryMax")
+    print(limits)
     assert unit_properties(active, "MainPID", "NRestarts") == before
-    assert int(found["MemoryMax"]) > 0
-    if found["MemoryCurrent"].isdigit():
-        assert int(found["MemoryCurrent"]) < 0.8 * int(found["MemoryMax"])
+    assert int(limits["MemoryMax"]) > 0
+    if limits["MemoryCurrent"].isdigit():
+        assert int(limits["MemoryCurrent"]) < 0.8 * int(limits["MemoryMax"])
 
 
 def test_only_the_node_that_serves_listens(pair: tuple[Machine, Machine]) -> None:

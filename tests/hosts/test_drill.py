@@ -56,11 +56,11 @@ def letter(machine: Machine) -> str:
 def test_a_fault_is_survived_and_every_event_accounted_for(controller: Controller, tmp_path: Path, what: str) -> None:
     before = active(controller.rack.machines)
 
-    said, result = run_drill(controller, tmp_path / "drill.html", activemq_drill_what=what)
+    output, result = run_drill(controller, tmp_path / "drill.html", activemq_drill_what=what)
 
     (fault,) = result.counted_faults
     assert result.verdict == "clean"
-    assert "Nothing was lost: 1 fault" in said
+    assert "Nothing was lost: 1 fault" in output
     assert fault.host == before[0].name
     assert fault.successor != fault.host
     machines = controller.rack.machines
@@ -94,9 +94,9 @@ def test_a_frozen_broker_goes_on_where_no_watchdog_kills_it(controller: Controll
 def test_a_group_that_nobody_has_opened_is_refused(controller: Controller) -> None:
     before = [machine.run("systemctl", "show", UNIT, "--property=MainPID") for machine in controller.rack.machines]
 
-    said, _ = start_drill(controller).communicate(timeout=900)
+    output, _ = start_drill(controller).communicate(timeout=900)
 
-    assert "group orders may not be drilled" in said
+    assert "group orders may not be drilled" in output
     after = [machine.run("systemctl", "show", UNIT, "--property=MainPID") for machine in controller.rack.machines]
     assert before == after
 

@@ -169,10 +169,10 @@ def test_the_address_leaves_a_balancer_that_dies_which_costs_one_row_of_the_stat
     dead.power_off()
     assert site.holder().name != dead.name
     site.served()
-    found = site.status(tmp_path / "status.json", code=2, activemq_status_timeout=60)
-    assert [one["host"] for one in found["findings"] if one["rule"] == "unreachable"] == [dead.name]
-    assert sorted(row["state"] for row in found["brokers"]) == ["active", "standby"]
-    assert [row["host"] for row in found["balancers"] if row["state"] == "unreachable"] == [dead.name]
+    fleet_status = site.status(tmp_path / "status.json", code=2, activemq_status_timeout=60)
+    assert [finding["host"] for finding in fleet_status["findings"] if finding["rule"] == "unreachable"] == [dead.name]
+    assert sorted(row["state"] for row in fleet_status["brokers"]) == ["active", "standby"]
+    assert [row["host"] for row in fleet_status["balancers"] if row["state"] == "unreachable"] == [dead.name]
 
 
 def test_clients_find_the_other_node_when_the_active_one_is_killed(site: Site) -> None:

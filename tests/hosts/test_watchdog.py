@@ -123,14 +123,14 @@ def test_a_frozen_broker_is_only_warned_of_and_goes_on_when_it_is_let(
 ) -> None:
     active, _ = pair
     set_to(active, "warn", 0.5)
-    before, told = unit_properties(active, "MainPID"), said(active)
+    before, log_text = unit_properties(active, "MainPID"), said(active)
     active.run("systemctl", "kill", "--signal=STOP", UNIT)
     try:
-        wait_to_say(active, "the broker is hung: 3 looks", told)
-        wait_to_say(active, f"systemctl kill --signal=KILL {UNIT}", told)
+        wait_to_say(active, "the broker is hung: 3 looks", log_text)
+        wait_to_say(active, f"systemctl kill --signal=KILL {UNIT}", log_text)
     finally:
         active.run("systemctl", "kill", "--signal=CONT", UNIT)
-    wait_to_say(active, "the broker is well again", told)
+    wait_to_say(active, "the broker is well again", log_text)
     assert unit_properties(active, "MainPID") == before
     assert controller.exchange("watch", active.address)["address"] == active.address
 
@@ -141,7 +141,7 @@ def test_a_frozen_broker_is_killed_and_its_standby_takes_over(
     active, standby = pair
     # As it is rendered, with its own times.
     set_to(active, "kill", 6)
-    restarts, told = int(unit_properties(active, "NRestarts")["NRestarts"]), said(active)
+    restarts, log_text = int(unit_properties(active, "NRestarts")["NRestarts"]), said(active)
     active.run("systemctl", "kill", "--signal=STOP", UNIT)
     began = time.monotonic()
     # The standby, but where it has no processor for the five seconds after which systemd starts the other one.
@@ -149,7 +149,7 @@ def test_a_frozen_broker_is_killed_and_its_standby_takes_over(
     print(
         f"{found['address']}, where {standby.address} stood by, serves {time.monotonic() - began:.1f} s after it froze"
     )
-    wait_to_say(active, "It is killed; systemd starts it again", told)
+    wait_to_say(active, "It is killed; systemd starts it again", log_text)
     wait_until(
         lambda: int(unit_properties(active, "NRestarts")["NRestarts"]) > restarts, "systemd starts it again", active
     )
@@ -160,15 +160,15 @@ def test_a_frozen_broker_is_killed_and_its_standby_takes_over(
 def test_a_frozen_standby_is_left_alone(pair: tuple[Machine, Machine]) -> None:
     _, standby = pair
     set_to(standby, "kill", 0.5)
-    before, told = unit_properties(standby, "MainPID"), said(standby)
+    before, log_text = unit_properties(standby, "MainPID"), said(standby)
     standby.run("systemctl", "kill", "--signal=STOP", UNIT)
     try:
-        wait_to_say(standby, "it cannot take over", told)
+        wait_to_say(standby, "it cannot take over", log_text)
         time.sleep(2)
     finally:
         standby.run("systemctl", "kill", "--signal=CONT", UNIT)
     assert unit_properties(standby, "MainPID") == before
-    assert "It is killed" not in said(standby)[len(told) :]
+    assert "It is killed" not in said(standby)[len(log_text) :]
 
 
 def test_it_stops_and_starts_with_its_broker(pair: tuple[Machine, Machine]) -> None:

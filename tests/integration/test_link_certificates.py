@@ -143,9 +143,9 @@ def test_wrong_certificate_of_link_is_refused_and_named_by_refusing_end(
         lab.start(broker.host, wait=False)
     expected = {link: "down" if link in refused else "up" for link in LINKS}
     until(lambda: links(lab) == expected, PATIENCE, lambda: f"{expected}, and not {links(lab)}")
-    found = {(finding.rule, finding.host) for finding in read_lab_status(lab).findings}
-    assert {one for rule, one in found if rule == "bridge-down"} == {host(one) for one, _ in refused}
-    assert ("certificate-ended", host("ended")) in found
+    reported_rules = {(finding.rule, finding.host) for finding in read_lab_status(lab).findings}
+    assert {name for rule, name in reported_rules if rule == "bridge-down"} == {host(label) for label, _ in refused}
+    assert ("certificate-ended", host("ended")) in reported_rules
 
     assert cross(lab, host("hub"), host("sound"), "carried") == set(numbered("carried", 20))
     if verifies:

@@ -60,9 +60,9 @@ def test_a_broker_that_holds_producers_back_serves_and_its_limit_is_named(
     )
     lab.up()
     fill(lab, f"/queue/full.{what}")
-    found = read_lab_status(lab)
-    assert found.states[A] in SERVING  # unhealthy where the limit holds the message of the probe back, too
-    assert (f"{what}-full", A) in {(one.rule, one.host) for one in found.findings}
+    fleet_status = read_lab_status(lab)
+    assert fleet_status.states[A] in SERVING  # unhealthy where the limit holds the message of the probe back, too
+    assert (f"{what}-full", A) in {(finding.rule, finding.host) for finding in fleet_status.findings}
 
 
 @as_root
@@ -80,9 +80,9 @@ def test_a_disk_without_room_a_backlog_and_a_hung_broker(tmp_path: Path, lab_of:
         assert [row.usage.get("messages") for row in read_lab_status(lab).brokers] == [2, None]
 
         with standing_still(lab, A):
-            found = read_lab_status(lab)
-        assert found.states == {A: "hung", B: "standby"}
-        assert {("hung", A), ("no-active", A)} <= {(one.rule, one.host) for one in found.findings}
+            fleet_status = read_lab_status(lab)
+        assert fleet_status.states == {A: "hung", B: "standby"}
+        assert {("hung", A), ("no-active", A)} <= {(finding.rule, finding.host) for finding in fleet_status.findings}
         until(lambda: lab.state(A) == "active", PATIENCE, "A goes on")
         lab.down()
     finally:

@@ -20,10 +20,10 @@ def usage_evidence(**more: Any) -> dict[str, Any]:
     return {**limits, **counts, **more}
 
 
-def broker_evidence(found: Fleet, host: str, **more: Any) -> dict[str, Any]:
+def broker_evidence(fleet: Fleet, host: str, **more: Any) -> dict[str, Any]:
     """What a host says of a broker that is well: the preferred master is active, its peer stands by."""
-    planned = render(found.broker(host), reveal=False)
-    is_active = found.broker(host).role == "master"
+    planned = render(fleet.broker(host), reveal=False)
+    is_active = fleet.broker(host).role == "master"
     return {
         "state": "active" if is_active else "standby",
         "how": "process 7 lives",

@@ -26,10 +26,10 @@ def adopted_variables(adoption: Adopted, path: str = "group_vars/all.yml") -> di
 def adopt_and_compare(tmp_path: Path, files: dict[str, bytes], release: str) -> Adopted:
     """The adoption, seen to list exactly what the inventory on disk renders differently."""
     adoption = adopted(tmp_path / "files", files, release)
-    found = rendered_again(tmp_path, adoption)
+    rendered = rendered_again(tmp_path, adoption)
     for host, original in files.items():
-        own = [one for one in adoption.differences if one.host == host]
-        assert_listed_exactly(original, found[f"hosts/{host}/conf/activemq.xml"], own)
+        differences = [difference for difference in adoption.differences if difference.host == host]
+        assert_listed_exactly(original, rendered[f"hosts/{host}/conf/activemq.xml"], differences)
     assert not adoption.fleet.blocking
     return adoption
 
@@ -40,13 +40,13 @@ def connectors_xml(*uris: str) -> str:
 
 
 def bridge_xml(name: str, uri: str, **attributes: str) -> str:
-    said = "".join(f' {attribute}="{value}"' for attribute, value in attributes.items())
-    return f'<networkConnectors><networkConnector name="{name}" uri="{uri}"{said}/></networkConnectors>'
+    attribute_text = "".join(f' {attribute}="{value}"' for attribute, value in attributes.items())
+    return f'<networkConnectors><networkConnector name="{name}" uri="{uri}"{attribute_text}/></networkConnectors>'
 
 
 OPENWIRE = "<transportConnectors><transportConnector name='openwire' uri='tcp://0.0.0.0:61616'/></transportConnectors>"
 
 
-def pair_files(one: str, other: str, broker: str, name: str) -> dict[str, bytes]:
+def pair_files(first_host: str, second_host: str, broker: str, name: str) -> dict[str, bytes]:
     store = f'<persistenceAdapter><kahaDB directory="/mnt/nfs/{name}"/></persistenceAdapter>'
-    return {host: document(broker + store + OPENWIRE, brokerName=name) for host in (one, other)}
+    return {host: document(broker + store + OPENWIRE, brokerName=name) for host in (first_host, second_host)}

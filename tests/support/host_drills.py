@@ -43,12 +43,12 @@ def run_drill(controller: Controller, report: Path, **variables: object) -> tupl
     process = start_drill(
         controller, activemq_drill_allowed=True, activemq_drill_report=str(report), activemq_drill_kills=1, **variables
     )
-    said, _ = process.communicate(timeout=1500)
-    told = report.with_suffix(".json")
-    result = DrillResult.from_dict(json.loads(told.read_text())) if told.exists() else None
+    output, _ = process.communicate(timeout=1500)
+    data_path = report.with_suffix(".json")
+    result = DrillResult.from_dict(json.loads(data_path.read_text())) if data_path.exists() else None
     if result is not None:
-        assert result.total("lost") == result.total("duplicate") == 0, said
+        assert result.total("lost") == result.total("duplicate") == 0, output
     if process.returncode or result is None:
         # Too little load, or a broker that was too late: of events it says nothing.
-        raise PlaybookError("\n".join([said, *map(look, controller.rack.machines)]))
-    return said, result
+        raise PlaybookError("\n".join([output, *map(look, controller.rack.machines)]))
+    return output, result

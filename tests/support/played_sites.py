@@ -28,7 +28,7 @@ ANYTHING = """\
 
 @dataclass
 class Place:
-    """One inventory, the directories of its hosts, and a home for Ansible that nobody else uses."""
+    """One inventory, the directories of its hosts, and a separate home directory for Ansible."""
 
     root: Path
 
@@ -78,8 +78,8 @@ class Place:
 
     def play(self, playbook: str, *options: str) -> tuple[int, str]:
         process = self.start(f"activemq.fleet.{playbook}", *options)
-        said, _ = process.communicate(timeout=500)
-        return process.returncode, said
+        output, _ = process.communicate(timeout=500)
+        return process.returncode, output
 
 
 def make_place(root: Path) -> Place:

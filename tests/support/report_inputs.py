@@ -50,9 +50,14 @@ def make_incident(number: int = 1, kind: str = "takeover", text: str = "a was ki
 
 def make_picture(text: str = "x", hosts: int = 1, incidents: int = 1, seconds: float = 90) -> Picture:
     times = TimeRange(NOON, time_after(seconds))
-    found, bridges, lines, events = IncidentFigures(), BridgeFigures(), LineFigures(times), EventFigures(times)
+    incident_figures, bridges, lines, events = (
+        IncidentFigures(),
+        BridgeFigures(),
+        LineFigures(times),
+        EventFigures(times),
+    )
     for number in range(incidents):
-        found.add(make_incident(number, text=text))
+        incident_figures.add(make_incident(number, text=text))
     bridges.links.add(ShownBridge(f"h-{text}", f"l-{text}", (text,), "out", 2, 1, 3, "down", text, 6.2))
     logged = {"time": pa.array([NOON] * 3, pa.timestamp("us", "UTC")), "level": pa.array(["INFO", "WARN", "ERROR"])}
     lines.add(pa.RecordBatch.from_pydict(logged))
@@ -64,7 +69,7 @@ def make_picture(text: str = "x", hosts: int = 1, incidents: int = 1, seconds: f
     events.silences.add(Silence(f"s-{text}", time_after(40), 4.2))
     names = [f"h{number}-{text}" for number in range(hosts)]
     shown = [ShownHost(name, f"p{n // 2}-{text}", (Span(name, "active", NOON, None),)) for n, name in enumerate(names)]
-    return Picture(times, found, shown, 0, bridges, lines, events)
+    return Picture(times, incident_figures, shown, 0, bridges, lines, events)
 
 
 def make_result(text: str = "x", **messages: int) -> Result:

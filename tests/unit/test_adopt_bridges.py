@@ -95,16 +95,16 @@ def test_each_bridge_that_stays_has_its_own_reason(tmp_path: Path) -> None:
 
 
 def test_a_connector_whose_address_is_a_placeholder_keeps_it_beside_others(tmp_path: Path) -> None:
-    own = connectors_xml("tcp://10.0.0.1:61616", "tcp://10.0.0.1:61617", "tcp://${HOSTNAME}:61618")
-    adoption = adopt_and_compare(tmp_path, {ALONE: document(own)}, "5.18.3")
+    listeners = connectors_xml("tcp://10.0.0.1:61616", "tcp://10.0.0.1:61617", "tcp://${HOSTNAME}:61618")
+    adoption = adopt_and_compare(tmp_path, {ALONE: document(listeners)}, "5.18.3")
 
     assert adopted_variables(adoption)["bind"] == "10.0.0.1"
     assert "${HOSTNAME}" in str(adopted_variables(adoption)["xml_fragments"])
 
 
 def test_a_connector_listens_where_the_defaults_of_its_placeholders_say(tmp_path: Path) -> None:
-    own = connectors_xml("tcp://${bind:0.0.0.0}:${port:61616}?maximumConnections=${most:1000}")
-    adoption = adopt_and_compare(tmp_path, {ALONE: document(own)}, "5.18.3")
+    listeners = connectors_xml("tcp://${bind:0.0.0.0}:${port:61616}?maximumConnections=${most:1000}")
+    adoption = adopt_and_compare(tmp_path, {ALONE: document(listeners)}, "5.18.3")
 
     connector = {"name": "c0", "scheme": "tcp", "port": 61616, "options": {"maximumConnections": 1000}}
     assert adopted_variables(adoption)["connectors"] == [connector]

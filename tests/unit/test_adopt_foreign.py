@@ -184,9 +184,9 @@ class TestOneFile:
         )
         adoption = adopt_and_compare(tmp_path, {ALONE: document(broker, brokerName="x")}, "5.18.3")
 
-        said = adopted_variables(adoption)
-        assert "xml_fragments" not in said
-        assert said["destination_policies"] == [
+        variables = adopted_variables(adoption)
+        assert "xml_fragments" not in variables
+        assert variables["destination_policies"] == [
             {
                 "destination": "a.>",
                 "kind": "queue",
@@ -200,12 +200,12 @@ class TestOneFile:
                 "pending_message_limit_strategy": {"type": "constant", "limit": 1000},
             },
         ]
-        assert said["usage"] == {"memory": "70 %", "store": "100 gb", "temp": "50 gb"}
-        assert said["virtual_destinations"] == [{"type": "virtual_topic", "name": "news.>", "prefix": "for.*."}]
-        assert said["broker_attributes"] == {"useVirtualTopics": False}
-        assert said["destinations"] == ["q", "topic://t"]
-        assert said["kahadb"] == {"journal_max_file_length": "32mb"}
-        assert said["plugins"] == {"statistics": True, "timestamp": {"ttl_ceiling": 86400000}}
+        assert variables["usage"] == {"memory": "70 %", "store": "100 gb", "temp": "50 gb"}
+        assert variables["virtual_destinations"] == [{"type": "virtual_topic", "name": "news.>", "prefix": "for.*."}]
+        assert variables["broker_attributes"] == {"useVirtualTopics": False}
+        assert variables["destinations"] == ["q", "topic://t"]
+        assert variables["kahadb"] == {"journal_max_file_length": "32mb"}
+        assert variables["plugins"] == {"statistics": True, "timestamp": {"ttl_ceiling": 86400000}}
 
     def test_beans_beside_the_broker_stay(self, tmp_path: Path) -> None:
         beans = f'<bean {SPRING} id="x" class="a.B"><property name="y" value="{{{{ z }}}}{{% q"/></bean>'
@@ -390,9 +390,9 @@ class TestFleets:
         files = {host: document(found + announced, brokerName=host) for host in ("o-mq1-a", "o-mq2-a")}
         adoption = adopt_and_compare(tmp_path, files, "5.18.3")
 
-        said = adopted_variables(adoption)
+        variables = adopted_variables(adoption)
         names = ("discovery", "multicast", "multicast_group", "multicast_name", "network_attributes", "network_ttl")
-        assert [said[name] for name in names] == [
+        assert [variables[name] for name in names] == [
             "multicast", "239.255.2.3:6155", "default", "NC", {"dynamicOnly": True}, 1,
         ]  # fmt: skip
         assert "xml_fragments" not in str(adoption.files)
@@ -454,15 +454,15 @@ class TestFleets:
         )
         jmx = '<managementContext><managementContext createConnector="true" connectorPort="1098"/></managementContext>'
         broker = f"{jmx}<shutdownHooks>{hook}</shutdownHooks>"
-        said = adopted_variables(
+        variables = adopted_variables(
             adopt_and_compare(tmp_path / "old", {ALONE: document(broker, beans, brokerName="x")}, "5.15.6")
         )
         new = adopt_and_compare(tmp_path / "new", {ALONE: document(broker, beans, brokerName="x")}, "5.18.3")
 
-        assert [said[name] for name in ("log_query", "imports", "shutdown_hooks", "jmx")] == [
+        assert [variables[name] for name in ("log_query", "imports", "shutdown_hooks", "jmx")] == [
             True, ["camel.xml"], ["org.apache.activemq.hooks.SpringContextHook"], {"port": 1098},
         ]  # fmt: skip
-        assert "xml_fragments" not in {*said, *adopted_variables(new)}
+        assert "xml_fragments" not in {*variables, *adopted_variables(new)}
         assert any("logQuery is left out" in note for note in new.notes)
 
     @pytest.mark.parametrize("uri", ["k8s://default?x=y", "http://agent:8080/x", "failover:(tcp://o-mq2-a:1)"])

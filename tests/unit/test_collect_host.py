@@ -281,7 +281,7 @@ def test_files_that_deadline_left_out_are_named(host: Host, monkeypatch: pytest.
     clock = [100.0]
     mask_text = masking.mask_text
 
-    def pass_time_and_mask(text: str, known: masking.KnownSecrets = masking.NOBODY) -> str:
+    def pass_time_and_mask(text: str, known: masking.KnownSecrets = masking.NO_SECRETS) -> str:
         clock[0] += 2.1 if len(text) > 1 << 20 else 0
         return mask_text(text, known)
 

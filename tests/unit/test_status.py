@@ -202,8 +202,8 @@ def test_bridge_that_breaks_repeatedly_is_a_finding_with_queue_and_remedy(
 def test_a_link_is_found_under_the_name_that_jmx_gives_it() -> None:
     named = fleet("orders-mq01", "shop-mq01", links=[{"from": "shop", "to": "orders", "name": "T:shop->orders"}])
     bridges = [bridge("orders-mq01", "T_shop->orders")]
-    found = status(named, shop_a={"usage": usage_evidence(bridges=bridges)}, a={"usage": usage_evidence()})
-    assert "up" in {link.state for row in found.brokers for link in row.links if link.link == "T:shop->orders"}
+    fleet_status = status(named, shop_a={"usage": usage_evidence(bridges=bridges)}, a={"usage": usage_evidence()})
+    assert "up" in {link.state for row in fleet_status.brokers for link in row.links if link.link == "T:shop->orders"}
 
 
 def test_a_link_to_a_pair_without_an_active_node_is_not_expected() -> None:
@@ -212,8 +212,8 @@ def test_a_link_to_a_pair_without_an_active_node_is_not_expected() -> None:
 
 
 def test_one_line_for_other_monitoring_has_the_worst_and_performance_data() -> None:
-    found = status(a={"release": "5.5.1", "usage": usage_evidence(store={"percent": 85, "limit": 1})})
-    line, code = nagios_line(found.restricted_to([A]))
+    fleet_status = status(a={"release": "5.5.1", "usage": usage_evidence(store={"percent": 85, "limit": 1})})
+    line, code = nagios_line(fleet_status.restricted_to([A]))
     assert code == 2
     assert line.startswith(f"ACTIVEMQ CRITICAL - {A} is active: wrong-release: runs 5.5.1, and 5.18.3 is planned; ")
     assert line.endswith("| store=85%;80;100;0 memory=1%;80;100;0 temp=1%;80;100;0 messages=3 durable=2 dlq=0")

@@ -92,7 +92,7 @@ def network_shape_phrase(view: GroupView) -> str:
 
 
 def caption(connection: Connection, sizes: Mapping[str, int], *, with_kind: bool = False) -> list[str]:
-    """Return the lines of text beside a connection of two groups: numbers of pairs and links, and carried destinations.
+    """Return the lines of text next to a connection of two groups: numbers of pairs and links, and destinations.
 
     ``sizes`` are the groups' numbers of pairs; between groups of one pair each no pairs are named. The kind of a single
     link shows in its line, and is written only with ``with_kind``.

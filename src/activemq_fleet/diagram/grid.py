@@ -234,8 +234,8 @@ class _Grid:
         for text in (" · ".join(texts[first:]) for first in range(len(texts))):
             half = width_of(text, "label") / 2 + 4
             reach = half + _PASSING
-            beside = [x + sign * reach for x in passing for sign in (1, -1)]
-            near = [x for x in beside if max(half, left - reach - 1) <= x <= right + reach + 1]
+            candidates = [x + sign * reach for x in passing for sign in (1, -1)]
+            near = [x for x in candidates if max(half, left - reach - 1) <= x <= right + reach + 1]
             hidden, _, x = min(
                 (sum(abs(x - other) < reach - 1 for other in passing), abs(x - middle), x)
                 for x in (max(middle, half), *near)

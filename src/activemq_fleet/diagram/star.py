@@ -1,4 +1,4 @@
-"""Place a star: a box to which many boxes are linked, beside rows of those boxes.
+"""Place a star: a box to which many boxes are linked, next to rows of those boxes.
 
 The lines run together along a trunk and above each row, with a caption above each box; two dozen separate lines could
 not be followed.
@@ -42,7 +42,7 @@ def place_star(
     sheet: Sheet,
     captions: Captions = lambda _: [],
 ) -> Placement:
-    """Return the placement of a hub beside rows of the other boxes, each joined to the hub.
+    """Return the placement of a hub next to rows of the other boxes, each joined to the hub.
 
     ``gap`` is the room (pixels) between columns and rows; their number is chosen for ``sheet``.
     """
@@ -59,7 +59,7 @@ def place_star(
     placement.height = channel + max(placement.height, hub.height)
     areas, start = placement.areas, (hub.width, top + hub.height / 2)
     for number, (connection, name, text) in enumerate(zip(connections, others, texts, strict=True)):
-        again = others[:number].count(name)  # a second connection runs beside the first
+        again = others[:number].count(name)  # a second connection runs next to the first
         trunk, lane = hub.width + _TRUNK - 9 * again, areas[name].y - channel + _LANE - 9 * again
         x, y = areas[name].x + _DROP + 18 * again, areas[name].y
         points = list(dict.fromkeys([start, (trunk, start[1]), (trunk, lane), (x, lane), (x, y)]))

@@ -36,8 +36,8 @@ class NetworkConnector:
 
     ``way``: a bridge to ``one`` of the addresses that answers (masterslave:, failover:), to ``each``, or to all brokers
     that announce themselves at ``multicast``, (endpoint, group). ``addresses`` are those of its URI that a bridge can
-    dial, in the URI's order; ``secure`` are those that it dials with TLS. ``include``, ``exclude`` and ``static`` are
-    ``queue://PATTERN`` or ``topic://PATTERN``; ``static`` are destinations that need no demand.
+    connect to, in the URI's order; to those in ``secure`` it connects with TLS. ``include``, ``exclude`` and
+    ``static`` are ``queue://PATTERN`` or ``topic://PATTERN``; ``static`` are destinations that need no demand.
     """
 
     name: str
@@ -132,7 +132,7 @@ def _connects_to_one(uri: str) -> bool:
 
 
 def _dialled(uri: Uri) -> Iterator[tuple[Address, bool]]:
-    """Yield each address of a URI at which a broker can listen, and whether it is dialled with TLS."""
+    """Yield each address of a URI at which a broker can listen, and whether the broker connects to it with TLS."""
     for transport in uri.transports:
         if protocol_of(transport.scheme) == "openwire":
             try:

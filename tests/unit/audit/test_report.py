@@ -42,7 +42,9 @@ def test_no_text_of_strangers_is_obeyed() -> None:
 def test_the_last_time_below_a_chart_has_room() -> None:
     days = Page(audit_report(make_result(), make_picture(seconds=2 * 86400)))
 
-    places = [float(one["x"] or 0) for one in days.elements("text", "small") if one.get("text-anchor") == "middle"]
+    places = [
+        float(label["x"] or 0) for label in days.elements("text", "small") if label.get("text-anchor") == "middle"
+    ]
     assert 900 < max(places) <= 1000 - 36  # half of "03 Mar 12:00" is 36 wide
 
 
@@ -130,20 +132,20 @@ def test_the_time_that_events_took_comes_from_counts() -> None:
 
 
 def test_figures_of_parts_of_the_events_add_up_to_those_of_all() -> None:
-    one, other, both = (EventFigures(TimeRange(NOON, time_after(90))) for _ in range(3))
+    first_half, second_half, both = (EventFigures(TimeRange(NOON, time_after(90))) for _ in range(3))
     for number in range(200):
         handled = time_after(number * 0.45) if number % 7 else None
         outcome = Outcome(f"{number}", "t", "stuck" if number % 5 else "delivered", "", time_after(0), handled, [])
-        for figures in (one if number % 3 else other, both):
+        for figures in (first_half if number % 3 else second_half, both):
             figures.add(outcome, [])
-    one.merge(other)
+    first_half.merge(second_half)
 
-    assert (one.messages, one.worst.in_order(), one.worst.number_left_out) == (
+    assert (first_half.messages, first_half.worst.in_order(), first_half.worst.number_left_out) == (
         both.messages,
         both.worst.in_order(),
         100,
     )
-    assert [(n.began, n.handled, n.handling_times.counts_by_power_of_two) for n in one.slices] == [
+    assert [(n.began, n.handled, n.handling_times.counts_by_power_of_two) for n in first_half.slices] == [
         (n.began, n.handled, n.handling_times.counts_by_power_of_two) for n in both.slices
     ]
-    assert one.handling_times.quantile(0.5) == both.handling_times.quantile(0.5)
+    assert first_half.handling_times.quantile(0.5) == both.handling_times.quantile(0.5)

@@ -85,9 +85,11 @@ def test_a_side_link_may_have_a_ttl_of_its_own() -> None:
 
 
 def test_a_fragment_that_lengthens_the_path_makes_other_links_short() -> None:
-    own = {f"b-mq01-{node}": {"xml_fragments": link_fragment("on", "c-mq01-a", networkTTL="2")} for node in "ab"}
+    host_variables = {
+        f"b-mq01-{node}": {"xml_fragments": link_fragment("on", "c-mq01-a", networkTTL="2")} for node in "ab"
+    }
     (finding,) = findings_of_rule(
-        "N017", "a-mq01", "b-mq01", "c-mq01", links=[{"from": "a", "to": "b"}], variables_by_host=own
+        "N017", "a-mq01", "b-mq01", "c-mq01", links=[{"from": "a", "to": "b"}], variables_by_host=host_variables
     )
     assert finding.host == "a-mq01-a.example.com"
 
@@ -115,8 +117,8 @@ def test_nodes_that_link_to_each_other_do_not_differ_by_that() -> None:
 
 
 def test_a_link_by_fragment_on_one_node_only_is_named_on_that_node() -> None:
-    own = {"a-mq01-b": {"xml_fragments": link_fragment("more", "b-mq01-a")}}
-    (finding,) = findings_of_rule("N040", "a-mq01", "b-mq01", variables_by_host=own)
+    host_variables = {"a-mq01-b": {"xml_fragments": link_fragment("more", "b-mq01-a")}}
+    (finding,) = findings_of_rule("N040", "a-mq01", "b-mq01", variables_by_host=host_variables)
     assert finding.host == "a-mq01-b.example.com"
     assert "not on a-mq01-a.example.com" in finding.message
     assert finding.line

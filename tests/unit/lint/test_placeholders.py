@@ -26,7 +26,8 @@ def configurer(inside: str = "") -> str:
 
 def names(snippet: str, release: str = "5.18.3", **other_files: str) -> list[str]:
     return [
-        re.findall(r"\$\{([^}]*)\}", one.message)[0] for one in rule_findings("V024", snippet, release, **other_files)
+        re.findall(r"\$\{([^}]*)\}", finding.message)[0]
+        for finding in rule_findings("V024", snippet, release, **other_files)
     ]
 
 

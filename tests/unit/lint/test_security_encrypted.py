@@ -23,8 +23,10 @@ AES = {
 def test_a_password_that_was_encrypted_with_des_is_told_in_activemq_xml_and_beside(value: str) -> None:
     (finding,) = security_findings("S021", LINK.format(f"ENC({value})"))
     assert "the password of link south" in finding.message
-    (beside,) = security_findings("S021", LINK.format("${p}"), credentials_properties=f"a=b\np=ENC({value})\n")
-    assert (beside.file, beside.line) == ("conf/credentials.properties", 2)
+    (finding_in_properties,) = security_findings(
+        "S021", LINK.format("${p}"), credentials_properties=f"a=b\np=ENC({value})\n"
+    )
+    assert (finding_in_properties.file, finding_in_properties.line) == ("conf/credentials.properties", 2)
 
 
 @pytest.mark.parametrize("value", AES.values(), ids=map(str, AES))

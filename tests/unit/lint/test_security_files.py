@@ -74,8 +74,10 @@ def test_accounts_that_nobody_is_asked_for_are_a_hint() -> None:
         '<property name="config" value="${activemq.conf}/jetty-realm.properties"/></bean>'
         '<bean class="org.eclipse.jetty.http.security.Constraint"><property name="authenticate" value="false"/></bean>'
     )
-    found = security_findings("S004", CONSOLE, "5.5.1", jetty_xml=page, jetty__realm_properties="admin: admin, admin")
-    assert [finding.severity for finding in found] == ["info"]
+    findings = security_findings(
+        "S004", CONSOLE, "5.5.1", jetty_xml=page, jetty__realm_properties="admin: admin, admin"
+    )
+    assert [finding.severity for finding in findings] == ["info"]
 
 
 def test_credentials_that_the_broker_takes_are_told_where_they_stand() -> None:

@@ -81,7 +81,7 @@ class _Work:
     def __init__(self, bundle: Bundle, days: int, dumps: str) -> None:
         self.bundle, self.days, self.dumps = bundle, days, dumps
         self.notes: list[str] = []
-        self.known = masking.NOBODY
+        self.known = masking.NO_SECRETS
 
     def run(self, broker: Mapping[str, Any] | None, agent: Mapping[str, Any] | None) -> dict[str, Any]:
         homes = []

@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from fnmatch import fnmatch
 
 from .documents import kind_of, mask_lines, mask_markup, mask_tables
-from .known import NOBODY, KnownSecrets, Secret, is_distinct, secrets_of_file
+from .known import NO_SECRETS, KnownSecrets, Secret, is_distinct, secrets_of_file
 from .marks import CUT_NOTE, IS_CUT, UNKNOWN, is_reference
 from .named import mask_named_values
 from .names import is_secret_name
@@ -30,7 +30,7 @@ from .shapes import mask_shapes
 
 __all__ = [
     "LINE_LENGTH",
-    "NOBODY",
+    "NO_SECRETS",
     "UNKNOWN",
     "KnownSecrets",
     "Secret",
@@ -56,12 +56,12 @@ _KEYS = ("*.key", "*.pem", "*.der", "id_rsa*", "id_ed25519*", "id_ecdsa*")
 _MAGIC = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce", b"\x30\x82", b"\x30\x80")
 
 
-def mask(path: str, text: str, known: KnownSecrets = NOBODY) -> str:
+def mask(path: str, text: str, known: KnownSecrets = NO_SECRETS) -> str:
     """Return the text of a configuration file with secrets replaced by marks such as ``@secret@``."""
     return _masked(text, known, kind_of(path))
 
 
-def mask_text(text: str, known: KnownSecrets = NOBODY) -> str:
+def mask_text(text: str, known: KnownSecrets = NO_SECRETS) -> str:
     """Return the text of a log, unit or other non-configuration file with secrets replaced by marks.
 
     Lines above ``LINE_LENGTH`` characters are cut, with a note of how many characters were left out.
@@ -77,7 +77,7 @@ def _cut(line: str) -> str:
     return line[:LINE_LENGTH] + CUT_NOTE.format(len(line) - LINE_LENGTH)
 
 
-def mask_words(words: Sequence[str], known: KnownSecrets = NOBODY) -> list[str]:
+def mask_words(words: Sequence[str], known: KnownSecrets = NO_SECRETS) -> list[str]:
     """Return the words of a command line with secrets replaced by marks such as ``@secret@``."""
     masked: list[str] = []
     for number, word in enumerate(words):
@@ -102,7 +102,7 @@ def _masked_behind(before: str, word: str, known: KnownSecrets) -> str:
     return masked[len(before) :] if masked.startswith(before) else UNKNOWN
 
 
-def mask_data(data: object, known: KnownSecrets = NOBODY) -> object:
+def mask_data(data: object, known: KnownSecrets = NO_SECRETS) -> object:
     """Return a JSON value with secrets in its texts, and all values of keys such as ``password``, replaced by marks."""
     if isinstance(data, str):
         return mask_text(data, known)

@@ -145,7 +145,7 @@ def _widened(text: str, start: int, end: int, lowest: int) -> tuple[int, int]:
     return start, end
 
 
-NOBODY = KnownSecrets()
+NO_SECRETS = KnownSecrets()
 
 
 def escaped_forms(value: str) -> set[str]:
