@@ -34,7 +34,7 @@ from tests.support.jdbc_pairs import (
     RATE,
     A,
     B,
-    assert_a_node_that_is_cut_off_gives_way,
+    assert_disconnected_node_steps_down,
     assert_nothing_was_lost,
     assert_the_lease_holds,
     shift_clock_of_standby,
@@ -159,7 +159,7 @@ def test_a_node_that_is_cut_off_from_the_database_gives_way_to_the_other_one(
 ) -> None:
     """Its sessions stay open at the database, and what it wrote last arrives there when the network heals."""
     lab = lab_on_database(release)
-    assert_a_node_that_is_cut_off_gives_way(lab, database_of(lab).address, tmp_path)
+    assert_disconnected_node_steps_down(lab, database_of(lab).address, tmp_path)
 
 
 @pytest.mark.timeout(600)

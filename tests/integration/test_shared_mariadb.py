@@ -30,7 +30,7 @@ from tests.support.jdbc_pairs import (
     RATE,
     A,
     B,
-    assert_a_node_that_is_cut_off_gives_way,
+    assert_disconnected_node_steps_down,
     assert_nothing_was_lost,
     assert_the_lease_holds,
     shift_clock_of_standby,
@@ -171,7 +171,7 @@ def test_nothing_is_lost_when_the_database_ends_and_comes_back(
 def test_a_node_that_is_cut_off_from_the_database_gives_way_to_the_other_one(
     lab: Lab, mariadb: MariaDb, tmp_path: Path
 ) -> None:
-    assert_a_node_that_is_cut_off_gives_way(lab, mariadb.address, tmp_path)
+    assert_disconnected_node_steps_down(lab, mariadb.address, tmp_path)
 
 
 @pytest.mark.timeout(600)

@@ -87,7 +87,7 @@ def assert_nothing_was_lost(load: Load) -> None:
     assert account.accepted == account.handled > 0
 
 
-def assert_a_node_that_is_cut_off_gives_way(lab: Lab, database: tuple[str, int], directory: Path) -> None:
+def assert_disconnected_node_steps_down(lab: Lab, database: tuple[str, int], directory: Path) -> None:
     """Cut node A off from the database, and join it again, under load."""
     lab.stop(A)
     lab.stop(B)

@@ -263,7 +263,7 @@ def ordinary_lines(count: int) -> list[str]:
     return lines
 
 
-def test_of_ordinary_log_lines_at_most_one_percent_loses_anything() -> None:
+def test_at_most_one_percent_of_ordinary_log_lines_is_masked() -> None:
     lines = ordinary_lines(10_000)
 
     masked = mask_text("\n".join(lines)).split("\n")

@@ -55,7 +55,7 @@ def build_fleet(
     if rest:
         waivers, waiver_warnings = list(rest.waivers), list[str]()
     else:
-        waivers, waiver_warnings = _waivers_in_force([settings[name] for name in roster.names], today or date.today())
+        waivers, waiver_warnings = _unexpired_waivers([settings[name] for name in roster.names], today or date.today())
     return Fleet(
         brokers=brokers,
         agents=agents,
@@ -68,7 +68,7 @@ def build_fleet(
     )
 
 
-def _waivers_in_force(settings: Iterable[Settings], today: date) -> tuple[list[WaiverSettings], list[str]]:
+def _unexpired_waivers(settings: Iterable[Settings], today: date) -> tuple[list[WaiverSettings], list[str]]:
     """Return the waivers of all hosts that have not expired, and a warning for each that has."""
     waivers = list(dict.fromkeys(waiver for s in settings for waiver in s.waivers))
     expired = [waiver for waiver in waivers if waiver.until and waiver.until < today]
