@@ -536,7 +536,7 @@ INSERTED = [
     "<policyEntry tempQueue='true'/>",
     "<memoryUsage limit='1 mb'/>",
 ]
-FEW = max(10, settings().max_examples // 3)  # for each of the three bases
+FEW = max(10, settings().max_examples // 10)  # for each of the three bases: each example builds 17 fleets
 HOW = ["set", "drop", "double", "move", "rename", "text", "insert"]
 STEP = st.tuples(st.sampled_from(HOW), *[st.integers(0, 10_000)] * 3)
 RIGHTS = [{"destination": "a", "kind": "queue", "read": "staff"}]
