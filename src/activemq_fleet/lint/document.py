@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from types import MappingProxyType
-from typing import Any, cast
+from typing import cast
 
 from lxml import etree
 
@@ -34,24 +34,25 @@ class Element:
     """An XML element of an activemq.xml; an attribute that holds ``${…}`` or another placeholder is *unknown*.
 
     ``name`` is the element's name without its namespace, ``attributes`` are its attributes as written in the file, by
-    name. ``Document.element`` makes the elements of a file, each once.
+    name. ``parent`` is the XML element that contains it, None for the root. A ``Document`` makes the elements of its
+    file, each once.
     """
 
-    __slots__ = ("_element", "attributes", "document", "name")
+    __slots__ = ("_children", "_element", "_index", "attributes", "document", "name", "namespace", "parent")
 
-    def __init__(self, element: etree._Element, document: Document) -> None:
+    def __init__(self, element: etree._Element, document: Document, parent: Element | None, index: int) -> None:
         self._element = element
         self.document = document
-        self.name = str(element.tag).rpartition("}")[2]
+        self.parent = parent
+        namespace, _, self.name = str(element.tag).rpartition("}")
+        self.namespace = namespace[1:]
         self.attributes = dict(cast("Mapping[str, str]", element.attrib))
         if document.has_stray:
             self.attributes = {name: value.replace(STRAY, "&") for name, value in self.attributes.items()}
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Element) and other._element is self._element
-
-    def __hash__(self) -> int:
-        return hash(self._element)
+        self._index = index
+        self._children: list[Element] = []
+        if parent is not None:
+            parent._children.append(self)
 
     def __repr__(self) -> str:
         return f"<{self.name}> of line {self.position()[0]}"
@@ -115,12 +116,6 @@ class Element:
         """What the XML element says as a networkConnector."""
         return read_network_connector(self._element)
 
-    @property
-    def parent(self) -> Element | None:
-        """The XML element that contains this element, or None for the root."""
-        above = self._element.getparent()
-        return None if above is None else self.document.element(above)
-
     def ancestor(self, *names: str) -> Element | None:
         """Return the element's nearest ancestor with one of the names, or None."""
         above = self.parent
@@ -130,14 +125,14 @@ class Element:
 
     def children(self, *names: str) -> list[Element]:
         """Return the element's child elements with one of the names; without names, all child elements."""
-        return self._of(self._element.iterchildren(*_filters(names)))
+        return _named(self._children, names)
 
     def all(self, *names: str) -> list[Element]:
         """Return the element's descendants with one of the names; without names, all descendants."""
-        return self._of(self._element.iterdescendants(*_filters(names)))
-
-    def _of(self, elements: Iterable[etree._Element]) -> list[Element]:
-        return [self.document.element(element) for element in elements]
+        last = self
+        while last._children:
+            last = last._children[-1]
+        return _named(self.document.nodes[self._index + 1 : last._index + 1], names)
 
     def child(self, name: str) -> Element | None:
         """Return the element's first child element with the given name, or None."""
@@ -183,10 +178,8 @@ class Problem:
     column: int | None = None
 
 
-@cache
-def _filters(names: tuple[str, ...]) -> tuple[Any, ...]:
-    """Return lxml's tag filters for elements of the names in any namespace, or for all elements."""
-    return tuple(f"{{*}}{name}" for name in names) or (etree.Element,)
+def _named(elements: list[Element], names: tuple[str, ...]) -> list[Element]:
+    return [element for element in elements if not names or element.name in names]
 
 
 def _after_stray(value: str) -> Iterator[str]:
@@ -221,7 +214,11 @@ class Document:
         self.broker = broker
         self.has_stray = STRAY.encode() in source.content
         self.tree = source.tree
-        self._elements: dict[etree._Element, Element] = {}
+        elements: dict[etree._Element | None, Element] = {}
+        for index, element in enumerate(source.tree.iter(etree.Element)):
+            elements[element] = Element(element, self, elements.get(element.getparent()), index)
+        self.nodes = list(elements.values())
+        """Every XML element of the file, in its order."""
 
     def other_document(self, name: str) -> Document | None:
         """Return an XML file beside activemq.xml, such as ``jetty.xml``, parsed; None where it is absent or no XML."""
@@ -235,16 +232,10 @@ class Document:
         """The positions of start tags and attributes in the file."""
         return Positions(self.data, self.tree)
 
-    def element(self, element: etree._Element) -> Element:
-        """Return the Element of an element of the tree."""
-        if element not in self._elements:
-            self._elements[element] = Element(element, self)
-        return self._elements[element]
-
-    @cached_property
+    @property
     def root(self) -> Element:
         """The root element of the file."""
-        return self.element(self.tree)
+        return self.nodes[0]
 
     def mentions(self, text: str) -> bool:
         """Return whether the file contains a text anywhere; a fast test before XML elements are searched."""
@@ -253,7 +244,7 @@ class Document:
     @cached_property
     def _by_name(self) -> dict[str, list[Element]]:
         elements: dict[str, list[Element]] = {}
-        for element in map(self.element, self.tree.iter(etree.Element)):
+        for element in self.nodes:
             elements.setdefault(element.name, []).append(element)
         return elements
 
@@ -264,11 +255,6 @@ class Document:
     def all(self, *names: str) -> list[Element]:
         """Return all XML elements of the file with one of the names, grouped by name, in the order of the file."""
         return [node for name in names for node in self._by_name.get(name, ())]
-
-    @property
-    def nodes(self) -> Iterator[Element]:
-        """An iterator over every XML element of the file."""
-        return (node for nodes in self._by_name.values() for node in nodes)
 
     @property
     def brokers(self) -> list[Element]:

@@ -132,11 +132,14 @@ def document_findings(document: Document, file: str, selection: Selection) -> It
     for rule in applicable_rules("file", document.release, selection):
         if rule.elements and not document.has_any(rule.elements):
             continue
-        findings = findings_of(rule, rule.check(document), host, file)
-        yield from islice(findings, _MOST)
-        if further := next(findings, None):
+        problems = list(islice(rule.check(document), _MOST + 1))
+        if len(problems) > _MOST:
+            further = next(findings_of(rule, problems[_MOST:], host, file))
             message = f"the rule has more than {_MOST} findings in this file: only the first are told"
+            yield from findings_of(rule, problems[:_MOST], host, file)
             yield replace(further, message=message, line=None, column=None)
+        elif problems:
+            yield from findings_of(rule, problems, host, file)
 
 
 def schema_finding(problem: SchemaProblem, release: Release, file: str, host: str = "", fix: str = "") -> Finding:

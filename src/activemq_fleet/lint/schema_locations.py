@@ -5,13 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from lxml import etree
-
 from activemq_fleet.lint.document import SCHEMA_LOCATION, Document, Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.locations import below_directory, is_relative
 from activemq_fleet.releases import XBEAN
-from activemq_fleet.schema import BEANS, CORE, namespace_of
+from activemq_fleet.schema import BEANS, CORE
 
 _CHECKED = frozenset({BEANS, CORE, XBEAN})
 _CAMEL = "http://camel.apache.org/schema/"
@@ -74,25 +72,24 @@ def namespace_without_a_local_schema(document: Document) -> Iterator[Problem]:
     """
     hints: dict[str, tuple[Element, str]] = {}
     checked: set[str] = set()
-    for element in _checked(document.tree):
-        node = document.element(element)
+    for node in _checked(document.root):
         if node.has(SCHEMA_LOCATION):
             for named, address in node.schema_locations:
                 hints.setdefault(named, (node, address))
-        namespace = namespace_of(str(element.tag))
+        namespace = node.namespace
         if namespace and namespace not in checked:
             checked.add(namespace)
             yield from _missing(document, node, namespace, hints.get(namespace))
 
 
-def _checked(root: etree._Element) -> Iterator[etree._Element]:
+def _checked(root: Element) -> Iterator[Element]:
     """Yield the elements whose namespace the broker must know; content of foreign elements is left out."""
     waiting = [root]
     while waiting:
         element = waiting.pop()
         yield element
-        if namespace_of(str(element.tag)) in _CHECKED:
-            waiting += reversed(list(element.iterchildren(etree.Element)))
+        if element.namespace in _CHECKED:
+            waiting += reversed(element.children())
 
 
 def _missing(document: Document, node: Element, namespace: str, hint: tuple[Element, str] | None) -> Iterator[Problem]:

@@ -14,11 +14,12 @@ from activemq_fleet.lint.security_accounts import properties_entries
 from activemq_fleet.settings.default_credentials import is_default_credential
 
 _WORDS = "password|passwd|passphrase|pwd|secret"
-_NAME = re.compile(rf"(?:{_WORDS})$", re.IGNORECASE)
+_ENDS = tuple(_WORDS.split("|"))
 _IN_TEXT = re.compile(
     r"(?:password|passwd|passphrase|pwd|secret)=([^&;)\s\"',]+)|//[^/\s:@(]+:([^@/\s]+)@", re.IGNORECASE
 )
 _OPTION = re.compile(rf"-D([^=]*(?:{_WORDS}|token))=(.+)", re.IGNORECASE)
+_NAMED_VALUES = frozenset({"property", "entry", "prop", "constructor-arg"})
 _STANDS = "stands in the file in clear text"
 _NOT_CLEAR = re.compile(r".*[$#]\{.*|ENC\(.*|\*+|#.*|", re.DOTALL)
 _GUESSED = frozenset({"changeit", "changeme", "password", "passw0rd", "secret", "activemq", "admin", "123456", "test"})
@@ -74,13 +75,21 @@ def password_in_the_file(document: Document) -> Iterator[Problem]:
     for node in document.nodes:
         for name, value in node.attributes.items():
             local = name.rpartition("}")[2]
-            if _NAME.search(local):
+            if local.lower().endswith(_ENDS):
                 if is_clear(value) and not is_default_credential(node.get("username"), value):  # S004 says more of that
                     yield node.problem(f"the {local} of {_owner(node)} {_STANDS}", name)
-            elif any(is_clear(found[1] or found[2]) for found in _IN_TEXT.finditer(value)):
+            elif _has_clear_password(value):
                 message = f"a password in the {local} of {_owner(node)} stands in the file in clear text"
                 yield node.problem(message, name)
-        yield from _of_property(node)
+        if node.name in _NAMED_VALUES:
+            yield from _of_property(node)
+
+
+def _has_clear_password(text: str) -> bool:
+    """Return whether a text such as a URI contains a password in clear text."""
+    if "@" not in text and "=" not in text:
+        return False
+    return any(is_clear(found[1] or found[2]) for found in _IN_TEXT.finditer(text))
 
 
 @rule("S021", "warning")
@@ -132,7 +141,7 @@ def _is_weak(value: str) -> bool:
 def _of_property(node: Element) -> Iterator[Problem]:
     """Yield problems of Spring's property, entry, prop and constructor-arg elements that are named as passwords."""
     what = node.get("name") or node.get("key")
-    if not _NAME.search(what) or node.name not in ("property", "entry", "prop", "constructor-arg"):
+    if not what.lower().endswith(_ENDS):
         return
     child = node.child("value")
     for holder, attribute in ((node, "value"), (node, ""), (child, "")):
@@ -182,7 +191,7 @@ def password_on_the_command_line(view: FleetView) -> Iterator[Problem]:
             named = _OPTION.fullmatch(option)
             if named and is_clear(named[2]):
                 yield Problem(f"activemq_java_options holds a password: -D{named[1]}=…", host=broker.host)
-            elif not named and any(is_clear(found[1] or found[2]) for found in _IN_TEXT.finditer(option)):
+            elif not named and _has_clear_password(option):
                 message = f"activemq_java_options holds a password in {option.partition('=')[0]}"
                 yield Problem(message, host=broker.host)
 

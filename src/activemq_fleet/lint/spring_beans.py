@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 
-from lxml import etree
-
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.schema import BEANS
@@ -124,15 +122,16 @@ def not_in_springs_schema(document: Document) -> Iterator[Problem]:
 
         <bean id="clock" class="java.util.Date" scope="prototype"><property name="time" value="0"/></bean>
     """
-    if document.tree.tag != f"{{{BEANS}}}beans":
+    if (document.root.namespace, document.root.name) != (BEANS, "beans"):
         return
     version = _version(document)
     if version is None:  # V020 tells why
         return
     elements = _elements_of(version)
     name = f"the Spring schema {version[0]}.{version[1]} of {document.release.text}"
-    for element in document.tree.iter(f"{{{BEANS}}}*"):
-        yield from _problems(document.element(element), element, elements, name)
+    for node in document.nodes:
+        if node.namespace == BEANS:
+            yield from _problems(node, elements, name)
 
 
 def _version(document: Document) -> Version | None:
@@ -141,22 +140,21 @@ def _version(document: Document) -> Version | None:
 
 
 def _problems(
-    node: Element, element: etree._Element, elements: dict[str, tuple[frozenset[str], frozenset[str]]], name: str
+    node: Element, elements: dict[str, tuple[frozenset[str], frozenset[str]]], name: str
 ) -> Iterator[Problem]:
     if node.name not in elements:
         yield node.problem(f"{name} has no <{node.name}>")
         return
     attributes, children = elements[node.name]
-    for attribute in map(str, element.attrib):
+    for attribute in node.attributes:
         if "}" not in attribute and attribute not in attributes:
             instead = f": write {_REPLACEMENTS[attribute]}" if attribute in _REPLACEMENTS else ""
             yield node.problem(f"<{node.name}> has no {attribute} in {name}{instead}", attribute)
     for wanted in _REQUIRED.get(node.name, "").split():
-        if wanted not in element.attrib:
+        if not node.has(wanted):
             yield node.problem(f"<{node.name}> lacks {wanted}, which {name} wants")
-    for child in element.iterchildren(f"{{{BEANS}}}*"):
-        inside = node.document.element(child)
-        if inside.name in elements and inside.name not in children:
+    for inside in node.children():
+        if inside.namespace == BEANS and inside.name in elements and inside.name not in children:
             yield inside.problem(f"<{inside.name}> may not stand in <{node.name}> in {name}")
 
 

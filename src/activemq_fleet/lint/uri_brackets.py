@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from activemq_fleet.lint.document import Document, Problem
@@ -12,6 +13,7 @@ _ATTRIBUTES = frozenset((
     "uri", "discoveryUri", "discoveryURI", "brokerURL", "remote", "local", "localUri", "localURI", "remoteURI",
     "masterConnectorURI", "vmConnectorURI",
 ))  # fmt: skip
+_BRACKET = re.compile(r"[()]")
 
 
 @rule("V029", "error")
@@ -43,8 +45,8 @@ def unbalanced_composite_uri(document: Document) -> Iterator[Problem]:
 
 def _is_balanced(text: str) -> bool:
     depth = 0
-    for character in text:
-        depth += (character == "(") - (character == ")")
+    for bracket in _BRACKET.findall(text):
+        depth += 1 if bracket == "(" else -1
         if depth < 0:
             return False
     return depth == 0

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from lxml import etree
-
 from activemq_fleet.lint.document import SCHEMA_LOCATION, Document, Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.releases import every_scheme
@@ -193,10 +191,12 @@ def name_taken_twice(document: Document) -> Iterator[Problem]:
         <networkConnector name="east" uri="static:(tcp://east:61616)"/>
     """
     first_uses: dict[tuple[Element | None, str], Element] = {}
-    for node in _beans(document):
+    for node in document.nodes:
+        if not (node.has("id") or node.has("name")) or not _is_bean(node):
+            continue
         scope = node.ancestor("beans")
-        own = [(attribute, name) for attribute in ("id", "name") for name in _names(node, attribute)]
-        for attribute, name in own:
+        names = [(attribute, name) for attribute in ("id", "name") for name in _names(node, attribute)]
+        for attribute, name in names:
             other = first_uses.get((scope, name))
             if other is not None:
                 yield node.problem(
@@ -206,18 +206,21 @@ def name_taken_twice(document: Document) -> Iterator[Problem]:
                     name,
                 )
                 break
-        first_uses |= {(scope, name): node for _, name in own if (scope, name) not in first_uses}
+        first_uses |= {(scope, name): node for _, name in names if (scope, name) not in first_uses}
 
 
-def _beans(document: Document) -> Iterator[Element]:
-    """Yield the elements whose ids must be unique: ActiveMQ's anywhere, Spring's beans outside other beans."""
-    for element in document.tree.iter(f"{{{CORE}}}*", f"{{{BEANS}}}bean"):
-        if not isinstance(element.tag, str) or not ("id" in element.attrib or "name" in element.attrib):
-            continue
-        above = [str(ancestor.tag) for ancestor in element.iterancestors(etree.Element)]
-        if f"{{{BEANS}}}bean" in above or (element.tag == f"{{{BEANS}}}bean" and above[:1] != [f"{{{BEANS}}}beans"]):
-            continue
-        yield document.element(element)
+def _is_bean(node: Element) -> bool:
+    """Return whether an element's id must be unique: ActiveMQ's anywhere, Spring's bean outside other beans."""
+    above = node.parent
+    if node.namespace != CORE:
+        is_spring = (node.namespace, node.name) == (BEANS, "bean")
+        if not is_spring or above is None or (above.namespace, above.name) != (BEANS, "beans"):
+            return False
+    while above is not None:
+        if (above.namespace, above.name) == (BEANS, "bean"):
+            return False
+        above = above.parent
+    return True
 
 
 def _names(node: Element, attribute: str) -> list[str]:

@@ -131,6 +131,8 @@ def placeholder_that_nothing_sets(document: Document) -> Iterator[Problem]:
         </bean>
         <networkConnector name="south" uri="static:(tcp://${south.host}:${south.port:61616})"/>
     """
+    if document.broker is not None and not document.broker.settings.xml_fragments:
+        return  # of a fleet's file only the placeholders in fragments are checked
     configured = [bean for bean in document.all("bean") if _configures(bean)] + document.all("property-placeholder")
     if not configured and document.all("import"):  # which may bring one
         return
@@ -157,12 +159,11 @@ def placeholder_that_nothing_sets(document: Document) -> Iterator[Problem]:
 
 def _values(document: Document) -> Iterator[tuple[Element, str, str]]:
     """Yield (element, attribute, value) of Spring's and ActiveMQ's elements; in others ``${…}`` is Camel's."""
-    for element in document.tree.iter(f"{{{CORE}}}*", f"{{{BEANS}}}*"):
-        node = document.element(element)
-        for attribute, value in node.attributes.items():
-            yield node, attribute, value
-        if "${" in node.text:
-            yield node, "", node.text
+    for node in document.nodes:
+        if node.namespace in (CORE, BEANS):
+            for attribute, value in node.values():
+                if "${" in value:
+                    yield node, attribute, value
 
 
 def _is_asked(document: Document, placeholder: str) -> bool:
