@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import secrets
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -12,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from activemq_fleet.errors import InputError
+from activemq_fleet.node.files.new_files import replace_file
 
 _RENAME_EXCHANGE = 2  # linux/fs.h
 _AT_FDCWD = -100  # linux/fcntl.h
@@ -55,15 +57,13 @@ def write_file(path: Path, content: bytes, mode: int | None = None) -> None:
     """
     target = path.resolve()
     with _named_in_errors(target):
-        descriptor, staged = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(content)
-            os.chmod(staged, 0o666 & ~_umask() if mode is None else mode)
-            os.replace(staged, target)
-        except BaseException:
-            os.unlink(staged)
-            raise
+        replace_file(
+            str(target),
+            content,
+            0o666 & ~_umask() if mode is None else mode,
+            temporary=str(target.with_name(f".{target.name}.{secrets.token_hex(8)}")),
+            durable=False,
+        )
 
 
 @contextmanager

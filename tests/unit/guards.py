@@ -32,19 +32,21 @@ while True:
 CRASHING = """
 import os, sys
 from activemq_fleet.node.fence import guard
-from activemq_fleet.node.files import disk
+from activemq_fleet.node.files import disk, new_files
 left, signal = int(sys.argv.pop(1)), int(sys.argv.pop(1))
 def crash_before(module, name):
     real = getattr(module, name)
-    def call(*arguments):
+    def call(*arguments, **options):
         global left
         left -= 1
         if left < 0:
             os.kill(os.getpid(), signal)
-        return real(*arguments)
+        return real(*arguments, **options)
     setattr(module, name, call)
 for name in ("write_file", "sync_directory", "rename", "point_link", "remove", "remove_tree"):
     crash_before(disk, name)
+for name in ("write_file", "sync_directory"):
+    crash_before(new_files, name)
 for name in ("link", "fsync", "mkdir"):
     crash_before(os, name)
 guard.main()

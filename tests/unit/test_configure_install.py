@@ -14,7 +14,7 @@ import pytest
 from ansible_collections.activemq.fleet.plugins.module_utils.node.config.configuration_archive import File
 from ansible_collections.activemq.fleet.plugins.module_utils.node.config.versions import Layout
 from ansible_collections.activemq.fleet.plugins.module_utils.node.errors import NodeError
-from ansible_collections.activemq.fleet.plugins.module_utils.node.files import disk
+from ansible_collections.activemq.fleet.plugins.module_utils.node.files import disk, new_files
 from ansible_collections.activemq.fleet.plugins.module_utils.node.install.configuration_install import (
     Outcome,
     Owners,
@@ -77,13 +77,13 @@ class CutDisk:
         return self.guarded(name, real) if name in self.CHANGES else real
 
     def guarded(self, name: str, real: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*arguments: Any) -> Any:
+        def call(*arguments: Any, **directories: Any) -> Any:
             self.calls.append((name, arguments))
             if self.allowed is not None and len(self.calls) > self.allowed:
                 if name == "write" and len(self.calls) == self.allowed + 1:
                     real(arguments[0], arguments[1][: len(arguments[1]) // 2])
                 raise PowerCut
-            return real(*arguments)
+            return real(*arguments, **directories)
 
         return call
 
@@ -100,6 +100,7 @@ def cut(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int | None], CutD
     def after(allowed: int | None) -> CutDisk:
         double = CutDisk(allowed)
         monkeypatch.setattr(disk, "os", double)
+        monkeypatch.setattr(new_files, "os", double)
         monkeypatch.setattr(disk.shutil, "rmtree", double.rmtree)
         return double
 

@@ -21,6 +21,7 @@ from pathlib import Path
 from pydantic import TypeAdapter
 
 from activemq_agent.errors import AgentError
+from activemq_fleet import atomic_files
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab.agent_load_generator import AgentLoadGenerator
 from activemq_fleet.lab.load_generator import LoadGenerator
@@ -116,9 +117,7 @@ def write_status(directory: Path, generators: Iterable[LoadGenerator]) -> None:
             "last": generator.last_handled(),
             "at": now,
         }
-    staged = directory / ".status.json"
-    staged.write_text(json.dumps(states))
-    staged.replace(directory / "status.json")
+    atomic_files.write_file(directory / "status.json", json.dumps(states).encode())
 
 
 def main(arguments: Sequence[str]) -> int:

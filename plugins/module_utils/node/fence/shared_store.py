@@ -202,7 +202,7 @@ class SharedStore:
             os.mkdir(barrier, 0o750)
         except FileExistsError:
             return False  # A broker has made its lock meanwhile.
-        disk.write_file(os.path.join(barrier, "README"), _NOTE.encode(), 0o644, disk.Owner())
+        disk.write_file(os.path.join(barrier, "README"), _NOTE.encode(), 0o644)
         disk.sync_directory(barrier)
         disk.sync_directory(self.directory)
         return True
@@ -374,7 +374,7 @@ class SharedStore:
     def _draft(self, directory: str, number: int, maker: str, content: str) -> str:
         draft = os.path.join(directory, f".{number}-{maker}")
         disk.remove(draft)
-        disk.write_file(draft, content.encode(), 0o640, disk.Owner())
+        disk.write_file(draft, content.encode(), 0o640)
         return draft
 
     def _publish(self, draft: str, number: int, content: str) -> bool:

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes every change of an installation to a disk, each durable when its function returns.
 
-Nothing else writes: the tests cut the power before each call that this module makes.
+Nothing else writes: the tests cut the power before each call that this module and ``new_files`` make.
 """
 
 from __future__ import annotations
@@ -13,24 +13,22 @@ import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 
+from .new_files import Owner, replace_file, sync_directory, write_file
 from .untrusted_paths import open_directory
 
-
-@dataclass(frozen=True)
-class Owner:
-    """The numeric owner and group for a file; -1 keeps a present id."""
-
-    uid: int = -1
-    gid: int = -1
-
-    def fits(self, status: os.stat_result) -> bool:
-        return self.uid in (-1, status.st_uid) and self.gid in (-1, status.st_gid)
-
-    def give(self, descriptor: int) -> None:
-        if not self.fits(os.fstat(descriptor)):
-            os.fchown(descriptor, self.uid, self.gid)
+__all__ = [
+    "Owner",
+    "directory_lock",
+    "make_directory",
+    "point_link",
+    "remove",
+    "remove_tree",
+    "rename",
+    "replace_file",
+    "sync_directory",
+    "write_file",
+]
 
 
 def make_directory(path: str, mode: int, owner: Owner) -> None:
@@ -44,38 +42,6 @@ def make_directory(path: str, mode: int, owner: Owner) -> None:
         owner.give(directory.descriptor)
         if stat.S_IMODE(directory.own_status().st_mode) != mode:
             os.fchmod(directory.descriptor, mode)
-
-
-def write_file(path: str, content: bytes, mode: int, owner: Owner) -> None:
-    """Create a file with owner and mode, write its content, and sync it to the disk."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-    try:
-        owner.give(descriptor)
-        os.fchmod(descriptor, mode)
-        rest = memoryview(content)
-        while rest:
-            rest = rest[os.write(descriptor, rest) :]
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def replace_file(path: str, content: bytes, mode: int) -> None:
-    """Replace a file by a new one with the given content and mode, in one rename, and sync it."""
-    temporary = path + ".new"
-    remove(temporary)
-    write_file(temporary, content, mode, Owner())
-    os.rename(temporary, path)
-    sync_directory(os.path.dirname(path))
-
-
-def sync_directory(path: str) -> None:
-    """Sync the names in a directory to the disk."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def rename(source: str, target: str) -> None:

@@ -11,7 +11,8 @@ All other code opens them through here. The file stays whole, whatever its lengt
   own.
 - What a file is, whose it is and how many names it has is asked of its open descriptor. Opening never waits: a FIFO, a
   device, a lease of another process is an error.
-- New files and directories are made where nothing is (``O_EXCL``), and names are given and taken by descriptor.
+- New files and directories are created where nothing has their name (``O_EXCL``), and names are given and taken by
+  descriptor. ``new_files`` creates files.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from collections.abc import Collection, Iterator
 from types import TracebackType
 
 from ..errors import NodeError
+from . import new_files
 
 MAX_LINKS = 16
 """Trusted links that the way to one directory may have at most."""
@@ -142,32 +144,15 @@ class Directory:
 
         Raises FileExistsError where anything has the name, a dangling link too; OSError.
         """
-        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | _FILE
-        descriptor = os.open(_plain(name), flags, 0o600, dir_fd=self.descriptor)
-        try:
-            os.fchmod(descriptor, mode & 0o777)
-            rest = memoryview(content)
-            while rest:
-                rest = rest[os.write(descriptor, rest) :]
-        except BaseException:
-            os.close(descriptor)
-            raise
-        return descriptor
+        return new_files.create_file(_plain(name), content, mode, directory=self.descriptor)
 
     def write_file(self, name: str, content: bytes, mode: int = 0o600) -> None:
         """Create a new file in the directory and sync its content to the disk. Raises FileExistsError, OSError."""
-        descriptor = self.create_file(name, content, mode)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        new_files.write_file(_plain(name), content, mode, directory=self.descriptor)
 
     def replace_file(self, name: str, content: bytes, mode: int = 0o600) -> None:
         """Replace a file in the directory by a new one with the given content, in one rename. Raises OSError."""
-        self.unlink(f"{name}.new")
-        self.write_file(f"{name}.new", content, mode)
-        os.rename(f"{name}.new", name, src_dir_fd=self.descriptor, dst_dir_fd=self.descriptor)
-        self.sync()
+        new_files.replace_file(_plain(name), content, mode, directory=self.descriptor)
 
     def make_directory(self, name: str, mode: int = 0o700, uid: int = -1, gid: int = -1) -> Directory:
         """Create a new subdirectory, open it and return it. Raises FileExistsError, UntrustedPathError, OSError.

@@ -103,7 +103,7 @@ class KeptIndex:
         if not needed or not needed <= set(map(journal.data_file_number, self._held_inodes())):
             disk.remove_tree(new)
             return False
-        disk.write_file(os.path.join(new, _FILES), json.dumps(files).encode(), 0o640, disk.Owner())
+        disk.write_file(os.path.join(new, _FILES), json.dumps(files).encode(), 0o640)
         disk.sync_directory(new)
         disk.point_link(self._copy, os.path.basename(new))
         for name in os.listdir(self.directory):

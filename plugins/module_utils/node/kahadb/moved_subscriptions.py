@@ -14,6 +14,7 @@ import os
 import struct
 import zlib
 
+from ..files import disk
 from . import journal
 
 _CONTROL = struct.Struct(">iB11siq")
@@ -73,13 +74,7 @@ def _replace_by_traces(path: str, spans: list[tuple[int, int]]) -> None:
             checksum = zlib.adler32(content[body : body + size])
             _CONTROL.pack_into(content, at, length, kind, magic, size, checksum)
         at = body + size
-    draft = f"{path}.traced"
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, mode)
-    with open(descriptor, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(draft, path)
+    disk.replace_file(path, bytes(content), mode)
 
 
 def _trace(size: int) -> bytes:

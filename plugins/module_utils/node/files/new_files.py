@@ -1,0 +1,106 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""Creates files, and replaces files atomically: a reader sees the old content or the new one, never a part.
+
+A new file is created where nothing has its name (``O_EXCL``), readable by its owner alone until it has its mode.
+``directory`` is the descriptor of the directory in which a name is looked up, as in ``dir_fd`` of the module os.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from dataclasses import dataclass
+
+_NEW_FILE = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+
+
+@dataclass(frozen=True)
+class Owner:
+    """The numeric owner and group for a file; -1 keeps a present id."""
+
+    uid: int = -1
+    gid: int = -1
+
+    def fits(self, status: os.stat_result) -> bool:
+        return self.uid in (-1, status.st_uid) and self.gid in (-1, status.st_gid)
+
+    def give(self, descriptor: int) -> None:
+        if not self.fits(os.fstat(descriptor)):
+            os.fchown(descriptor, self.uid, self.gid)
+
+
+def create_file(
+    path: str, content: bytes = b"", mode: int = 0o600, owner: Owner = Owner(), *, directory: int | None = None
+) -> int:
+    """Create a new file with owner, mode and content, and return its descriptor, open for reading and writing.
+
+    Raises FileExistsError where anything has the name, a dangling link too; OSError.
+    """
+    descriptor = os.open(path, _NEW_FILE, 0o600, dir_fd=directory)
+    try:
+        owner.give(descriptor)
+        os.fchmod(descriptor, mode & 0o777)
+        rest = memoryview(content)
+        while rest:
+            rest = rest[os.write(descriptor, rest) :]
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def write_file(
+    path: str, content: bytes, mode: int, owner: Owner = Owner(), *, directory: int | None = None, durable: bool = True
+) -> None:
+    """Create a new file with owner, mode and content; ``durable``: sync it to the disk.
+
+    Raises FileExistsError, OSError.
+    """
+    descriptor = create_file(path, content, mode, owner, directory=directory)
+    try:
+        if durable:
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def replace_file(
+    path: str,
+    content: bytes,
+    mode: int,
+    *,
+    directory: int | None = None,
+    temporary: str | None = None,
+    durable: bool = True,
+) -> None:
+    """Replace a file by a new one with the given content and mode, in one rename.
+
+    ``temporary`` is the name of the new file until then, by default ``path`` with ``.new``; a file of that name is
+    removed. Writers that may run at the same time need different ones. ``durable``: sync the file before the rename,
+    and its name after it. Raises OSError; the old file is unchanged then.
+    """
+    temporary = temporary or f"{path}.new"
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(temporary, dir_fd=directory)
+    try:
+        write_file(temporary, content, mode, directory=directory, durable=durable)
+        os.rename(temporary, path, src_dir_fd=directory, dst_dir_fd=directory)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary, dir_fd=directory)
+        raise
+    if durable:
+        if directory is None:
+            sync_directory(os.path.dirname(path))
+        else:
+            os.fsync(directory)
+
+
+def sync_directory(path: str) -> None:
+    """Sync the names in a directory to the disk."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
