@@ -28,7 +28,7 @@ def test_plugins_and_library_load_no_file_under_two_names() -> None:
     ran = subprocess.run(command, capture_output=True, text=True, timeout=100, check=True)
     names: dict[str, set[str]] = {}
     for module, path in json.loads(ran.stdout):
-        # The agent is a distribution of its own, whose wheel has its own copies of three files of the library.
+        # The agent is a distribution of its own, whose wheel has its own copies of single files of the library.
         if not module.startswith("activemq_agent.") and path.startswith((f"{PLUGINS}/", f"{PLUGINS.parent / 'src'}/")):
             names.setdefault(path, set()).add(module)
     assert str(PLUGINS / "module_utils/node/printable.py") in names

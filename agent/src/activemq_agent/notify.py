@@ -6,8 +6,9 @@ Without systemd nothing is sent.
 from __future__ import annotations
 
 import os
-import socket
 from collections.abc import Mapping
+
+from activemq_agent.systemd import notify_systemd
 
 
 class Notifier:
@@ -17,26 +18,15 @@ class Notifier:
     """
 
     def __init__(self, environment: Mapping[str, str] | None = None) -> None:
-        environment = os.environ if environment is None else environment
-        path = environment.get("NOTIFY_SOCKET", "")
-        # "@" stands for the zero byte of an abstract address; anything but a path is of no socket that we know.
-        self._address = f"\0{path[1:]}" if path.startswith("@") else path if path.startswith("/") else ""
-        self.interval = _interval(environment)
+        self._environment = os.environ if environment is None else environment
+        self.interval = _interval(self._environment)
 
     def send(self, *lines: str) -> bool:
         """Send assignments such as ``READY=1`` to systemd; return whether they were sent.
 
         Errors of systemd's socket are ignored.
         """
-        if not self._address:
-            return False
-        try:
-            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sender:
-                sender.settimeout(1.0)
-                sender.sendto("\n".join(lines).encode(), self._address)
-        except OSError:
-            return False
-        return True
+        return notify_systemd(*lines, environment=self._environment)
 
 
 def _interval(environment: Mapping[str, str]) -> float | None:

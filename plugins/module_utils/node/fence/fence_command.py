@@ -35,7 +35,7 @@ class FenceCommand:
         """The inventory name of the host whose broker the command is to end."""
         return self.environment["ACTIVEMQ_FENCE_HOST"]
 
-    def run(self, sign_of_life: Callable[[], None]) -> str:
+    def run(self, sign_of_life: Callable[[], object]) -> str:
         """Run the fence command, calling ``sign_of_life`` twice a second; return why it failed, empty on success.
 
         Exit status 0 means that the host's broker is dead and cannot write any more. One that takes too long is killed,

@@ -4,17 +4,26 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import socket
 from collections.abc import Mapping
 
 
-def notify_systemd(*lines: str, environment: Mapping[str, str] = os.environ) -> None:
-    """Send lines such as ``READY=1`` to systemd (sd_notify(3)); do nothing without systemd."""
+def notify_systemd(*lines: str, environment: Mapping[str, str] = os.environ) -> bool:
+    """Send lines such as ``READY=1`` to systemd (sd_notify(3)); return whether they were sent.
+
+    ``NOTIFY_SOCKET`` of ``environment`` names systemd's socket. Without systemd nothing is sent, and errors of its
+    socket are ignored.
+    """
     path = environment.get("NOTIFY_SOCKET", "")
+    # "@" stands for the zero byte of an abstract address; anything but a path is a socket of another kind.
     if not path.startswith(("/", "@")):
-        return
-    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sender:
-        sender.settimeout(1.0)
-        sender.sendto("\n".join(lines).encode(), f"\0{path[1:]}" if path.startswith("@") else path)
+        return False
+    address = f"\0{path[1:]}" if path.startswith("@") else path
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sender:
+            sender.settimeout(1.0)
+            sender.sendto("\n".join(lines).encode(), address)
+    except OSError:
+        return False
+    return True
