@@ -19,7 +19,7 @@ from activemq_agent.packet_limits import MOST_ANSWERS, ReceiveBudget
 from activemq_agent.session import Session
 from activemq_agent.store import Receipt, Store
 from activemq_agent.subscribing import Subscriber
-from activemq_fleet.node.protocols import mqtt_length
+from activemq_fleet.node.protocols import encode_varint
 
 from .target import Target
 
@@ -50,7 +50,7 @@ def _packet(random: Random) -> bytes:
         if kind == 0x20 and random.random() < 0.5:
             body = bytes([0, random.choice((0, 1, 2, 4, 5, 99))])
     size = random.choice((len(body), random.randrange(1 << 28))) if random.random() < 0.05 else len(body)
-    return bytes([kind]) + mqtt_length(size) + body
+    return bytes([kind]) + encode_varint(size) + body
 
 
 def generate(random: Random, samples: Sequence[bytes]) -> bytes:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import mmap
 import struct
 from dataclasses import dataclass
 
@@ -86,14 +87,28 @@ def mqtt_text(text: str) -> bytes:
 
 def mqtt_packet(first: int, body: bytes) -> bytes:
     """Return a packet of MQTT: its first byte, its length and its body."""
-    return bytes([first]) + mqtt_length(len(body)) + body
+    return bytes([first]) + encode_varint(len(body)) + body
 
 
-def mqtt_length(size: int) -> bytes:
-    """Return a length as MQTT has it in a packet: seven bits in each byte, lowest first."""
-    length = bytearray()
+def encode_varint(number: int) -> bytes:
+    """Return a number of variable length, as in MQTT and protocol buffers: seven bits in each byte, lowest first."""
+    content = bytearray()
     while True:
-        size, low = divmod(size, 128)
-        length.append(low | (0x80 if size else 0))
-        if not size:
-            return bytes(length)
+        number, low = divmod(number, 128)
+        content.append(low | (0x80 if number else 0))
+        if not number:
+            return bytes(content)
+
+
+def read_varint(content: mmap.mmap | bytes, at: int) -> tuple[int, int]:
+    """Return the number of variable length at an offset, and the offset after it. Raises ValueError, IndexError."""
+    number = shift = 0
+    while True:
+        byte = content[at]
+        at += 1
+        number |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return number, at
+        shift += 7
+        if shift > 63:
+            raise ValueError("a number is too long")

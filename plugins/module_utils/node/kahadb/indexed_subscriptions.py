@@ -12,7 +12,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator
 
-from .protocol_buffers import varint
+from ..protocols import read_varint
 
 _HEADER = 4096
 _HEADER_TEXT = 2048
@@ -86,7 +86,7 @@ def _subscriptions_of(content: bytes, at: int, version: int) -> tuple[int | None
 
 
 def _skip_framed(content: bytes, at: int) -> tuple[None, int]:
-    size, at = varint(content, at)
+    size, at = read_varint(content, at)
     return None, at + size
 
 

@@ -21,7 +21,8 @@ from dataclasses import dataclass
 
 from ..errors import NodeError
 from ..files.untrusted_paths import Directory, open_directory, open_file
-from .protocol_buffers import fields, short_bytes, varint
+from ..protocols import read_varint
+from .protocol_buffers import fields, short_bytes
 
 MAX_FILE = 4 << 30
 """Bytes that a data file may have at most: a broker counts them in 31 bits, so it has written no larger file."""
@@ -322,7 +323,7 @@ def _records(
 def _command(data: mmap.mmap, at: int, end: int) -> Command:
     span = (at - _RECORD.size, end)
     kind = data[at]
-    size, at = varint(data, at + 1)
+    size, at = read_varint(data, at + 1)
     if at + size > end:
         raise ValueError("the record is longer than its frame")
     if kind in _WITHOUT_MESSAGE:
@@ -367,7 +368,7 @@ def _destination(data: mmap.mmap, at: int, end: int) -> str:
     kind, name = 0, ""
     for field, start, stop in fields(data, at, end):
         if field == 1:
-            kind = varint(data, start)[0]
+            kind = read_varint(data, start)[0]
         elif field == 2:
             name = short_bytes(data, start, stop).decode(errors="surrogateescape")
     return f"{kind}:{name}"

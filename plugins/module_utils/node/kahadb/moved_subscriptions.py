@@ -15,6 +15,7 @@ import struct
 import zlib
 
 from ..files import disk
+from ..protocols import encode_varint
 from . import journal
 
 _CONTROL = struct.Struct(">iB11siq")
@@ -82,8 +83,8 @@ def _trace(size: int) -> bytes:
     frame = size - 1
     for prefix in range(1, 5):
         body = frame - prefix
-        if body >= _SHORTEST and len(_varint(body)) == prefix:
-            return bytes([journal.TRACE]) + _varint(body) + _texts(body)
+        if body >= _SHORTEST and len(encode_varint(body)) == prefix:
+            return bytes([journal.TRACE]) + encode_varint(body) + _texts(body)
     raise ValueError(f"no trace has {size} bytes")
 
 
@@ -91,15 +92,6 @@ def _texts(size: int) -> bytes:
     """Return fields of text that fill a message: one, or two where the length of one has no such size."""
     for prefix in range(1, 5):
         text = size - 1 - prefix
-        if text >= 0 and len(_varint(text)) == prefix:
-            return bytes([1 << 3 | 2]) + _varint(text) + b" " * text
+        if text >= 0 and len(encode_varint(text)) == prefix:
+            return bytes([1 << 3 | 2]) + encode_varint(text) + b" " * text
     return bytes([1 << 3 | 2, 0]) + _texts(size - _SHORTEST)
-
-
-def _varint(number: int) -> bytes:
-    digits = b""
-    while True:
-        number, digit = number >> 7, number & 0x7F
-        digits += bytes([digit | 0x80 if number else digit])
-        if not number:
-            return digits

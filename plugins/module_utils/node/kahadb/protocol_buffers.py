@@ -7,6 +7,8 @@ from __future__ import annotations
 import mmap
 from collections.abc import Iterator
 
+from ..protocols import read_varint
+
 MAX_NAME = 1 << 20
 """Bytes of a destination, message id, subscription or transaction: a longer one counts as not readable."""
 _VARINT, _FIXED64, _LENGTH_DELIMITED, _FIXED32 = 0, 1, 2, 5
@@ -22,13 +24,13 @@ def short_bytes(data: mmap.mmap, start: int, stop: int) -> bytes:
 def fields(data: mmap.mmap, at: int, end: int) -> Iterator[tuple[int, int, int]]:
     """Yield (number, start, end) of each field in a protocol buffer, as offsets. Raises ValueError, IndexError."""
     while at < end:
-        tag, at = varint(data, at)
+        tag, at = read_varint(data, at)
         kind = tag & 7
         if kind == _LENGTH_DELIMITED:
-            size, at = varint(data, at)
+            size, at = read_varint(data, at)
             stop = at + size
         elif kind == _VARINT:
-            stop = varint(data, at)[1]
+            stop = read_varint(data, at)[1]
         elif kind in (_FIXED64, _FIXED32):
             stop = at + (8 if kind == _FIXED64 else 4)
         else:
@@ -37,17 +39,3 @@ def fields(data: mmap.mmap, at: int, end: int) -> Iterator[tuple[int, int, int]]
             raise ValueError("a field is longer than its record")
         yield tag >> 3, at, stop
         at = stop
-
-
-def varint(data: mmap.mmap | bytes, at: int) -> tuple[int, int]:
-    """Return the variable-length integer at an offset, and the offset after it. Raises ValueError, IndexError."""
-    value = shift = 0
-    while True:
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, at
-        shift += 7
-        if shift > 63:
-            raise ValueError("a number is too long")

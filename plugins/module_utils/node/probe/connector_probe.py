@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from ..config.broker_configuration import DeployedConfiguration, Listener
 from ..config.probe_account import Login, make_probe_topic
-from ..protocols import mqtt_packet, mqtt_text, protocol_of, supports_round_trip
+from ..protocols import mqtt_packet, mqtt_text, protocol_of, read_varint, supports_round_trip
 from ..text_lines import split_lines
 from ..timeouts import PROBE
 from .broker_connection import BrokerConnection, ExpectedBroker, ForeignListenerError, connect_to_broker
@@ -29,6 +29,8 @@ from .deadline_socket import DeadlineSocket
 _LIMIT = 1 << 20
 """Bytes that a broker may send during one probe."""
 _PREFETCH = "1"
+_LONGEST_LENGTH = 9
+"""Bytes of the longest number of variable length."""
 _LOGIN_ERROR = re.compile(
     r"(?i)\b(?:user ?name|password|credentials?|login|log(?:ged)? in|authenticat\w*)\b|SecurityException"
 )
@@ -287,13 +289,10 @@ def _mqtt(connection: BrokerConnection, login: Login, refused_logins: tuple[int,
 
 def _expect_packet(exchange: DeadlineSocket, kind: int) -> bytes:
     head = exchange.read(1)[0]
-    length, shift = 0, 0
-    while True:
-        digit = exchange.read(1)[0]
-        length |= (digit & 0x7F) << shift
-        shift += 7
-        if not digit & 0x80:
-            break
+    digits = exchange.read(1)
+    while digits[-1] & 0x80 and len(digits) <= _LONGEST_LENGTH:
+        digits += exchange.read(1)
+    length, _ = read_varint(digits, 0)
     if head >> 4 != kind or length > _LIMIT:
         raise ValueError(f"it answers with packet {head >> 4}, not {kind}, over MQTT")
     return exchange.read(length)
