@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from activemq_fleet.lab.lab import Lab
-from activemq_fleet.lab.stomp import Credentials, Frame, StompConnection, StompError
+from activemq_fleet.lab.stomp import Credentials, StompConnection, StompError
 from activemq_fleet.node.config.versions import Layout
 from activemq_fleet.node.probe.management import query_mbeans
+from activemq_fleet.node.probe.stomp_client import Frame
 from activemq_fleet.node.process.proc import Process, find_broker
 from activemq_fleet.releases import Release
 from tests.integration.labs import processes_of, write_inventory

@@ -1,9 +1,7 @@
 """STOMP 1.0 clients with a deadline on every step, for brokers that are killed and frozen.
 
-1.0, because it is what every release from 5.3 to 6.3 speaks; CONNECT, because 5.5.1 refuses the
-frame STOMP of later versions. Not stomp.py: that waits for CONNECTED without a limit, and for
-messages with the very limit that it dials with, so that neither a frozen broker nor a quiet
-queue can be told from a dead one.
+Not stomp.py: that waits for CONNECTED without a limit, and for messages with the very limit that it dials with, so
+that neither a frozen broker nor a quiet queue can be told from a dead one.
 """
 
 from __future__ import annotations
@@ -11,6 +9,7 @@ from __future__ import annotations
 import itertools
 import os
 import socket
+import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,12 +17,16 @@ from typing import Self
 
 from activemq_fleet.addresses import Address
 from activemq_fleet.errors import LabError
+from activemq_fleet.node.config.probe_account import Login
 from activemq_fleet.node.probe.broker_connection import require_owner_of_local_listener
+from activemq_fleet.node.probe.deadline_socket import DeadlineSocket
+from activemq_fleet.node.probe.stomp_client import Frame, StompClient, connect_headers
 
 RETRY_PAUSE = 0.05
 """Seconds between two tries, when no broker accepts the message."""
 ANSWER_TIMEOUT = 3.0
 """Seconds after which a publisher turns from a broker that does not answer to the next one."""
+_NO_LIMIT = sys.maxsize
 
 
 class StompError(LabError):
@@ -40,15 +43,6 @@ class Credentials:
 
     username: str
     password: str = field(repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Frame:
-    """One STOMP frame received from a broker."""
-
-    command: str
-    headers: Mapping[str, str]
-    body: str
 
 
 class StompConnection:
@@ -69,21 +63,17 @@ class StompConnection:
         caller's, as the brokers of a lab do. A load balancer may have an account of its own.
         """
         self._timeout = timeout
-        self._buffer = b""
         self._receipts = 0
         self._waiting: list[Frame] = []
         self._socket = socket.create_connection(address, timeout)
+        self._client = StompClient(DeadlineSocket(self._socket, timeout, _NO_LIMIT))
         try:
             if credentials:
                 owner = os.geteuid() if listener_uid is None else listener_uid
                 require_owner_of_local_listener(self._socket, owner, timeout)
-            headers = {"client-id": client_id} if client_id else {}
-            if credentials:
-                headers |= {"login": credentials.username, "passcode": credentials.password}
-            self._write("CONNECT", headers)
-            answer = self._next(time.monotonic() + timeout)
-            if answer.command != "CONNECTED":
-                raise _refusal(answer)
+            login = Login(credentials.username, credentials.password) if credentials else Login()
+            self._write("CONNECT", connect_headers(login, client_id or ""))
+            _expect(self._next(time.monotonic() + timeout), "CONNECTED")
         except BaseException:
             self._socket.close()
             raise
@@ -156,30 +146,22 @@ class StompConnection:
                 return
 
     def _write(self, command: str, headers: Mapping[str, str], body: str = "") -> None:
-        lines = [command, *(f"{name}:{value}" for name, value in headers.items())]
-        if any("\n" in line or "\0" in line for line in lines) or "\0" in body:
-            raise StompError(f"{command}: STOMP 1.0 cannot carry line ends in headers, or a NUL")
-        self._socket.settimeout(self._timeout)
+        self._client.exchange.renew(self._timeout)
         try:
-            self._socket.sendall(("\n".join(lines) + "\n\n" + body + "\0").encode())
+            self._client.send_frame(command, headers, body)
+        except ValueError as error:
+            raise StompError(str(error)) from None
         except TimeoutError:
             raise StompTimeout(f"the broker did not take {command} in {self._timeout:g} s") from None
 
     def _next(self, deadline: float) -> Frame:
-        while True:
-            self._buffer = self._buffer.lstrip(b"\r\n")  # between frames there are heart-beats
-            frame, rest = _cut(self._buffer)
-            if frame is not None:
-                self._buffer = rest
-                return frame
-            self._socket.settimeout(max(0.001, deadline - time.monotonic()))
-            try:
-                data = self._socket.recv(65536)
-            except TimeoutError:
-                raise StompTimeout("the broker did not answer in time") from None
-            if not data:
-                raise StompError("the broker closed the connection")
-            self._buffer += data
+        self._client.exchange.renew(max(0.001, deadline - time.monotonic()))
+        try:
+            return self._client.read_frame()
+        except TimeoutError:
+            raise StompTimeout("the broker did not answer in time") from None
+        except ConnectionResetError:
+            raise StompError("the broker closed the connection") from None
 
 
 class StompPublisher:
@@ -247,29 +229,7 @@ def send_until_accepted(send: Callable[[], None], hang_up: Callable[[], None], *
     raise LabError(f"no broker took a message for {to} in {timeout:g} s: {last}")
 
 
-def _cut(data: bytes) -> tuple[Frame | None, bytes]:
-    """Return the first whole frame of ``data``, None while there is none, and the bytes behind it."""
-    head, separator, rest = data.partition(b"\n\n")
-    if not separator:
-        return None, data
-    command, *lines = head.decode(errors="replace").replace("\r", "").split("\n")
-    headers: dict[str, str] = {}
-    for line in lines:
-        name, _, value = line.partition(":")
-        headers.setdefault(name, value)  # the first one counts
-    length = headers.get("content-length", "").strip()
-    end = int(length) if length.isdigit() else rest.find(b"\0")
-    if end < 0 or len(rest) <= end:
-        return None, data
-    return Frame(command, headers, rest[:end].decode(errors="replace")), rest[end + 1 :]
-
-
 def _expect(frame: Frame, command: str) -> Frame:
     if frame.command != command:
-        raise _refusal(frame)
+        raise StompError(f"the broker answered {frame.command}: {frame.reason or frame.command}")
     return frame
-
-
-def _refusal(frame: Frame) -> StompError:
-    said = frame.headers.get("message") or frame.body.split("\n", 1)[0] or frame.command
-    return StompError(f"the broker answered {frame.command}: {said.strip()}")

@@ -21,10 +21,10 @@ from dataclasses import dataclass
 from ..config.broker_configuration import DeployedConfiguration, Listener
 from ..config.probe_account import Login, make_probe_topic
 from ..protocols import mqtt_packet, mqtt_text, protocol_of, read_varint, supports_round_trip
-from ..text_lines import split_lines
 from ..timeouts import PROBE
 from .broker_connection import BrokerConnection, ExpectedBroker, ForeignListenerError, connect_to_broker
 from .deadline_socket import DeadlineSocket
+from .stomp_client import Frame, StompClient, connect_headers
 
 _LIMIT = 1 << 20
 """Bytes that a broker may send during one probe."""
@@ -200,54 +200,30 @@ def _stomp(connection: BrokerConnection, login: Login) -> str:
     login, exchange = connection.permitted_login(login), connection.exchange
     token = os.urandom(8).hex()
     destination = f"/topic/{make_probe_topic()}"
-    send_frame(exchange, "CONNECT", stomp_login_headers(login))
-    _expect_frame(exchange, "CONNECTED", "CONNECT")
+    client = StompClient(exchange)
+    client.send_frame("CONNECT", connect_headers(login))
+    _check_frame(client.read_frame(), "CONNECTED", "CONNECT")
     with _greeted("CONNECTED over STOMP"):
         subscription = {"destination": destination, "receipt": "s", "activemq.prefetchSize": _PREFETCH}
-        send_frame(exchange, "SUBSCRIBE", subscription)
-        _expect_frame(exchange, "RECEIPT", "SUBSCRIBE")
-        send_frame(exchange, "SEND", {"destination": destination, "persistent": "false"}, token)
-        while token not in _expect_frame(exchange, "MESSAGE", "SEND"):
+        client.send_frame("SUBSCRIBE", subscription)
+        _check_frame(client.read_frame(), "RECEIPT", "SUBSCRIBE")
+        client.send_frame("SEND", {"destination": destination, "persistent": "false"}, token)
+        while token not in _check_frame(client.read_frame(), "MESSAGE", "SEND").body:
             pass
-    send_frame(exchange, "DISCONNECT", {})
+    client.send_frame("DISCONNECT", {})
     return "CONNECTED, and gave a message back over STOMP"
 
 
-def stomp_login_headers(login: Login) -> dict[str, str]:
-    """Return the headers of STOMP's CONNECT frame that name an account; empty for an empty login."""
-    return {"login": login.username, "passcode": login.password} if login.username else {}
-
-
-def send_frame(exchange: DeadlineSocket, command: str, headers: dict[str, str], body: str = "") -> None:
-    """Send one frame of STOMP 1.0."""
-    lines = "".join(f"{name}:{value}\n" for name, value in headers.items())
-    exchange.send(f"{command}\n{lines}\n{body}\0".encode())
-
-
-def read_frame(exchange: DeadlineSocket) -> str:
-    """Return the next frame of STOMP 1.0 as text, without the byte that ends it."""
-    return exchange.read_through(b"\0")[:-1].lstrip(b"\n").decode(errors="replace")
-
-
-def error_reason(frame: str) -> str:
-    """Return the reason of an ERROR frame of STOMP in one line."""
-    lines = split_lines(frame)
-    reason = next((line[8:].strip() for line in lines if line.startswith("message:")), "")
-    body = frame.partition("\n\n")[2].strip().partition("\n")[0]
-    return reason if reason not in ("", "null") else body or "no reason given"
-
-
-def _expect_frame(exchange: DeadlineSocket, command: str, step: str) -> str:
-    """Return the next frame, which must be ``command``. ``step`` is the frame of the probe that it answers."""
-    frame = read_frame(exchange)
-    if frame.startswith("ERROR"):
-        reason = error_reason(frame)
+def _check_frame(frame: Frame, command: str, step: str) -> Frame:
+    """Return a frame, which must be ``command``. ``step`` is the frame of the probe that it answers."""
+    if frame.command == "ERROR":
+        reason = frame.reason or "no reason given"
         kind = _LOGIN_ERROR if step == "CONNECT" else _RIGHT_ERROR
-        if kind.search(reason) or "java.lang.SecurityException" in frame:
+        if kind.search(reason) or "java.lang.SecurityException" in frame.body:
             raise Refused(f"answers over STOMP and refuses the probe: {reason}", is_login=step == "CONNECT")
         raise Failed(f"answers {step} over STOMP with an error: {reason}")
-    if not frame.startswith(command):
-        raise ValueError(f"it answers {frame[:20]!r} over STOMP")
+    if frame.command != command:
+        raise ValueError(f"it answers {frame.command[:20]!r} over STOMP")
     return frame
 
 

@@ -29,8 +29,7 @@ class DeadlineSocket:
 
     def __init__(self, connection: socket.socket, timeout: float, limit: int) -> None:
         self._connection = connection
-        self._timeout = timeout
-        self._deadline = time.monotonic() + timeout
+        self.renew(timeout)
         self._limit = self._allowed = limit
         self._buffer = bytearray()
 
@@ -39,6 +38,11 @@ class DeadlineSocket:
 
     def __exit__(self, *_error: object) -> None:
         self.close()
+
+    def renew(self, timeout: float) -> None:
+        """Set the deadline to ``timeout`` seconds from now, for the next exchange over the connection."""
+        self._timeout = timeout
+        self._deadline = time.monotonic() + timeout
 
     def remaining(self) -> float:
         """Return the seconds until the deadline, more than 0. Raises TimeoutError after the deadline."""
@@ -65,15 +69,27 @@ class DeadlineSocket:
                 raise ConnectionResetError("the connection was closed")
         return self._take(count)
 
-    def read_through(self, ending: bytes) -> bytes:
-        """Return the bytes through the first ``ending``. Raises OSError, also when the peer closes before."""
+    def read_through(self, *endings: bytes) -> bytes:
+        """Return the bytes through the first of the ``endings``. Raises OSError, also when the peer closes before."""
         self.remaining()
         start = 0
-        while (position := self._buffer.find(ending, start)) < 0:
-            start = max(0, len(self._buffer) - len(ending) + 1)
+        while True:
+            positions = [(self._buffer.find(ending, start), len(ending)) for ending in endings]
+            stops = [position + length for position, length in positions if position >= 0]
+            if stops:
+                return self._take(min(stops))
+            start = max(0, len(self._buffer) - max(map(len, endings)) + 1)
             if not self._receive_block():
                 raise ConnectionResetError("the connection was closed")
-        return self._take(position + len(ending))
+
+    def skip(self, unwanted: bytes) -> None:
+        """Discard bytes until the next one is none of ``unwanted``. Raises OSError, also when the peer closes."""
+        self.remaining()
+        while not (rest := self._buffer.lstrip(unwanted)):
+            self._buffer.clear()
+            if not self._receive_block():
+                raise ConnectionResetError("the connection was closed")
+        self._buffer = rest
 
     def read_to_end(self) -> bytes:
         """Return all bytes until the peer closes the connection."""

@@ -14,13 +14,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..config.broker_configuration import read_deployed
-from ..config.probe_account import Login
 from ..config.versions import Layout
 from ..errors import NodeError
 from ..protocols import protocol_of
 from .broker_connection import connect_to_broker, expected_of_directory
-from .connector_probe import error_reason, read_frame, send_frame, stomp_login_headers
-from .deadline_socket import DeadlineSocket
+from .stomp_client import Frame, StompClient, connect_headers
 
 _TIMEOUT = 30.0
 _LONGEST = 1 << 20
@@ -41,33 +39,30 @@ def subscribe_to_queues(base: str, queues: Iterable[str], seconds: float) -> dic
     if name is None:
         raise NodeError(f"{layout.current} is not there: no broker is configured")
     deployed = read_deployed(layout, name)
-    listener = next((one for one in deployed.listeners if protocol_of(one.scheme) == "stomp"), None)
+    listener = next((each for each in deployed.listeners if protocol_of(each.scheme) == "stomp"), None)
     if listener is None:
         raise NodeError("this broker has no STOMP connector: add one to activemq_connectors while you migrate")
-    wanted = sorted(set(queues))
+    subscribed = sorted(set(queues))
     try:
         expected = expected_of_directory(layout.base)
         connection = connect_to_broker(listener.scheme, listener.address, _TIMEOUT, _LONGEST, expected)
         with connection.exchange as exchange:
-            for number, queue in enumerate(wanted):
-                _subscribe(exchange, connection.permitted_login(deployed.login) if number == 0 else None, queue, number)
+            client = StompClient(exchange)
+            client.send_frame("CONNECT", connect_headers(connection.permitted_login(deployed.login)))
+            _expect(client.read_frame(), "CONNECTED")
+            for number, queue in enumerate(subscribed):
+                headers = {"destination": f"/queue/{queue}", "id": str(number), "ack": "client", "selector": _NOTHING}
+                client.send_frame("SUBSCRIBE", {**headers, "receipt": str(number)})
+                _expect(client.read_frame(), "RECEIPT")
             exchange.wait_while_open(seconds)
     except (OSError, ValueError) as error:
         raise NodeError(f"{listener.name} at {listener.address[0]}:{listener.address[1]}: {error}") from None
-    return {"changed": False, "queues": wanted, "seconds": seconds}
+    return {"changed": False, "queues": subscribed, "seconds": seconds}
 
 
-def _subscribe(exchange: DeadlineSocket, login: Login | None, queue: str, number: int) -> None:
-    if login is not None:
-        send_frame(exchange, "CONNECT", stomp_login_headers(login))
-        _expect(exchange, "CONNECTED")
-    headers = {"destination": f"/queue/{queue}", "id": str(number), "ack": "client", "selector": _NOTHING}
-    send_frame(exchange, "SUBSCRIBE", {**headers, "receipt": str(number)})
-    _expect(exchange, "RECEIPT")
-
-
-def _expect(exchange: DeadlineSocket, command: str) -> None:
-    frame = read_frame(exchange)
-    if not frame.startswith(command):
-        reason = error_reason(frame) if frame.startswith("ERROR") else frame[:200]
+def _expect(frame: Frame, command: str) -> None:
+    if frame.command != command:
+        reason = frame.reason or "no reason given"
+        if frame.command != "ERROR":
+            reason = frame.command[:200]
         raise NodeError(f"the broker does not let the queues be wanted: {reason}")

@@ -1,0 +1,69 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""Sends and reads frames of STOMP 1.0, which every release from 5.3 to 6.3 speaks.
+
+It sends CONNECT, because 5.5.1 refuses the frame STOMP of later versions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ..config.probe_account import Login
+from .deadline_socket import DeadlineSocket
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One STOMP frame received from a broker."""
+
+    command: str
+    headers: Mapping[str, str]
+    body: str
+
+    @property
+    def reason(self) -> str:
+        """The reason of an ERROR frame in one line: its message, else the first line of its body."""
+        message = self.headers.get("message", "").strip()
+        return message if message not in ("", "null") else self.body.strip().partition("\n")[0]
+
+
+def connect_headers(login: Login, client_id: str = "") -> dict[str, str]:
+    """Return the headers of a CONNECT frame, which name an account unless the login is empty."""
+    headers = {"client-id": client_id} if client_id else {}
+    if login.username:
+        headers.update(login=login.username, passcode=login.password)
+    return headers
+
+
+class StompClient:
+    """A STOMP connection of one thread over a socket, whose deadline and limit count for what it sends and reads."""
+
+    def __init__(self, exchange: DeadlineSocket) -> None:
+        self.exchange = exchange
+        self._head = b""
+
+    def send_frame(self, command: str, headers: Mapping[str, str], body: str = "") -> None:
+        """Send one frame. Raises ValueError for what the frame cannot carry, OSError."""
+        lines = [command, *(f"{name}:{text}" for name, text in headers.items())]
+        if any("\n" in line or "\0" in line for line in lines) or "\0" in body:
+            raise ValueError(f"{command}: STOMP 1.0 cannot carry line ends in headers, or a NUL")
+        self.exchange.send(("\n".join(lines) + "\n\n" + body + "\0").encode())
+
+    def read_frame(self) -> Frame:
+        """Return the next frame; after a TimeoutError a further call continues it. Raises OSError, ValueError."""
+        if not self._head:
+            self.exchange.skip(b"\r\n")  # heart-beats
+            self._head = self.exchange.read_through(b"\n\n", b"\0")
+        command, *lines = self._head.rstrip(b"\n\0").decode(errors="replace").replace("\r", "").split("\n")
+        headers: dict[str, str] = {}
+        for line in lines:
+            name, _, text = line.partition(":")
+            headers.setdefault(name, text)  # the first one counts
+        length = headers.get("content-length", "").strip()
+        body = b"\0"
+        if self._head.endswith(b"\n\n"):  # else there is no end of headers: it is no frame of a broker
+            body = self.exchange.read(int(length) + 1) if length.isdigit() else self.exchange.read_through(b"\0")
+        self._head = b""
+        return Frame(command, headers, body[:-1].decode(errors="replace"))
