@@ -17,13 +17,14 @@ from itertools import chain, pairwise, product
 
 from activemq_fleet.errors import InputError, ReleaseError, SettingsError, shorten_list
 from activemq_fleet.findings import Finding
-from activemq_fleet.naming import DEFAULT_PATTERN
 from activemq_fleet.planning.host_facts import HostFacts, ProblemKind
 from activemq_fleet.releases import Release
 from activemq_fleet.settings.broker import WaiverSettings
 from activemq_fleet.settings.network import LinkSettings
 from activemq_fleet.topology import MOST_LISTED, KnownGroups
+from activemq_fleet.topology.build import unexpired_waivers
 from activemq_fleet.topology.links import connected_components, unknown_end
+from activemq_fleet.topology.roster import common_pattern, no_broker_error
 
 LinkEntry = tuple[LinkSettings, str, int]
 """An entry of ``activemq_links``, the first host that has it, and its position there."""
@@ -68,7 +69,7 @@ def component_key(facts: HostFacts) -> str | None:
     return f"host {facts.host}" if facts.has_role else None
 
 
-def common_pattern(facts: Sequence[HostFacts]) -> str | None:
+def pattern_of_some_hosts(facts: Sequence[HostFacts]) -> str | None:
     """Return the naming pattern for all hosts if only some hosts set one; None if all or none do."""
     patterns = {one.pattern for one in facts}
     return _pattern(facts) if None in patterns and len(patterns) > 1 else None
@@ -82,10 +83,7 @@ def divide_into_components(facts: Sequence[HostFacts], today: date) -> Division:
     refuse_problems(facts)
     pattern = _pattern(facts)
     if not any(one.broker or one.by_hand for one in facts):
-        raise InputError(
-            f"no host of this inventory is a broker: none of {len(facts)} names matches {pattern} "
-            "(such as orders-mq01-a.example.com); set activemq_naming_pattern if yours differ"
-        )
+        raise no_broker_error(len(facts), pattern)
     brokers = [one for one in facts if one.group is not None]
     groups = tuple(sorted({one.group or "" for one in brokers}))
     links = _links(brokers)
@@ -135,10 +133,7 @@ def refuse_problems(facts: Iterable[HostFacts]) -> None:
 
 
 def _pattern(facts: Iterable[HostFacts]) -> str:
-    patterns = {one.pattern for one in facts if one.pattern is not None}
-    if len(patterns) > 1:
-        raise InputError("activemq_naming_pattern differs between hosts: set it once, for all")
-    return patterns.pop() if patterns else DEFAULT_PATTERN
+    return common_pattern(facts_of_host.pattern for facts_of_host in facts if facts_of_host.pattern is not None)
 
 
 def _warnings(facts: Iterable[HostFacts], releases: Iterable[str]) -> list[str]:
@@ -161,10 +156,7 @@ def _waivers(facts: Iterable[HostFacts], today: date) -> tuple[list[WaiverSettin
             order = rank, one.position if rank else 0, one.host
             first[one.waivers] = min(order, first.get(one.waivers, order))
     lists = (json.loads(text) for text in sorted(first, key=lambda text: first[text]))
-    every = list(dict.fromkeys(WaiverSettings.model_validate(waiver) for waiver in chain.from_iterable(lists)))
-    expired = [waiver for waiver in every if waiver.until and waiver.until < today]
-    warnings = [f"the waiver of {w.rule} expired on {w.until}: {w.reason}" for w in expired]
-    return [waiver for waiver in every if waiver not in expired], warnings
+    return unexpired_waivers((WaiverSettings.model_validate(waiver) for waiver in chain.from_iterable(lists)), today)
 
 
 def _links(brokers: Iterable[HostFacts]) -> list[LinkEntry]:

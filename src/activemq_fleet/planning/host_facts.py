@@ -19,7 +19,7 @@ from activemq_fleet.settings.reading import read_settings
 from activemq_fleet.topology import AGENTS, BALANCERS, BROKERS
 from activemq_fleet.topology.brokers import Member, store_directory
 from activemq_fleet.topology.model.broker import multicast_group
-from activemq_fleet.topology.roster import NAME
+from activemq_fleet.topology.roster import NAME, RELEASE_NOT_SET
 
 _ANY_HOST = "?"
 _HOST_AND_PORT = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9_.-]+)):[0-9]+")
@@ -145,9 +145,8 @@ def _facts_of_variables(identity: Identity | None, found: _Variables) -> dict[st
     if identity is None:
         return facts
     if release is None:
-        missing = "activemq_release is not set: say the release that runs there, '5.18.3'"
         kind = found.problem_kind or ProblemKind.NO_RELEASE
-        return facts | {"problem_kind": kind, "problems": found.problems or (missing,)}
+        return facts | {"problem_kind": kind, "problems": found.problems or (RELEASE_NOT_SET,)}
     lower, short = identity.name.lower(), identity.host.lower()
     address = settings.address.lower() if settings.address else None
     return facts | {

@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import date
 
 from activemq_fleet.findings import Finding
-from activemq_fleet.settings.broker import Settings, WaiverSettings
+from activemq_fleet.settings.broker import WaiverSettings
 from activemq_fleet.topology.access import add_links_and_accounts
 from activemq_fleet.topology.agents import place_agents
 from activemq_fleet.topology.balancers import place_balancers
@@ -55,7 +55,8 @@ def build_fleet(
     if rest:
         waivers, waiver_warnings = list(rest.waivers), list[str]()
     else:
-        waivers, waiver_warnings = _unexpired_waivers([settings[name] for name in roster.names], today or date.today())
+        every_waiver = (waiver for name in roster.names for waiver in settings[name].waivers)
+        waivers, waiver_warnings = unexpired_waivers(every_waiver, today or date.today())
     return Fleet(
         brokers=brokers,
         agents=agents,
@@ -68,9 +69,9 @@ def build_fleet(
     )
 
 
-def _unexpired_waivers(settings: Iterable[Settings], today: date) -> tuple[list[WaiverSettings], list[str]]:
-    """Return the waivers of all hosts that have not expired, and a warning for each that has."""
-    waivers = list(dict.fromkeys(waiver for s in settings for waiver in s.waivers))
+def unexpired_waivers(every_waiver: Iterable[WaiverSettings], today: date) -> tuple[list[WaiverSettings], list[str]]:
+    """Return each waiver that has not expired once, in order, and a warning for each that has."""
+    waivers = list(dict.fromkeys(every_waiver))
     expired = [waiver for waiver in waivers if waiver.until and waiver.until < today]
     warnings = [f"the waiver of {waiver.rule} expired on {waiver.until}: {waiver.reason}" for waiver in expired]
     return [waiver for waiver in waivers if waiver not in expired], warnings

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from activemq_fleet.errors import InputError, ReleaseError, SettingsError, shorten_list
 from activemq_fleet.findings import Finding
-from activemq_fleet.naming import DEFAULT_PATTERN, Identity, Naming, UnclearNameError
+from activemq_fleet.naming import DEFAULT_PATTERN, PATTERN_VARIABLE, Identity, Naming, UnclearNameError
 from activemq_fleet.releases import Release
 from activemq_fleet.settings.broker import Settings
 from activemq_fleet.settings.reading import read_settings
@@ -18,6 +18,7 @@ from activemq_fleet.topology.brokers import Member
 from activemq_fleet.topology.name_problems import misspelt_name_findings, unmatched_name_findings
 
 BROKERS, AGENTS, BALANCERS = "activemq_brokers", "activemq_agents", "activemq_loadbalancers"
+RELEASE_NOT_SET = "activemq_release is not set: say the release that runs there, '5.18.3'"
 NAME = re.compile(r"\w[\w.:-]*")
 
 Variables = Mapping[str, Mapping[str, Any]]
@@ -52,7 +53,9 @@ def sort_hosts_by_role(
     Raises InputError where no host is a broker, for different naming patterns, and for a name whose characters could
     leave the directory, line or list it is written to.
     """
-    pattern = naming_pattern or _common_pattern(hosts)
+    pattern = naming_pattern or common_pattern(
+        str(variables[PATTERN_VARIABLE]) for variables in hosts.values() if variables.get(PATTERN_VARIABLE)
+    )
     identities: dict[str, Identity] = {}
     unclear: dict[str, UnclearNameError] = {}
     misnamed: dict[str, SettingsError] = {}
@@ -73,21 +76,27 @@ def sort_hosts_by_role(
         if not NAME.fullmatch(name):
             raise InputError(f"{name[:80]!r} cannot be a host of a fleet: letters, digits and . - _ : only; rename it")
     if not (identities or unmatched or misnamed):
-        raise InputError(
-            f"no host of this inventory is a broker: none of {len(hosts)} names matches {pattern} "
-            "(such as orders-mq01-a.example.com); set activemq_naming_pattern if yours differ"
-        )
+        raise no_broker_error(len(hosts), pattern)
     known = {*identities, *unmatched, *misnamed, *agents, *balancers}
     misspelt = filter(Naming(pattern).looks_like_broker, (name for name in hosts if name not in known))
     findings = [*unmatched_name_findings(unmatched, unclear, pattern), *misspelt_name_findings(misspelt, pattern)]
     return Roster(pattern, identities, agents, balancers, misnamed), findings
 
 
-def _common_pattern(hosts: Variables) -> str:
-    patterns = {str(v["activemq_naming_pattern"]) for v in hosts.values() if v.get("activemq_naming_pattern")}
-    if len(patterns) > 1:
+def common_pattern(patterns: Iterable[str]) -> str:
+    """Return the naming pattern that hosts set, or the default. Raises InputError where they set different ones."""
+    different = set(patterns)
+    if len(different) > 1:
         raise InputError("activemq_naming_pattern differs between hosts: set it once, for all")
-    return patterns.pop() if patterns else DEFAULT_PATTERN
+    return different.pop() if different else DEFAULT_PATTERN
+
+
+def no_broker_error(hosts: int, pattern: str) -> InputError:
+    """Return the error for an inventory of so many hosts of which none is a broker."""
+    return InputError(
+        f"no host of this inventory is a broker: none of {hosts} names matches {pattern} "
+        "(such as orders-mq01-a.example.com); set activemq_naming_pattern if yours differ"
+    )
 
 
 def read_members(hosts: Variables, roster: Roster) -> tuple[dict[str, Settings], list[Member]]:
@@ -123,8 +132,7 @@ def read_members(hosts: Variables, roster: Roster) -> tuple[dict[str, Settings],
         except ReleaseError as error:
             hosts_by_release_error[str(error)].append(name)
     if without_release:
-        unset = "activemq_release is not set: say the release that runs there, '5.18.3'"
-        problems.append(f"{shorten_list(without_release)}: {unset}")
+        problems.append(f"{shorten_list(without_release)}: {RELEASE_NOT_SET}")
     release_problems = [
         f"{shorten_list(names)}: activemq_release: {text}" for text, names in hosts_by_release_error.items()
     ]
