@@ -23,7 +23,6 @@ from ansible_collections.activemq.fleet.plugins.plugin_utils.library import libr
 
 File = node_module("config.configuration_archive").File
 pack = node_module("config.configuration_archive").pack
-persistence_of = node_module("config.broker_configuration").persistence_of
 
 # As in ``decide``, which needs the same: imported once, in the process from which workers are forked.
 with suppress(AnsibleError):
@@ -53,7 +52,7 @@ class ActionModule(FleetAction):
         if not checked:
             return {
                 "changed": False,
-                "brokers": {broker.host: deployment.broker_facts(broker) for broker in fleet.brokers},
+                "brokers": {broker.host: deployment.broker_facts(broker).as_dict() for broker in fleet.brokers},
                 "agents": agent_facts,
             }
         validation = library("validation")
@@ -78,10 +77,7 @@ class ActionModule(FleetAction):
             "by": f"{_user()}@{platform.node()}",
             "expected": [str(host) for host in task_vars.get("ansible_play_hosts_all", data.hosts)],
             "brokers": {
-                broker.host: {
-                    **deployment.broker_facts(broker),
-                    "persistence": persistence_of(documents[broker.host].content),
-                }
+                broker.host: deployment.broker_facts(broker, documents[broker.host].content).as_dict()
                 for broker in fleet.brokers
             },
             "agents": agent_facts,

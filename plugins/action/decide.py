@@ -31,8 +31,13 @@ class ActionModule(FleetAction):
         self._check_variables(task_vars or {})
         operations, name = library("operations"), arguments.pop("operation")
         try:
+            facts = library("deployment").BrokerFacts
+            brokers = {host: facts.of(broker) for host, broker in arguments.pop("brokers").items()}
             request = operations.Request(
-                **arguments, warn=self._display.warning, inspect_release_archive=self._inspect_release_archive
+                **arguments,
+                brokers=brokers,
+                warn=self._display.warning,
+                inspect_release_archive=self._inspect_release_archive,
             )
             return {"changed": False, **operations.decide(name, request)}
         except operations.RefusalError as error:

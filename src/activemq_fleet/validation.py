@@ -9,9 +9,10 @@ from typing import Any, TypeVar
 
 from lxml import etree
 
+from activemq_fleet.deployment import BrokerFacts
 from activemq_fleet.errors import InputError, SettingsError
 from activemq_fleet.findings import Finding, error
-from activemq_fleet.lint import BrokerSettings, HostFacts, Selection, host_findings, rules
+from activemq_fleet.lint import HostFacts, Selection, host_findings, rules
 from activemq_fleet.lint.files import schema_finding, without_schema_duplicates
 from activemq_fleet.lint.fleets import FleetView, broker_findings, graph_findings
 from activemq_fleet.releases import Release
@@ -110,19 +111,19 @@ def make_for_each(nodes: Iterable[_Node], make: Callable[[_Node], _Made]) -> lis
 
 
 def preflight_findings(
-    brokers: Mapping[str, Mapping[str, Any]],
+    brokers: Mapping[str, BrokerFacts],
     looks: Mapping[str, Mapping[str, Any]],
     waivers: Sequence[Mapping[str, Any]] = (),
 ) -> list[Finding]:
     """Return the lint findings about machines, from facts gathered on them, with waivers applied.
 
-    ``brokers`` are ``deployment.broker_facts`` by inventory name, ``looks`` the evidence of each host.
+    ``brokers`` are by inventory name, ``looks`` the evidence of each host.
     """
     facts = {host: HostFacts.of(look) for host, look in looks.items()}
     findings: list[Finding] = []
     for host, facts_of_host in facts.items():
-        facts_of_peer = facts.get(brokers[host].get("peer") or "", HostFacts())
-        findings += host_findings(BrokerSettings.of(host, brokers[host]), facts_of_host, facts_of_peer)
+        facts_of_peer = facts.get(brokers[host].peer or "", HostFacts())
+        findings += host_findings(brokers[host], facts_of_host, facts_of_peer)
     return waive(findings, [WaiverSettings.model_validate(dict(waiver)) for waiver in waivers])
 
 

@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from activemq_fleet.deployment import Persistence
 from activemq_fleet.lab.stomp import StompConnection
-from activemq_fleet.operations.jumps import Persistence, judge_release_change
+from activemq_fleet.operations.jumps import judge_release_change
 from activemq_fleet.releases import Release
 from tests.integration.database import Database
 from tests.integration.planted import STOMP, Ground, Planted, document

@@ -17,6 +17,7 @@ from activemq_fleet.operations.drill import (
     schedule_faults,
 )
 from activemq_fleet.topology import Fleet
+from tests.support.facts_of_brokers import facts_of_broker
 from tests.unit.fleets import fleet
 
 
@@ -156,7 +157,7 @@ def test_drill_stops_when_two_nodes_can_write_to_one_store(generation: int) -> N
     access = {"guard": 7, "generation_in_force": 2}
     states = {"o1-a": ("active", 2), "o1-b": ("standby", generation)}
     request = Request(
-        brokers={host: {"pair": "o1"} for host in states},
+        brokers={host: facts_of_broker(host, pair="o1") for host in states},
         evidence={host: {"state": state, "generation": number, **access} for host, (state, number) in states.items()},
         options={"due": "o1", "faulted": (), "waited": 0, "settle": 120},
     )

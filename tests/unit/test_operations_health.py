@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from activemq_fleet.operations.health import Node, Problem, node_of, problems_of
+from tests.support.facts_of_brokers import facts_of_broker
 
 PAIR = "orders-mq01"
 A, B = f"{PAIR}-a", f"{PAIR}-b"
@@ -166,10 +167,7 @@ def test_a_broker_on_its_own_needs_no_peer() -> None:
 
 
 def test_evidence_is_read_from_the_module_and_the_compiled_fleet() -> None:
-    broker = {
-        "pair": PAIR, "role": "slave", "ha": "shared-file", "service": "systemd", "instance": "activemq",
-        "base": "/var/lib/activemq/activemq", "release": "5.18.3", "store": "/srv/x",
-    }  # fmt: skip
+    broker = facts_of_broker(B, pair=PAIR, role="slave", store="/srv/x")
     look = {"state": "stopped", "how": "no process", "restart_required": False, "store_marker": [PAIR], "unit": None}
-    node = node_of(B, broker, look)
+    node = node_of(broker, look)
     assert (node.host, node.unit_name, node.store_marker, node.age) == (B, "activemq.service", (PAIR,), None)

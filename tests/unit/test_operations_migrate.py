@@ -7,19 +7,20 @@ from typing import Any
 
 import pytest
 
+from activemq_fleet.deployment import LinkFacts
 from activemq_fleet.errors import InputError
 from activemq_fleet.operations.migrate import (
     LINK_PATIENCE,
     STALLED,
     MigrationEvidence,
-    MigrationLink,
     MigrationStep,
     StoreBacklog,
     draining_hosts,
     plan_migration,
 )
+from tests.support.facts_of_brokers import facts_of_broker
 
-LINK = MigrationLink("new-mq01-to-old-mq01", "old-mq01", duplex=True)
+LINK = LinkFacts("new-mq01-to-old-mq01", "old-mq01", duplex=True)
 NOTHING = StoreBacklog(
     store="/var/lib/activemq/activemq/data/kahadb",
     queues={},
@@ -193,11 +194,11 @@ def test_a_pair_that_was_ended_does_not_hold_up_the_others() -> None:
 
 
 def test_only_new_pairs_with_a_link_there_drain() -> None:
-    links = [{"name": "l", "target": "old-mq01", "duplex": True}]
-    brokers: dict[str, dict[str, Any]] = {
-        "n": {"pair": "new-mq01", "ha": "shared-file", "links": links},
-        "o": {"pair": "old-mq02", "ha": "pure", "links": links},
-        "x": {"pair": "else-mq01", "ha": "none", "links": []},
+    links = (LinkFacts("l", "old-mq01", True),)
+    brokers = {
+        "n": facts_of_broker("n", pair="new-mq01", ha="shared-file", links=links),
+        "o": facts_of_broker("o", pair="old-mq02", ha="pure", links=links),
+        "x": facts_of_broker("x", pair="else-mq01", ha="none"),
     }
 
     assert draining_hosts(brokers, ["old-mq01"]) == {"n": "new-mq01"}

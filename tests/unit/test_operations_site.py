@@ -15,6 +15,7 @@ from activemq_fleet.operations import RefusalError, Request, decide
 from activemq_fleet.operations.health import Node
 from activemq_fleet.operations.rolling import NextStep, OperationRun
 from activemq_fleet.operations.site import next_site_step, notes_on_skipped_nodes, pending_actions
+from tests.support.facts_of_brokers import facts_of_broker
 
 
 def node(name: str, state: BrokerState, **more: Any) -> Node:
@@ -256,10 +257,9 @@ def owed(nodes: dict[str, Node]) -> list[str]:
 
 A, B = "x-mq01-a", "x-mq01-b"
 BROKERS = {
-    host: {"pair": "x-mq01", "role": role, "ha": "shared-file", "peer": peer, "service": "systemd", "release": "6.3.1",
-           "instance": "activemq", "base": "/srv", "store": "/srv/x"}
+    host: facts_of_broker(host, role=role, peer=peer, ha="shared-file", store="/srv/x")
     for host, role, peer in ((A, "master", B), (B, "slave", A))
-}  # fmt: skip
+}
 
 
 def found(state: BrokerState, **more: Any) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import pytest
 from activemq_fleet.errors import InputError
 from activemq_fleet.operations import Request, decide
 from activemq_fleet.operations.target import Target, TargetHost, read_run_start, resolve_target
+from tests.support.facts_of_brokers import facts_of_broker
 
 HOSTS = [f"{pair}-{node}.example.com" for pair in ("orders-mq01", "orders-mq02", "stock-mq01") for node in "ba"]
 PLACES = [
@@ -97,12 +98,9 @@ def test_a_time_that_no_run_can_have_said_is_refused(text: str, why: str) -> Non
 
 def test_the_nodes_that_only_a_resync_brings_back_are_named_for_the_playbooks() -> None:
     brokers = {
-        place.host: {
-            "pair": place.pair,
-            "group": place.group,
-            "role": place.role,
-            "needs_resync": place.group == "stock",
-        }
+        place.host: facts_of_broker(
+            place.host, pair=place.pair, group=place.group, role=place.role, needs_resync=place.group == "stock"
+        )
         for place in PLACES
     }
     options = {"reach": HOSTS}

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from activemq_fleet.deployment import Persistence
 from activemq_fleet.operations import RefusalError
 from activemq_fleet.operations.health import Node
-from activemq_fleet.operations.jumps import Back, Persistence, judge_release_change
+from activemq_fleet.operations.jumps import Back, judge_release_change
 from activemq_fleet.operations.rolling import OperationRun
 from activemq_fleet.operations.upgrade import StoreChange, check_upgrade, may_roll_back, next_upgrade
 from activemq_fleet.releases import Release, known_lines

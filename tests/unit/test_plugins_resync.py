@@ -12,10 +12,10 @@ from activemq_fleet.errors import FleetError
 from activemq_fleet.node.errors import NodeError
 from activemq_fleet.node.kahadb import messages, store_copy
 from activemq_fleet.operations import Request, decide
+from tests.support.facts_of_brokers import facts_of_broker
 from tests.unit.kahadb_journals import add, trace, write
 
 MASTER, SLAVE = "x-mq01-a", "x-mq01-b"
-BROKER = {"pair": "x-mq01", "ha": "pure", "service": "systemd"}
 
 
 def look(state: str) -> dict[str, Any]:
@@ -50,7 +50,10 @@ def ask(
     warned: list[str] = []
     options = {"chosen": "", "restart": False, "check": False, "looked_at": 100.0, "waited": 0, "acted": {}}
     request = Request(
-        brokers={MASTER: BROKER | {"role": "master", "service": service}, SLAVE: BROKER | {"role": "slave"}},
+        brokers={
+            MASTER: facts_of_broker(MASTER, "5.5.1", ha="pure", service=service),
+            SLAVE: facts_of_broker(SLAVE, "5.5.1", ha="pure", role="slave"),
+        },
         evidence={MASTER: look(states[0]), SLAVE: look(states[1])},
         target={"pairs": {"x-mq01": [MASTER, SLAVE]}, "since_epoch": 99.0},
         options=options | {"stores": dict(zip((MASTER, SLAVE), stores, strict=True))} | more,

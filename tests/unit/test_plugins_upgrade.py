@@ -12,7 +12,7 @@ from ansible_collections.activemq.fleet.plugins.module_utils.node.config.broker_
 )
 from ansible_collections.activemq.fleet.plugins.module_utils.node.config.versions import Layout
 
-from activemq_fleet.deployment import broker_facts
+from activemq_fleet.deployment import BrokerFacts, Persistence, broker_facts
 from activemq_fleet.operations import RefusalError, Request, decide
 from activemq_fleet.render import render
 from tests.unit.fleets import fleet
@@ -24,13 +24,10 @@ JDBC = {
 }
 
 
-def brokers(**variables: Any) -> dict[str, dict[str, Any]]:
-    """As ``compile`` returns them."""
+def brokers(**variables: Any) -> dict[str, BrokerFacts]:
+    """As ``compile`` computes them."""
     found = fleet("orders-mq01", **variables).brokers
-    return {
-        broker.host: {**broker_facts(broker), "persistence": persistence_of(render(broker)["conf/activemq.xml"])}
-        for broker in found
-    }
+    return {broker.host: broker_facts(broker, render(broker)["conf/activemq.xml"]) for broker in found}
 
 
 def look(state: str, release: str, **more: Any) -> dict[str, Any]:
@@ -120,7 +117,7 @@ def test_a_store_that_runs_elsewhere_is_refused() -> None:
 )
 def test_what_we_render_says_where_its_messages_are(variables: dict[str, Any], kind: str, pure: bool) -> None:
     for facts in brokers(**variables).values():
-        assert facts["persistence"] == {"kind": kind, "openwire": None, "pure": pure}
+        assert facts.persistence == Persistence(kind, facts.directory, None, pure)
 
 
 @pytest.mark.parametrize("variables", [{}, {"ha": "pure", "release": "5.5.1"}])
@@ -129,7 +126,7 @@ def test_the_inventory_and_the_host_name_one_directory(tmp_path: Any, variables:
     facts = broker_facts(broker)
     (tmp_path / "conf").mkdir()
     (tmp_path / "conf" / "activemq.xml").write_bytes(render(broker)["conf/activemq.xml"])
-    assert read_deployed(Layout(facts["base"]), str(tmp_path)).store == facts["directory"]
+    assert read_deployed(Layout(facts.base), str(tmp_path)).store == facts.directory
 
 
 @pytest.mark.parametrize("kind", ["levelDB", "amqPersistenceAdapter", "mKahaDB"])

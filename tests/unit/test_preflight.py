@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from ansible_collections.activemq.fleet.plugins.module_utils.node.state import machine
 
-from activemq_fleet.deployment import broker_facts
+from activemq_fleet.deployment import BrokerFacts, broker_facts
 from activemq_fleet.topology import Broker
 from activemq_fleet.validation import preflight_findings
 from tests.unit.fleets import fleet
@@ -18,7 +18,7 @@ STORE = "/srv/activemq/orders-mq01"
 SERVER = "filer:/export/activemq /srv/activemq"
 
 
-def brokers(**variables: Any) -> dict[str, dict[str, Any]]:
+def brokers(**variables: Any) -> dict[str, BrokerFacts]:
     found: tuple[Broker, ...] = fleet("orders-mq01", **variables).brokers
     return {broker.host: broker_facts(broker) for broker in found}
 

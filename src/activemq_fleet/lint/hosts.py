@@ -4,46 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, TypeVar
+from typing import Any
 
+from activemq_fleet.deployment import BrokerFacts
 from activemq_fleet.findings import Finding
 from activemq_fleet.lint.engine import applicable_rules, findings_of
-from activemq_fleet.profiles import DEFAULT_PROFILE, PROFILES, Profile
-from activemq_fleet.releases import Release
-
-_Data = TypeVar("_Data", bound="BrokerSettings | HostFacts")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerSettings:
-    """The inventory's settings of a broker that host rules need, defaults applied, from ``deployment.broker_facts``."""
-
-    host: str
-    release: Release
-    pair: str | None = None
-    ha: str = DEFAULT_PROFILE
-    directory: str | None = None
-    """The store's directory; None where the store is a database."""
-    store_limit: int | None = None
-    """Bytes."""
-    install: str = "archive"
-    java_options: tuple[str, ...] = ()
-    environment: str | None = None
-    """The environment file that the unit reads."""
-    multicast: bool = False
-    multicast_interface: str | None = None
-    metrics: Mapping[str, Any] | None = None
-    """The exporter's facts; None without one."""
-
-    @property
-    def profile(self) -> Profile:
-        """The high-availability profile of the broker's pair."""
-        return PROFILES[self.ha]
-
-    @classmethod
-    def of(cls, host: str, facts: Mapping[str, Any]) -> BrokerSettings:
-        """Return a broker's settings from its ``broker_facts``. Raises ReleaseError for an unknown release."""
-        return _of_fields(cls, {**facts, "host": host, "release": Release.of(facts["release"])})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,24 +46,20 @@ class HostFacts:
     @classmethod
     def of(cls, evidence: Mapping[str, Any]) -> HostFacts:
         """Return the facts about a machine that the preflight's Ansible module gathered; unknown keys are ignored."""
-        return _of_fields(cls, evidence)
-
-
-def _of_fields(cls: type[_Data], values: Mapping[str, Any]) -> _Data:
-    names = {item.name for item in fields(cls)}
-    known: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value
-        for name, value in values.items()
-        if name in names and value is not None
-    }
-    return cls(**known)
+        names = {field.name for field in fields(cls)}
+        known: dict[str, Any] = {
+            name: tuple(fact) if isinstance(fact, list) else fact
+            for name, fact in evidence.items()
+            if name in names and fact is not None
+        }
+        return cls(**known)
 
 
 @dataclass(frozen=True, slots=True)
 class HostView:
     """The input of lint rules about machines: a broker, its machine, and the machine of its peer."""
 
-    broker: BrokerSettings
+    broker: BrokerFacts
     facts: HostFacts = field(default_factory=HostFacts)
     peer: HostFacts = field(default_factory=HostFacts)
     """The machine of the pair's other node; all *not known* where no evidence was gathered there."""
@@ -117,7 +78,7 @@ class HostView:
 _UNKNOWN = HostFacts()
 
 
-def host_findings(broker: BrokerSettings, facts: HostFacts, peer: HostFacts = _UNKNOWN) -> tuple[Finding, ...]:
+def host_findings(broker: BrokerFacts, facts: HostFacts, peer: HostFacts = _UNKNOWN) -> tuple[Finding, ...]:
     """Return the findings of the host rules about a broker, its machine, and its peer's machine."""
     view = HostView(broker, facts, peer)
     applying = applicable_rules("host", broker.release)

@@ -150,7 +150,7 @@ def decide_drill(request: Request) -> Decision:
     options, states = request.options, dict[str, dict[str, str]]()
     accesses = dict[str, dict[str, StoreAccess]]()
     for host, evidence in request.evidence.items():
-        pair = request.brokers[host]["pair"]
+        pair = request.brokers[host].pair
         states.setdefault(pair, {})[host] = evidence["state"]
         if evidence.get("guard"):
             access = StoreAccess(evidence.get("generation"), evidence.get("generation_in_force"))

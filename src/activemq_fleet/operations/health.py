@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from activemq_fleet.deployment import BrokerFacts
 from activemq_fleet.node.fence.store_access import StoreAccess, two_masters, writers_in_force
 from activemq_fleet.node.judge import SERVING, BrokerState
 from activemq_fleet.node.state.health import MIN_FREE_BYTES
@@ -17,7 +18,6 @@ from activemq_fleet.node.timeouts import HUNG, SETTLE
 from activemq_fleet.operations.requests import from_mappings
 from activemq_fleet.profiles import PROFILES, Profile
 
-_OF_INVENTORY = ("pair", "role", "ha", "service", "base", "store")
 _BLINK = 4.0  # two looks at one moment are made one after the other
 _RETURN = 30.0  # longer than an interrupted switchover leaves a broker stopped
 _SKEW = 2.0  # seconds; the shortest lease that is not refused elsewhere is several times that
@@ -108,17 +108,22 @@ class Problem:
         return f"{self.host}: {self.text}"
 
 
-def node_of(host: str, broker: Mapping[str, Any], evidence: Mapping[str, Any]) -> Node:
-    """Return the node of a host from results of the modules ``compile`` (settings) and ``broker_info`` (evidence)."""
+def node_of(broker: BrokerFacts, evidence: Mapping[str, Any]) -> Node:
+    """Return the node of a broker from its facts and the result of the module ``broker_info``."""
     return from_mappings(
         Node,
-        # What a fleet shares is said by the inventory, what there is of it by the host.
-        {name: broker[name] for name in _OF_INVENTORY},
         {"version": None, **evidence},
-        host=host,
-        unit_name=f"{broker['instance']}.service",
-        wanted=broker["release"],
-        is_packaged=broker.get("install") == "package",
+        host=broker.host,
+        pair=broker.pair,
+        role=broker.role,
+        ha=broker.ha,
+        service=broker.service,
+        base=broker.base,
+        # The inventory defines the directory of a shared store; the host reports what the directory holds.
+        store=broker.store,
+        unit_name=broker.unit_name,
+        wanted=broker.release.text,
+        is_packaged=broker.install == "package",
     )
 
 

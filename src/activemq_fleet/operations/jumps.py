@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from activemq_fleet.deployment import Persistence
 from activemq_fleet.releases import Release
 
 Back = Literal["open", "rebuilds", "closed"]
@@ -28,21 +29,6 @@ _REMOVED = (
     "journalPersistenceAdapterFactory",
     "replicatedLevelDB",
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Persistence:
-    """The message store that a broker's configuration names: its kind and its location.
-
-    ``kind`` is the element of the store, None where it is not known; ``directory`` that of a
-    kahaDB. ``openwire`` is ``storeOpenWireVersion`` where it is set. ``pure``: the broker copies to
-    a slave, or is one.
-    """
-
-    kind: str | None = "kahaDB"
-    directory: str | None = None
-    openwire: int | None = None
-    pure: bool = False
 
 
 @dataclass(frozen=True, slots=True)

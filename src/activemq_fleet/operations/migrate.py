@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from activemq_fleet.deployment import BrokerFacts, LinkFacts
 from activemq_fleet.errors import InputError
 from activemq_fleet.node.judge import SERVING
 from activemq_fleet.node.printable import counted
@@ -27,15 +28,6 @@ LINK_PATIENCE = 60
 """Seconds that a link may take to come up."""
 _PAUSE = 5
 _ILLEGAL = re.compile(r"[^A-Za-z0-9.-]")  # what an old broker replaces in the name of an MBean
-
-
-@dataclass(frozen=True, slots=True)
-class MigrationLink:
-    """A link of a new pair in a migration; ``target`` is the pair that the link leads to."""
-
-    name: str
-    target: str
-    duplex: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +64,7 @@ class MigrationEvidence:
     ha: str
     state: str
     how: str = ""
-    links: tuple[MigrationLink, ...] = ()
+    links: tuple[LinkFacts, ...] = ()
     held: StoreBacklog | None = None
     counts: tuple[int, ...] = ()
 
@@ -98,16 +90,13 @@ class MigrationStep(Step):
     notes: tuple[str, ...] = ()
 
 
-def draining_hosts(brokers: Mapping[str, Mapping[str, Any]], old: Iterable[str]) -> dict[str, str]:
-    """Return host -> pair for each broker with a link that empties one of the pairs ``old``.
-
-    ``brokers`` are facts with ``pair``, ``ha`` and ``links``.
-    """
+def draining_hosts(brokers: Mapping[str, BrokerFacts], old: Iterable[str]) -> dict[str, str]:
+    """Return host -> pair for each broker with a link that empties one of the pairs ``old``."""
     wanted = set(old)
     return {
-        host: broker["pair"]
+        host: broker.pair
         for host, broker in brokers.items()
-        if not PROFILES[broker["ha"]].replicates and any(link["target"] in wanted for link in broker["links"])
+        if not broker.profile.replicates and any(link.target in wanted for link in broker.links)
     }
 
 
@@ -166,7 +155,7 @@ def _check_running(master: MigrationEvidence, slave: MigrationEvidence | None) -
 
 def _drainers(
     master: MigrationEvidence, evidence: Sequence[MigrationEvidence]
-) -> dict[str, tuple[MigrationLink, MigrationEvidence]]:
+) -> dict[str, tuple[LinkFacts, MigrationEvidence]]:
     """Return the draining pairs of an old master, each with its link and its active node."""
     links = [
         (link, node)
@@ -341,14 +330,17 @@ def decide_migrate(request: Request) -> Decision:
     evidence = [
         from_mappings(
             MigrationEvidence,
-            found,
-            brokers[host],
+            observed,
             host=host,
-            links=[from_mappings(MigrationLink, link) for link in brokers[host]["links"]],
+            broker_name=brokers[host].broker_name,
+            pair=brokers[host].pair,
+            role=brokers[host].role,
+            ha=brokers[host].ha,
+            links=brokers[host].links,
             held=_held(options["held"].get(host)),
             counts=options["counts"].get(host) or (),
         )
-        for host, found in request.evidence.items()
+        for host, observed in request.evidence.items()
     ]
     pairs = sorted(request.target["pairs"])
     return request.step(plan_migration(evidence, pairs, retire=options["retire"], waited=float(options["waited"])))

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from activemq_fleet.deployment import BrokerFacts
 from activemq_fleet.errors import ReleaseError, shorten_list
 from activemq_fleet.operations.requests import Decision, RefusalError, Request, from_mappings, operation
-from activemq_fleet.profiles import PROFILES
 from activemq_fleet.releases import Release
 from activemq_fleet.validation import preflight_findings
 
@@ -42,11 +42,9 @@ def refuse_line_changes(request: Request) -> None:
     brokers = request.brokers
     # The release of a system's package is the business of whoever installs that.
     running = {
-        host: found.get("release")
-        for host, found in request.evidence.items()
-        if brokers[host].get("install") != "package"
+        host: found.get("release") for host, found in request.evidence.items() if brokers[host].install != "package"
     }
-    if changes := line_changes(running, {host: brokers[host]["release"] for host in running}):
+    if changes := line_changes(running, {host: brokers[host].release.text for host in running}):
         raise RefusalError("nothing was changed:", changes)
 
 
@@ -113,11 +111,19 @@ class Archive:
     problem: str = ""
 
 
-def home_of(host: str, broker: Mapping[str, Any], evidence: Mapping[str, Any]) -> Home:
-    """Return the release directory of a host, from the results of the modules ``compile`` and ``machine_info``."""
-    can_be_upgraded = broker["service"] == "systemd" and not PROFILES[broker["ha"]].needs_resync
-    running = evidence.get("release")
-    return from_mappings(Home, broker, evidence, host=host, running=running, can_be_upgraded=can_be_upgraded)
+def home_of(broker: BrokerFacts, evidence: Mapping[str, Any]) -> Home:
+    """Return the release directory of a host, from its broker's facts and the result of ``machine_info``."""
+    return from_mappings(
+        Home,
+        evidence,
+        host=broker.host,
+        release=broker.release.text,
+        install=broker.install,
+        archive=broker.archive,
+        home=broker.home,
+        running=evidence.get("release"),
+        can_be_upgraded=broker.service == "systemd" and not broker.needs_resync,
+    )
 
 
 def wrong_releases(
@@ -175,10 +181,10 @@ def refuse_other_releases(request: Request) -> None:
     ``options``: ``upgrades``, whether directories are replaced from which brokers run.
     """
     brokers = request.brokers
-    homes = [home_of(host, brokers[host], evidence) for host, evidence in request.evidence.items()]
+    homes = [home_of(brokers[host], evidence) for host, evidence in request.evidence.items()]
     wanted = {(home.archive, home.install) for home in homes if home.needs_archive and home.archive}
     seen = {path: request.inspect_release_archive(path, install) for path, install in wanted}
     archives = {path: Archive(**found) for path, found in seen.items() if found is not None}
-    sums = {host: broker["archive_sha512"] for host, broker in brokers.items()}
+    sums = {host: broker.archive_sha512 for host, broker in brokers.items()}
     if problems := wrong_releases(homes, archives, sums, upgrades=bool(request.options.get("upgrades"))):
         raise RefusalError("nothing was changed:", problems)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, TypeVar
 
+from activemq_fleet.deployment import BrokerFacts
 from activemq_fleet.errors import FleetError, InputError
 from activemq_fleet.node.printable import aligned
 
@@ -46,16 +47,16 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """The input of an operation's decision, in plain values from Ansible.
+    """The input of an operation's decision.
 
-    ``brokers``: by host what the module ``compile`` returned. ``evidence``: by host the result of ``broker_info``,
-    ``machine_info`` or ``store_marker``, whichever the operation is decided on. ``configured``: by host the result of
-    ``configure``. ``target``: what the operation ``target`` returned. ``options``: what one operation needs alone.
-    ``warn`` shows a line to the operator. ``inspect_release_archive`` returns what the controller sees of the archive
-    of a release, as the fields of ``Archive``, or None for one that it cannot see.
+    ``brokers``: by host the facts that the module ``compile`` computed. ``evidence``: by host the result of
+    ``broker_info``, ``machine_info`` or ``store_marker``, whichever the operation is decided on. ``configured``: by
+    host the result of ``configure``. ``target``: what the operation ``target`` returned. ``options``: what one
+    operation needs alone. ``warn`` shows a line to the operator. ``inspect_release_archive`` returns what the
+    controller sees of the archive of a release, as the fields of ``Archive``, or None for one that it cannot see.
     """
 
-    brokers: Mapping[str, Mapping[str, Any]]
+    brokers: Mapping[str, BrokerFacts]
     evidence: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     configured: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     waivers: Sequence[Mapping[str, Any]] = ()

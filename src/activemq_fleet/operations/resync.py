@@ -18,7 +18,6 @@ from activemq_fleet.errors import InputError
 from activemq_fleet.node.judge import SERVING
 from activemq_fleet.operations.recency import ResyncRefused, Store, StoreChoice, choose_store, differences
 from activemq_fleet.operations.requests import Decision, Request, Step, from_mappings, operation
-from activemq_fleet.profiles import PROFILES
 
 _INACTIVE = ("", "inactive", "failed")
 _WAIT = 2
@@ -229,7 +228,7 @@ def decide_resync(request: Request) -> Decision:
     brokers, options, target = request.brokers, request.options, request.target
     pure, others = {}, []
     for pair, hosts in target["pairs"].items():
-        if not PROFILES[brokers[hosts[0]]["ha"]].needs_resync:
+        if not brokers[hosts[0]].needs_resync:
             others.append(pair)
         elif len(hosts) == 2:
             pure[pair] = (_node(request, hosts[0], hosts[1]), _node(request, hosts[1], hosts[0]))
@@ -252,7 +251,7 @@ def decide_resync(request: Request) -> Decision:
 
 def _node(request: Request, host: str, peer: str) -> PureNode:
     broker, stores = request.brokers[host], request.options["stores"]
-    if broker["service"] != "systemd":
-        raise InputError(f"{host}: activemq_service is {broker['service']}, and resync stops and starts by systemd")
-    store = Store.of(host, broker["role"], stores[host])
+    if broker.service != "systemd":
+        raise InputError(f"{host}: activemq_service is {broker.service}, and resync stops and starts by systemd")
+    store = Store.of(host, broker.role, stores[host])
     return PureNode.of(store, request.evidence[host], stores[host], stores[peer]["allocated"])

@@ -201,7 +201,7 @@ def decide_switchover(request: Request) -> Decision:
 def nodes_and_run(request: Request, act: str, **more: Any) -> tuple[list[Node], OperationRun]:
     """Return the nodes of the target as their evidence shows them, and the progress of the operation's run."""
     options, target = request.options, request.target
-    nodes = [node_of(host, request.brokers[host], evidence) for host, evidence in request.evidence.items()]
+    nodes = [node_of(request.brokers[host], evidence) for host, evidence in request.evidence.items()]
     acted = {host for host, acts in options["acted"].items() if act in acts}
     since, looked_at = float(target["since_epoch"]), float(options["looked_at"])
     done = {node.host for node in nodes if not node.restart_required and started_since(node, since, looked_at)}

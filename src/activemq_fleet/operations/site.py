@@ -146,7 +146,7 @@ def decide_roll(request: Request) -> Decision:
     if lost:
         text = "no broker is started or restarted, because of hosts that failed or were not reached"
         raise RefusalError(f"{text}: {', '.join(lost)}", [])
-    nodes = [node_of(host, brokers[host], found) for host, found in evidence.items()]
+    nodes = [node_of(brokers[host], observed) for host, observed in evidence.items()]
     # In check mode the hosts cannot know what the files that were not installed would need.
     owing = {host for host, result in request.configured.items() if result["restart_required"]}
     nodes = [replace(node, restart_required=node.restart_required or node.host in owing) for node in nodes]
@@ -173,10 +173,10 @@ def decide_site(request: Request) -> Decision:
     ``waited`` and ``settle``.
     """
     options, brokers, evidence = request.options, request.brokers, request.evidence
-    peers = {brokers[host]["peer"]: found for host, found in options["peers"].items() if "state" in found}
-    nodes = [node_of(host, brokers[host], found) for host, found in {**peers, **evidence}.items()]
+    peers = {brokers[host].peer or "": observed for host, observed in options["peers"].items() if "state" in observed}
+    nodes = [node_of(brokers[host], observed) for host, observed in {**peers, **evidence}.items()]
     known = {node.host for node in nodes}
-    unseen = {host: brokers[host]["peer"] for host in evidence if brokers[host]["peer"] not in {None, *known}}
+    unseen = {host: peer for host in evidence if (peer := brokers[host].peer) and peer not in known}
     run = OperationRun(
         act="site",
         chosen=set(evidence),

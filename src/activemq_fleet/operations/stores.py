@@ -94,9 +94,16 @@ def decide_stores(request: Request) -> Decision:
     """Decide which shared stores get a marker, and which host writes it. Raises RefusalError for an unusable store."""
     brokers = request.brokers
     stores = [
-        from_mappings(SharedStore, found, brokers[host], host=host, directory=brokers[host]["store"])
-        for host, found in request.evidence.items()
+        from_mappings(
+            SharedStore,
+            observed,
+            host=host,
+            pair=brokers[host].pair,
+            directory=brokers[host].store,
+            fence=brokers[host].fence,
+        )
+        for host, observed in request.evidence.items()
     ]
-    claims = stores_to_mark(stores, Counter(broker["pair"] for broker in brokers.values())).values()
+    claims = stores_to_mark(stores, Counter(broker.pair for broker in brokers.values())).values()
     firsts = {hosts[0]: list(hosts[1:]) for hosts in claims}
     return {"claims": firsts, "hosts": [host for hosts in claims for host in hosts]}

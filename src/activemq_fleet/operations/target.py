@@ -163,12 +163,9 @@ def decide_target(request: Request) -> Decision:
     ``options``: ``name``, ``to``, ``since`` and ``reach``, the hosts of the play.
     """
     options = request.options
-    places = [
-        TargetHost(host, **{key: broker[key] for key in ("pair", "group", "role")})
-        for host, broker in request.brokers.items()
-    ]
+    places = [TargetHost(host, broker.pair, broker.group, broker.role) for host, broker in request.brokers.items()]
     target = resolve_target(places, options.get("name") or "", options.get("to") or "", options.get("reach"))
-    needs_resync = [host for host in target.hosts if request.brokers[host]["needs_resync"]]
+    needs_resync = [host for host in target.hosts if request.brokers[host].needs_resync]
     since = read_run_start(options.get("since"), time.time())
     return {"target": {**target.to_dict(), **since, "needs_resync": needs_resync}}
 
@@ -178,8 +175,10 @@ def decide_collect(request: Request) -> Decision:
     """Decide from which brokers and agents to collect logs, and give the time. ``options``: ``name`` and ``agents``."""
     options = request.options
     places = [
-        TargetHost(host, pair=node["pair"], group=node["group"], role=node.get("role", "agent"))
-        for host, node in {**(options.get("agents") or {}), **request.brokers}.items()
+        TargetHost(host, agent["pair"], agent["group"], "agent")
+        for host, agent in (options.get("agents") or {}).items()
+        if host not in request.brokers
     ]
+    places += [TargetHost(host, broker.pair, broker.group, broker.role) for host, broker in request.brokers.items()]
     target = resolve_target(places, options.get("name") or "")
     return {"hosts": list(target.chosen), "time": time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())}

@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from activemq_fleet.deployment import Persistence
 from activemq_fleet.errors import ReleaseError
 from activemq_fleet.node.printable import counted
 from activemq_fleet.operations.health import Node
-from activemq_fleet.operations.jumps import Persistence, ReleaseChange, judge_downgrade, judge_release_change
+from activemq_fleet.operations.jumps import ReleaseChange, judge_downgrade, judge_release_change
 from activemq_fleet.operations.requests import Decision, Request, operation
 from activemq_fleet.operations.rolling import (
     NextStep,
@@ -210,8 +211,8 @@ def _upgrade_of(request: Request) -> tuple[list[Node], dict[str, StoreChange], O
     stores = {
         host: StoreChange(
             now=Persistence(**evidence["persistence"], directory=evidence["store"]),
-            then=Persistence(**broker["persistence"], directory=broker["directory"]),
-            install=broker["install"],
+            then=broker.persistence or Persistence(kind=None),
+            install=broker.install,
         )
         for host, evidence in request.evidence.items()
         for broker in (request.brokers[host],)

@@ -45,19 +45,19 @@ def hosts_to_ask(fleet: Fleet, chosen: tuple[str, ...]) -> tuple[str, ...]:
 
 def questions(fleet: Fleet, hosts: tuple[str, ...]) -> dict[str, dict[str, Any]]:
     """Return, by host, the parameters for the module ``host_status``: what to gather of broker, agent and balancer."""
-    found: dict[str, dict[str, Any]] = {host: {} for host in hosts}
+    by_host: dict[str, dict[str, Any]] = {host: {} for host in hosts}
     for broker in fleet.brokers:
-        if broker.host in found:
+        if broker.host in by_host:
             facts = broker_facts(broker)
-            unit = f"{facts['instance']}.service" if facts["service"] == "systemd" else None
-            found[broker.host]["broker"] = {"base": facts["base"], "unit": unit}
+            unit = facts.unit_name if facts.service == "systemd" else None
+            by_host[broker.host]["broker"] = {"base": facts.base, "unit": unit}
     for agent in fleet.agents:
-        if agent.host in found:
-            found[agent.host]["agent"] = _about_agent(agent)
+        if agent.host in by_host:
+            by_host[agent.host]["agent"] = _about_agent(agent)
     for balancer in fleet.balancers:
-        if balancer.host in found:
-            found[balancer.host]["balancer"] = _about_balancer(balancer)
-    return found
+        if balancer.host in by_host:
+            by_host[balancer.host]["balancer"] = _about_balancer(balancer)
+    return by_host
 
 
 def _about_agent(agent: Agent) -> dict[str, Any]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 import yaml
 
+from activemq_fleet.deployment import MetricsFacts
 from activemq_fleet.lint import HostFacts, Rule, host_findings, rules
 from activemq_fleet.lint.engine import Example
-from activemq_fleet.lint.hosts import BrokerSettings
+from tests.support.facts_of_brokers import facts_of_broker
 
 
 def cases(kind: str) -> list[object]:
@@ -20,7 +21,10 @@ def cases(kind: str) -> list[object]:
 
 def found(example: Example) -> set[str]:
     given = yaml.safe_load(example.text)
-    subject = BrokerSettings.of("orders-mq01-a", {"release": example.release, **(given.get("broker") or {})})
+    settings = given.get("broker") or {}
+    if "metrics" in settings:
+        settings["metrics"] = MetricsFacts(**{"jar": "", "keystore": None, "labels": {}, **settings["metrics"]})
+    subject = facts_of_broker("orders-mq01-a", example.release, **{"install": "archive", **settings})
     facts, peer = (HostFacts.of(given.get(name) or {}) for name in ("facts", "peer"))
     return {finding.rule for finding in host_findings(subject, facts, peer)}
 
@@ -37,15 +41,13 @@ def test_the_example_that_is_silent_is(one: Rule, example: Example) -> None:
 
 @pytest.mark.parametrize("ha", ["shared-file", "shared-jdbc", "pure", "none"])
 def test_nothing_is_said_about_what_is_not_known(ha: str) -> None:
-    subject = BrokerSettings(
-        host="a", release=BrokerSettings.of("a", {"release": "5.7.0"}).release, ha=ha, multicast=True
-    )
+    subject = facts_of_broker("a", "5.7.0", ha=ha, multicast=True)
     assert host_findings(subject, HostFacts()) == ()
 
 
 def test_a_local_lock_is_no_mistake_where_the_store_is_the_brokers_own() -> None:
     facts = HostFacts(store_filesystem="nfs", store_mount_options=("vers=3", "nolock"))
-    assert host_findings(BrokerSettings.of("a", {"release": "5.7.0", "ha": "pure"}), facts) == ()
+    assert host_findings(facts_of_broker("a", "5.7.0", ha="pure"), facts) == ()
 
 
 def test_evidence_may_hold_more_than_the_rules_know() -> None:

@@ -1,0 +1,30 @@
+"""Compute what is deployed to each host: its files with modes, and the facts that playbooks and operations need."""
+
+from __future__ import annotations
+
+from activemq_fleet.deployment.facts import (
+    BrokerFacts,
+    LinkFacts,
+    MetricsFacts,
+    Persistence,
+    agent_facts,
+    balancer_facts,
+    broker_facts,
+    exporter_source,
+    hosts_by_play,
+)
+from activemq_fleet.deployment.files import DeployedFile, files_of
+
+__all__ = [
+    "BrokerFacts",
+    "DeployedFile",
+    "LinkFacts",
+    "MetricsFacts",
+    "Persistence",
+    "agent_facts",
+    "balancer_facts",
+    "broker_facts",
+    "exporter_source",
+    "files_of",
+    "hosts_by_play",
+]

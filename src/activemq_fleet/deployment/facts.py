@@ -1,0 +1,298 @@
+"""The facts about brokers, agents and load balancers that playbooks and operations need, without secrets.
+
+``BrokerFacts`` is the only model of a broker outside its topology: compile makes it, playbooks read it as a mapping,
+and operations and host rules read it typed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from activemq_fleet import uris
+from activemq_fleet.node.config.broker_configuration import persistence_of
+from activemq_fleet.node.protocols import supports_round_trip
+from activemq_fleet.profiles import PROFILES, Profile
+from activemq_fleet.releases import Release
+from activemq_fleet.render.balancer import DROP_INS
+from activemq_fleet.render.service import (
+    STORE_MARKER,
+    apt_packages,
+    environment_path,
+    java_path,
+    mend_store_command,
+    paths,
+    unit_path,
+    watchdog_path,
+)
+from activemq_fleet.settings.agent import names_one_version
+from activemq_fleet.settings.sizes import size_of
+from activemq_fleet.topology import Agent, Balancer, Broker, Fleet
+
+# Where a host finds a broker of its own that listens on all addresses.
+_LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 -- nothing is bound
+
+
+@dataclass(frozen=True, slots=True)
+class LinkFacts:
+    """A link of a broker; ``target`` is the pair that the link leads to."""
+
+    name: str
+    target: str
+    duplex: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricsFacts:
+    """The metrics exporter of a broker: its jar, its port, the keystore for TLS, and the labels of the broker."""
+
+    jar: str
+    port: int
+    keystore: str | None
+    labels: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Persistence:
+    """The message store that a broker's configuration names: its kind and its location.
+
+    ``kind`` is the element of the store, None where it is not known; ``directory`` that of a
+    kahaDB. ``openwire`` is ``storeOpenWireVersion`` where it is set. ``pure``: the broker copies to
+    a slave, or is one.
+    """
+
+    kind: str | None = "kahaDB"
+    directory: str | None = None
+    openwire: int | None = None
+    pure: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerFacts:
+    """The settings of a broker that deployment and operations need, with all defaults applied and without secrets."""
+
+    host: str
+    release: Release
+    watch: str | None
+    """The URL for ``broker_watch``: of a connector that supports a round trip, else of the first."""
+    probe_ca: str | None
+    group: str
+    pair: str
+    role: str
+    peer: str | None
+    ha: str
+    replicates: bool
+    needs_resync: bool
+    install: str
+    packages: tuple[str, ...]
+    archive: str | None
+    archive_sha512: str | None
+    service: str
+    user: str
+    owner: str | None
+    """The account that owns the files; None where it neither installs nor runs anything, so that the files are of the
+    account that runs the playbook."""
+    uid: int | None
+    gid: int | None
+    instance: str
+    base: str
+    home: str
+    home_link: str
+    unit: str
+    watchdog: str | None
+    fence: str
+    guard: bool
+    """Whether the program of the guard is installed: with every store that two nodes share, because a fence that is
+    removed needs it, too."""
+    java: str
+    java_options: tuple[str, ...]
+    environment: str | None
+    """The environment file that the unit reads."""
+    directory: str | None
+    """The directory of the store; None where the store is a database."""
+    store_limit: int | None
+    """Bytes."""
+    metrics: MetricsFacts | None
+    multicast: bool
+    multicast_interface: str | None
+    store: str | None
+    """The directory of the store that both nodes of the pair share; None without one."""
+    marker: str
+    replication: int | None
+    listens: str
+    broker_name: str
+    links: tuple[LinkFacts, ...]
+    persistence: Persistence | None = None
+    """The store that the rendered configuration names; None where nothing was rendered."""
+
+    @property
+    def profile(self) -> Profile:
+        """The high-availability profile of the broker's pair."""
+        return PROFILES[self.ha]
+
+    @property
+    def unit_name(self) -> str:
+        """The name of the broker's systemd unit."""
+        return f"{self.instance}.service"
+
+    @classmethod
+    def of(cls, mapping: Mapping[str, Any]) -> BrokerFacts:
+        """Return the facts that ``as_dict`` returned as ``mapping``. Raises KeyError, TypeError, ReleaseError."""
+        facts: dict[str, Any] = {
+            field.name: tuple(mapping[field.name]) if isinstance(mapping[field.name], list) else mapping[field.name]
+            for field in fields(cls)
+        }
+        metrics, persistence = facts["metrics"], facts["persistence"]
+        return cls(
+            **{
+                **facts,
+                "release": Release.of(facts["release"]),
+                "metrics": MetricsFacts(**metrics) if metrics else None,
+                "links": tuple(LinkFacts(**link) for link in facts["links"]),
+                "persistence": Persistence(**persistence) if persistence else None,
+            }
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the facts as the mapping that playbooks read and JSON holds: tuples are lists, the release is text."""
+        plain: dict[str, Any] = {}
+        for field in fields(self):
+            fact = getattr(self, field.name)
+            plain[field.name] = list(fact) if isinstance(fact, tuple) else fact
+        return {
+            **plain,
+            "release": self.release.text,
+            "metrics": asdict(self.metrics) if self.metrics else None,
+            "links": [asdict(link) for link in self.links],
+            "persistence": asdict(self.persistence) if self.persistence else None,
+        }
+
+
+def broker_facts(broker: Broker, activemq_xml: bytes | None = None) -> BrokerFacts:
+    """Return the facts about a broker; ``activemq_xml`` is its rendered configuration, from which its store is read."""
+    settings, where = broker.settings, paths(broker)
+    directory = None if broker.profile.has_database_lease else broker.store_directory
+    persistence = None
+    if activemq_xml is not None:
+        persistence = Persistence(**persistence_of(activemq_xml), directory=directory)
+    return BrokerFacts(
+        host=broker.host,
+        release=broker.release,
+        watch=_watch_url(broker),
+        probe_ca=settings.probe_ca,
+        group=broker.group,
+        pair=broker.pair,
+        role=broker.role,
+        peer=broker.peer,
+        ha=settings.ha,
+        replicates=broker.profile.replicates,
+        needs_resync=broker.profile.needs_resync,
+        install=settings.install,
+        packages=tuple(apt_packages(broker)),
+        archive=settings.archive_of_release(),
+        archive_sha512=settings.sha512_of_release(),
+        service=settings.service,
+        user=settings.user,
+        owner=settings.user if (settings.install, settings.service) != ("none", "none") else None,
+        uid=settings.uid,
+        gid=settings.gid,
+        instance=settings.instance,
+        base=where.base,
+        home=where.home,
+        home_link=settings.home,
+        unit=unit_path(broker),
+        watchdog=watchdog_path(broker),
+        fence=settings.fence,
+        guard=broker.shared_directory is not None or bool(mend_store_command(broker)),
+        java=java_path(broker),
+        java_options=tuple(settings.java_options),
+        environment=f"{where.current}/{environment_path(broker)}",
+        directory=directory,
+        store_limit=size_of(settings.store_limit),
+        metrics=_metrics_facts(broker),
+        multicast=any(link.kind == "multicast" for link in broker.links),
+        multicast_interface=settings.multicast_interface,
+        store=broker.shared_directory,
+        marker=STORE_MARKER,
+        replication=broker.ports.get("replication"),
+        listens=_LOOPBACK.get(settings.bind, settings.bind),
+        broker_name=broker.broker_name,
+        links=tuple(LinkFacts(link.name, link.target, link.duplex) for link in broker.links),
+        persistence=persistence,
+    )
+
+
+def _watch_url(broker: Broker) -> str | None:
+    connectors = sorted(broker.connectors, key=lambda connector: not supports_round_trip(connector.scheme))
+    if not connectors:
+        return None
+    return uris.listen(connectors[0].scheme, broker.address, connectors[0].port)
+
+
+def _metrics_facts(broker: Broker) -> MetricsFacts | None:
+    settings = broker.settings
+    if not settings.metrics:
+        return None
+    return MetricsFacts(
+        jar=settings.metrics_jar,
+        port=broker.ports["metrics"],
+        keystore=settings.metrics_tls.keystore if settings.metrics_tls else None,
+        labels=broker.labels,
+    )
+
+
+def exporter_source(fleet: Fleet) -> Path | None:
+    """Return the path of ``activemq_metrics_archive``, the exporter's jar on the controller; None without one."""
+    archives = (broker.settings.metrics_archive for broker in fleet.brokers if broker.settings.metrics)
+    return next((Path(path).expanduser() for path in archives if path), None)
+
+
+def hosts_by_play(fleet: Fleet) -> dict[str, list[str]]:
+    """Return the host names for each play of the playbook ``site``, by a short name of the play."""
+    facts = [broker_facts(broker) for broker in fleet.brokers]
+    run = [broker for broker in facts if broker.service == "systemd"]
+    return {
+        "configure": [broker.host for broker in facts],
+        "prepare": [broker.host for broker in facts if broker.owner is not None],
+        "run": [broker.host for broker in run],
+        "share": [broker.host for broker in run if broker.store is not None],
+        "equip": [agent.host for agent in fleet.agents],
+        "balance": [balancer.host for balancer in fleet.balancers],
+    }
+
+
+def agent_facts(agent: Agent) -> dict[str, Any]:
+    """Return the facts about an agent that a playbook needs, with all defaults applied and without secrets."""
+    settings = agent.settings
+    return {
+        "group": agent.group,
+        "pair": agent.pair,
+        "user": settings.agent_user,
+        "home": settings.agent_home,
+        "state": settings.agent_state,
+        "config": settings.agent_config,
+        "wheelhouse": settings.agent_wheelhouse,
+        "package": settings.agent_package,
+        "is_requirement": names_one_version(settings.agent_package or ""),
+        "python": settings.agent_python,
+        "handlers": settings.agent_handlers,
+        "handlers_source": settings.agent_handlers_source,
+        "install": settings.agent_install,
+        "service": settings.agent_service,
+        "owner": settings.agent_user if settings.agent_install or settings.agent_service != "none" else None,
+    }
+
+
+def balancer_facts(balancer: Balancer) -> dict[str, Any]:
+    """Return the facts about a load balancer that a playbook needs, with defaults applied, without secrets."""
+    settings = balancer.settings
+    return {
+        "config": settings.vip_config,
+        "check_port": settings.vip_check_port,
+        "install": settings.install != "none",
+        "service": settings.service,
+        "drop_ins": dict(DROP_INS),
+        "addresses": {address.group: address.address for address in balancer.addresses},
+    }

@@ -1,0 +1,52 @@
+"""Compute the files that are deployed to each host, with their modes.
+
+They are those of ``render``, once with their secrets and once without, so that whoever
+deploys them can show every change and no secret.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from activemq_fleet.render import SECRET_FILES, mode_of, render_agent, render_balancer, render_masked_and_revealed
+from activemq_fleet.topology import Agent, Balancer, Broker
+
+_OPEN = 0o007
+
+
+@dataclass(frozen=True, slots=True)
+class DeployedFile:
+    """A file to deploy, with its mode; ``masked`` is its text with ``@variable@`` for secrets, None without.
+
+    ``hidden``: the user wrote the file, so that it is unknown what in it is secret, and no change of it is shown.
+    """
+
+    content: bytes
+    mode: int
+    masked: str | None
+    hidden: bool = False
+
+
+def files_of(node: Broker | Agent | Balancer) -> dict[str, DeployedFile]:
+    """Return the files to deploy for a broker, an agent or a balancer, by path, secrets in clear text.
+
+    Raises SettingsError for a secret that is not set or cannot be opened.
+    """
+    hidden: set[str] = set()
+    if isinstance(node, Broker):
+        masked, revealed = render_masked_and_revealed(node)
+        hidden = {extra.path for extra in node.settings.extra_files}
+    elif isinstance(node, Agent):
+        masked, revealed = render_agent(node), render_agent(node, reveal=True)
+    else:
+        masked, revealed = render_balancer(node), render_balancer(node, reveal=True)
+    return {path: _deployed(path, content, masked[path], path in hidden) for path, content in revealed.items()}
+
+
+def _deployed(path: str, content: bytes, shown: bytes, hidden: bool) -> DeployedFile:
+    mode = mode_of(path)
+    if content != shown:
+        # A secret that stands in a file which was not known to hold any is still a secret.
+        mode &= ~_OPEN
+    is_secret = content != shown or path in SECRET_FILES
+    return DeployedFile(content, mode, shown.decode() if is_secret else None, hidden)

@@ -1,0 +1,50 @@
+"""The facts of brokers as JSON: what compile writes is what operations read."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from activemq_fleet.deployment import BrokerFacts, Persistence, broker_facts
+from activemq_fleet.render import render
+from activemq_fleet.topology import Fleet
+from tests.unit.fleets import fleet
+
+SECRETS = {
+    "users": [{"name": "till", "password": "canary-till", "groups": ["apps"]}],
+    "network_password": "canary-network",
+}
+
+
+def linked() -> Fleet:
+    variables: dict[str, Any] = {"metrics": True, "links": [{"from": "orders", "to": "stock"}], **SECRETS}
+    return fleet("orders-mq01", "stock-mq01", **variables)
+
+
+@pytest.mark.parametrize("document", [None, "conf/activemq.xml"])
+def test_facts_survive_json_unchanged(document: str | None) -> None:
+    for broker in linked().brokers:
+        facts = broker_facts(broker, render(broker)[document] if document else None)
+        assert facts.metrics is not None
+        assert facts.links or broker.group == "stock"
+        assert BrokerFacts.of(json.loads(json.dumps(facts.as_dict()))) == facts
+
+
+def test_facts_hold_no_secret() -> None:
+    text = json.dumps([broker_facts(broker).as_dict() for broker in linked().brokers])
+    assert "canary" not in text
+
+
+def test_facts_without_a_key_are_refused() -> None:
+    mapping = broker_facts(linked().brokers[0]).as_dict()
+    del mapping["unit"]
+    with pytest.raises(KeyError, match="unit"):
+        BrokerFacts.of(mapping)
+
+
+def test_facts_keep_the_store_of_the_rendered_configuration() -> None:
+    facts = replace(broker_facts(linked().brokers[0]), persistence=Persistence("mKahaDB", "/srv/x", 6, pure=False))
+    assert BrokerFacts.of(facts.as_dict()).persistence == Persistence("mKahaDB", "/srv/x", 6, pure=False)
