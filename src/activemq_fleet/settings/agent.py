@@ -69,7 +69,7 @@ class AgentSettings(BaseModel):
     settings of its failover agent.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True, arbitrary_types_allowed=True)
 
     agent_group: fields.Text | None = None
     agent_pair: fields.Text | None = None

@@ -32,7 +32,7 @@ class BalancerSettings(BaseModel):
     load balancer serves it.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True, arbitrary_types_allowed=True)
 
     vip: VirtualIp | None = None
     vip_interface: fields.NetworkInterface | None = None

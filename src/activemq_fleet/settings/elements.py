@@ -23,7 +23,7 @@ _LIMITS = ("memory_limit", "store_limit", "temp_limit")
 class ElementSettings(BaseModel):
     """The base of settings whose keys are attributes and properties of XML elements in the schema ``activemq.xsd``."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     destination_policies: tuple[DestinationPolicy, ...] = ()
     usage: UsageSettings | None = None

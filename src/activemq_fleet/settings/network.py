@@ -118,7 +118,7 @@ def default_connector_options(scheme: str, *, limits_client_frames: bool = True)
 class NetworkModel(BaseModel):
     """The base class of settings about the network of brokers: immutable, and unknown keys are refused."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True, arbitrary_types_allowed=True)
 
 
 class SplitTtl(NetworkModel):

@@ -54,7 +54,7 @@ class XmlBean(BaseModel):
     that stand in no inventory.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     ELEMENT: ClassVar[str] = ""
     PROPERTIES: ClassVar[Mapping[str, str]] = {}
