@@ -92,7 +92,7 @@ class DestinationStore(XmlBean):
     destination: fields.Destination | None = None
     kind: Literal["queue", "topic"] | None = None
     per_destination: bool | None = None
-    persistence_adapter: StoreTuning = StoreTuning()  # its keys are written as the entry's own
+    persistence_adapter: StoreTuning = Field(default_factory=StoreTuning)  # its keys are written as the entry's own
     usage: StoreUsage | None = None
 
     @model_validator(mode="before")
