@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from activemq_agent.agent_errors import AgentError
 from activemq_agent.client import Client
-from activemq_agent.errors import AgentError
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.render.agent import CONFIGURATION
 from benchmarks.measure import REPOSITORY, BenchmarkError, program, say

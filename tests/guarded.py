@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from activemq_agent.errors import AgentError
+from activemq_agent.agent_errors import AgentError
 from activemq_agent.programs import refuse_foreign_owners
 
 _BUILD = Path(__file__).resolve().parents[1] / "build"

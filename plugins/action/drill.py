@@ -59,7 +59,7 @@ class ActionModule(FleetAction):
     def _begin(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         data = self._inventory_data(task_vars)
         fleet = library("topology").build_fleet(data.hosts, data.groups)
-        is_drill_allowed = library("operations.drill").is_drill_allowed
+        is_drill_allowed = library("operations.drill_steps").is_drill_allowed
         allowed = {
             group.name: all(is_drill_allowed(data.hosts[broker.host].get(_ALLOWED)) for broker in group.brokers)
             for group in fleet.groups

@@ -20,9 +20,9 @@ import psutil
 import pytest
 from pydantic import SecretStr
 
+from activemq_agent.agent_errors import AgentError
 from activemq_agent.client import Client
 from activemq_agent.config_parser import read_config
-from activemq_agent.errors import AgentError
 from activemq_fleet import topology
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.stomp import Credentials

@@ -30,7 +30,7 @@ from activemq_fleet.lab.drill_files import account_for_pair
 from activemq_fleet.lab.drill_run import METRICS
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.load_spec import load_spec
-from activemq_fleet.reports.drill import drill_report
+from activemq_fleet.reports.drill_page import drill_report
 from activemq_fleet.topology import Fleet, Pair
 from tests.integration.labs import pair, processes_of, write_inventory
 from tests.integration.waiting import PATIENCE, until

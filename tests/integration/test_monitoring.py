@@ -25,7 +25,7 @@ from pydantic import SecretStr
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.stomp import StompConnection, StompTimeout
 from activemq_fleet.render import render
-from activemq_fleet.render.metrics import fingerprint
+from activemq_fleet.render.jmx_exporter import fingerprint
 from activemq_fleet.render.monitoring.dashboards import queries
 from activemq_fleet.render.service import METRICS, paths
 from activemq_fleet.topology import build_fleet

@@ -16,7 +16,7 @@ from activemq_fleet.drills.model import DrillResult
 from activemq_fleet.lab.collected import collect_logs
 from activemq_fleet.lab.drill import DrillOptions, drill
 from activemq_fleet.lab.lab import Lab
-from activemq_fleet.reports.drill import drill_report
+from activemq_fleet.reports.drill_page import drill_report
 from tests.conventions import CONVENTIONS, EVERY_CONVENTION, Convention
 from tests.integration.labs import processes_of
 

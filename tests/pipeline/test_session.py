@@ -27,7 +27,7 @@ _SMALL = {
 # A job that writes rows as slowly as it is told, as a user's command would run it.
 _JOB = f"""
 import sys
-from activemq_fleet.cli.errors import run
+from activemq_fleet.cli.error_lines import run
 from activemq_fleet.spark.session import SessionOptions, session
 
 def slow(batches):

@@ -9,7 +9,7 @@ from itertools import pairwise
 import pytest
 
 from activemq_fleet.drills.model import DrillResult, EventOutcome
-from activemq_fleet.reports.drill import drill_report
+from activemq_fleet.reports.drill_page import drill_report
 from tests.unit.drilled import ACCOUNT, FAULT, many, result_of
 from tests.unit.html_pages import Page, assert_whole_and_obeys_nothing, with_evil_texts
 

@@ -9,7 +9,7 @@ import pytest
 
 from activemq_fleet.errors import InputError
 from activemq_fleet.operations import Request, decide
-from activemq_fleet.operations.drill import (
+from activemq_fleet.operations.drill_steps import (
     DrillStep,
     is_drill_allowed,
     next_drill_step,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from activemq_fleet.errors import InputError
-from activemq_fleet.reports.status import status_page
+from activemq_fleet.reports.status_page import status_page
 from activemq_fleet.status import FleetStatus, conclude, nagios_line, read_states
 from activemq_fleet.status.selection import hosts_to_ask, questions, select_hosts
 from activemq_fleet.status.text import headline, table_lines
@@ -259,6 +259,6 @@ def test_who_is_asked_for_a_host_is_its_pair_and_whom_it_dials() -> None:
 def test_the_page_of_a_status_needs_nothing_of_the_pipeline() -> None:
     """pyarrow and Spark come with the extra ``pipeline``, which a controller does not have."""
     blocked = "import sys; sys.modules.update(dict.fromkeys(('pyarrow', 'pyspark', 'numpy')))"
-    code = f"{blocked}; from activemq_fleet.reports.status import write_status; import activemq_fleet.cli.status"
+    code = f"{blocked}; from activemq_fleet.reports.status_page import write_status; import activemq_fleet.cli.status"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeVar
 
+from activemq_agent.agent_errors import AgentError, ConfigError
 from activemq_agent.agent_topics import canary_topic
 from activemq_agent.config import DAY, KEYS, Config, format_value
 from activemq_agent.config_values import Endpoint
 from activemq_agent.connection_events import Connack, Gone, Message, SessionEvent, Suback, TransportUp
-from activemq_agent.errors import AgentError, ConfigError
 from activemq_agent.programs import handler_problems
 from activemq_agent.session import Session
 from activemq_agent.tls import speaks_tls, tls_context

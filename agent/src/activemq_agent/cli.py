@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from activemq_agent import __version__
-from activemq_agent.errors import AgentError, ConfigError
+from activemq_agent.agent_errors import AgentError, ConfigError
 from activemq_agent.printable import counted
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-from activemq_agent.errors import AgentError, Full, Refused
+from activemq_agent.agent_errors import AgentError, Full, Refused
 
 DEFAULT_SOCKET = Path("/var/lib/activemq-agent/agent.sock")
 TIMEOUT = 60.0

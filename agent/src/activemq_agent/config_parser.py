@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from activemq_agent.agent_errors import ConfigError
 from activemq_agent.config import KEYS, Config, Tls
 from activemq_agent.config_values import Password
 from activemq_agent.connecting import Policy
-from activemq_agent.errors import ConfigError
 from activemq_agent.ini import Ini, read_ini
 
 CREDENTIALS = "CREDENTIALS_DIRECTORY"

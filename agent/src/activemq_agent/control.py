@@ -27,7 +27,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from activemq_agent.errors import AgentError, Full, Refused
+from activemq_agent.agent_errors import AgentError, Full, Refused
 
 if TYPE_CHECKING:
     from activemq_agent.logs import Log

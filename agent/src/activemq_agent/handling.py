@@ -22,7 +22,7 @@ from importlib.metadata import entry_points
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from activemq_agent.errors import AgentError, Refused
+from activemq_agent.agent_errors import AgentError, Refused
 from activemq_agent.programs import HandlerEvent, ProgramRunner, event_name, find_program
 from activemq_agent.store import Incoming
 

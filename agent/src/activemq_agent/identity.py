@@ -11,7 +11,7 @@ import json
 import re
 from typing import Any
 
-from activemq_agent.errors import Refused
+from activemq_agent.agent_errors import Refused
 
 MEMBER = "eventId"
 LONGEST = 512

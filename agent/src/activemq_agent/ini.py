@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from activemq_agent.errors import ConfigError
+from activemq_agent.agent_errors import ConfigError
 
 SECTION = "agent"
 LARGEST = 1 << 20

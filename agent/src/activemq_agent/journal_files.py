@@ -10,7 +10,7 @@ import os
 import re
 from pathlib import Path
 
-from activemq_agent.errors import AgentError
+from activemq_agent.agent_errors import AgentError
 from activemq_agent.store import Clock, Store
 from activemq_agent.store.files import sync
 

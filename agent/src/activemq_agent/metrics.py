@@ -9,8 +9,8 @@ from prometheus_client import CollectorRegistry, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from activemq_agent.agent_errors import AgentError
 from activemq_agent.config_values import Endpoint
-from activemq_agent.errors import AgentError
 from activemq_agent.metrics_server import MetricsServer
 
 PREFIX = "activemq_agent"

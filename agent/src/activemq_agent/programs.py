@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from activemq_agent.errors import AgentError
+from activemq_agent.agent_errors import AgentError
 
 MOST_LINKS = 40
 STDERR = 2

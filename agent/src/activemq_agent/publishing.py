@@ -18,10 +18,10 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple, Unpack
 
+from activemq_agent.agent_errors import AgentError
 from activemq_agent.agent_topics import LARGEST_CANARY, barrier_topic, canary_topic, prefix_of
 from activemq_agent.connecting import Down, Up
 from activemq_agent.connection_events import Message, Puback, Suback
-from activemq_agent.errors import AgentError
 from activemq_agent.identity import add_event_id
 from activemq_agent.link import Link, LinkOptions
 from activemq_agent.logs import Log

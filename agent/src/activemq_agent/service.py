@@ -17,8 +17,8 @@ from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any
 
 from activemq_agent import __version__
+from activemq_agent.agent_errors import AgentError
 from activemq_agent.control import Control
-from activemq_agent.errors import AgentError
 from activemq_agent.handling import Handlers
 from activemq_agent.journal_files import DIRECTORY, JournalFiles
 from activemq_agent.logs import Log, make_log

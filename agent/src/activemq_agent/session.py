@@ -20,6 +20,7 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from activemq_agent.agent_errors import AgentError
 from activemq_agent.connection_events import (
     Connack,
     Gone,
@@ -30,7 +31,6 @@ from activemq_agent.connection_events import (
     Suback,
     TransportUp,
 )
-from activemq_agent.errors import AgentError
 from activemq_agent.packet_limits import OVERHEAD, TOPIC_COPIES, BoundedClient, ReceiveBudget, ViolationError
 from activemq_agent.tls import explain_failure
 

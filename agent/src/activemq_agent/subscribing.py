@@ -20,10 +20,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
 
+from activemq_agent.agent_errors import AgentError
 from activemq_agent.agent_topics import LARGEST_BARRIER, concrete_topic, is_barrier, is_barrier_of, is_canary
 from activemq_agent.connecting import Down, Up
 from activemq_agent.connection_events import Message, Suback
-from activemq_agent.errors import AgentError
 from activemq_agent.identity import event_id_in
 from activemq_agent.link import Link, LinkOptions
 from activemq_agent.logs import Log

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from activemq_agent.errors import ConfigError
+from activemq_agent.agent_errors import ConfigError
 
 if TYPE_CHECKING:
     from pathlib import Path

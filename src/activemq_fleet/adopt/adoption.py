@@ -12,12 +12,12 @@ from lxml import etree
 from activemq_fleet.adopt import companion_files
 from activemq_fleet.adopt.agents import AgentFile, propose_agents
 from activemq_fleet.adopt.authentication import note_authentication, propose_authentication
-from activemq_fleet.adopt.bridges import propose_addresses, propose_master_nodes
 from activemq_fleet.adopt.brokers import DEFAULT_HEAP, accounts_of, propose_acl, propose_brokers, propose_users
-from activemq_fleet.adopt.elements import drop_default_policies, propose_elements
+from activemq_fleet.adopt.element_variables import drop_default_policies, propose_elements
 from activemq_fleet.adopt.inventory_writer import secret_labels_in, write_inventory
 from activemq_fleet.adopt.leftovers import propose_fragments
-from activemq_fleet.adopt.network import propose_network
+from activemq_fleet.adopt.network_connectors import propose_addresses, propose_master_nodes
+from activemq_fleet.adopt.network_variables import propose_network
 from activemq_fleet.adopt.profiles import propose_own_directories, propose_profiles
 from activemq_fleet.adopt.properties import PLACEHOLDER
 from activemq_fleet.adopt.proposal import Proposal, is_default

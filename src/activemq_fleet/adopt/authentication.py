@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from activemq_fleet.adopt.bridges import network_connectors
 from activemq_fleet.adopt.brokers import accounts_of
+from activemq_fleet.adopt.network_connectors import network_connectors
 from activemq_fleet.adopt.profiles import master_connector
 from activemq_fleet.adopt.proposal import Proposal, Variables
 from activemq_fleet.adopt.sources import Document

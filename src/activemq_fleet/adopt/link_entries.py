@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from activemq_fleet.adopt.bridges import ReplaceableBridge, ttl_as_setting
+from activemq_fleet.adopt.network_connectors import ReplaceableBridge, ttl_as_setting
 from activemq_fleet.adopt.proposal import yaml_value_of
 from activemq_fleet.topology import Broker, Fleet
 

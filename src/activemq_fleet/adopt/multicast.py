@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
-from activemq_fleet.adopt.bridges import network_connector_attributes, network_connectors
 from activemq_fleet.adopt.brokers import transport_connectors
 from activemq_fleet.adopt.equal_meaning import multicast_parts
+from activemq_fleet.adopt.network_connectors import network_connector_attributes, network_connectors
 from activemq_fleet.adopt.proposal import Proposal, is_valid_value, yaml_value_of
 from activemq_fleet.adopt.sources import Document
 from activemq_fleet.topology.links import MULTICAST_TTL

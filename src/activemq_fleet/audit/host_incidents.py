@@ -9,10 +9,10 @@ from datetime import UTC, datetime, timedelta
 from itertools import groupby, pairwise
 
 from activemq_fleet.audit import advice
-from activemq_fleet.audit.bridges import Bridge, bridges_of, link_name
 from activemq_fleet.audit.broker_runs import ObservedRun
 from activemq_fleet.audit.evidence import Incident, LogEvidence, PairNode, incident_of, seconds_between, short_name
 from activemq_fleet.audit.log_evidence import FAILED, FORWARDED, FRAME, REFUSED, STARTS_FAILED, STORE, TWICE
+from activemq_fleet.audit.logged_bridges import Bridge, bridges_of, link_name
 
 STARTS = 3
 """So many starts in a row that fail are an incident."""

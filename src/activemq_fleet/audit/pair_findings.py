@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from activemq_fleet.audit.bridges import Bridge, bridges_of
 from activemq_fleet.audit.broker_runs import KINDS as OF_RUNS
 from activemq_fleet.audit.broker_runs import ObservedRun, observed_runs
 from activemq_fleet.audit.evidence import SKEW, ConnectionLoss, Incident, LogEvidence, LoggedPeriod, PairNode
 from activemq_fleet.audit.host_incidents import host_incidents
 from activemq_fleet.audit.journal_lines import ConnectionRecord
 from activemq_fleet.audit.log_evidence import OF_LINKS, evidence_in
+from activemq_fleet.audit.logged_bridges import Bridge, bridges_of
 from activemq_fleet.audit.operation_records import Operation
 from activemq_fleet.audit.pair_incidents import pair_incidents
 from activemq_fleet.audit.state_spans import Span, spans_of

@@ -18,9 +18,9 @@ import pyarrow.compute as pc
 
 from activemq_fleet.audit.advice import IncidentKind
 from activemq_fleet.audit.aggregates import Durations, Sample, TopItems, quantiles
-from activemq_fleet.audit.bridges import Bridge
 from activemq_fleet.audit.deliveries import Delivery, Outcome
 from activemq_fleet.audit.evidence import Incident
+from activemq_fleet.audit.logged_bridges import Bridge
 from activemq_fleet.audit.scraped_availability import ScrapedAvailability
 from activemq_fleet.audit.state_spans import Span
 from activemq_fleet.audit.verdict_words import WORST

@@ -123,7 +123,7 @@ def check_inventory(directory: Path) -> None:
 
 def _findings(fleet: Fleet, documents: Mapping[str, XmlDocument]) -> Iterable[Finding]:
     """Return the findings of a fleet with the given activemq.xml by host; without the schema's where there is none."""
-    from activemq_fleet.cli.findings import schema_of
+    from activemq_fleet.cli.fleet_checks import schema_of
     from activemq_fleet.lint import fleet_findings
     from activemq_fleet.validation import check_fleet
 

@@ -11,7 +11,7 @@ import click
 from activemq_fleet.cli.baseline import read_baseline, with_baseline_waived, write_baseline
 from activemq_fleet.cli.companions import INPUT_ERROR, companions_of, read_file, unreadable_finding
 from activemq_fleet.cli.file_releases import broker_files_below, read_release_rules, releases_of_files
-from activemq_fleet.cli.findings import print_warnings, schema_of
+from activemq_fleet.cli.fleet_checks import print_warnings, schema_of
 from activemq_fleet.cli.formats import Report, formatter
 from activemq_fleet.cli.options import InventoryOptions
 from activemq_fleet.cli.printing import echo_to_stderr, warn

@@ -50,7 +50,7 @@ def drill_command(lab: Lab, report: str | None, form: str, **options: Any) -> in
         raise InputError(f"{report}: the directory is not there: make it, or choose another --report")
     require_packages("the agents need", "activemq_agent", "structlog", "prometheus_client")
     from activemq_fleet.lab.drill import DrillOptions, drill
-    from activemq_fleet.reports.drill import drill_report
+    from activemq_fleet.reports.drill_page import drill_report
 
     with interruptible():
         result = drill(lab, DrillOptions(**options), echo_to_stderr)

@@ -36,7 +36,7 @@ def command(inventory: InventoryOptions, host: str, to: str | None, destination:
     inventory or a default decides is followed by its variable. With --to it tells the way of a
     message from one host to a consumer at another, and which single failures cut it.
     """
-    from activemq_fleet.cli.findings import print_warnings, render_documents, routes_in, with_lint_findings
+    from activemq_fleet.cli.fleet_checks import print_warnings, render_documents, routes_in, with_lint_findings
     from activemq_fleet.explain import explanation_of, to_text
     from activemq_fleet.explain.route import explain_route
     from activemq_fleet.routes import routes_of

@@ -27,7 +27,7 @@ def command(inventory: InventoryOptions, output: Path, status: Path | None) -> i
     Findings are marked where they are, all but those of the releases' schemas, which `check` asks.
     """
     from activemq_fleet.atomic_files import write_file
-    from activemq_fleet.cli.findings import print_warnings, render_documents, with_lint_findings
+    from activemq_fleet.cli.fleet_checks import print_warnings, render_documents, with_lint_findings
     from activemq_fleet.diagram import to_mermaid, to_svg
 
     writers = {".svg": to_svg, ".mmd": to_mermaid}

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import click
 
 from activemq_fleet import __version__
-from activemq_fleet.cli.errors import PROGRAM, run
+from activemq_fleet.cli.error_lines import PROGRAM, run
 
 # In the order of use.
 COMMANDS = (

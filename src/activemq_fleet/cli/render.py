@@ -29,7 +29,7 @@ def command(inventory: InventoryOptions, output: Path) -> int:
 
     With an error finding that is not waived nothing is written. Secrets are written as @VARIABLE@.
     """
-    from activemq_fleet.cli.findings import print_findings, print_warnings, schema_of
+    from activemq_fleet.cli.fleet_checks import print_findings, print_warnings, schema_of
     from activemq_fleet.diagram import to_svg
     from activemq_fleet.render import documents_of, render_fleet, render_hosts
     from activemq_fleet.validation import check_fleet

@@ -92,7 +92,7 @@ def _ask_and_show(question: _Question, form: str, html: Path | None, watch: floa
     while True:
         status = gather()
         if html:
-            from activemq_fleet.reports.status import write_status
+            from activemq_fleet.reports.status_page import write_status
 
             write_status(status, str(html))
         if watch and form == "text":

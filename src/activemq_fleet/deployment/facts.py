@@ -16,7 +16,7 @@ from activemq_fleet.node.config.broker_configuration import persistence_of
 from activemq_fleet.node.protocols import supports_round_trip
 from activemq_fleet.profiles import PROFILES, Profile
 from activemq_fleet.releases import Release
-from activemq_fleet.render.balancer import DROP_INS
+from activemq_fleet.render.haproxy import DROP_INS
 from activemq_fleet.render.service import (
     STORE_MARKER,
     apt_packages,

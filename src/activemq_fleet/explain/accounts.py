@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from activemq_fleet import uris
 from activemq_fleet.addresses import format_list
-from activemq_fleet.explain.model import Entry, Section, variable_entry
+from activemq_fleet.explain.explanation import Entry, Section, variable_entry
 from activemq_fleet.node.config.probe_account import PROBE_USER
 from activemq_fleet.settings.broker import PREFIX
 from activemq_fleet.topology import Account, Agent, Broker, Fleet, Pair, Permission

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from activemq_fleet.explain.model import Entry, Section, variable_entry
+from activemq_fleet.explain.explanation import Entry, Section, variable_entry
 from activemq_fleet.node.protocols import PROTOCOLS, protocol_of
 from activemq_fleet.render import mode_of, render
 from activemq_fleet.render.service import environment_path, paths, unit_path, watchdog_path

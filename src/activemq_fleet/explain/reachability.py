@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from activemq_fleet.errors import shorten_list
-from activemq_fleet.explain.model import Entry, Section
+from activemq_fleet.explain.explanation import Entry, Section
 from activemq_fleet.routes import Answer, Routes
 from activemq_fleet.topology import Broker, Fleet
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from activemq_fleet.explain.model import Entry, Section, variable_entry
+from activemq_fleet.explain.explanation import Entry, Section, variable_entry
 from activemq_fleet.topology import Broker, Fleet
 
 

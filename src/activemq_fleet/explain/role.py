@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from activemq_fleet.explain.model import Entry, Section, pair_count, variable_entry
+from activemq_fleet.explain.explanation import Entry, Section, pair_count, variable_entry
 from activemq_fleet.naming import DEFAULT_PATTERN, PREFIX
 from activemq_fleet.node.printable import counted
 from activemq_fleet.topology import Broker, Fleet

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
 from activemq_fleet.errors import InputError, shorten_list
-from activemq_fleet.explain.hosts import inventory_name_of
-from activemq_fleet.explain.links import ttl_in_words
-from activemq_fleet.explain.model import Entry, Explanation, Section
+from activemq_fleet.explain.explanation import Entry, Explanation, Section
+from activemq_fleet.explain.host_pages import inventory_name_of
+from activemq_fleet.explain.link_sections import ttl_in_words
 from activemq_fleet.routes import Answer, Routes
 from activemq_fleet.topology import Fleet
 

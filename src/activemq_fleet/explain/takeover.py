@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 from activemq_fleet.errors import shorten_list
 from activemq_fleet.explain.accounts import MOST_AGENTS, agents_of_pair
-from activemq_fleet.explain.model import Entry, Section, variable_entry
-from activemq_fleet.explain.store import lock_settings_of
+from activemq_fleet.explain.explanation import Entry, Section, variable_entry
+from activemq_fleet.explain.store_section import lock_settings_of
 from activemq_fleet.schema import XmlDocument
 from activemq_fleet.topology import Broker, Fleet
 

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from activemq_agent.agent_errors import AgentError
 from activemq_agent.client import Client
-from activemq_agent.errors import AgentError
 from activemq_fleet.lab.agent_process import AgentProcess
 from activemq_fleet.lab.load_generator import LoadGenerator
 from activemq_fleet.lab.polling import poll

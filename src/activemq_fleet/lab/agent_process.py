@@ -18,10 +18,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from activemq_agent.agent_errors import AgentError
 from activemq_agent.check import wait_for_event
 from activemq_agent.config_parser import read_config
 from activemq_agent.connection_events import Connack, SessionEvent
-from activemq_agent.errors import AgentError
 from activemq_agent.session import Session
 from activemq_agent.tls import tls_context
 from activemq_fleet.node.text_lines import split_lines

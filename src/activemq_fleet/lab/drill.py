@@ -19,7 +19,7 @@ from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.polling import poll
 from activemq_fleet.lab.startup import Progress
 from activemq_fleet.node.timeouts import HUNG, SETTLE
-from activemq_fleet.operations.drill import next_drill_step, refusal_reason, schedule_faults
+from activemq_fleet.operations.drill_steps import next_drill_step, refusal_reason, schedule_faults
 from activemq_fleet.operations.target import TargetHost, resolve_target
 
 _UNDER_WAY = 0.03  # seconds after which the first of a burst have gone out

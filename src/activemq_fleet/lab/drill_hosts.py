@@ -15,8 +15,8 @@ from activemq_fleet.errors import InputError
 from activemq_fleet.install_hint import install_hint
 from activemq_fleet.lab.drill_run import DrillPlan, DrillRun, is_lab
 from activemq_fleet.lab.load_spec import speaks_mqtt
-from activemq_fleet.operations.drill import refuse_production, schedule_faults
-from activemq_fleet.reports.drill import drill_report
+from activemq_fleet.operations.drill_steps import refuse_production, schedule_faults
+from activemq_fleet.reports.drill_page import drill_report
 from activemq_fleet.topology import Fleet
 
 NOTES = ("The playbook drill injected the faults; the load was on the controller.",)

@@ -15,9 +15,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 
+from activemq_agent.agent_errors import ConfigError
 from activemq_agent.config import Tls, parse_tls
 from activemq_agent.config_values import Endpoint
-from activemq_agent.errors import ConfigError
 from activemq_agent.tls import explain_failure, tls_context
 from activemq_fleet.addresses import Address, join, parse_url
 from activemq_fleet.errors import InputError

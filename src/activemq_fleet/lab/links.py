@@ -12,7 +12,7 @@ from activemq_fleet.lab.status import bridges_of
 from activemq_fleet.logs import Record
 from activemq_fleet.network.connectors import NetworkConnector
 from activemq_fleet.node.judge import SERVING
-from activemq_fleet.status.links import (
+from activemq_fleet.status.link_states import (
     carries_both_ways,
     expected_peers,
     is_certificate_refused,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Self
 
-from activemq_agent.errors import AgentError
+from activemq_agent.agent_errors import AgentError
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab.agent_process import JournalTail
 

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
-from activemq_agent.errors import AgentError
+from activemq_agent.agent_errors import AgentError
 from activemq_fleet import atomic_files
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab.agent_load_generator import AgentLoadGenerator

@@ -25,7 +25,7 @@ from activemq_fleet.lab.polling import poll
 from activemq_fleet.lab.readiness import require_free_port
 from activemq_fleet.lab.state import LabState
 from activemq_fleet.render import render
-from activemq_fleet.render.metrics import fingerprint
+from activemq_fleet.render.jmx_exporter import fingerprint
 from activemq_fleet.render.monitoring.prometheus import PrometheusSettings, prometheus_files
 
 PACE = 0.05

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 # Every module that decides an operation is imported, so that it is registered.
-from activemq_fleet.operations import drill, migrate, preflight, resync, site, stores, target, upgrade  # noqa: F401
+from activemq_fleet.operations import drill_steps, migrate, preflight, resync, site, stores, target, upgrade  # noqa: F401
 from activemq_fleet.operations.requests import RefusalError, Request, decide
 
 __all__ = ["RefusalError", "Request", "decide"]

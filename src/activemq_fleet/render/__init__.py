@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from activemq_fleet.errors import SettingsError
-from activemq_fleet.render import console, fence, management, metrics, service
+from activemq_fleet.render import console, fence, jmx_access, jmx_exporter, service
 from activemq_fleet.render.activemq_xml import activemq_xml
 from activemq_fleet.render.agent import CONFIGURATION, PASSWORD, agent_files, client_files
-from activemq_fleet.render.balancer import HAPROXY, balancer_files
 from activemq_fleet.render.credentials import PATH as CREDENTIALS
 from activemq_fleet.render.credentials import credentials
+from activemq_fleet.render.haproxy import HAPROXY, balancer_files
 from activemq_fleet.render.index import fleet_json
 from activemq_fleet.render.secrets import Secrets
 from activemq_fleet.schema import XmlDocument
@@ -42,7 +42,7 @@ SECRET_FILES = frozenset(
         PASSWORD,
         CONFIGURATION,
         fence.SECRETS,
-        management.PASSWORDS,
+        jmx_access.PASSWORDS,
         service.METRICS,
         *console.SECRET_FILES,
     }
@@ -90,8 +90,8 @@ def _render_broker(broker: Broker, *, reveal: bool) -> tuple[dict[str, bytes], d
     if reveal:
         shown = Secrets(broker.host, reveal=True)
         # The fingerprint among the metrics is that of the files with secrets hidden.
-        revealed = masked | _files_with_secrets(broker, shown) | metrics.metrics_files(broker, shown, masked)
-    masked |= metrics.metrics_files(broker, hidden, masked)
+        revealed = masked | _files_with_secrets(broker, shown) | jmx_exporter.metrics_files(broker, shown, masked)
+    masked |= jmx_exporter.metrics_files(broker, hidden, masked)
     return dict(sorted(masked.items())), dict(sorted(revealed.items()))
 
 
@@ -100,7 +100,7 @@ def _files_with_secrets(broker: Broker, secrets: Secrets) -> dict[str, bytes]:
         CREDENTIALS: credentials(broker, secrets),
         **console.files(broker, secrets),
         **fence.files(broker, secrets),
-        **management.files(broker, secrets),
+        **jmx_access.files(broker, secrets),
     }
 
 
@@ -178,7 +178,7 @@ def _render_monitoring(fleet: Fleet, trees: Mapping[str, Mapping[str, bytes]]) -
     return prometheus_files(
         fleet,
         {
-            broker.host: metrics.fingerprint(render(broker) if broker.host in shared else trees[broker.host])
+            broker.host: jmx_exporter.fingerprint(render(broker) if broker.host in shared else trees[broker.host])
             for broker in measured
         },
     )

@@ -14,7 +14,7 @@ from activemq_fleet import uris
 from activemq_fleet.render import elements, service
 from activemq_fleet.render.engine import render_template
 from activemq_fleet.render.fragments import merge_fragments
-from activemq_fleet.render.management import management
+from activemq_fleet.render.jmx_access import management
 from activemq_fleet.settings.xml_beans import XmlElement
 from activemq_fleet.topology import Broker, Link
 

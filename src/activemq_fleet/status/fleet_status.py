@@ -13,7 +13,7 @@ from activemq_fleet.node.judge import SERVING
 from activemq_fleet.render import render, render_agent
 from activemq_fleet.status.findings import findings_of
 from activemq_fleet.status.host_evidence import typed_evidence
-from activemq_fleet.status.links import links_of, planned_network
+from activemq_fleet.status.link_states import links_of, planned_network
 from activemq_fleet.status.model import (
     AgentStatus,
     BalancerStatus,

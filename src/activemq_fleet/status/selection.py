@@ -6,7 +6,7 @@ from typing import Any
 
 from activemq_fleet.deployment import balancer_facts, broker_facts
 from activemq_fleet.errors import InputError
-from activemq_fleet.status.links import planned_network
+from activemq_fleet.status.link_states import planned_network
 from activemq_fleet.topology import Agent, Balancer, Broker, Fleet
 
 

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from activemq_agent.agent_errors import AgentError
 from activemq_agent.client import Client
-from activemq_agent.errors import AgentError
 from activemq_agent.notify import Notifier
 from activemq_agent.service import Service
 from tests import waiting

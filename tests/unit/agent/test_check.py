@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from activemq_agent.agent_errors import ConfigError
 from activemq_agent.check import effective_lines, refuse_short_memory, try_brokers
 from activemq_agent.cli import main
 from activemq_agent.config import Tls
 from activemq_agent.config_values import Endpoint, Password
 from activemq_agent.connecting import Policy
-from activemq_agent.errors import ConfigError
 
 from .certificates import DAY, Authority, serving
 from .logged import make_config

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from activemq_agent.agent_errors import ConfigError
 from activemq_agent.config import KEYS, Config, format_value
 from activemq_agent.config_parser import read_config
 from activemq_agent.config_values import Endpoint
 from activemq_agent.connecting import Policy
-from activemq_agent.errors import ConfigError
 
 GOLDEN = Path(__file__).parents[2] / "golden/examples"
 

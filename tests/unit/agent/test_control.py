@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from activemq_agent import control
+from activemq_agent.agent_errors import AgentError, Full, Refused
 from activemq_agent.client import Client, publish
 from activemq_agent.control import Control
-from activemq_agent.errors import AgentError, Full, Refused
 from activemq_agent.store import Limits, Store
 
 from .logged import Lines

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
+from activemq_agent.agent_errors import AgentError
 from activemq_agent.config import Config
-from activemq_agent.errors import AgentError
 from activemq_agent.handling import Handlers
 from activemq_agent.programs import HandlerEvent, find_program, handler_problems
 from activemq_agent.store import Limits, Store

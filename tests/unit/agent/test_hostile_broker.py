@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from activemq_agent.agent_errors import AgentError
 from activemq_agent.client import Client, publish
-from activemq_agent.errors import AgentError
 
 from .hostile_broker import ATTACKS
 from .service_runs import answers, wait_until

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from activemq_agent.errors import Refused
+from activemq_agent.agent_errors import Refused
 from activemq_agent.identity import add_event_id, check_event_id, event_id_in
 
 JSON = st.recursive(

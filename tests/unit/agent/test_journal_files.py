@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from activemq_agent.errors import AgentError
+from activemq_agent.agent_errors import AgentError
 from activemq_agent.journal_files import JournalFiles
 from activemq_agent.store import Store
 from tests.unit.agent.store_clock import SimulatedClock, open_store

@@ -16,8 +16,8 @@ import pytest
 from prometheus_client import REGISTRY, generate_latest
 
 from activemq_agent import metrics, metrics_server
+from activemq_agent.agent_errors import AgentError
 from activemq_agent.config_values import Endpoint
-from activemq_agent.errors import AgentError
 from activemq_agent.metrics import Metrics
 from activemq_agent.store import Limits, Store
 from tests.unit.agent.store_clock import receive

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
+from activemq_agent.agent_errors import AgentError
 from activemq_agent.client import Client, publish
 from activemq_agent.config_values import Endpoint
-from activemq_agent.errors import AgentError
 from activemq_agent.service import Service
 from activemq_agent.store import Store
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from activemq_agent.errors import AgentError
+from activemq_agent.agent_errors import AgentError
 from activemq_agent.store import Store, damage, salvage
 from activemq_agent.store.rows import is_whole
 from activemq_agent.store.schema import FILE, PAGE, connect, create

@@ -14,7 +14,7 @@ FILLER = textwrap.dedent(
     """
     import resource, signal, sys
     from pathlib import Path
-    from activemq_agent.errors import AgentError
+    from activemq_agent.agent_errors import AgentError
     from activemq_agent.store import Limits, Store
 
     store = Store.open(Path(sys.argv[1]), agent="a", limits=Limits())

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from activemq_agent.errors import AgentError, Refused
+from activemq_agent.agent_errors import AgentError, Refused
 from activemq_agent.store import Limits, Receipt, Store
 from activemq_agent.store.inbox import filter_matches
 from tests.unit.agent.store_clock import open_store

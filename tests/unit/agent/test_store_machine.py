@@ -12,7 +12,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from activemq_agent.errors import Full, Refused
+from activemq_agent.agent_errors import Full, Refused
 from activemq_agent.store import Limits, Receipt, Sent, Store
 from tests.unit.agent.store_clock import SimulatedClock, acknowledge, everything_pending, open_store, receive
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from activemq_agent.errors import AgentError, Full, Refused
+from activemq_agent.agent_errors import AgentError, Full, Refused
 from activemq_agent.store import Limits, Sent, Store, outbox
 from activemq_agent.store.transaction import Transaction
 from tests.unit.agent.store_clock import SimulatedClock, accept_all, acknowledge, open_store

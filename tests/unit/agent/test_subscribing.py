@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from activemq_agent.agent_errors import AgentError
 from activemq_agent.connection_events import Message
-from activemq_agent.errors import AgentError
 from activemq_agent.store import Receipt, Store
 from activemq_agent.subscribing import Subscriber
 from activemq_fleet.agent_topics import canary_topic

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from activemq_agent.agent_errors import ConfigError
 from activemq_agent.config import Tls
 from activemq_agent.config_values import CertificateName, Endpoint
-from activemq_agent.errors import ConfigError
 from activemq_agent.tls import explain_failure, speaks_tls, tls_context
 
 from .certificates import DAY, Authority, server, serving

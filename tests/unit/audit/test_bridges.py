@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from activemq_fleet.audit.bridges import Bridge, bridges_of
+from activemq_fleet.audit.logged_bridges import Bridge, bridges_of
 from tests.unit.audit.broker_logs import NOON, C, log
 
 STARTS = ("0 chosen", "1 dial", "1 connector", "2 started")

@@ -18,7 +18,7 @@ from activemq_fleet.audit.scraped_availability import (
 )
 from activemq_fleet.errors import InputError
 from activemq_fleet.reports.audit import audit_report
-from activemq_fleet.reports.drill import drill_report
+from activemq_fleet.reports.drill_page import drill_report
 from tests.support.report_inputs import NOON, make_incident, make_picture, make_result, time_after
 from tests.unit.drilled import ACCOUNT, BEGAN, FAULT, A, B, result_of
 from tests.unit.html_pages import EVIL

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from activemq_fleet.cli import findings as shared
+from activemq_fleet.cli import fleet_checks as shared
 from activemq_fleet.cli.main import main
 from activemq_fleet.errors import SchemaUnavailable
 from activemq_fleet.releases import Release

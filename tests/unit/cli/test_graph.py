@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.cli import findings as shared
+from activemq_fleet.cli import fleet_checks as shared
 from activemq_fleet.cli.main import main
 
 

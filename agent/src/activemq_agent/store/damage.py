@@ -14,7 +14,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from activemq_agent.errors import AgentError
+from activemq_agent.agent_errors import AgentError
 from activemq_agent.store.rows import is_whole
 from activemq_agent.store.schema import (
     APPLICATION_ID,

@@ -6,7 +6,7 @@ import fcntl
 import os
 from pathlib import Path
 
-from activemq_agent.errors import AgentError
+from activemq_agent.agent_errors import AgentError
 
 LOCK_FILE = "agent.lock"
 

@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Sequence
 from typing import Any
 
-from activemq_agent.errors import Refused
+from activemq_agent.agent_errors import Refused
 from activemq_agent.identity import event_id_in
 from activemq_agent.store.rows import Receipt, is_whole, size_of
 from activemq_agent.store.schema import ID_TABLES

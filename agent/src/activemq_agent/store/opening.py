@@ -6,7 +6,7 @@ import sqlite3
 import uuid
 from pathlib import Path
 
-from activemq_agent.errors import AgentError
+from activemq_agent.agent_errors import AgentError
 from activemq_agent.store.clock import Anchor, Clock, Elapsed
 from activemq_agent.store.inbox import lane_of
 from activemq_agent.store.rows import Limits

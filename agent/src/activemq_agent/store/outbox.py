@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from activemq_agent.errors import Full, Refused
+from activemq_agent.agent_errors import Full, Refused
 from activemq_agent.identity import check_event_id, event_id_in
 from activemq_agent.printable import counted
 from activemq_agent.store.rows import Sent, size_of

@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
-from activemq_agent.errors import AgentError, Refused
+from activemq_agent.agent_errors import AgentError, Refused
 from activemq_agent.store import inbox, outbox
 from activemq_agent.store.clock import Clock
 from activemq_agent.store.damage import find_damage

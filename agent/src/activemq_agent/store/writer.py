@@ -12,7 +12,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from activemq_agent.errors import AgentError, Full
+from activemq_agent.agent_errors import AgentError, Full
 from activemq_agent.store import inbox, outbox
 from activemq_agent.store.clock import Clock, Elapsed
 from activemq_agent.store.rows import Limits

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from activemq_fleet.explain.model import Entry, Section, variable_entry
+from activemq_fleet.explain.explanation import Entry, Section, variable_entry
 from activemq_fleet.topology import Balancer, Broker, Fleet, VirtualAddress
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from activemq_fleet.explain.accounts import mb_urls
-from activemq_fleet.explain.model import Entry, Section, pair_count, variable_entry
+from activemq_fleet.explain.explanation import Entry, Section, pair_count, variable_entry
 from activemq_fleet.explain.ports_and_files import file_entry
 from activemq_fleet.explain.takeover import takeover_time
 from activemq_fleet.render import render_agent

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from activemq_fleet.addresses import join
 from activemq_fleet.errors import shorten_list
-from activemq_fleet.explain.model import Entry, Origin, Section, pair_count
+from activemq_fleet.explain.explanation import Entry, Origin, Section, pair_count
 from activemq_fleet.node.printable import counted
 from activemq_fleet.settings.broker import PREFIX
 from activemq_fleet.topology import Broker, Fleet, Link

@@ -10,7 +10,9 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from activemq_fleet.adopt.bridges import (
+from activemq_fleet.adopt.link_entries import AdoptedLink, LinkEntry, link_entries_for
+from activemq_fleet.adopt.multicast import propose_multicast
+from activemq_fleet.adopt.network_connectors import (
     BrokersByAddress,
     ReplaceableBridge,
     Ttl,
@@ -21,8 +23,6 @@ from activemq_fleet.adopt.bridges import (
     ttl_of,
     why_not_replaceable,
 )
-from activemq_fleet.adopt.link_entries import AdoptedLink, LinkEntry, link_entries_for
-from activemq_fleet.adopt.multicast import propose_multicast
 from activemq_fleet.adopt.network_user import NEW_USER, propose_network_user, withdraw_network_user
 from activemq_fleet.adopt.profiles import master_connector, store_path
 from activemq_fleet.adopt.properties import whose_address

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 
 from activemq_fleet import uris
-from activemq_fleet.explain.model import Entry, Section, variable_entry
+from activemq_fleet.explain.explanation import Entry, Section, variable_entry
 from activemq_fleet.render.service import STORE_MARKER
 from activemq_fleet.schema import CORE, XmlDocument
 from activemq_fleet.topology import Broker

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 
-from activemq_fleet.explain.model import Entry, Section
+from activemq_fleet.explain.explanation import Entry, Section
 from activemq_fleet.findings import SEVERITIES, Finding
 from activemq_fleet.topology import Broker, Fleet
 

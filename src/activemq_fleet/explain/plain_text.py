@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable, Iterator
 
-from activemq_fleet.explain.model import Entry, Explanation, Section
+from activemq_fleet.explain.explanation import Entry, Explanation, Section
 from activemq_fleet.node.printable import printable
 
 MOST_LABEL = 30

@@ -7,16 +7,16 @@ from collections.abc import Iterator, Mapping
 
 from activemq_fleet.errors import InputError
 from activemq_fleet.explain.accounts import accounts_section, agents_and_balancers_section, clients_section
-from activemq_fleet.explain.agent import agent_sections, agent_title
-from activemq_fleet.explain.balancer import balancer_sections
-from activemq_fleet.explain.findings import findings_section
-from activemq_fleet.explain.links import incoming_links_section, outgoing_links_section
-from activemq_fleet.explain.model import Explanation, Section
+from activemq_fleet.explain.agent_page import agent_sections, agent_title
+from activemq_fleet.explain.balancer_page import balancer_sections
+from activemq_fleet.explain.explanation import Explanation, Section
+from activemq_fleet.explain.finding_sections import findings_section
+from activemq_fleet.explain.link_sections import incoming_links_section, outgoing_links_section
 from activemq_fleet.explain.ports_and_files import files_section, ports_section
 from activemq_fleet.explain.reachability import reachability_section
 from activemq_fleet.explain.release import release_section
 from activemq_fleet.explain.role import role_section
-from activemq_fleet.explain.store import store_section
+from activemq_fleet.explain.store_section import store_section
 from activemq_fleet.explain.takeover import takeover_section
 from activemq_fleet.render.activemq_xml import activemq_xml
 from activemq_fleet.routes import Routes
