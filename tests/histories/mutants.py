@@ -75,8 +75,8 @@ verdict, reason = "delivered", words.HANDLED
 
 a # does not match the level above it
 deliveries.py
-len(levels) >= len(filters)
-len(levels) > len(filters)
+len(topic_levels) >= len(filter_levels)
+len(topic_levels) > len(filter_levels)
 
 a subscription reaches back before it began
 deliveries.py

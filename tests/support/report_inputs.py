@@ -31,7 +31,7 @@ def time_after(seconds: float) -> datetime:
 
 def make_incident(number: int = 1, kind: str = "takeover", text: str = "a was killed", **more: object) -> Incident:
     known: dict[str, object] = {
-        "told": time_after(number),
+        "recorded": time_after(number),
         "kind": kind,
         "host": "orders-mq01-b.example.com",
         "pair": "orders-mq01",

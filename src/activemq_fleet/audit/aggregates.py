@@ -36,15 +36,15 @@ def sample_of(numbers: Sequence[float] | NDArray[np.int64]) -> Sample:
 
 def quantiles(samples: Iterable[Sample], shares: Sequence[float]) -> list[float]:
     """Return the quantiles of all samples' numbers for ``shares`` (0 to 1), which ascend; empty without numbers."""
-    weighted = sorted((value, one.seen / len(one.values)) for one in samples for value in one.values)
+    weighted = sorted((value, sample.seen / len(sample.values)) for sample in samples for value in sample.values)
     total = round(sum(weight for _, weight in weighted))
-    found, seen, at = [], 0.0, -1
+    quantile_values, seen, at = [], 0.0, -1
     for share in sorted(shares) if weighted else ():
         while seen + 1e-6 < max(1, math.ceil(share * total)) and at + 1 < len(weighted):
             at += 1
             seen += weighted[at][1]
-        found.append(weighted[at][0])
-    return found
+        quantile_values.append(weighted[at][0])
+    return quantile_values
 
 
 class TopItems(Generic[_T]):
@@ -52,15 +52,15 @@ class TopItems(Generic[_T]):
 
     def __init__(self, most: int, key: Callable[[_T], Any]) -> None:
         self._most, self._key = most, key
-        self._found: list[_T] = []
+        self._kept: list[_T] = []
         self._all = 0
 
-    def add(self, *things: _T) -> None:
+    def add(self, *items: _T) -> None:
         """Add items to the collector."""
-        self._all += len(things)
-        self._found += things
-        if len(self._found) > 2 * self._most:
-            self._found = self.in_order()
+        self._all += len(items)
+        self._kept += items
+        if len(self._kept) > 2 * self._most:
+            self._kept = self.in_order()
 
     def merge(self, other: TopItems[_T]) -> None:
         """Add the kept items and the count of another collector."""
@@ -69,7 +69,7 @@ class TopItems(Generic[_T]):
 
     def in_order(self) -> list[_T]:
         """Return the kept items, sorted."""
-        return nsmallest(self._most, self._found, key=self._key)
+        return nsmallest(self._most, self._kept, key=self._key)
 
     @property
     def number_left_out(self) -> int:
@@ -107,10 +107,10 @@ class Durations:
     @property
     def counts_by_power_of_two(self) -> Counter[int]:
         """The number of durations by power of two of milliseconds: at key 10 those from 1,024 to 2,048 ms."""
-        found: Counter[int] = Counter()
+        counts: Counter[int] = Counter()
         for part, (count, _) in self._parts.items():
-            found[part // _PARTS] += count
-        return found
+            counts[part // _PARTS] += count
+        return counts
 
     def quantile(self, share: float) -> float | None:
         """Return the seconds that a share (0 to 1) of all durations does not exceed; None without durations."""

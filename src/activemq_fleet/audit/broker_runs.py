@@ -90,11 +90,11 @@ def observed_runs(seen: Iterable[LogEvidence], busy: Sequence[LoggedPeriod] = ()
     which it logged anything.
     """
     reader = _Reader()
-    for one in seen:
-        reader.take(one)
-    found = reader.close()
-    _spread(found, busy)
-    return found
+    for record in seen:
+        reader.take(record)
+    runs = reader.close()
+    _extend_runs(runs, busy)
+    return runs
 
 
 class _Reader:
@@ -123,13 +123,13 @@ class _Reader:
         return self._terms
 
     def _is_another_start(self, seen: LogEvidence) -> bool:
-        """Whether a record comes from a process that starts, and the run before it ended without a word."""
+        """Return whether a record is of a new process, so that the previous run ended without a record."""
         if seen.kind == "LIFE-REFRESH":
             return True
         return seen.kind in _OF_STARTS and self._term is not None and self._term.is_active and self._term.end == "open"
 
     def _begin(self, seen: LogEvidence) -> None:
-        """A run begins; one that has only begun to read its files goes on."""
+        """Begin a run; continue the current run if it has only begun to read its files."""
         chosen = seen.at if seen.kind == "LIFE-STORE-CHOSEN" else None
         if self._term is not None and self._term.is_new:
             self._term.chosen, self._term.store = chosen, seen.fields.get("adapter")
@@ -147,7 +147,7 @@ class _Reader:
         self._tried = None
 
     def _begin_unseen(self, seen: LogEvidence) -> ObservedRun:
-        """The log begins in the middle of a run."""
+        """Begin a run whose beginning the log lacks."""
         self._term = ObservedRun(seen.host, seen.sequence, last=seen.at)
         return self._term
 
@@ -162,7 +162,7 @@ class _Reader:
         if term.pure and not story.promoted:
             term.locked = None  # its store is its own: that it was opened says nothing
         if _ends(seen, story.phase, before, term):
-            term.ended, term.end = seen.at, _how(seen, story.phase)
+            term.ended, term.end = seen.at, _end_of(seen, story.phase)
             term.was_active_before |= _was_active(term, seen)
             return
         term.last = max(term.last or seen.until, seen.until)
@@ -197,7 +197,7 @@ class _Reader:
 
 
 def event_of(seen: LogEvidence) -> Event:
-    """Return one item of log evidence as a log event, the form in which a broker run is computed from it."""
+    """Return log evidence as a log event, from which a broker run is computed."""
     record = Record(seen.sequence, seen.at, "", "", "", seen.thread)
     return Event(seen.kind, record, seen.fields)
 
@@ -211,7 +211,7 @@ def _ends(seen: LogEvidence, phase: str, before: str, term: ObservedRun) -> bool
 
 
 def _was_active(term: ObservedRun, seen: LogEvidence) -> bool:
-    """Whether the line that ends a run shows that it had served, where its beginning is not in the log."""
+    """Return whether the last record of a run without a logged beginning shows that the broker was active."""
     if term.chosen is not None or term.started is not None or term.waited is not None:
         return False
     return seen.kind in ("LOCK-LOST", "RLD-DEMOTED") or (
@@ -219,7 +219,7 @@ def _was_active(term: ObservedRun, seen: LogEvidence) -> bool:
     )
 
 
-def _how(seen: LogEvidence, phase: str) -> End:
+def _end_of(seen: LogEvidence, phase: str) -> End:
     if seen.kind in ("LOCK-LOST", "RLD-DEMOTED"):
         return "lost_lock"
     if seen.kind == "IO-STOP-BROKER":
@@ -227,16 +227,18 @@ def _how(seen: LogEvidence, phase: str) -> End:
     return "failed" if phase == "failed" else "stopped"
 
 
-def _spread(found: Sequence[ObservedRun], busy: Sequence[LoggedPeriod]) -> None:
-    """Lines that say nothing of the state still show that the run went on."""
-    for index, term in enumerate(found):
+def _extend_runs(runs: Sequence[ObservedRun], busy: Sequence[LoggedPeriod]) -> None:
+    """Set each run's last record to the last that its host logged, also if that record shows no state."""
+    for index, term in enumerate(runs):
         begin = term.chosen or term.first
-        following = found[index + 1].first if index + 1 < len(found) else None
+        following = runs[index + 1].first if index + 1 < len(runs) else None
         until = term.ended or (following - _STARTS if following else None)
         inside = [
-            one.last
-            for one in busy
-            if one.host == term.host and (begin is None or one.first >= begin) and (until is None or one.last < until)
+            period.last
+            for period in busy
+            if period.host == term.host
+            and (begin is None or period.first >= begin)
+            and (until is None or period.last < until)
         ]
         if inside:
             term.last = max(term.last or max(inside), *inside)

@@ -57,13 +57,13 @@ class _Stream:
 
     def during(self, subscriber: Subscriber, subscription: Subscription) -> EventRange:
         """Return the smallest and largest SEQ and position of the events that arrived during a subscription."""
-        found = EventRange()
+        event_range = EventRange()
         begin = subscriber.changes_before(subscription.begin)
         end = None if subscription.end is None else subscriber.changes_before(subscription.end)
         for era, extremes in self.eras.items():
             if era > begin and (end is None or era <= end):
-                found.merge(extremes)
-        return found
+                event_range.merge(extremes)
+        return event_range
 
 
 class Judge:
@@ -93,8 +93,8 @@ class Judge:
                 by_hole.setdefault(key.name, {})[key.number] = extremes
         self._lasting = {
             (publisher, name): [
-                (one.filter, one.end is None, stream.during(subscribers[name], one))
-                for one in subscribers[name].subscriptions
+                (subscription.filter, subscription.end is None, stream.during(subscribers[name], subscription))
+                for subscription in subscribers[name].subscriptions
             ]
             for publisher, streams in self._streams.items()
             for name, stream in streams.items()
@@ -104,12 +104,16 @@ class Judge:
     def outcomes_of(self, events: Iterable[Event]) -> Iterator[tuple[Outcome | None, list[Delivery]]]:
         """Yield for each event its outcome (None for a barrier) and its deliveries to subscribers."""
         for event in events:
-            units = [self._by_receipt(event, one) for one in event.receipts if one.came and not one.is_barrier]
+            deliveries = [
+                self._delivery_of_receipt(event, receipt)
+                for receipt in event.receipts
+                if receipt.came and not receipt.is_barrier
+            ]
             if event.is_barrier:
-                yield None, units
+                yield None, deliveries
                 continue
-            units += self._missed(event)
-            worst = min(units, key=_gravity, default=None)
+            deliveries += self._missed_deliveries(event)
+            worst = min(deliveries, key=_gravity, default=None)
             yield (
                 Outcome(
                     event.event_id,
@@ -117,14 +121,14 @@ class Judge:
                     worst.verdict if worst else "indeterminate",
                     worst.reason if worst else words.NOBODY,
                     event.accepted_at,
-                    min((one.handled_at for one in event.receipts if one.handled_at), default=None),
-                    sorted(one.subscriber for one in event.receipts if one.handled),
+                    min((receipt.handled_at for receipt in event.receipts if receipt.handled_at), default=None),
+                    sorted(receipt.subscriber for receipt in event.receipts if receipt.handled),
                 ),
-                units,
+                deliveries,
             )
 
-    def _by_receipt(self, event: Event, receipt: Receipt) -> Delivery:
-        """Judge by the subscriber's own records. A gap before a receipt cannot hide that it was handled later."""
+    def _delivery_of_receipt(self, event: Event, receipt: Receipt) -> Delivery:
+        """Return the delivery that the receipt shows; a gap before the receipt cannot hide a later handling."""
         verdict: Verdict
         if receipt.handled > 1:
             verdict, reason = "duplicate", f"handled {receipt.handled} times"
@@ -138,25 +142,25 @@ class Judge:
             verdict, reason = "stuck", words.NOT_HANDLED
         return Delivery(event.event_id, receipt.subscriber, verdict, reason, receipt.attempts)
 
-    def _missed(self, event: Event) -> Iterator[Delivery]:
-        """Yield the units of subscribers that were to get the event and have no record of it.
+    def _missed_deliveries(self, event: Event) -> Iterator[Delivery]:
+        """Yield the deliveries to subscribers that were expected to receive the event and have no record of it.
 
-        Of an event that several agents publish the worst counts, as long as nothing of it has come.
+        Where several agents published the event, only the worst delivery to each subscriber is yielded.
         """
         has_it = {receipt.subscriber for receipt in event.receipts if receipt.came}
-        found: dict[str, Delivery] = {}
+        worst_by_subscriber: dict[str, Delivery] = {}
         for copy in event.copies:
             streams = self._streams.get((copy.agent, copy.epoch), {})
             for name in streams.keys() | self._subscribed_before_events:
                 stream = streams.get(name, _Stream())
                 if copy.topic is not None and name not in has_it and self._is_expected(copy, name):
-                    reason = self._reason(copy, copy.topic, name, stream)
-                    unit = Delivery(event.event_id, name, _verdict_of(reason), reason, 0)
-                    found[name] = min(found.get(name, unit), unit, key=_gravity)
-        yield from found.values()
+                    reason = self._reason_of_absence(copy, copy.topic, name, stream)
+                    delivery = Delivery(event.event_id, name, _verdict_of(reason), reason, 0)
+                    worst_by_subscriber[name] = min(worst_by_subscriber.get(name, delivery), delivery, key=_gravity)
+        yield from worst_by_subscriber.values()
 
     def _is_expected(self, copy: PublishedEvent, name: str) -> bool:
-        """Whether something earlier of the epoch came while a subscription to the topic lasted, or lasted no longer."""
+        """Return whether other events that the subscriber received show that it was subscribed to the event."""
         assert copy.topic is not None  # noqa: S101 -- for the type alone
         if name in self._subscribed_before_events:
             return True
@@ -165,8 +169,8 @@ class Judge:
                 return True
         return False
 
-    def _reason(self, copy: PublishedEvent, topic: str, name: str, stream: _Stream) -> str:
-        """Say why an expected event is not there. What records that are missing may hide is said first."""
+    def _reason_of_absence(self, copy: PublishedEvent, topic: str, name: str, stream: _Stream) -> str:
+        """Return why an expected event did not arrive; gaps that may hide its records take precedence."""
         if copy.last is None:
             return words.NO_ACCEPTANCE
         is_acked = copy.state in ("acknowledged", "unconfirmed")
@@ -179,7 +183,7 @@ class Judge:
         barriers = stream.barriers.get(proved_prefix(topic), {})
         barrier_hole = _hole_of_later(barriers, (copy.seq if by_seq else None) or copy.last, by_seq=by_seq)
         missing = self._missing.get(name, 0)
-        low, high = _bounds(stream.topics.get(topic, {}), copy, missing)
+        low, high = _holes_around(stream.topics.get(topic, {}), copy, missing)
         if min(high, missing if barrier_hole is None else barrier_hole) > low:
             return words.SUBSCRIBER_GAP
         if is_acked and barrier_hole is None and missing > low:
@@ -190,13 +194,13 @@ class Judge:
             ]
         if barrier_hole is not None:
             return words.BARRIER_CAME
-        # A barrier that came, and of whose acceptance nothing is known, may have been earlier or later.
+        # A barrier arrived whose acceptance no journal records: it may be earlier or later than the event.
         is_odd = not by_seq and any(extremes.is_odd for extremes in barriers.values())
         return words.PUBLISHER_GAP if is_odd else words.NO_BARRIER
 
 
 def _hole_of_later(barriers: Mapping[int, EventRange], at: int, *, by_seq: bool) -> int | None:
-    """Return what was missing before the first barrier that came and is later than an event; None without one."""
+    """Return the number of records missing before the first later barrier that arrived; None without such a barrier."""
     later = [
         hole
         for hole, extremes in barriers.items()
@@ -205,12 +209,14 @@ def _hole_of_later(barriers: Mapping[int, EventRange], at: int, *, by_seq: bool)
     return min(later, default=None)
 
 
-def _bounds(by_hole: Mapping[int, EventRange], copy: PublishedEvent, missing: int) -> tuple[int, int]:
-    """Return what was missing before the receipts between which this one would stand."""
+def _holes_around(by_hole: Mapping[int, EventRange], copy: PublishedEvent, missing: int) -> tuple[int, int]:
+    """Return the numbers of records missing before the two receipts that enclose the position of this event."""
     if copy.first is None or copy.first != copy.last:
         return 0, missing
-    low = max((hole for hole, one in by_hole.items() if one.min_first < copy.first), default=0)
-    return low, min((hole for hole, one in by_hole.items() if copy.first < one.max_first), default=missing)
+    low = max((hole for hole, event_range in by_hole.items() if event_range.min_first < copy.first), default=0)
+    return low, min(
+        (hole for hole, event_range in by_hole.items() if copy.first < event_range.max_first), default=missing
+    )
 
 
 def _verdict_of(reason: str) -> Verdict:
@@ -219,17 +225,20 @@ def _verdict_of(reason: str) -> Verdict:
     return "stuck" if reason in (words.NEVER_ACKNOWLEDGED, words.EXPIRED, words.NO_BARRIER) else "indeterminate"
 
 
-def _gravity(unit: Delivery) -> tuple[int, str]:
-    return words.WORST.index(unit.verdict), unit.reason
+def _gravity(delivery: Delivery) -> tuple[int, str]:
+    return words.WORST.index(delivery.verdict), delivery.reason
 
 
 @lru_cache(1 << 14)
 def filter_matches(wanted: str, topic: str) -> bool:
     """Return whether the MQTT topic filter ``wanted`` matches a topic (MQTT 3.1.1, section 4.7)."""
-    filters, levels = wanted.split("/"), topic.split("/")
-    if "#" in filters:
-        filters = filters[: filters.index("#")]
-        levels, is_long = levels[: len(filters)], len(levels) >= len(filters)
+    filter_levels, topic_levels = wanted.split("/"), topic.split("/")
+    if "#" in filter_levels:
+        filter_levels = filter_levels[: filter_levels.index("#")]
+        topic_levels, is_long = topic_levels[: len(filter_levels)], len(topic_levels) >= len(filter_levels)
         if not is_long:
             return False
-    return len(filters) == len(levels) and all(one in ("+", level) for one, level in zip(filters, levels, strict=True))
+    return len(filter_levels) == len(topic_levels) and all(
+        filter_level in ("+", topic_level)
+        for filter_level, topic_level in zip(filter_levels, topic_levels, strict=True)
+    )

@@ -82,49 +82,60 @@ class Event:
 
 def events_of(records: Iterable[OrderedRecord]) -> Iterator[Event]:
     """Yield events, given their journal records ordered by event id; the records of one event may come in any order."""
-    for event_id, mine in groupby(records, key=lambda record: record.event_id):
-        yield _event(event_id, list(mine))
+    for event_id, records_of_event in groupby(records, key=lambda record: record.event_id):
+        yield _build_event(event_id, list(records_of_event))
 
 
-def _event(event_id: str, records: list[OrderedRecord]) -> Event:
-    own = id_parts(event_id)
+def _build_event(event_id: str, records: list[OrderedRecord]) -> Event:
+    parts_of_id = id_parts(event_id)
     published, received = dict[str, list[OrderedRecord]](), dict[str, list[OrderedRecord]]()
     for record in sorted(records, key=lambda record: (record.agent, record.place)):
         if record.is_sent or record.kind in _PUBLISHED:
             published.setdefault(record.agent, []).append(record)
         elif record.kind in _RECEIVED:
             received.setdefault(record.agent, []).append(record)
-    copies = [_copy(agent, mine, own) for agent, mine in published.items()]
-    receipts = [_receipt(agent, mine) for agent, mine in received.items()]
-    topic = _first(copy.topic for copy in copies) or _first(receipt.topic for receipt in receipts)
-    if own and own[0] not in published:
-        copies.append(PublishedEvent(*own, topic=topic))
+    copies = [_build_copy(agent, agent_records, parts_of_id) for agent, agent_records in published.items()]
+    receipts = [_build_receipt(agent, agent_records) for agent, agent_records in received.items()]
+    topic = _least_topic(copy.topic for copy in copies) or _least_topic(receipt.topic for receipt in receipts)
+    if parts_of_id and parts_of_id[0] not in published:
+        copies.append(PublishedEvent(*parts_of_id, topic=topic))
     for copy in copies:
         copy.topic = copy.topic or topic
     return Event(
         event_id,
         topic,
         is_barrier=any(receipt.is_barrier for receipt in receipts)
-        or any(record.is_sent or _is_barrier(record.topic) for mine in published.values() for record in mine),
+        or any(
+            record.is_sent or _is_barrier(record.topic)
+            for agent_records in published.values()
+            for record in agent_records
+        ),
         accepted_at=min(
-            (r.ts for mine in published.values() for r in mine if r.kind == "accepted" and r.ts), default=None
+            (r.ts for agent_records in published.values() for r in agent_records if r.kind == "accepted" and r.ts),
+            default=None,
         ),
         copies=copies,
         receipts=receipts,
     )
 
 
-def _copy(agent: str, records: Sequence[OrderedRecord], own: tuple[str, str, int] | None) -> PublishedEvent:
+def _build_copy(
+    agent: str, records: Sequence[OrderedRecord], parts_of_id: tuple[str, str, int] | None
+) -> PublishedEvent:
     accepted = [record for record in records if record.kind == "accepted"]
-    # Barriers of those who publish by other means than an agent's outbox are not accepted, only told of.
+    # Publishers without an outbox record only that they sent a barrier, not that they accepted it.
     taken = accepted or [record for record in records if record.is_sent]
     states = [record for record in records if record.kind in _STATES]
-    is_own = own is not None and own[0] == agent
+    is_named_by_id = parts_of_id is not None and parts_of_id[0] == agent
     copy = PublishedEvent(
         agent,
-        own[1] if own and is_own else accepted[0].epoch if accepted else min(record.epoch for record in records),
-        own[2] if own and is_own else None,
-        _first(record.topic for record in accepted) or _first(record.topic for record in records),
+        parts_of_id[1]
+        if parts_of_id and is_named_by_id
+        else accepted[0].epoch
+        if accepted
+        else min(record.epoch for record in records),
+        parts_of_id[2] if parts_of_id and is_named_by_id else None,
+        _least_topic(record.topic for record in accepted) or _least_topic(record.topic for record in records),
         first=taken[0].place if taken else None,
     )
     if accepted:
@@ -136,8 +147,8 @@ def _copy(agent: str, records: Sequence[OrderedRecord], own: tuple[str, str, int
     return copy
 
 
-def _receipt(subscriber: str, records: Sequence[OrderedRecord]) -> Receipt:
-    receipt = Receipt(subscriber, records[0].place, _first(record.topic for record in records))
+def _build_receipt(subscriber: str, records: Sequence[OrderedRecord]) -> Receipt:
+    receipt = Receipt(subscriber, records[0].place, _least_topic(record.topic for record in records))
     for record in records:
         kind = record.kind
         receipt.came += kind != "barrier"
@@ -159,6 +170,6 @@ def _is_barrier(topic: str | None) -> bool:
     return topic is not None and _BARRIER.search(topic) is not None
 
 
-def _first(topics: Iterable[str | None]) -> str | None:
-    """The least topic: of several it is always the same one."""
+def _least_topic(topics: Iterable[str | None]) -> str | None:
+    """Return the least topic, so that records in any order give the same topic."""
     return min((topic for topic in topics if topic is not None), default=None)

@@ -113,20 +113,20 @@ class Incident:
     cause: str = ""
     remedy: str = ""
     rules: tuple[str, ...] = ()
-    told: datetime | None = None
-    """When the record was written that tells of it: this and ``mark`` make the id."""
+    recorded: datetime | None = None
+    """The time of the record that shows the incident; it is part of the id, and so is ``mark``."""
     mark: str = ""
     peer: str = ""
-    """The broker that told it: whose own log has it too, and then it is told once."""
+    """The broker that refused; an incident that is in its own log too is reported once."""
     planned: bool = False
-    """A playbook did it, and has written so down."""
+    """Whether a playbook caused the incident, and recorded the operation."""
     names: tuple[str, ...] = ()
-    """The broker's own names, where others may tell the same of it."""
+    """The names of the broker, where logs of its peers can show the same incident."""
 
     @property
     def id(self) -> str:
         """The id of the incident: its kind, host and time of the log record that shows it, joined by slashes."""
-        when = f"{self.told:%Y%m%dT%H%M%S.%f}" if self.told else "-"
+        when = f"{self.recorded:%Y%m%dT%H%M%S.%f}" if self.recorded else "-"
         return "/".join([self.kind, self.host, when, *([self.mark] if self.mark else [])])
 
 

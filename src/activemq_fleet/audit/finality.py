@@ -31,10 +31,10 @@ class Horizons:
         """
         if ended is None:
             return False
-        own = [self.of_logs.get(host) for host in hosts]
+        log_ends = [self.of_logs.get(host) for host in hosts]
         newest = max((at for at in self.of_logs.values() if at is not None), default=ended)
-        is_own = bool(own) and all(at is not None and at >= ended + FINAL_AFTER for at in own)
-        return is_own or newest >= ended + FINAL_AFTER_FOR_FLEET
+        all_logs_go_on = bool(log_ends) and all(at is not None and at >= ended + FINAL_AFTER for at in log_ends)
+        return all_logs_go_on or newest >= ended + FINAL_AFTER_FOR_FLEET
 
     def is_event_past(self, last: datetime | None) -> bool:
         """Return whether an event is final, because journals go on for a week after its last record at ``last``."""

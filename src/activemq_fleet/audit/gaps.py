@@ -21,22 +21,25 @@ def log_gaps(logs: Sequence[LogFileSummary], names: Mapping[str, Iterable[str]])
 
     ``names`` are those of all log files by host. Records that could not be parsed weigh where they are many.
     """
-    problems = sorted({(one.host, one.file, what) for one in logs for what in one.problems})
+    problems = sorted({(summary.host, summary.file, problem) for summary in logs for problem in summary.problems})
     gaps = [
-        Gap(host, what.replace("N ", "some "), file, weighs=_CUT.search(what) is not None)
-        for host, file, what in problems
+        Gap(host, problem.replace("N ", "some "), file, weighs=_CUT.search(problem) is not None)
+        for host, file, problem in problems
     ]
-    gaps += [Gap(host, what) for host, mine in sorted(names.items()) for what in missing_files(mine)]
-    unread = sorted((one for one in logs if one.unread), key=lambda one: (-one.unread, one.host, one.file))
+    gaps += [Gap(host, problem) for host, file_names in sorted(names.items()) for problem in missing_files(file_names)]
+    unread = sorted(
+        (summary for summary in logs if summary.unread),
+        key=lambda summary: (-summary.unread, summary.host, summary.file),
+    )
     return gaps + [
         Gap(
-            one.host,
-            f"{one.unread} of {one.rows} records could not be read",
-            one.file,
-            one.first_unread,
-            weighs=one.unread > UNREAD * one.rows,
+            summary.host,
+            f"{summary.unread} of {summary.rows} records could not be read",
+            summary.file,
+            summary.first_unread,
+            weighs=summary.unread > UNREAD * summary.rows,
         )
-        for one in unread[:MOST_GAPS]
+        for summary in unread[:MOST_GAPS]
     ]
 
 
@@ -68,18 +71,20 @@ def journal_gaps(gaps: Iterable[JournalGap], files: Iterable[JournalFileSummary]
     """Return the first ``MOST_GAPS`` gaps of journals, and as many files with unreadable lines, as gaps for the report.
 
     Each makes the audit incomplete."""
-    found = [
+    record_gaps = [
         Gap(
-            one.agent,
-            f"journal of epoch {one.epoch}: {one.what} from record {one.jseq}"
-            + (f" ({one.records})" if one.records else ""),
+            gap.agent,
+            f"journal of epoch {gap.epoch}: {gap.what} from record {gap.jseq}"
+            + (f" ({gap.records})" if gap.records else ""),
         )
-        for one in sorted(gaps, key=gap_order)[:MOST_GAPS]
+        for gap in sorted(gaps, key=gap_order)[:MOST_GAPS]
     ]
     malformed = sorted(
-        (one.host, one.file, first, count, problem) for one in files for problem, (count, first) in one.problems.items()
+        (summary.host, summary.file, first, count, problem)
+        for summary in files
+        for problem, (count, first) in summary.problems.items()
     )
-    return found + [
+    return record_gaps + [
         Gap(host, f"{count} line{'' if count == 1 else 's'}: {problem}", file, first)
         for host, file, first, count, problem in malformed[:MOST_GAPS]
     ]

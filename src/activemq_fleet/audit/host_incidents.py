@@ -15,23 +15,23 @@ from activemq_fleet.audit.log_evidence import FAILED, FORWARDED, FRAME, REFUSED,
 from activemq_fleet.audit.logged_bridges import Bridge, bridges_of, link_name
 
 STARTS = 3
-"""So many starts in a row that fail are an incident."""
+"""The number of failed starts in a row that make an incident."""
 MESSAGES = 3
-"""So many refused messages within a while are an incident."""
+"""The number of refused messages in a series that make an incident."""
 STARTS_WITHIN = timedelta(minutes=10)
-"""As long as no more than this is between one and the next."""
+"""The longest time between two failed starts of one series."""
 SOON = timedelta(seconds=30)
 """A start whose broker ends so soon after it was ready has failed: a bean after <broker> fails 2 to 4 s later."""
 _STARTED = frozenset({"LIFE-STARTED", "LIFE-STARTED-OLD", "LOCK-FILE-WAIT", "LOCK-FILE-WAIT-OLD", "LOCK-DB-WAIT"})
 _SILENT = "X-SILENT-END"
 APART = timedelta(minutes=15)
-"""Signs of one thing that are further apart than this are two incidents."""
+"""The longest time between two records of one incident."""
 _PEERS = ("NET-UP", "NET-UP-INTERRUPTED", "NET-DOWN")
 """Records of a bridge that name the broker at its other end."""
 _NAMELESS = "Unknown"
-"""What a bridge calls a broker that has not told its name yet."""
+"""The name that a bridge logs for a broker whose name it has not received yet."""
 _ENDS_WITHIN = timedelta(seconds=10)
-"""A bridge that is refused ends so soon after it."""
+"""The longest time between the refusal of a bridge and its end."""
 BREAKS = 5
 """A bridge that breaks so many times in a row, each time soon after it came up, is an incident."""
 _BREAKS_WITHIN = timedelta(seconds=10)
@@ -40,44 +40,46 @@ _BREAKS_APART = timedelta(minutes=5)
 """Breaks that are further apart than this are not in a row."""
 _BROKEN = ("NET-LOCAL-ERR", "NET-REMOTE-ERR", "NET-DOWN")
 _OPEN = datetime.max.replace(tzinfo=UTC)
-"""The end of what has not ended."""
+"""The end of a bridge that is still up."""
 _NAMED = 6
-"""Accounts that one incident names."""
+"""The largest number of accounts that an incident names."""
 _REFUSED = {
     "client": "a client with {} was refused {}",
     "bridge": "a bridge with {} was refused {}",
     "rights": "a bridge with {} was logged in and lacked rights {}",
 }
 _BEFORE = timedelta(minutes=2)
-"""So long before a lost lock its reason may stand."""
+"""The longest time between the record of the reason and the lost lock."""
 
 
-def host_incidents(node: PairNode, seen: Sequence[LogEvidence], runs: Sequence[ObservedRun]) -> list[Incident]:
+def host_incidents(node: PairNode, evidence: Sequence[LogEvidence], runs: Sequence[ObservedRun]) -> list[Incident]:
     """Return a host's demotions, failed starts, store errors, refusals and duplicate bridges as incidents."""
-    ordered = sorted(seen, key=lambda one: (one.at, one.sequence))
+    ordered = sorted(evidence, key=lambda record: (record.at, record.sequence))
     return [
         *_demotions(node, ordered, runs),
-        *_failing_starts(node, sorted([*ordered, *_silent_ends(runs)], key=lambda one: (one.at, one.sequence))),
-        *_store_errors(node, [one for one in ordered if one.kind == STORE]),
-        *_failed_messages(node, [one for one in ordered if one.kind == FAILED]),
+        *_failing_starts(
+            node, sorted([*ordered, *_silent_ends(runs)], key=lambda record: (record.at, record.sequence))
+        ),
+        *_store_errors(node, [record for record in ordered if record.kind == STORE]),
+        *_failed_messages(node, [record for record in ordered if record.kind == FAILED]),
         *_refusals(
             node,
-            [one for one in ordered if one.kind == REFUSED],
-            [one for one in ordered if one.kind in _PEERS],
+            [record for record in ordered if record.kind == REFUSED],
+            [record for record in ordered if record.kind in _PEERS],
             tuple(sorted({term.name for term in runs if term.name})),
         ),
         *_double_bridges(node, ordered),
         *_breaking_bridges(node, ordered),
-        *_refused_frames(node, [evidence for evidence in ordered if evidence.kind == FRAME]),
+        *_refused_frames(node, [record for record in ordered if record.kind == FRAME]),
     ]
 
 
-def _demotions(node: PairNode, seen: Sequence[LogEvidence], runs: Sequence[ObservedRun]) -> Iterator[Incident]:
-    """An active node that lost its lock, until it stood by or was active again."""
+def _demotions(node: PairNode, evidence: Sequence[LogEvidence], runs: Sequence[ObservedRun]) -> Iterator[Incident]:
+    """Yield an incident for each lost lock, which ends when the node is a standby or active again."""
     for index, term in enumerate(runs):
         if term.end != "lost_lock" or not term.is_active or term.ended is None:
             continue
-        sign = _reason(seen, term.ended)
+        sign = _lost_lock_reason(evidence, term.ended)
         what, advised = advice.LOST_LOCKS[sign.kind if sign else ""]
         began = min(sign.at, term.ended) if sign and sign.kind != "RLD-DEMOTED" else term.ended
         after = runs[index + 1] if index + 1 < len(runs) else None
@@ -95,14 +97,16 @@ def _demotions(node: PairNode, seen: Sequence[LogEvidence], runs: Sequence[Obser
             cause=f"{short_name(node.host)} was active and gave up, because {what}"
             + (f"; it {came}." if came else "; it did not come back by itself."),
             rules=rules,
-            told=term.ended,
+            recorded=term.ended,
         )
 
 
-def _reason(seen: Sequence[LogEvidence], lost: datetime) -> LogEvidence | None:
-    """The last record before a lost lock that gives a reason."""
-    reasons = [one for one in seen if one.kind in advice.LOST_LOCKS and lost - _BEFORE <= one.at <= lost]
-    strong = [one for one in reasons if one.kind != "LOCK-KEEPALIVE-ERR"]
+def _lost_lock_reason(evidence: Sequence[LogEvidence], lost: datetime) -> LogEvidence | None:
+    """Return the last record before a lost lock that gives a reason; None without one."""
+    reasons = [
+        record for record in evidence if record.kind in advice.LOST_LOCKS and lost - _BEFORE <= record.at <= lost
+    ]
+    strong = [record for record in reasons if record.kind != "LOCK-KEEPALIVE-ERR"]
     return strong[-1] if strong else reasons[-1] if reasons else None
 
 
@@ -115,74 +119,74 @@ def _silent_ends(runs: Sequence[ObservedRun]) -> Iterator[LogEvidence]:
             yield LogEvidence(run.host, run.place, run.last or run.started, _SILENT, {}, text)
 
 
-def _failing_starts(node: PairNode, seen: Sequence[LogEvidence]) -> Iterator[Incident]:
+def _failing_starts(node: PairNode, evidence: Sequence[LogEvidence]) -> Iterator[Incident]:
     """Yield series of starts that failed, at once or soon after the broker was ready.
 
     A start that came to serve, or to stand by, for longer than ``SOON`` ends a series.
     """
     failed: list[LogEvidence] = []
     ready: datetime | None = None
-    for one in seen:
-        if one.kind in _STARTED:
-            ready = ready or one.at
-        elif one.kind in STARTS_FAILED or one.kind == _SILENT:
-            stayed = ready is not None and one.at - ready > SOON
-            if failed and (stayed or one.at - failed[-1].at > STARTS_WITHIN):
-                yield from _failing_start(node, failed)
+    for record in evidence:
+        if record.kind in _STARTED:
+            ready = ready or record.at
+        elif record.kind in STARTS_FAILED or record.kind == _SILENT:
+            stayed = ready is not None and record.at - ready > SOON
+            if failed and (stayed or record.at - failed[-1].at > STARTS_WITHIN):
+                yield from _incident_of_failed_starts(node, failed)
                 failed = []
-            failed.append(one)
+            failed.append(record)
             ready = None
-    yield from _failing_start(node, failed)
+    yield from _incident_of_failed_starts(node, failed)
 
 
-def _failing_start(node: PairNode, failed: Sequence[LogEvidence]) -> Iterator[Incident]:
-    # One start may write a record of each kind.
-    starts = max(Counter(one.kind for one in failed).values(), default=0)
+def _incident_of_failed_starts(node: PairNode, failed: Sequence[LogEvidence]) -> Iterator[Incident]:
+    # One start can log a record of each kind.
+    starts = max(Counter(record.kind for record in failed).values(), default=0)
     if starts >= STARTS:
         cause = f"{short_name(node.host)} was started {starts} times in vain: “{_quoted(failed[-1].text)}”"
-        spell = [replace(one, fields={"what": "", "who": ""}) for one in failed]
-        yield _of_spell(node, spell, "failing_start", cause, advice.FAILING_START)
+        series = [replace(record, fields={"what": "", "who": ""}) for record in failed]
+        yield _incident_of_series(node, series, "failing_start", cause, advice.FAILING_START)
 
 
-def _spells(seen: Iterable[LogEvidence]) -> Iterator[list[LogEvidence]]:
-    """Signs that follow each other closely."""
-    spell: list[LogEvidence] = []
-    for one in seen:
-        if spell and one.at - max(last.until for last in spell) > APART:
-            yield spell
-            spell = []
-        spell.append(one)
-    if spell:
-        yield spell
+def _split_into_series(evidence: Iterable[LogEvidence]) -> Iterator[list[LogEvidence]]:
+    """Yield series of records, each at most ``APART`` after the record before it."""
+    series: list[LogEvidence] = []
+    for record in evidence:
+        if series and record.at - max(earlier.until for earlier in series) > APART:
+            yield series
+            series = []
+        series.append(record)
+    if series:
+        yield series
 
 
-def _store_errors(node: PairNode, seen: Sequence[LogEvidence]) -> Iterator[Incident]:
-    for spell in _spells(seen):
-        found = {one.fields["what"] for one in spell}
-        # The one that says most: a full disk is also a failed write, a missing file also a corrupt reference.
-        what = next(what for what in ("full", "database", "missing", "corrupt", "write") if what in found)
+def _store_errors(node: PairNode, evidence: Sequence[LogEvidence]) -> Iterator[Incident]:
+    for series in _split_into_series(evidence):
+        error_kinds = {record.fields["what"] for record in series}
+        # The most specific: a full disk also causes failed writes, a missing file also corrupt references.
+        what = next(kind for kind in ("full", "database", "missing", "corrupt", "write") if kind in error_kinds)
         sentence, advised = advice.STORE_ERRORS[what]
-        first = next(one for one in spell if one.fields["what"] == what)
-        yield _of_spell(
-            node, spell, "store_error", f"On {short_name(node.host)} {sentence}: “{_quoted(first.text)}”", advised
+        first = next(record for record in series if record.fields["what"] == what)
+        yield _incident_of_series(
+            node, series, "store_error", f"On {short_name(node.host)} {sentence}: “{_quoted(first.text)}”", advised
         )
 
 
-def _failed_messages(node: PairNode, seen: Sequence[LogEvidence]) -> Iterator[Incident]:
-    """Yield an incident for messages that the broker refused again and again, not for want of a right."""
-    for spell in _spells(seen):
-        count = sum(one.count for one in spell)
+def _failed_messages(node: PairNode, evidence: Sequence[LogEvidence]) -> Iterator[Incident]:
+    """Yield an incident for each series of messages that the broker refused for another reason than a missing right."""
+    for series in _split_into_series(evidence):
+        count = sum(record.count for record in series)
         if count >= MESSAGES:
-            cause = f"{short_name(node.host)} refused messages {count} times: “{_quoted(spell[-1].text)}”"
-            yield _of_spell(node, spell, "refused_messages", cause, advice.REFUSED_MESSAGES)
+            cause = f"{short_name(node.host)} refused messages {count} times: “{_quoted(series[-1].text)}”"
+            yield _incident_of_series(node, series, "refused_messages", cause, advice.REFUSED_MESSAGES)
 
 
 def _refusals(
-    node: PairNode, seen: Sequence[LogEvidence], bridges: Sequence[LogEvidence], names: tuple[str, ...]
+    node: PairNode, refusals: Sequence[LogEvidence], bridges: Sequence[LogEvidence], names: tuple[str, ...]
 ) -> Iterator[Incident]:
-    """One for all that was refused in a while, whoever it was."""
-    for spell in _spells(seen):
-        kinds = {one.fields["what"] for one in spell}
+    """Yield one incident for each series of refusals, whichever accounts were refused."""
+    for series in _split_into_series(refusals):
+        kinds = {record.fields["what"] for record in series}
         advised = (
             advice.REFUSED_RIGHTS
             if kinds == {"rights"}
@@ -191,17 +195,17 @@ def _refusals(
             else advice.REFUSED_CLIENT
         )
         rules = (*advised.rules, *(advice.REFUSED_BRIDGE.rules if "bridge" in kinds and "client" in kinds else ()))
-        cause = f"{short_name(node.host)}: {'; '.join(_refused(spell))}."
-        incident = _of_spell(node, spell, "refused_credentials", cause, advice.Advice(advised.remedy, rules))
-        peer = _peer(spell, bridges)
+        cause = f"{short_name(node.host)}: {'; '.join(_describe_refusals(series))}."
+        incident = _incident_of_series(node, series, "refused_credentials", cause, advice.Advice(advised.remedy, rules))
+        peer = _refusing_peer(series, bridges)
         yield replace(incident, mark="", peer=peer, names=() if peer else names)
 
 
-def _refused(spell: Sequence[LogEvidence]) -> Iterator[str]:
-    """In words, by what was refused and the account."""
+def _describe_refusals(series: Sequence[LogEvidence]) -> Iterator[str]:
+    """Yield a phrase for each kind of client and account that was refused, and one for the accounts left out."""
     times: Counter[tuple[str, str]] = Counter()
-    for one in spell:
-        times[one.fields["what"], one.fields["who"]] += one.count
+    for record in series:
+        times[record.fields["what"], record.fields["who"]] += record.count
     for (what, name), count in sorted(times.items())[:_NAMED]:
         account = f"the account {name}" if name and name != "null" else "no account"
         often = "once" if count == 1 else f"{count} times"
@@ -210,51 +214,57 @@ def _refused(spell: Sequence[LogEvidence]) -> Iterator[str]:
         yield f"and {len(times) - _NAMED} more accounts"
 
 
-def _peer(spell: Sequence[LogEvidence], bridges: Sequence[LogEvidence]) -> str:
-    """The broker that refused, where all of it is what this host's bridges were told.
+def _refusing_peer(series: Sequence[LogEvidence], bridges: Sequence[LogEvidence]) -> str:
+    """Return the name of the broker that refused this host's bridges; empty for clients, or where it is not known.
 
-    The record of the refusal does not name it. Those around it do; up to 5.7 a bridge may be refused so soon that
-    only its end is told.
+    The record of the refusal does not name the broker. Other records of the bridge do; up to 5.7 a bridge can be
+    refused so early that only the record of its end exists.
     """
-    locals_ = {one.fields.get("local", "") for one in spell}
+    locals_ = {record.fields.get("local", "") for record in series}
     if not all(locals_):
         return ""
-    found = [one for one in bridges if one.kind != "NET-DOWN" and one.fields.get("local") in locals_]
-    found += [one for one in (_end_after(sign, bridges) for sign in spell) if one]
-    peers = {one.fields.get("peer", "") for one in found} - {_NAMELESS}
+    bridge_records = [
+        record for record in bridges if record.kind != "NET-DOWN" and record.fields.get("local") in locals_
+    ]
+    bridge_records += [record for record in (_bridge_end_after(refusal, bridges) for refusal in series) if record]
+    peers = {record.fields.get("peer", "") for record in bridge_records} - {_NAMELESS}
     return peers.pop() if len(peers) == 1 else ""
 
 
-def _end_after(sign: LogEvidence, bridges: Sequence[LogEvidence]) -> LogEvidence | None:
-    """The first end of a bridge behind its refusal."""
-    ends = (one for one in bridges if one.kind == "NET-DOWN" and one.sequence > sign.sequence)
-    return next((one for one in ends if one.at - sign.at <= _ENDS_WITHIN), None)
+def _bridge_end_after(refusal: LogEvidence, bridges: Sequence[LogEvidence]) -> LogEvidence | None:
+    """Return the first record of a bridge's end soon after its refusal; None without one."""
+    ends = (record for record in bridges if record.kind == "NET-DOWN" and record.sequence > refusal.sequence)
+    return next((record for record in ends if record.at - refusal.at <= _ENDS_WITHIN), None)
 
 
-def _double_bridges(node: PairNode, seen: Sequence[LogEvidence]) -> Iterator[Incident]:
-    """Two bridges for one client id, told twice, or once where the host is both ends of links of one name.
+def _double_bridges(node: PairNode, evidence: Sequence[LogEvidence]) -> Iterator[Incident]:
+    """Yield incidents of two bridges with one client id: reported twice, or once if the host starts and accepts a link.
 
-    Once alone it may be a bridge that came back before its old connection was given up.
+    A single report can come from a bridge that was rebuilt before its old connection was closed.
     """
-    own = {link_name(one.fields.get("connector", "")) for one in seen if one.kind == "NET-CONNECTOR-UP"}
-    passive = {one.fields.get("duplexId", "").partition("@")[0] for one in seen if one.kind == "NET-DUPLEX-UP"}
-    both = bool(own & passive)
-    twice = [one for one in seen if one.kind == TWICE]
-    told = False
-    for client, mine in groupby(
-        sorted(twice, key=lambda one: (one.fields["who"], one.at)), key=lambda o: o.fields["who"]
+    started_links = {
+        link_name(record.fields.get("connector", "")) for record in evidence if record.kind == "NET-CONNECTOR-UP"
+    }
+    accepted_links = {
+        record.fields.get("duplexId", "").partition("@")[0] for record in evidence if record.kind == "NET-DUPLEX-UP"
+    }
+    has_both_ends = bool(started_links & accepted_links)
+    duplicates = [record for record in evidence if record.kind == TWICE]
+    is_reported = False
+    for client, client_records in groupby(
+        sorted(duplicates, key=lambda record: (record.fields["who"], record.at)), key=lambda o: o.fields["who"]
     ):
-        for spell in _spells(mine):
-            if sum(one.count for one in spell) < 2 and not both:
+        for series in _split_into_series(client_records):
+            if sum(record.count for record in series) < 2 and not has_both_ends:
                 continue
-            told = True
+            is_reported = True
             cause = (
                 f"At {short_name(node.host)} a second bridge wanted to be {client[:80]} while the first was there: "
                 "links from both ends, or two of one name. They end each other again and again."
             )
-            yield _of_spell(node, spell, "duplicate_bridge", cause, advice.DUPLICATE_BRIDGE)
-    if both and not told:
-        yield from _both_ends(node, bridges_of(sorted(seen, key=lambda one: one.sequence)))
+            yield _incident_of_series(node, series, "duplicate_bridge", cause, advice.DUPLICATE_BRIDGE)
+    if has_both_ends and not is_reported:
+        yield from _both_ends(node, bridges_of(sorted(evidence, key=lambda record: record.sequence)))
 
 
 @dataclass(slots=True)
@@ -268,34 +278,36 @@ class _Breaks:
     @property
     def error(self) -> str:
         """The error that most of the breaks have; empty where the log has none."""
-        errors = Counter(one.fields["e"] for one in self.breaks if one.fields.get("e"))
+        errors = Counter(record.fields["e"] for record in self.breaks if record.fields.get("e"))
         return errors.most_common(1)[0][0] if errors else ""
 
 
-def _breaking_bridges(node: PairNode, seen: Sequence[LogEvidence]) -> Iterator[Incident]:
+def _breaking_bridges(node: PairNode, evidence: Sequence[LogEvidence]) -> Iterator[Incident]:
     """Yield an incident for each bridge that comes up and breaks again at once, many times in a row.
 
     A bridge that breaks because its login or its client id is refused has an incident of that kind.
     """
-    refused = {one.fields["local"] for one in seen if one.kind in (REFUSED, TWICE) and "local" in one.fields}
+    refused = {
+        record.fields["local"] for record in evidence if record.kind in (REFUSED, TWICE) and "local" in record.fields
+    }
     up: dict[str, LogEvidence] = {}
     series: dict[str, _Breaks] = {}
-    for one in seen:
-        if one.kind == "NET-UP":
-            up[one.fields["local"]] = one
-        elif one.kind == FORWARDED:
+    for record in evidence:
+        if record.kind == "NET-UP":
+            up[record.fields["local"]] = record
+        elif record.kind == FORWARDED:
             for breaks in series.values():
-                breaks.destinations[one.fields["destination"]] += 1
-        elif one.kind in _BROKEN and (began := _broken_bridge(one, up)):
+                breaks.destinations[record.fields["destination"]] += 1
+        elif record.kind in _BROKEN and (began := _broken_bridge(record, up)):
             peer = began.fields.get("peer", "")
             breaks = series.setdefault(peer, _Breaks(peer))
-            if breaks.breaks and one.at - breaks.breaks[-1].at > _BREAKS_APART:
+            if breaks.breaks and record.at - breaks.breaks[-1].at > _BREAKS_APART:
                 yield from _breaking_bridge(node, breaks)
                 breaks = series[peer] = _Breaks(peer)
-            if one.at - began.at > _BREAKS_WITHIN:
+            if record.at - began.at > _BREAKS_WITHIN:
                 yield from _breaking_bridge(node, series.pop(peer))
-            elif one.fields.get("local") not in refused:
-                breaks.breaks.append(one)
+            elif record.fields.get("local") not in refused:
+                breaks.breaks.append(record)
     for breaks in series.values():
         yield from _breaking_bridge(node, breaks)
 
@@ -332,41 +344,41 @@ def _breaking_bridge(node: PairNode, breaks: _Breaks) -> Iterator[Incident]:
         cause=f"The bridge from {short_name(node.host)} to {breaks.peer[:80]} broke {count} times "
         f"({count / minutes:.0f} times per minute), each time within {_BREAKS_WITHIN.seconds} s after it came up: "
         f"{error}.{destination}",
-        told=began,
+        recorded=began,
         mark=breaks.peer,
     )
 
 
-def _refused_frames(node: PairNode, seen: Sequence[LogEvidence]) -> Iterator[Incident]:
+def _refused_frames(node: PairNode, evidence: Sequence[LogEvidence]) -> Iterator[Incident]:
     """Yield an incident for each address whose frames exceeded the limit of a connector many times."""
     by_address: dict[str, list[LogEvidence]] = {}
-    for one in seen:
-        by_address.setdefault(one.fields["who"], []).append(one)
-    for address, signs in sorted(by_address.items()):
-        for spell in _spells(signs):
-            count = sum(one.count for one in spell)
+    for record in evidence:
+        by_address.setdefault(record.fields["who"], []).append(record)
+    for address, records in sorted(by_address.items()):
+        for series in _split_into_series(records):
+            count = sum(record.count for record in series)
             if count >= BREAKS:
                 sender = f"{address} " if address else "a client or a bridge "
                 cause = (
                     f"{short_name(node.host)} closed {count} connections because {sender}sent a frame that is larger "
-                    f"than wireFormat.maxFrameSize of its connector: “{_quoted(spell[0].text)}”"
+                    f"than wireFormat.maxFrameSize of its connector: “{_quoted(series[0].text)}”"
                 )
-                yield _of_spell(node, spell, "refused_frames", cause, advice.FRAMES)
+                yield _incident_of_series(node, series, "refused_frames", cause, advice.FRAMES)
 
 
 def _both_ends(node: PairNode, bridges: Sequence[Bridge]) -> Iterator[Incident]:
-    """A duplex link of one name from both ends of which nobody complains: up to 5.7 both may stay up."""
+    """Yield incidents of duplex links that both ends started and no log reports: up to 5.7 both bridges can stay up."""
     links: dict[tuple[str, str], list[tuple[datetime, datetime, str]]] = {}
-    for one in bridges:
-        if one.link and one.peer and one.began:
-            # One that a kill ended was up for nobody knows how long.
-            ended = one.ended or (_OPEN if one.state == "up" else one.began)
-            links.setdefault((one.link, one.peer), []).append((one.began, ended, one.direction))
-    for (link, peer), mine in sorted(links.items()):
-        both = list(_overlaps(sorted(mine)))
-        if not both:
+    for bridge in bridges:
+        if bridge.link and bridge.peer and bridge.began:
+            # The time for which a bridge was up that ended with a killed process is not known.
+            ended = bridge.ended or (_OPEN if bridge.state == "up" else bridge.began)
+            links.setdefault((bridge.link, bridge.peer), []).append((bridge.began, ended, bridge.direction))
+    for (link, peer), periods in sorted(links.items()):
+        overlaps = list(_overlaps(sorted(periods)))
+        if not overlaps:
             continue
-        began, last = both[0][0], max(end for _, end in both)
+        began, last = overlaps[0][0], max(end for _, end in overlaps)
         yield incident_of(
             "duplicate_bridge",
             node,
@@ -377,25 +389,25 @@ def _both_ends(node: PairNode, bridges: Sequence[Bridge]) -> Iterator[Incident]:
             began_from="log",
             cause=f"Between {short_name(node.host)} and {peer[:80]} two bridges of the link {link[:80]} were up at "
             "once, one from each end: what is sent on may come twice.",
-            told=began,
+            recorded=began,
             mark=f"{link} {peer}",
         )
 
 
-def _overlaps(mine: Iterable[tuple[datetime, datetime, str]]) -> Iterator[tuple[datetime, datetime]]:
-    """While bridges of both directions were up; ``mine`` (began, ended, direction) is in the order of begins."""
+def _overlaps(periods: Iterable[tuple[datetime, datetime, str]]) -> Iterator[tuple[datetime, datetime]]:
+    """Yield the times while both directions were up; ``periods`` (began, ended, direction) are sorted by begin."""
     until: dict[str, datetime] = {}
-    for began, ended, direction in mine:
+    for began, ended, direction in periods:
         for other, end in until.items():
             if other != direction and end > began:
                 yield began, min(end, ended)
         until[direction] = max(ended, until.get(direction, ended))
 
 
-def _of_spell(
-    node: PairNode, spell: Sequence[LogEvidence], kind: advice.IncidentKind, cause: str, advised: advice.Advice
+def _incident_of_series(
+    node: PairNode, series: Sequence[LogEvidence], kind: advice.IncidentKind, cause: str, advised: advice.Advice
 ) -> Incident:
-    began, ended = spell[0].at, max(one.until for one in spell)
+    began, ended = series[0].at, max(record.until for record in series)
     return incident_of(
         kind,
         node,
@@ -405,8 +417,8 @@ def _of_spell(
         seconds=seconds_between(began, ended),
         began_from="log",
         cause=cause,
-        told=began,
-        mark=spell[0].fields["what"] + (f" {who}" if (who := spell[0].fields["who"]) else ""),
+        recorded=began,
+        mark=series[0].fields["what"] + (f" {who}" if (who := series[0].fields["who"]) else ""),
     )
 
 

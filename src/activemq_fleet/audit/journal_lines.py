@@ -61,8 +61,8 @@ def journal_lines(content: memoryview) -> Iterator[tuple[int, str | None, str | 
     """
     number, rest = 0, b""
     problem: str | None = None
-    for piece, problem in _pieces(content.cast("B")):  # noqa: B007 -- the last one's is told behind all lines
-        # A line ends with LF alone; what stands before it may be anything.
+    for piece, problem in _pieces(content.cast("B")):  # noqa: B007 -- the last problem is yielded after all lines
+        # Only LF ends a line; any other byte may precede it.
         *whole, rest = (rest + piece).split(b"\n")
         for line in whole:
             number += 1
@@ -75,7 +75,7 @@ def journal_lines(content: memoryview) -> Iterator[tuple[int, str | None, str | 
 
 
 def _pieces(content: memoryview) -> Iterator[tuple[bytes, str | None]]:
-    """Yield a file's bytes in pieces, unpacked; the last piece of a gzip file says whether it ends too soon."""
+    """Yield a file's bytes in pieces, unpacked; the last piece of a gzip file has a problem if the file is cut off."""
     if content[:2] == _GZIP:
         yield from ((piece, words.CUT_OFF if problem else None) for piece, _, problem in inflated_pieces(content))
     else:
@@ -92,18 +92,18 @@ def parse_line(number: int, text: str) -> ParsedLine:
     """Return a journal line as a record; of a torn record only agent, epoch and number, if it begins with them."""
     line = None
     try:
-        found, _ = _DECODER.raw_decode(text.lstrip(" "))
+        document, _ = _DECODER.raw_decode(text.lstrip(" "))
         is_json = True
-        if text.rstrip().endswith("}") and _GLUED not in text and isinstance(found, dict):
-            line = _record(found)
+        if text.rstrip().endswith("}") and _GLUED not in text and isinstance(document, dict):
+            line = _journal_line_of(document)
     except (ValueError, RecursionError):
-        found, is_json = None, False
+        document, is_json = None, False
     if line is not None:
-        if found.get("v") in (1, None):
+        if document.get("v") in (1, None):
             problem = None if line.kind in _KINDS else words.UNKNOWN_KIND
-            conn = found.get("conn")
+            conn = document.get("conn")
             is_number = type(conn) is int and 0 <= conn < _LARGEST
-            return ParsedLine(number, line, problem, _text(found.get("broker")), conn if is_number else None)
+            return ParsedLine(number, line, problem, _text(document.get("broker")), conn if is_number else None)
         return ParsedLine(number, _torn_record(text), words.UNKNOWN_VERSION)
     begins_like_one = text.lstrip(" ").startswith("{") and not is_json
     if begins_like_one or "\0" in text or _GLUED in text:
@@ -111,24 +111,24 @@ def parse_line(number: int, text: str) -> ParsedLine:
     return ParsedLine(number, None, words.FOREIGN)
 
 
-def _record(found: Mapping[str, Any]) -> JournalLine | None:
-    """Return the record of a line's object; None where it does not say which agent's it is, or of what kind."""
-    agent, epoch, kind = (_text(found.get(name)) for name in ("agent", "epoch", "kind"))
-    jseq, filters = found.get("jseq"), found.get("filters")
+def _journal_line_of(fields: Mapping[str, Any]) -> JournalLine | None:
+    """Return the journal line of a JSON object; None if it lacks the agent, the epoch, the number or the kind."""
+    agent, epoch, kind = (_text(fields.get(name)) for name in ("agent", "epoch", "kind"))
+    jseq, filters = fields.get("jseq"), fields.get("filters")
     if not (agent and epoch and kind and type(jseq) is int and 1 <= jseq <= _LARGEST):
         return None
     return JournalLine(
         agent=intern(agent),
         epoch=intern(epoch),
         jseq=jseq,
-        ts=_moment(found.get("ts")),
+        ts=_parse_time(fields.get("ts")),
         kind=intern(kind),
-        event_id=_text(found.get("event_id")) or None,
-        rx_id=_text(found.get("rx_id")) or None,
-        topic=_text(found.get("topic")) or None,
-        came=found.get("broker") is not None or type(found.get("conn")) is int,
-        filters=[str(_text(one)) for one in filters] if isinstance(filters, list) else None,
-        reason=_text(found.get("reason")),
+        event_id=_text(fields.get("event_id")) or None,
+        rx_id=_text(fields.get("rx_id")) or None,
+        topic=_text(fields.get("topic")) or None,
+        came=fields.get("broker") is not None or type(fields.get("conn")) is int,
+        filters=[str(_text(topic_filter)) for topic_filter in filters] if isinstance(filters, list) else None,
+        reason=_text(fields.get("reason")),
     )
 
 
@@ -150,10 +150,10 @@ def _text(value: Any) -> str | None:
     return text if text.isascii() else text.encode(errors="backslashreplace").decode()
 
 
-def _moment(value: Any) -> datetime | None:
+def _parse_time(value: Any) -> datetime | None:
     try:
-        found = datetime.fromisoformat(value)
-        return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
+        time = datetime.fromisoformat(value)
+        return (time if time.tzinfo else time.replace(tzinfo=UTC)).astimezone(UTC)
     except (TypeError, ValueError, OverflowError):
         return None
 
@@ -190,10 +190,10 @@ class JournalFileSummary:
         is_whole = record.kind is not None
         self.parts[key] = part._replace(
             known=max(part.known or 0, record.jseq),
-            began=_first_of(part.began, record.ts),
+            began=_earlier(part.began, record.ts),
             line=number if is_whole else part.line,
         )
-        self.first = _first_of(self.first, record.ts)
+        self.first = _earlier(self.first, record.ts)
         self.last = max((at for at in (self.last, record.ts) if at is not None), default=None)
         if is_whole and (parts := id_parts(record.event_id or "")):
             is_own = parts[:2] == key and (record.kind == "accepted" or is_sent_barrier(record))
@@ -265,5 +265,5 @@ def is_of_host(agent: str | None, host: str, host_of: Mapping[str, str] | None) 
     return agent is None or host_of is None or host_of.get(agent, host) == host
 
 
-def _first_of(one: datetime | None, other: datetime | None) -> datetime | None:
-    return min((at for at in (one, other) if at is not None), default=None)
+def _earlier(known: datetime | None, recorded: datetime | None) -> datetime | None:
+    return min((at for at in (known, recorded) if at is not None), default=None)

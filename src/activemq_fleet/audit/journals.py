@@ -118,19 +118,19 @@ class MissingRecords(NamedTuple):
     records: int
 
 
-Found = OrderedRecord | SubscriptionChange | JournalGap | MissingRecords
+JournalFinding = OrderedRecord | SubscriptionChange | JournalGap | MissingRecords
 
 
 def is_sent_barrier(line: JournalLine) -> bool:
     """Return whether a journal record is of a barrier that the journal's own agent sent, not received."""
-    own = line.event_id is not None and line.event_id.startswith(f"{line.agent}:")
-    return line.kind == "barrier" and not line.came and own
+    has_own_id = line.event_id is not None and line.event_id.startswith(f"{line.agent}:")
+    return line.kind == "barrier" and not line.came and has_own_id
 
 
 def id_parts(event_id: str) -> tuple[str, str, int] | None:
     """Return (AGENT, EPOCH, SEQ) of an event id that an agent assigned; None for an id that the publisher chose."""
-    found = _ID.fullmatch(event_id)
-    return (found[1], found[2], int(found[3])) if found else None
+    id_match = _ID.fullmatch(event_id)
+    return (id_match[1], id_match[2], int(id_match[3])) if id_match else None
 
 
 def epochs_of(parts: Iterable[EpochPart], named: Mapping[EpochKey, int]) -> dict[EpochKey, Epoch]:
@@ -154,7 +154,7 @@ def epochs_of(parts: Iterable[EpochPart], named: Mapping[EpochKey, int]) -> dict
 
 
 def _torn_ends(parts: Iterable[EpochPart]) -> Iterator[tuple[EpochKey, EpochPart, int]]:
-    """Yield each epoch's parts with the jseq behind which something was written that cannot be read; -1 for none."""
+    """Yield each epoch's parts with the jseq after which unreadable lines follow; -1 for none."""
     torn_at = dict[tuple[str, str], int]()
     readable = set[tuple[str, str]]()
     for part in parts:
@@ -163,7 +163,7 @@ def _torn_ends(parts: Iterable[EpochPart]) -> Iterator[tuple[EpochKey, EpochPart
             torn_at[file] = max(torn_at.get(file, 0), part.torn)
         if part.line is not None:
             readable.add(file)
-    # A file with nothing readable may be any journal's of its host.
+    # A file without a readable line may belong to any journal of its host.
     doubtful = {host for host, file in torn_at if (host, file) not in readable}
     for part in parts:
         if part.agent is not None and part.epoch is not None:
@@ -184,7 +184,7 @@ def gaps_of_absent_journals(named: Iterable[EpochKey], epochs: Mapping[EpochKey,
             yield JournalGap(agent, epoch, 1, None, NO_JOURNAL)
 
 
-def records_in_order(lines: Iterable[JournalLine], epochs: Mapping[EpochKey, Epoch]) -> Iterator[Found]:
+def records_in_order(lines: Iterable[JournalLine], epochs: Mapping[EpochKey, Epoch]) -> Iterator[JournalFinding]:
     """Yield the ordered records, subscription changes and gaps in ``lines``, which come sorted
     by agent, epoch and jseq.
     """
@@ -201,7 +201,7 @@ def records_in_order(lines: Iterable[JournalLine], epochs: Mapping[EpochKey, Epo
 
 @dataclass(slots=True)
 class _EpochReader:
-    """Reads the lines of one epoch. ``missing``: how many of the agent's records are missing up to here."""
+    """A reader of the lines of one epoch; ``missing`` counts the agent's missing records up to the last line."""
 
     agent: str
     epoch: str
@@ -210,12 +210,12 @@ class _EpochReader:
     _before: int = field(init=False)
     _previous: int = 0
     _read: int = 0
-    _own: tuple[int, int] | None = None
+    _newest_own: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
         self._before = self.missing
 
-    def read(self, line: JournalLine) -> Iterator[Found]:
+    def read(self, line: JournalLine) -> Iterator[JournalFinding]:
         is_copy = line.jseq == self._previous
         is_whole = line.kind is not None and not is_copy
         # The number of a line that cannot be read is itself missing.
@@ -225,32 +225,32 @@ class _EpochReader:
             return
         yield from self._gap(line.jseq)
         self._read = line.jseq
-        yield from self._said(line, place_of(self.about, line.jseq))
+        yield from self._records_of(line, place_of(self.about, line.jseq))
 
-    def _said(self, line: JournalLine, place: int) -> Iterator[Found]:
+    def _records_of(self, line: JournalLine, place: int) -> Iterator[JournalFinding]:
         assert line.kind is not None  # noqa: S101 -- for the type alone
         if line.event_id is not None:
             is_sent = is_sent_barrier(line)
             parts = id_parts(line.event_id)
             if parts and parts[:2] == (self.agent, self.epoch) and (line.kind == "accepted" or is_sent):
-                self._own = max(self._own or (0, 0), (parts[2], self.missing))
+                self._newest_own = max(self._newest_own or (0, 0), (parts[2], self.missing))
             yield OrderedRecord(
                 line.event_id, self.agent, self.epoch, line.kind, place, self.missing, line.topic, line.ts, is_sent,
                 line.reason,
             )  # fmt: skip
         if line.kind in ("subscribed", "unsubscribed"):
-            for one in line.filters or ():
-                yield SubscriptionChange(self.agent, one, place, line.kind == "subscribed")
+            for topic_filter in line.filters or ():
+                yield SubscriptionChange(self.agent, topic_filter, place, line.kind == "subscribed")
 
-    def end(self) -> Iterator[Found]:
+    def end(self) -> Iterator[JournalFinding]:
         yield from self._gap(self.about.known + 1)
-        # Somebody received an event of which this journal, gapless after its last own one, knows nothing.
-        own, hole = self._own or (0, 0)
-        is_short = self.missing == (hole if self._own else self._before) and self.about.received > own
+        # A subscriber received a later event than the journal's newest, and no record after the newest is missing.
+        newest_seq, hole = self._newest_own or (0, 0)
+        is_short = self.missing == (hole if self._newest_own else self._before) and self.about.received > newest_seq
         if self.about.is_torn or is_short:
             self.missing += 1
             yield JournalGap(self.agent, self.epoch, self.about.known + 1, None, OPEN_END)
 
-    def _gap(self, upto: int) -> Iterator[Found]:
+    def _gap(self, upto: int) -> Iterator[JournalFinding]:
         if upto > self._read + 1:
             yield JournalGap(self.agent, self.epoch, self._read + 1, upto - self._read - 1, MISSING)

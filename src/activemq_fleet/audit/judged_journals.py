@@ -41,24 +41,24 @@ def judge_journals(
     """
     epochs, _ = epochs_of_files(_summaries(lines, truncated_epochs))
     ordered = sorted(lines, key=lambda line: (line.agent, epochs[line.agent, line.epoch].rank, line.jseq))
-    found = list(records_in_order(ordered, epochs))
-    records = [one for one in found if isinstance(one, OrderedRecord)]
+    journal_findings = list(records_in_order(ordered, epochs))
+    records = [record for record in journal_findings if isinstance(record, OrderedRecord)]
     missing = dict.fromkeys(subscribed_before_events, 1)
-    missing |= {one.agent: one.records for one in found if isinstance(one, MissingRecords)}
-    subscribers = subscribers_of(one for one in found if isinstance(one, SubscriptionChange))
+    missing |= {count.agent: count.records for count in journal_findings if isinstance(count, MissingRecords)}
+    subscribers = subscribers_of(change for change in journal_findings if isinstance(change, SubscriptionChange))
     events = list(events_of(sorted(records, key=lambda record: record.event_id)))
     reach = dict(reached_ranges(events, subscribers, missing))
     judge = Judge(subscribers, missing, reach, subscribed_before_events)
     outcomes = [outcome for outcome, _ in judge.outcomes_of(events) if outcome]
-    return JudgedJournals(outcomes, records, [one for one in found if isinstance(one, JournalGap)])
+    return JudgedJournals(outcomes, records, [gap for gap in journal_findings if isinstance(gap, JournalGap)])
 
 
 def _summaries(lines: Iterable[JournalLine], truncated_epochs: Collection[EpochKey]) -> list[JournalFileSummary]:
     """Return a summary of each epoch's journal, as of a file in which nothing readable follows what is cut off."""
-    found: dict[EpochKey, JournalFileSummary] = {}
+    summaries: dict[EpochKey, JournalFileSummary] = {}
     for line in lines:
         key = line.agent, line.epoch
-        found.setdefault(key, JournalFileSummary(*key)).add(ParsedLine(1, line, None))
+        summaries.setdefault(key, JournalFileSummary(*key)).add(ParsedLine(1, line, None))
     for key in truncated_epochs:
-        found[key].parts[key] = found[key].parts[key]._replace(torn=2)
-    return list(found.values())
+        summaries[key].parts[key] = summaries[key].parts[key]._replace(torn=2)
+    return list(summaries.values())

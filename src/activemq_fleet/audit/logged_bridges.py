@@ -46,7 +46,7 @@ class Bridge:
 
 @dataclass(slots=True)
 class _Links:
-    """Which link a dialled address belongs to: a connector starts after its addresses were dialled."""
+    """The links by dialled address; the log names a network connector only after it dialled its addresses."""
 
     by_uri: dict[str, str] = field(default_factory=dict)
     pending: list[tuple[str, str]] = field(default_factory=list)
@@ -56,9 +56,9 @@ class _Links:
     def dial(self, seen: LogEvidence) -> None:
         uri = seen.fields.get("remote", "")
         self.dialled |= _places(uri)
-        found = _THREAD.search(seen.thread)  # multicast: its listener dials
-        if found:
-            self.by_uri[uri] = found[1]
+        connector_match = _THREAD.search(seen.thread)  # multicast: its listener dials
+        if connector_match:
+            self.by_uri[uri] = connector_match[1]
         elif uri not in self.by_uri:
             self.pending.append((seen.thread, uri))
 
@@ -95,15 +95,15 @@ def _places(uri: str) -> set[tuple[str, int]]:
 def bridges_of(seen: Iterable[LogEvidence]) -> list[Bridge]:
     """Return a host's bridges over time from its log evidence, in the order of the log."""
     reader = _Reader()
-    for one in seen:
-        reader.take(one)
+    for record in seen:
+        reader.take(record)
     reader.close()
-    return reader.found
+    return reader.bridges
 
 
 class _Reader:
     def __init__(self) -> None:
-        self.found: list[Bridge] = []
+        self.bridges: list[Bridge] = []
         self._story = BrokerRun()
         self._links = _Links()
         self._up: dict[str, Bridge] = {}
@@ -118,14 +118,14 @@ class _Reader:
         if seen.kind in REACTIONS:
             self._story.apply(event_of(seen))
         now = {bridge.local: bridge for bridge in self._story.bridges}
-        self._other(seen, had=before)
+        self._read_other(seen, had=before)
         for local, bridge in now.items():
             if before.get(local) != bridge:
-                self._established(local, bridge, seen)
+                self._open_bridge(local, bridge, seen)
         for local in before.keys() - now.keys():
-            self._ended(local, seen)
+            self._close_bridge(local, seen)
 
-    def _other(self, seen: LogEvidence, had: dict[str, BridgeUp]) -> None:
+    def _read_other(self, seen: LogEvidence, had: dict[str, BridgeUp]) -> None:
         if seen.kind == "NET-DIAL":
             self._links.dial(seen)
         elif seen.kind == "NET-CONNECTOR-UP":
@@ -133,22 +133,22 @@ class _Reader:
         elif seen.kind == "NET-DUPLEX-UP":
             self._passive.append(seen.fields.get("duplexId", "").partition("@")[0])
         elif seen.kind in _FAILED and seen.fields.get("local", "") not in had:
-            self._in_vain(seen)
+            self._count_failed_attempt(seen)
 
-    def _established(self, local: str, up: BridgeUp, seen: LogEvidence) -> None:
+    def _open_bridge(self, local: str, up: BridgeUp, seen: LogEvidence) -> None:
         if local in self._up:
             self._finish(self._up.pop(local), seen.at, "it was replaced")
-        # An address that was dialled without a name is logged like that of somebody who dialled.
+        # The log shows an address that this host dialled in the same form as the address of a broker that dialled it.
         passive = up.responder and (up.remote_host, up.remote_port) not in self._links.dialled
         link, direction = (self._take_passive(), "in") if passive else (self._links.of(up), "out")
         bridge = Bridge(seen.host, link, up.peer, direction, seen.at)
         self._up[local] = bridge
-        self.found.append(bridge)
+        self.bridges.append(bridge)
 
     def _take_passive(self) -> str | None:
         return self._passive.pop(0) if self._passive else None
 
-    def _ended(self, local: str, seen: LogEvidence) -> None:
+    def _close_bridge(self, local: str, seen: LogEvidence) -> None:
         bridge = self._up.pop(local, None)
         if bridge is None:
             return
@@ -157,8 +157,8 @@ class _Reader:
 
     def _close_all(self, seen: LogEvidence, cause: str) -> None:
         for bridge in self._up.values():
-            # The log says nothing: all that is known is that it ended before the next run.
-            self._came_back(bridge, self._last.get(_key(bridge)))
+            # The log does not record the end: the bridge ended before the next run began.
+            self._mark_rebuilt(bridge, self._last.get(_key(bridge)))
             bridge.state, bridge.cause, bridge.rebuilt = "down", cause, False
             self._last[_key(bridge)] = bridge
         self._up.clear()
@@ -167,26 +167,26 @@ class _Reader:
         key = _key(bridge)
         known = self._last.get(key)
         if bridge.began is not None and at - bridge.began <= _ALIVE:
-            self.found.remove(bridge)
+            self.bridges.remove(bridge)
             if known is None:
                 known = self._last[key] = Bridge(bridge.host, bridge.link, bridge.peer, bridge.direction, None)
                 known.state, known.rebuilt = "failed", False
-                self.found.append(known)
+                self.bridges.append(known)
             known.flaps += 1
             known.cause = known.cause or cause
             if known.state == "failed":
                 known.cause = cause
             return
-        self._came_back(bridge, known)
+        self._mark_rebuilt(bridge, known)
         bridge.ended, bridge.state, bridge.cause, bridge.rebuilt = at, "down", cause, False
         self._last[key] = bridge
 
-    def _came_back(self, bridge: Bridge, known: Bridge | None) -> None:
+    def _mark_rebuilt(self, bridge: Bridge, known: Bridge | None) -> None:
         if known is not None and not known.rebuilt:
             known.rebuilt, known.back, known.back_peer = True, bridge.began, bridge.peer
 
-    def _in_vain(self, seen: LogEvidence) -> None:
-        """A dial that came to nothing, counted for the link that was lost, where that is known."""
+    def _count_failed_attempt(self, seen: LogEvidence) -> None:
+        """Count a failed connection attempt for the outgoing link that was lost, where one is known."""
         for known in self._last.values():
             if known.direction == "out" and not known.rebuilt:
                 known.flaps += 1
@@ -195,11 +195,11 @@ class _Reader:
     def close(self) -> None:
         """End the log: mark the bridges that are up now, and lasted, as rebuilt."""
         for bridge in self._up.values():
-            self._came_back(bridge, self._last.get(_key(bridge)))
+            self._mark_rebuilt(bridge, self._last.get(_key(bridge)))
 
 
 def _key(bridge: Bridge) -> tuple[str | None, ...]:
-    """What makes two bridges the same one again. Links that come from elsewhere may share a name."""
+    """Return the key that a bridge shares with its successor. Incoming links of several peers may share a name."""
     return (bridge.link, bridge.direction, bridge.peer if bridge.direction == "in" else None)
 
 

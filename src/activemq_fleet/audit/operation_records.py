@@ -62,16 +62,16 @@ def _pairs(host: str, records: list[_Record]) -> Iterable[Operation]:
     for number, record in enumerate(records):
         if record.kind == "begin":
             following = records[number + 1 : number + 2]
-            next_one = [other.at for other in following if other.at >= record.at and other.run != record.run]
-            ended = ends[number].at if number in ends else min([record.at + UNENDED, *next_one])
+            next_begin = [other.at for other in following if other.at >= record.at and other.run != record.run]
+            ended = ends[number].at if number in ends else min([record.at + UNENDED, *next_begin])
             yield Operation(host, record.operation, record.by, record.at, ended)
 
 
 def _record(line: bytes) -> _Record | None:
     try:
-        found: Any = parse_json(line)
-        at = datetime.fromisoformat(found["ts"])
-        kind, run, operation, by = (str(found[name]) for name in ("kind", "run", "operation", "by"))
+        fields: Any = parse_json(line)
+        at = datetime.fromisoformat(fields["ts"])
+        kind, run, operation, by = (str(fields[name]) for name in ("kind", "run", "operation", "by"))
         record = _Record(kind, run, printable(operation)[:_LONGEST], printable(by)[:_LONGEST], at.astimezone(UTC))
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
         return None

@@ -24,7 +24,7 @@ from activemq_fleet.logs.log_files import LINES
 
 _NAMED = ("LIFE-STARTING", "LIFE-STARTED", "LIFE-STARTING-OLD", "LIFE-STARTED-OLD")
 _STOPPED = "stopped"
-"""Why an agent gives up a connection itself."""
+"""The reason that an agent records when it closes a connection itself."""
 _MINUTE = 60_000_000  # microseconds
 _MOMENT = pa.timestamp("us", tz="UTC")
 
@@ -95,26 +95,30 @@ def logged_periods(hosts: pa.Array, times: pa.Array) -> list[LoggedPeriod]:
     return [LoggedPeriod(names[host], *period) for host, *period in zip(of_host[begins], first, last, strict=True)]
 
 
-def findings_of_logs(nodes: Sequence[PairNode], found: Iterable[LogEvidence | LoggedPeriod]) -> PairFindings:
+def findings_of_logs(nodes: Sequence[PairNode], evidence: Iterable[LogEvidence | LoggedPeriod]) -> PairFindings:
     """Return the runs, bridges and incidents of a pair's nodes, from the evidence in their logs, in any order."""
     findings = PairFindings(sorted(nodes, key=lambda node: node.host))
-    seen: dict[str, list[LogEvidence]] = {}
+    evidence_by_host: dict[str, list[LogEvidence]] = {}
     periods: dict[tuple[str, int], LoggedPeriod] = {}
-    for one in found:
-        if isinstance(one, LogEvidence):
-            seen.setdefault(one.host, []).append(one)
+    for record_or_period in evidence:
+        if isinstance(record_or_period, LogEvidence):
+            evidence_by_host.setdefault(record_or_period.host, []).append(record_or_period)
         else:
-            key = one.host, int(one.first.timestamp()) // 60
-            known = periods.get(key, one)
-            periods[key] = LoggedPeriod(one.host, min(one.first, known.first), max(one.last, known.last))
+            key = record_or_period.host, int(record_or_period.first.timestamp()) // 60
+            known = periods.get(key, record_or_period)
+            periods[key] = LoggedPeriod(
+                record_or_period.host, min(record_or_period.first, known.first), max(record_or_period.last, known.last)
+            )
     for node in findings.nodes:
-        mine = sorted(seen.get(node.host, ()), key=lambda one: one.sequence)
-        of_runs = [one for one in mine if one.kind in OF_RUNS]
+        node_evidence = sorted(evidence_by_host.get(node.host, ()), key=lambda record: record.sequence)
+        of_runs = [record for record in node_evidence if record.kind in OF_RUNS]
         runs = findings.runs[node.host] = observed_runs(of_runs, list(periods.values()))
-        findings.incidents += host_incidents(node, mine, runs)
-        findings.bridges += bridges_of(one for one in mine if one.kind in OF_RUNS or one.kind in OF_LINKS)
+        findings.incidents += host_incidents(node, node_evidence, runs)
+        findings.bridges += bridges_of(
+            record for record in node_evidence if record.kind in OF_RUNS or record.kind in OF_LINKS
+        )
         findings.spans += spans_of(observed_runs(of_runs))
-        names = {one.fields["broker"] for one in of_runs if one.kind in _NAMED and "broker" in one.fields}
+        names = {record.fields["broker"] for record in of_runs if record.kind in _NAMED and "broker" in record.fields}
         findings.names[node.host] = names
     return findings
 
@@ -128,22 +132,24 @@ def incidents_of_pair(
 ) -> list[Incident]:
     """Return the incidents of a pair, from its own logs and from what bridges and agents (``witnesses``) saw.
 
-    ``reporting_names``: the brokers of the fleet whose own logs report refusals; those that a bridge was told by one
-    of them are left out.
+    ``reporting_names``: the brokers of the fleet whose own logs report refusals; incidents of bridges that one
+    of them refused are left out.
     """
     losses, records = list[ConnectionLoss](), dict[tuple[str, str, int], ConnectionRecord]()
-    for one in witnesses:
-        if isinstance(one, ConnectionLoss):
-            losses.append(one)
+    for witness in witnesses:
+        if isinstance(witness, ConnectionLoss):
+            losses.append(witness)
         else:
-            records.setdefault((one.agent, one.epoch, one.jseq), one)
-    # An agent's connections tell of the pair that its host is in; of a host in none they tell nothing.
+            records.setdefault((witness.agent, witness.epoch, witness.jseq), witness)
+    # An agent connects to the pair of its host; without a pair its connections show nothing.
     if any(node.pair for node in findings.nodes):
         losses = [*_losses_of_agents(records.values()), *losses]
-    resolved = _resolve(losses, [node.host for node in findings.nodes])
-    found = [*findings.incidents, *pair_incidents(findings.nodes, findings.runs, resolved, skew, operations)]
+    resolved = _resolve_hosts(losses, [node.host for node in findings.nodes])
+    incidents = [*findings.incidents, *pair_incidents(findings.nodes, findings.runs, resolved, skew, operations)]
     reporting = frozenset(reporting_names)
-    return sorted((one for one in found if one.peer not in reporting), key=lambda incident: incident.id)
+    return sorted(
+        (incident for incident in incidents if incident.peer not in reporting), key=lambda incident: incident.id
+    )
 
 
 def lost_pair(
@@ -163,28 +169,28 @@ def lost_pair(
 def _losses_of_agents(records: Iterable[ConnectionRecord]) -> Iterator[ConnectionLoss]:
     """Yield agents' losses, each with the connection that the agent made next."""
     journals: dict[tuple[str, ...], list[ConnectionRecord]] = {}
-    for one in records:
-        if one.at is not None:
-            journals.setdefault((one.host, one.agent, one.epoch), []).append(one)
-    for (host, *_), mine in sorted(journals.items()):
+    for record in records:
+        if record.at is not None:
+            journals.setdefault((record.host, record.agent, record.epoch), []).append(record)
+    for (host, *_), journal_records in sorted(journals.items()):
         following: tuple[datetime, str] | None = None
-        for one in sorted(mine, key=lambda one: one.jseq, reverse=True):
-            assert one.at is not None  # noqa: S101 -- for the type alone
-            if one.is_up:
-                following = one.at, one.broker or ""
-            elif one.reason != _STOPPED:
+        for record in sorted(journal_records, key=lambda record: record.jseq, reverse=True):
+            assert record.at is not None  # noqa: S101 -- for the type alone
+            if record.is_up:
+                following = record.at, record.broker or ""
+            elif record.reason != _STOPPED:
                 back, broker = following or (None, None)
-                yield ConnectionLoss("agent", host, one.at, one.broker, back, broker)
+                yield ConnectionLoss("agent", host, record.at, record.broker, back, broker)
 
 
-def _resolve(losses: Iterable[ConnectionLoss], hosts: Sequence[str]) -> list[ConnectionLoss]:
-    """Addresses of brokers become hosts of the pair where their names say so, else None."""
+def _resolve_hosts(losses: Iterable[ConnectionLoss], hosts: Sequence[str]) -> list[ConnectionLoss]:
+    """Return losses in which broker addresses are replaced by hosts of the pair with these names, else by None."""
 
     def host_of(address: str | None) -> str | None:
         if address is None or address in hosts:
             return address
         name = address.rpartition(":")[0].strip("[]") or address
-        found = [host for host in hosts if name in (host, host.partition(".")[0])]
-        return found[0] if len(found) == 1 else None
+        matching_hosts = [host for host in hosts if name in (host, host.partition(".")[0])]
+        return matching_hosts[0] if len(matching_hosts) == 1 else None
 
     return [replace(loss, lost_host=host_of(loss.lost_host), back_host=host_of(loss.back_host)) for loss in losses]

@@ -26,14 +26,14 @@ from activemq_fleet.node.fence.store_access import StoreAccess, two_masters
 FLAPS = 3
 WITHIN = timedelta(minutes=10)
 SLOW = 30.0
-"""Seconds after which a take-over is called slow."""
+"""The number of seconds from which a take-over counts as slow."""
 _OBJECT = re.compile(r"@[0-9a-f]+")
 _LAST_WORDS = timedelta(seconds=30)
-"""What a node says so shortly before it finds its lock lost is no proof that it served all the time."""
+"""Records in so short a time before a lost lock do not prove that the node was active."""
 
 
 _SLACK = timedelta(seconds=5)
-"""A broker may log that it serves so long after the playbook has seen that it does."""
+"""The longest time between the end of a playbook and the record that the broker is active."""
 
 _Takeover = tuple[ObservedRun, Incident]
 """The run of the node that took over."""
@@ -57,7 +57,7 @@ def pair_incidents(
     splits = [*_split_brains(by_host, runs, skew)]
     split_terms = {(host, place) for host, place, _ in splits}
     taken = [
-        (term, before or _master(term, runs))
+        (term, before or _killed_master(term, runs))
         for before, term in zip([None, *order], order, strict=False)
         if (term.host, term.place) not in split_terms and _took_over(term, before, by_host, runs)
     ]
@@ -66,12 +66,12 @@ def pair_incidents(
     for term, before in taken:
         incident = _takeover(term, before, by_host, takeover_start(term, before, losses, skew, right))
         takeovers.append((term, _mark_planned(incident, operations)))
-    found = [incident for _, incident in takeovers]
-    found += [incident for _, _, incident in splits]
-    found += _failed(by_host, runs, order)
-    found += _flapping(takeovers, offset)
-    found += _subscriptions_at_risk(nodes)
-    return found
+    incidents = [incident for _, incident in takeovers]
+    incidents += [incident for _, _, incident in splits]
+    incidents += _failed_takeovers(by_host, runs, order)
+    incidents += _flapping(takeovers, offset)
+    incidents += _subscriptions_at_risk(nodes)
+    return incidents
 
 
 def _subscriptions_at_risk(nodes: Sequence[PairNode]) -> Iterator[Incident]:
@@ -92,14 +92,14 @@ def _subscriptions_at_risk(nodes: Sequence[PairNode]) -> Iterator[Incident]:
                 began_from="log",
                 cause=f"A broker of {node.pair or short_name(node.host)} started without a usable index of its store, "
                 f"so durable subscriptions can have lost messages: {risk.description}. {risk.path} has the record.",
-                told=risk.time,
+                recorded=risk.time,
                 mark=name,
             )
 
 
-def _master(term: ObservedRun, runs: Mapping[str, Sequence[ObservedRun]]) -> ObservedRun | None:
-    """The master of a promoted slave, where it was killed before it said that it was started."""
-    others = [one for host, mine in runs.items() for one in mine if host != term.host]
+def _killed_master(term: ObservedRun, runs: Mapping[str, Sequence[ObservedRun]]) -> ObservedRun | None:
+    """Return the last run of a promoted slave's master that was killed before it logged its start; None if unknown."""
+    others = [run for host, host_runs in runs.items() for run in host_runs if host != term.host]
     return others[-1] if term.promoted and others else None
 
 
@@ -109,7 +109,7 @@ def _took_over(
     nodes: Mapping[str, PairNode],
     runs: Mapping[str, Sequence[ObservedRun]],
 ) -> bool:
-    """It stood by and then was active; who was active before it was another node, or is not known."""
+    """Return whether the node became active after it was a standby of another node, or of a node that is not known."""
     if term.started is None:
         return False
     if term.promoted:
@@ -145,7 +145,7 @@ def _takeover(
         began_from=measured.source,
         certainty="proved" if certain else "possible",
         cause=_cause(term, before, measured),
-        told=term.started,
+        recorded=term.started,
     )
 
 
@@ -154,7 +154,7 @@ def _cause(term: ObservedRun, before: ObservedRun | None, measured: TakeoverStar
         what = f"{short_name(term.host)} had stood by and became active; the log of the node before it is missing"
     else:
         old = short_name(before.host)
-        said = {
+        ending = {
             "silent": f"{old} ended without a word, as after kill -9, an out-of-memory kill or a power cut",
             "open": f"{old} writes no more: it was killed (kill -9, out of memory), or its machine is gone",
             "stopped": f"{old} was stopped in good order",
@@ -167,22 +167,22 @@ def _cause(term: ObservedRun, before: ObservedRun | None, measured: TakeoverStar
             if term.promoted
             else f"{short_name(term.host)} took over"
         )
-        what = f"{said}; {who}"
+        what = f"{ending}; {who}"
     recovered = " after its store had been recovered" if term.unclean else ""
     return f"{what}{recovered}.{measured.note}"
 
 
-def _failed(
+def _failed_takeovers(
     nodes: Mapping[str, PairNode], runs: Mapping[str, Sequence[ObservedRun]], order: Sequence[ObservedRun]
 ) -> Iterator[Incident]:
-    """A node that stood by, got the lock, and did not become active."""
-    for host, mine in runs.items():
-        for index, term in enumerate(mine):
+    """Yield an incident for each standby that got the lock and did not become active."""
+    for host, host_runs in runs.items():
+        for index, term in enumerate(host_runs):
             if term.started is not None or not (term.retired or (term.waited and term.locked)):
                 continue
             if term.end == "open":
                 continue  # perhaps the log was taken in between
-            ended = term.ended or (mine[index + 1].chosen if index + 1 < len(mine) else None)
+            ended = term.ended or (host_runs[index + 1].chosen if index + 1 < len(host_runs) else None)
             advised = advice.RETIRED if term.retired else advice.FAILED_TAKEOVER
             why = (
                 "its master failed, and it is set to stop then"
@@ -199,27 +199,27 @@ def _failed(
                 seconds=seconds_between(began, ended),
                 began_from="log" if began else "unknown",
                 cause=f"{short_name(host)} had stood by; {why}.",
-                told=began or ended,
+                recorded=began or ended,
             )
 
 
 def _split_brains(
     nodes: Mapping[str, PairNode], runs: Mapping[str, Sequence[ObservedRun]], skew: timedelta
 ) -> Iterator[tuple[str, int, Incident]]:
-    """Two nodes that both show activity on one store, longer than clocks can differ; with the later run's place."""
-    locks = any(term.certainly_waited for mine in runs.values() for term in mine)
-    active = [term for mine in runs.values() for term in mine if term.is_active and not term.pure]
+    """Yield (host, later run's position, incident) where two nodes used one store for longer than clocks can differ."""
+    locks = any(term.certainly_waited for host_runs in runs.values() for term in host_runs)
+    active = [term for host_runs in runs.values() for term in host_runs if term.is_active and not term.pure]
     active.sort(key=lambda term: (term.begin is None, term.begin, term.host))
     for index, first in enumerate(active):
         for second in active[index + 1 :]:
             until = _both_active(first, second, skew)
-            if until is not None and first.host != second.host and _one_store(first, second, nodes, locks):
-                yield second.host, second.place, _split(first, second, until, nodes)
+            if until is not None and first.host != second.host and _share_store(first, second, nodes, locks):
+                yield second.host, second.place, _incident_of_split(first, second, until, nodes)
 
 
 def _both_active(first: ObservedRun, second: ObservedRun, skew: timedelta) -> datetime | None:
-    """Until when, by the first node's clock, both were active; None where the clocks can explain it."""
-    first_last, begin, second_last = _last_sign(first), second.begin, _last_sign(second)
+    """Return the time until which both were active, by the first node's clock; None where the clocks can explain it."""
+    first_last, begin, second_last = _last_active_record(first), second.begin, _last_active_record(second)
     if first_last is None or begin is None or second_last is None or first.begin is None:
         return None
     if first_last <= begin + skew:
@@ -229,33 +229,35 @@ def _both_active(first: ObservedRun, second: ObservedRun, skew: timedelta) -> da
     return None
 
 
-def _last_sign(term: ObservedRun) -> datetime | None:
-    """The last line that shows a node at work."""
+def _last_active_record(term: ObservedRun) -> datetime | None:
+    """Return the time of the last record that shows that a node was active."""
     if term.end == "lost_lock" and term.ended and term.last and term.last > term.ended - _LAST_WORDS:
         return None if term.begin is None else max(term.begin, min(term.last, term.ended - _LAST_WORDS))
     return term.last
 
 
-def _one_store(first: ObservedRun, second: ObservedRun, nodes: Mapping[str, PairNode], locks: bool) -> bool:
-    """Whether both can write to one store: by what is known of the hosts, else by its path and because a node waited.
+def _share_store(first: ObservedRun, second: ObservedRun, nodes: Mapping[str, PairNode], locks: bool) -> bool:
+    """Return whether both runs can write to one store, by the hosts' inventory, else by the store's path and its lock.
 
-    Two hosts' own disks have the same paths as well. Behind guards the store in force is the newest generation.
+    Separate disks of two hosts can have the same path. With guards, the store in use is the newest generation.
     """
     numbers = {run.host: nodes[run.host].generation_at(run.begin) for run in (first, second)}
     if all(numbers.values()):
         return bool(two_masters({host: StoreAccess(number, number) for host, number in numbers.items()}))
-    mine, other = nodes[first.host].store, nodes[second.host].store
-    if mine and other:
-        return mine == other
+    first_store, second_store = nodes[first.host].store, nodes[second.host].store
+    if first_store and second_store:
+        return first_store == second_store
     return locks and (not first.store or not second.store or _path(first.store) == _path(second.store))
 
 
 def _path(store: str) -> str:
-    """Without the address of the object, which every run has another of."""
+    """Return a store's logged name without the Java object's address, which differs in each run."""
     return _OBJECT.sub("", store)
 
 
-def _split(first: ObservedRun, second: ObservedRun, until: datetime, nodes: Mapping[str, PairNode]) -> Incident:
+def _incident_of_split(
+    first: ObservedRun, second: ObservedRun, until: datetime, nodes: Mapping[str, PairNode]
+) -> Incident:
     return incident_of(
         "split_brain",
         nodes[second.host],
@@ -268,12 +270,12 @@ def _split(first: ObservedRun, second: ObservedRun, until: datetime, nodes: Mapp
             f"{short_name(first.host)} went on working on the store after {short_name(second.host)} had become "
             "active on it: both wrote for longer than clocks can differ."
         ),
-        told=second.begin,
+        recorded=second.begin,
     )
 
 
 def _flapping(takeovers: Sequence[_Takeover], offset: Offset) -> Iterator[Incident]:
-    """Three take-overs of a pair in ten minutes, and all that follow as closely: one incident."""
+    """Yield an incident for each series of at least three take-overs in ten minutes."""
     moments = [(shifted_time(term.started, offset[term.host]), incident) for term, incident in takeovers]
     known = [(at, incident) for at, incident in moments if at is not None]
     begin = 0
@@ -284,20 +286,22 @@ def _flapping(takeovers: Sequence[_Takeover], offset: Offset) -> Iterator[Incide
             continue
         while end + 1 < len(known) and known[end + 1][0] - known[end + 2 - FLAPS][0] <= WITHIN:
             end += 1
-        yield _flaps([one for _, one in known[begin : end + 1]], (known[end][0] - known[begin][0]).total_seconds())
+        yield _incident_of_flapping(
+            [incident for _, incident in known[begin : end + 1]], (known[end][0] - known[begin][0]).total_seconds()
+        )
         begin = end + 1
 
 
-def _flaps(chain: Sequence[Incident], seconds: float) -> Incident:
+def _incident_of_flapping(chain: Sequence[Incident], seconds: float) -> Incident:
     return replace(
         chain[0],
         kind="flapping",
-        planned=all(one.planned for one in chain),
+        planned=all(takeover.planned for takeover in chain),
         began=chain[0].ended,
         ended=chain[-1].ended,
         seconds=round(seconds, 3),
         began_from="log",
-        certainty="possible" if any(one.certainty == "possible" for one in chain) else "proved",
+        certainty="possible" if any(takeover.certainty == "possible" for takeover in chain) else "proved",
         cause=f"{len(chain)} take-overs in {_minutes(seconds)}: clients are sent to and fro, and nothing is settled.",
         remedy=advice.FLAPPING.remedy,
         rules=advice.FLAPPING.rules,
@@ -310,9 +314,9 @@ def _minutes(seconds: float) -> str:
 
 def _mark_planned(incident: Incident, operations: Sequence[Operation]) -> Incident:
     """Return the take-over, marked and explained as planned where its node became active during an operation."""
-    for one in operations:
-        is_within = incident.ended is not None and one.began <= incident.ended <= one.ended + _SLACK
-        if one.host == incident.host and is_within:
-            why = f" It was planned: {one.operation[:40]}, by {one.by[:80]}."
+    for operation in operations:
+        is_within = incident.ended is not None and operation.began <= incident.ended <= operation.ended + _SLACK
+        if operation.host == incident.host and is_within:
+            why = f" It was planned: {operation.operation[:40]}, by {operation.by[:80]}."
             return replace(incident, planned=True, cause=incident.cause + why, remedy="None: it was planned.")
     return incident

@@ -103,11 +103,11 @@ def subscribers_of(changes: Iterable[SubscriptionChange]) -> dict[str, Subscribe
     """Return subscribers with their subscriptions, by name; a filter that is subscribed again
     continues its subscription.
     """
-    found: dict[str, Subscriber] = {}
-    in_order = sorted(changes, key=lambda one: (one.subscriber, one.filter, one.place))
-    for name, of_agent in groupby(in_order, key=lambda one: one.subscriber):
+    subscribers: dict[str, Subscriber] = {}
+    in_order = sorted(changes, key=lambda change: (change.subscriber, change.filter, change.place))
+    for name, of_agent in groupby(in_order, key=lambda change: change.subscriber):
         subscriptions, places = list[Subscription](), set[int]()
-        for wanted, of_filter in groupby(of_agent, key=lambda one: one.filter):
+        for wanted, of_filter in groupby(of_agent, key=lambda change: change.filter):
             begin: int | None = None
             for change in of_filter:
                 if change.is_subscribed == (begin is not None):
@@ -118,8 +118,8 @@ def subscribers_of(changes: Iterable[SubscriptionChange]) -> dict[str, Subscribe
                 begin = change.place if change.is_subscribed else None
             if begin is not None:
                 subscriptions.append(Subscription(wanted, begin, None))
-        found[name] = Subscriber(subscriptions, sorted(places))
-    return found
+        subscribers[name] = Subscriber(subscriptions, sorted(places))
+    return subscribers
 
 
 def reached_ranges(

@@ -144,8 +144,10 @@ class IncidentFigures:
     @property
     def shown_incidents(self) -> list[Incident]:
         """The gravest incidents, sorted by their ends."""
-        found = self.gravest.in_order()
-        return sorted(found, key=lambda one: (one.ended or one.began or _BEGINNING_OF_TIME, one.id))
+        gravest = self.gravest.in_order()
+        return sorted(
+            gravest, key=lambda incident: (incident.ended or incident.began or _BEGINNING_OF_TIME, incident.id)
+        )
 
 
 def shown_hosts(
@@ -160,7 +162,7 @@ def shown_hosts(
     ``pair_of`` and ``group_of`` have the hosts with logs.
     """
     pairs = {name: pair or name for name, pair in pair_of.items()}
-    concerned = {pairs.get(one.host, one.host) for one in incidents}
+    concerned = {pairs.get(incident.host, incident.host) for incident in incidents}
     ordered = sorted(pairs, key=lambda name: (pairs[name] not in concerned, pairs[name], name))
     chosen = sorted(ordered[:MOST_HOSTS], key=lambda name: (group_of[name] or "", pairs[name], name))
     by_host: dict[str, list[Span]] = {}
@@ -183,21 +185,21 @@ def shown_bridges(bridges: Iterable[Bridge]) -> Iterator[ShownBridge]:
         return bridge.began or _BEGINNING_OF_TIME
 
     for _, of_link in groupby(sorted(bridges, key=link_of), key=link_of):
-        mine = sorted(of_link, key=began)
+        bridges_of_link = sorted(of_link, key=began)
         away = [
             (after.began - before.ended) / timedelta(seconds=1)
-            for before, after in pairwise(mine)
+            for before, after in pairwise(bridges_of_link)
             if after.began is not None and before.ended is not None
         ]
-        newest = mine[-1]
+        newest = bridges_of_link[-1]
         yield ShownBridge(
             host=newest.host,
             link=newest.link,
-            peers=tuple(sorted({one.peer for one in mine if one.peer is not None})[:4]),
+            peers=tuple(sorted({bridge.peer for bridge in bridges_of_link if bridge.peer is not None})[:4]),
             direction=newest.direction,
-            times=sum(one.began is not None for one in mine),
-            broken=sum((one.cause or "").startswith(_ERROR) for one in mine),
-            flaps=sum(one.flaps for one in mine),
+            times=sum(bridge.began is not None for bridge in bridges_of_link),
+            broken=sum((bridge.cause or "").startswith(_ERROR) for bridge in bridges_of_link),
+            flaps=sum(bridge.flaps for bridge in bridges_of_link),
             state=newest.state,
             cause=newest.cause,
             longest_down=max(away, default=None),
@@ -266,8 +268,8 @@ class LineFigures:
     def add(self, batch: pa.RecordBatch) -> None:
         """Count the log lines in a batch with the columns COLUMNS; lines without a time are left out."""
         began, ended, step = (
-            int(one / _MICROSECOND)
-            for one in (
+            int(duration / _MICROSECOND)
+            for duration in (
                 self._range.began - _BEGINNING_OF_TIME,
                 self._range.ended - _BEGINNING_OF_TIME,
                 self._range.step,
@@ -324,7 +326,7 @@ class EventFigures:
 
     def add(self, outcome: Outcome | None, deliveries: Iterable[Delivery]) -> None:
         """Count an event with its deliveries; ``outcome`` is None for a barrier."""
-        self.deliveries.update(one.verdict for one in deliveries)
+        self.deliveries.update(delivery.verdict for delivery in deliveries)
         if outcome is None:
             return
         self.messages[outcome.verdict] += 1
@@ -342,10 +344,10 @@ class EventFigures:
         self.deliveries += other.deliveries
         self.worst.merge(other.worst)
         self.silences.merge(other.silences)
-        for number, one in other._slices.items():
-            mine = self._slice(number)
-            mine.handled += one.handled
-            mine.handling_times.merge(one.handling_times)
+        for number, other_slice in other._slices.items():
+            event_slice = self._slice(number)
+            event_slice.handled += other_slice.handled
+            event_slice.handling_times.merge(other_slice.handling_times)
 
     def _slice(self, number: int) -> EventSlice:
         return self._slices.setdefault(number, EventSlice(self._range.began + number * self._range.step))
@@ -353,15 +355,15 @@ class EventFigures:
     @property
     def handling_times(self) -> Durations:
         """The durations from acceptance to handling of all handled events."""
-        found = Durations()
-        for one in self._slices.values():
-            found.merge(one.handling_times)
-        return found
+        durations = Durations()
+        for event_slice in self._slices.values():
+            durations.merge(event_slice.handling_times)
+        return durations
 
     @property
     def slices(self) -> list[EventSlice]:
         """The number and the durations of handled events in each slice of time that has any."""
-        return [one for _, one in sorted(self._slices.items())[: 2 * BUCKETS]]
+        return [event_slice for _, event_slice in sorted(self._slices.items())[: 2 * BUCKETS]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,7 +51,7 @@ class ScrapedAvailability:
     """The times at which hosts were active and pairs had no active node, by scraped metrics; ``interval`` is in
     seconds.
 
-    A pair is unserved only where it was looked at: while Prometheus did not run, nothing is known.
+    A pair is unserved only where it was scraped: while Prometheus did not run, nothing is known.
     """
 
     interval: float
@@ -62,10 +62,12 @@ class ScrapedAvailability:
         """Return the seconds of a pair's longest unserved period that ends later than ``after`` and begins before
         ``until``; 0 where scrapes saw a node active all the time, None for a pair without metrics.
         """
-        if all(one.pair != pair for one in self.active):
+        if all(period.pair != pair for period in self.active):
             return None
-        own = [one for one in self.unserved if one.pair == pair and one.ended > after and one.began < until]
-        return max((one.seconds for one in own), default=0.0)
+        unserved = [
+            period for period in self.unserved if period.pair == pair and period.ended > after and period.began < until
+        ]
+        return max((period.seconds for period in unserved), default=0.0)
 
 
 def read_scrapes(answer: str | bytes, source: str) -> ScrapedAvailability:
@@ -81,30 +83,30 @@ def read_scrapes(answer: str | bytes, source: str) -> ScrapedAvailability:
     interval = min((after - before for before, after in pairwise(times)), default=0.0)
     active: list[ActivePeriod] = []
     unserved: list[UnservedPeriod] = []
-    for pair, own in groupby(samples, key=lambda one: one[0]):
-        looks = [
+    for pair, pair_samples in groupby(samples, key=lambda sample: sample[0]):
+        states_by_time = [
             (at, {host for _, _, host, is_active in same if is_active})
-            for at, same in groupby(own, key=lambda one: one[1])
+            for at, same in groupby(pair_samples, key=lambda sample: sample[1])
         ]
-        active += _active_periods(pair, looks, interval)
-        unserved += _unserved_periods(pair, looks)
+        active += _active_periods(pair, states_by_time, interval)
+        unserved += _unserved_periods(pair, states_by_time)
     return ScrapedAvailability(interval, tuple(active), tuple(unserved))
 
 
 def _samples(series: Iterable[Any]) -> Iterator[tuple[str, float, str, bool]]:
     """Yield pair, time, host, and whether the host is active, for each value of an answer."""
-    for one in series:
-        pair, host = str(one["metric"]["pair"]), str(one["metric"]["host"])
-        for time, value in one["values"]:
+    for time_series in series:
+        pair, host = str(time_series["metric"]["pair"]), str(time_series["metric"]["host"])
+        for time, value in time_series["values"]:
             if not 0 <= float(time) <= _LATEST:
                 raise ValueError
             yield pair, float(time), host, float(value) > 0
 
 
-def _active_periods(pair: str, looks: list[tuple[float, set[str]]], interval: float) -> Iterator[ActivePeriod]:
-    for host in sorted({host for _, hosts in looks for host in hosts}):
+def _active_periods(pair: str, states_by_time: list[tuple[float, set[str]]], interval: float) -> Iterator[ActivePeriod]:
+    for host in sorted({host for _, hosts in states_by_time for host in hosts}):
         began = ended = None
-        for at, hosts in looks:
+        for at, hosts in states_by_time:
             goes_on = host in hosts and ended is not None and at - ended <= 2.5 * interval
             if began is not None and ended is not None and not goes_on:
                 yield ActivePeriod(pair, host, began, ended)
@@ -115,8 +117,10 @@ def _active_periods(pair: str, looks: list[tuple[float, set[str]]], interval: fl
             yield ActivePeriod(pair, host, began, ended)
 
 
-def _unserved_periods(pair: str, looks: list[tuple[float, set[str]]]) -> Iterator[UnservedPeriod]:
-    runs = [(serves, [at for at, _ in run]) for serves, run in groupby(looks, key=lambda look: bool(look[1]))]
+def _unserved_periods(pair: str, states_by_time: list[tuple[float, set[str]]]) -> Iterator[UnservedPeriod]:
+    runs = [
+        (serves, [at for at, _ in run]) for serves, run in groupby(states_by_time, key=lambda state: bool(state[1]))
+    ]
     for number, (serves, times) in enumerate(runs):
         if not serves:
             began = runs[number - 1][1][-1] if number else times[0]
@@ -131,19 +135,21 @@ def unexplained_gaps(
 
     Something happened then that the collected logs do not show.
     """
-    periods = [one for one in scraped.unserved if began.timestamp() <= one.began and one.ended <= ended.timestamp()]
+    periods = [
+        period for period in scraped.unserved if began.timestamp() <= period.began and period.ended <= ended.timestamp()
+    ]
     known = list(incidents)
-    return [Gap(one.pair, _sentence(one)) for one in periods if incident_within(one, known) is None]
+    return [Gap(period.pair, _sentence(period)) for period in periods if incident_within(period, known) is None]
 
 
 def incident_within(period: UnservedPeriod, incidents: Iterable[Incident]) -> Incident | None:
     """Return the pair's first incident within 30 s of an unserved period; None without one."""
-    for one in incidents:
-        first, last = one.began or one.ended, one.ended or one.began
-        if one.pair != period.pair or first is None or last is None:
+    for incident in incidents:
+        first, last = incident.began or incident.ended, incident.ended or incident.began
+        if incident.pair != period.pair or first is None or last is None:
             continue
         if first.timestamp() - _NEAR <= period.ended and last.timestamp() + _NEAR >= period.began:
-            return one
+            return incident
     return None
 
 

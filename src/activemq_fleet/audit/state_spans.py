@@ -26,7 +26,7 @@ class Span:
 
 def spans_of(runs: Sequence[ObservedRun]) -> list[Span]:
     """Return a host's states over time, in order, from the runs of its broker."""
-    found = []
+    spans = []
     for index, term in enumerate(runs):
         following = runs[index + 1].chosen if index + 1 < len(runs) else None
         moments = [*_moments(term)]
@@ -34,8 +34,8 @@ def spans_of(runs: Sequence[ObservedRun]) -> list[Span]:
         ends = [*(moment for moment, _ in moments[1:]), following]
         for (began, state), ended in zip(moments, ends, strict=False):
             if ended is None or ended > began:
-                found.append(Span(term.host, state, began, ended))
-    return found[-MOST:]
+                spans.append(Span(term.host, state, began, ended))
+    return spans[-MOST:]
 
 
 def spans_until_takeovers(spans: Iterable[Span], takeovers: Sequence[datetime]) -> Iterator[Span]:

@@ -11,11 +11,11 @@ from activemq_fleet.audit.evidence import BeganFrom, ConnectionLoss, seconds_bet
 
 _SLACK = timedelta(seconds=1)
 _BURST = timedelta(seconds=10)
-"""Losses so close to each other are of one cause."""
+"""The longest time between two losses that have one cause."""
 _LONGEST = timedelta(minutes=15)
-"""A loss longer before the next node was there is not of this take-over."""
+"""The longest time between a loss and the take-over that it belongs to."""
 _LOOK = timedelta(seconds=60)
-"""The longest time between two looks for a free lock that anybody sets."""
+"""The longest interval between two attempts to get the lock that is in use anywhere."""
 _APART = " The clocks of {} and {} contradict each other, so how long it took is not known."
 
 
@@ -46,16 +46,19 @@ def takeover_start(
     if term.started is None:
         return TakeoverStart()
     old = None if before is None else before.host
-    mine = [loss for loss in losses if _concerns(loss, old, term.host) and _is_near(loss, term.started, skew)]
-    for look, seen in ((_agreeing, mine), (_apart, [loss for loss in mine if loss.witness not in right])):
+    near_losses = [loss for loss in losses if _concerns(loss, old, term.host) and _is_near(loss, term.started, skew)]
+    for find, seen in (
+        (_start_by_agreeing_clock, near_losses),
+        (_start_by_witness_clock, [loss for loss in near_losses if loss.witness not in right]),
+    ):
         for source in ("agent", "bridge"):
-            found = look(term.started, [loss for loss in seen if loss.source == source])
-            if found is not None:
-                return found
+            start = find(term.started, [loss for loss in seen if loss.source == source])
+            if start is not None:
+                return start
     if term.saw_loss is not None:
         return TakeoverStart(term.saw_loss, seconds_between(term.saw_loss, term.started), "log")
     if before is not None and before.ended is not None:
-        return _by_log(term, before, before.ended)
+        return _start_by_log(term, before, before.ended)
     return TakeoverStart(note=" Nobody saw when: no agent's journal and no bridge's log tells of the loss.")
 
 
@@ -68,8 +71,8 @@ def _concerns(loss: ConnectionLoss, old: str | None, new: str) -> bool:
     return loss.lost_host in (None, old) and loss.back_host in (None, new)
 
 
-def _agreeing(started: datetime, near: Sequence[ConnectionLoss]) -> TakeoverStart | None:
-    """By who saw the loss before the node was started, and had the next connection after it."""
+def _start_by_agreeing_clock(started: datetime, near: Sequence[ConnectionLoss]) -> TakeoverStart | None:
+    """Return the start by witnesses that lost a connection before the node was active and reconnected afterwards."""
     losses = [loss for loss in near if _fits(loss, started)]
     if not losses:
         return None
@@ -79,8 +82,8 @@ def _agreeing(started: datetime, near: Sequence[ConnectionLoss]) -> TakeoverStar
     return TakeoverStart(began, seconds_between(began, started), first.source, _seen_by(first))
 
 
-def _apart(started: datetime, near: Sequence[ConnectionLoss]) -> TakeoverStart | None:
-    """By a witness whose clock is another: from its loss to its next connection, by its own."""
+def _start_by_witness_clock(started: datetime, near: Sequence[ConnectionLoss]) -> TakeoverStart | None:
+    """Return the start by a witness with a different clock: from its loss to its reconnection, both by that clock."""
     whole = [loss for loss in near if loss.back is not None]
     if not whole:
         return None
@@ -106,10 +109,10 @@ def _seen_by(loss: ConnectionLoss) -> str:
     return f" {'The agent on' if loss.source == 'agent' else 'The bridge of'} {short_name(loss.witness)} saw the loss."
 
 
-def _by_log(term: ObservedRun, before: ObservedRun, ended: datetime) -> TakeoverStart:
-    """The old node says when it ended, by its clock; the lock tells whether the clocks can be right.
+def _start_by_log(term: ObservedRun, before: ObservedRun, ended: datetime) -> TakeoverStart:
+    """Return the start by the log of the node that was active before, unless the lock shows that the clocks differ.
 
-    Who stands by has a lock soon after it is free, and never before.
+    A standby gets a lock soon after it is free, and never before.
     """
     free = before.released or ended
     had = term.locked or term.started

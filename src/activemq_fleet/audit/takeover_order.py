@@ -24,7 +24,7 @@ def clock_offsets(by_host: Mapping[str, Sequence[ObservedRun]], skew: timedelta)
     first, second = hosts
     a, b = ([term for term in by_host[host] if term.is_active] for host in hosts)
     best = min(
-        _candidates(a, b, skew),
+        _candidate_offsets(a, b, skew),
         key=lambda offset: (*_contradictions(a, b, offset), abs(offset)),
         default=_NONE,
     )
@@ -33,8 +33,10 @@ def clock_offsets(by_host: Mapping[str, Sequence[ObservedRun]], skew: timedelta)
 
 def runs_in_order(by_host: Mapping[str, Sequence[ObservedRun]], offset: Offset) -> list[ObservedRun]:
     """Return all nodes' runs that became active, in the order in which they got the store."""
-    found = [(shifted_time(term.begin, offset[host]), term) for host, mine in by_host.items() for term in mine]
-    known = [(at, term) for at, term in found if term.is_active and at is not None]
+    timed_runs = [
+        (shifted_time(term.begin, offset[host]), term) for host, host_runs in by_host.items() for term in host_runs
+    ]
+    known = [(at, term) for at, term in timed_runs if term.is_active and at is not None]
     return [term for _, term in sorted(known, key=lambda pair: (pair[0], pair[1].host, pair[1].place))]
 
 
@@ -43,16 +45,22 @@ def shifted_time(moment: datetime | None, offset: timedelta) -> datetime | None:
     return None if moment is None else moment + offset
 
 
-def _candidates(a: Sequence[ObservedRun], b: Sequence[ObservedRun], skew: timedelta) -> Iterator[timedelta]:
-    """No offset, and those at which the order of two runs changes."""
+def _candidate_offsets(
+    runs_a: Sequence[ObservedRun], runs_b: Sequence[ObservedRun], skew: timedelta
+) -> Iterator[timedelta]:
+    """Yield zero, and the offsets at which the order of two runs changes."""
     yield _NONE
     count = 0
-    for x in a:
-        for y in b:
-            for one, other in ((x.end_or_last, y.begin), (x.begin, y.end_or_last), (x.begin, y.begin)):
-                if one is None or other is None:
+    for run_a in runs_a:
+        for run_b in runs_b:
+            for time_a, time_b in (
+                (run_a.end_or_last, run_b.begin),
+                (run_a.begin, run_b.end_or_last),
+                (run_a.begin, run_b.begin),
+            ):
+                if time_a is None or time_b is None:
                     continue
-                for offset in (one - other - _STEP, one - other + _STEP):
+                for offset in (time_a - time_b - _STEP, time_a - time_b + _STEP):
                     if abs(offset) <= skew:
                         yield offset
                         count += 1
@@ -61,7 +69,7 @@ def _candidates(a: Sequence[ObservedRun], b: Sequence[ObservedRun], skew: timede
 
 
 def _contradictions(a: Sequence[ObservedRun], b: Sequence[ObservedRun], offset: timedelta) -> tuple[int, timedelta]:
-    """How many runs waited for a lock that nobody else had, and how long both had it at once."""
+    """Return the number of runs that waited for a lock that no other node had, and how long both nodes had it."""
     runs = sorted([*_spans(a, _NONE), *_spans(b, offset)], key=lambda run: (run[0], run[2].host, run[2].place))
     alone, before = 0, None
     for _, _, term in runs:
@@ -83,8 +91,8 @@ def _overlap(runs: Sequence[tuple[datetime, datetime, ObservedRun]], index: int)
     return total
 
 
-def _spans(found: Iterable[ObservedRun], offset: timedelta) -> Iterator[tuple[datetime, datetime, ObservedRun]]:
-    for term in found:
+def _spans(runs: Iterable[ObservedRun], offset: timedelta) -> Iterator[tuple[datetime, datetime, ObservedRun]]:
+    for term in runs:
         begin, end = shifted_time(term.begin, offset), shifted_time(term.end_or_last, offset)
         if begin is not None and end is not None:
             yield begin, max(begin, end), term

@@ -12,7 +12,15 @@ from activemq_fleet.audit.deliveries import Delivery, Judge, Outcome
 from activemq_fleet.audit.event_records import events_of
 from activemq_fleet.audit.finality import Horizons
 from activemq_fleet.audit.journal_lines import is_of_host, parsed_lines
-from activemq_fleet.audit.journals import Epoch, EpochKey, Found, JournalLine, OrderedRecord, place_of, records_in_order
+from activemq_fleet.audit.journals import (
+    Epoch,
+    EpochKey,
+    JournalFinding,
+    JournalLine,
+    OrderedRecord,
+    place_of,
+    records_in_order,
+)
 from activemq_fleet.audit.reached_ranges import EventRange, Reach
 from activemq_fleet.audit.report_figures import EventFigures, Silence, silences_of
 
@@ -42,30 +50,32 @@ def placed_lines(
             yield PlacedLine(line.agent, place_of(about, line.jseq), (host, file, number), line)
 
 
-def findings_in_order(lines: Iterable[PlacedLine], epochs: Mapping[EpochKey, Epoch]) -> Iterator[Found | Silence]:
+def findings_in_order(
+    lines: Iterable[PlacedLine], epochs: Mapping[EpochKey, Epoch]
+) -> Iterator[JournalFinding | Silence]:
     """Yield the ordered records, gaps and longest silences of agents, given lines sorted by agent and position."""
-    for agent, mine in groupby(lines, key=lambda one: one.agent):
+    for agent, agent_lines in groupby(lines, key=lambda placed: placed.agent):
         handled = array("q")
-        for one in records_in_order(_one_of_each_place(mine), epochs):
-            if isinstance(one, OrderedRecord) and one.kind == "handled" and one.ts is not None:
-                _add_moment(handled, (one.ts - _EPOCH) // _MICROSECOND)
-            yield one
+        for finding in records_in_order(_sort_copies(agent_lines), epochs):
+            if isinstance(finding, OrderedRecord) and finding.kind == "handled" and finding.ts is not None:
+                _add_moment(handled, (finding.ts - _EPOCH) // _MICROSECOND)
+            yield finding
         yield from silences_of(agent, (_EPOCH + timedelta(microseconds=at) for at in handled))
 
 
-def _one_of_each_place(lines: Iterable[PlacedLine]) -> Iterator[JournalLine]:
-    """Yield lines; of several with one number always the same comes first, and one that can be read if there is one."""
-    for _, same in groupby(lines, key=lambda one: one.place):
-        yield from (one.line for one in sorted(same, key=_preference))
+def _sort_copies(lines: Iterable[PlacedLine]) -> Iterator[JournalLine]:
+    """Yield lines whose copies at each position are sorted: readable copies first, always in the same order."""
+    for _, same in groupby(lines, key=lambda placed: placed.place):
+        yield from (placed.line for placed in sorted(same, key=_preference))
 
 
-def _preference(one: PlacedLine) -> tuple[Any, ...]:
-    line = one.line
-    return line.kind is None, line.kind or "", line.event_id or "", line.ts or _EPOCH, one.file
+def _preference(placed: PlacedLine) -> tuple[Any, ...]:
+    line = placed.line
+    return line.kind is None, line.kind or "", line.event_id or "", line.ts or _EPOCH, placed.file
 
 
 def _add_moment(moments: array[int], at: int) -> None:
-    """Add a moment in microseconds; of those in the same second, one after the other, the first and the last stay."""
+    """Add a moment in microseconds; of consecutive moments in one second only the first and the last are kept."""
     second = at // 1_000_000
     if len(moments) > 1 and moments[-1] // 1_000_000 == second == moments[-2] // 1_000_000:
         moments[-1] = at

@@ -60,9 +60,9 @@ def audit(
         with phase("looking at the files"):
             inputs, absent = with_inventory_hosts(list_inputs(spark, logs, inventory_hosts), inventory_hosts)
         with temporary_settings(spark, shuffle_settings(spark, inputs)):
-            found = read_logs(spark, output, inputs)
+            summaries = read_logs(spark, output, inputs)
             result = write_audit(
-                spark, output, inputs, found, absent=absent, skew=skew, is_growing=False, scraped=scraped
+                spark, output, inputs, summaries, absent=absent, skew=skew, is_growing=False, scraped=scraped
             )
         output.commit()
     return result
@@ -70,8 +70,8 @@ def audit(
 
 def read_audit_json(spark: SparkSession, out: str) -> dict[str, Any]:
     """Return the content of audit.json below ``out``, the output of an audit. Raises InputError when there is none."""
-    found: dict[str, Any] = json.loads(read_text(spark, out, "audit.json"))
-    return found
+    audit_json: dict[str, Any] = json.loads(read_text(spark, out, "audit.json"))
+    return audit_json
 
 
 def read_logs(
@@ -90,13 +90,13 @@ def read_logs(
         known = cache.known_hosts(fingerprints) if cache else {}
         files = [file for file in inputs.files_of_kind("log") if file.host not in known]
         run, task = partial(scan_logs, spark, inputs, files), partial(_events_and_summaries, by_host=cache is not None)
-        found, _ = output.write_results(run, task, ["events"], ordered=True)
+        summaries, _ = output.write_results(run, task, ["events"], ordered=True)
         if cache:
             parts = [part for host in known.values() for part in host.parts]
             output.add_parts("events", cache.directory, parts)
-            found += [summary for host in known.values() for summary in host.files]
-            cache.replace(found, output.parts["events"], output.staged_directory / "events", fingerprints)
-    return found
+            summaries += [summary for host in known.values() for summary in host.files]
+            cache.replace(summaries, output.parts["events"], output.staged_directory / "events", fingerprints)
+    return summaries
 
 
 def _events_and_summaries(batches: Batches, *, by_host: bool) -> Iterator[DatasetRows | LogFileSummary]:
@@ -130,9 +130,9 @@ def write_audit(
     with phase("finding incidents"):
         journals = read_journals(spark, output, inputs)
         horizons = _horizons(inputs, logs, journals.last) if is_growing else None
-        found = find_incidents(output, inputs, logs, journals.connections, skew, horizons)
-    moments = [at for one in found.incidents.shown_incidents for at in (one.began, one.ended)]
-    times = time_range([one for log in logs for one in log.times], [*moments, journals.first, journals.last])
+        log_figures = find_incidents(output, inputs, logs, journals.connections, skew, horizons)
+    moments = [at for incident in log_figures.incidents.shown_incidents for at in (incident.began, incident.ended)]
+    times = time_range([sample for log in logs for sample in log.times], [*moments, journals.first, journals.last])
     with phase("settling events"):
         events, missing = judge_deliveries(output, journals, times, horizons)
     with phase("writing the report"):
@@ -142,13 +142,13 @@ def write_audit(
         gaps = [*absent, *log_gaps(logs, names), *journal_gaps(missing, journals.files)]
         gaps += foreign_claims(journals.files, journals.host_of)
         if scraped:
-            gaps += unexplained_gaps(scraped, found.incidents.shown_incidents, times.began, times.ended)
-        counts = _counts(output, logs, gaps, found, events)
+            gaps += unexplained_gaps(scraped, log_figures.incidents.shown_incidents, times.began, times.ended)
+        counts = _counts(output, logs, gaps, log_figures, events)
         result = Result(audit_outcome(gaps, counts), input_summary(inputs), tuple(gaps), counts, output.path)
         pair_of, group_of = ({name: getattr(inputs.hosts[name], key) for name in names} for key in ("pair", "group"))
-        hosts, hosts_left = shown_hosts(pair_of, group_of, found.spans, found.incidents.shown_incidents)
+        hosts, hosts_left = shown_hosts(pair_of, group_of, log_figures.spans, log_figures.incidents.shown_incidents)
         lines = _lines(output, times)
-        picture = Picture(times, found.incidents, hosts, hosts_left, found.bridges, lines, events, scraped)
+        picture = Picture(times, log_figures.incidents, hosts, hosts_left, log_figures.bridges, lines, events, scraped)
         output.write_text("audit.json", json.dumps(result.to_dict(), indent=2, ensure_ascii=False) + "\n")
         output.write_text("report.html", audit_report(result, picture))
     return result
@@ -156,10 +156,10 @@ def write_audit(
 
 def _horizons(inputs: Inputs, logs: Sequence[LogFileSummary], of_journals: datetime | None) -> Horizons:
     last: dict[str, datetime | None] = dict.fromkeys(inputs.hosts)
-    for one in logs:
-        if one.last is not None:
-            at = datetime.fromtimestamp(0, UTC) + timedelta(microseconds=one.last)
-            last[one.host] = max(at, last[one.host] or at)
+    for log in logs:
+        if log.last is not None:
+            at = datetime.fromtimestamp(0, UTC) + timedelta(microseconds=log.last)
+            last[log.host] = max(at, last[log.host] or at)
     return Horizons(last, of_journals)
 
 
@@ -167,7 +167,7 @@ def _counts(
     output: Output,
     logs: Sequence[LogFileSummary],
     gaps: Sequence[Gap],
-    found: FoundIncidents,
+    log_figures: FoundIncidents,
     events: EventFigures,
 ) -> Counts:
     def by_name(counter: Mapping[str, int]) -> dict[str, int]:
@@ -178,9 +178,9 @@ def _counts(
         unknown=sum(log.unknown for log in logs),
         unread=sum(log.unread for log in logs),
         gaps=len(gaps),
-        incidents=by_name(found.incidents.counts),
-        planned=found.incidents.planned,
-        bridges=by_name(found.bridges.counts),
+        incidents=by_name(log_figures.incidents.counts),
+        planned=log_figures.incidents.planned,
+        bridges=by_name(log_figures.bridges.counts),
         messages=by_name(events.messages),
         deliveries=by_name(events.deliveries),
     )
@@ -197,8 +197,8 @@ def _lines(output: Output, times: TimeRange) -> LineFigures:
 
     lines = output.read_written("events").where("time IS NOT NULL").select(*LineFigures.COLUMNS)
     figures = LineFigures(times)
-    for one in output.write_results(lines.mapInArrow, count, [])[0]:
-        figures.merge(one)
+    for task_figures in output.write_results(lines.mapInArrow, count, [])[0]:
+        figures.merge(task_figures)
     return figures
 
 

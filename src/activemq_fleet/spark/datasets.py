@@ -78,9 +78,9 @@ class Output:
         self._kept: list[DataFrame] = []
         self.parts: dict[str, list[WrittenPart]] = {}
         """The files that tasks have written, by dataset."""
-        found = local_path(path)
+        directory = local_path(path)
         self._target: LocalTarget | HadoopTarget = (
-            HadoopTarget(spark, uri_of(path)) if found is None else LocalTarget(found)
+            HadoopTarget(spark, uri_of(path)) if directory is None else LocalTarget(directory)
         )
         self._target.check_replaceable(kind)
         self._target.prepare()
@@ -100,7 +100,7 @@ class Output:
         partition is sorted and as large as a file should be: then nothing is shuffled or sorted.
         """
         rows = sf.count(sf.lit(1)).alias("rows")
-        is_adaptive = self._spark.conf.get(_ADAPTIVE) == "true"  # else nobody reads the others
+        is_adaptive = self._spark.conf.get(_ADAPTIVE) == "true"  # else Spark ignores the other settings
         with temporary_settings(self._spark, _by_size(name) if is_adaptive else {}):
             shaped = select_columns(name, frame) if ordered else _in_order(name, select_columns(name, frame))
             seen = Observation()
@@ -138,15 +138,15 @@ class Output:
         if keep or directory is None:
             self.keep(frame)
         chosen = frame.where("key IS NULL AND data IS NOT NULL") if keep or directory is None else frame
-        objects = [one.value for one in from_objects(chosen.select(*OBJECTS.names).toArrow().to_batches())]
-        parts = [one for one in objects if isinstance(one, WrittenPart)]
+        objects = [keyed.value for keyed in from_objects(chosen.select(*OBJECTS.names).toArrow().to_batches())]
+        parts = [part for part in objects if isinstance(part, WrittenPart)]
         for name in datasets:
             if directory is not None:
                 self._record_parts(directory, name, [part for part in parts if part.dataset == name])
             else:
                 rows = frame.where(f"`{name}` IS NOT NULL").select(f"{name}.*")
                 self.write(name, rows if files is None else rows.coalesce(files), ordered=ordered)
-        others = [one for one in objects if not isinstance(one, WrittenPart)]
+        others = [other for other in objects if not isinstance(other, WrittenPart)]
         return others, frame.where("key IS NOT NULL").select(*OBJECTS.names)
 
     def keep(self, frame: DataFrame) -> DataFrame:
@@ -189,7 +189,7 @@ class Output:
         return self._target.staged if is_local(self._spark.conf.get("spark.master", None)) else None
 
     def _record_parts(self, directory: Path, name: str, parts: Sequence[WrittenPart]) -> None:
-        """Take the files over that tasks have written; remove those of tasks that failed and were tried again."""
+        """Record the files that tasks have written; remove those of failed attempts of tasks."""
         self.parts[name] = list(parts)
         known = {part.file for part in parts}
         for path in (directory / name).glob("*.parquet"):
@@ -200,7 +200,7 @@ class Output:
         self._record_rows(name, sum(part.rows for part in parts))
 
     def _record_rows(self, name: str, rows: int) -> int:
-        """Set and return the number of rows of a dataset whose files are there. Raises SparkProblem if rows lack."""
+        """Set and return the number of rows of a written dataset. Raises SparkProblem if rows are missing."""
         self._rows[name] = rows
         self._target.check_rows(name, rows)
         return rows
@@ -215,7 +215,7 @@ class Output:
         return self._spark.read.schema(SCHEMAS[name]).parquet(*map(escaped_uri_of, self._target.written_files(name)))
 
     def write_text(self, name: str, text: str) -> None:
-        """Write a text file beside the datasets, such as ``audit.json``."""
+        """Write a text file next to the datasets, such as ``audit.json``."""
         self._target.write_text(name, text)
 
     def commit(self) -> None:
@@ -226,18 +226,18 @@ class Output:
 def read(spark: SparkSession, out: str, name: str) -> DataFrame:
     """Return the dataset ``name`` of a committed output. Raises InputError when it has no such dataset."""
     reader = spark.read.schema(SCHEMAS[name])
-    found = local_path(out)
-    if found is not None:
-        if not (found / name).is_dir():
+    directory = local_path(out)
+    if directory is not None:
+        if not (directory / name).is_dir():
             raise InputError(f"{out}: holds no dataset {name}")
-        return reader.parquet(escaped_uri_of(found / name))
+        return reader.parquet(escaped_uri_of(directory / name))
     return reader.parquet(*map(escaped_uri_of, listed_files(spark, uri_of(out), name)))
 
 
 def read_text(spark: SparkSession, out: str, name: str) -> str:
-    """Return the text of a file beside the datasets of a committed output, such as ``audit.json``."""
-    found = local_path(out)
-    paths = listed_files(spark, uri_of(out), name) if found is None else [uri_of(found / name)]
+    """Return the text of a file next to the datasets of a committed output, such as ``audit.json``."""
+    directory = local_path(out)
+    paths = listed_files(spark, uri_of(out), name) if directory is None else [uri_of(directory / name)]
     return "".join(str(row["value"]) for row in spark.read.text(paths, wholetext=True).collect())
 
 
@@ -253,7 +253,7 @@ def select_columns(name: str, frame: DataFrame, *more: str) -> DataFrame:
 
 
 def _in_order(name: str, frame: DataFrame) -> DataFrame:
-    """Return the rows in partitions of about a file each, sorted, those of a host together as far as they fit."""
+    """Return the rows in sorted partitions of about one file, with the rows of a host together as far as they fit."""
     keys = SORTED_BY[name]
     first = [key for key in keys if key in ("group", "host")] or list(keys[:1])
     return frame.hint("rebalance", *first).sortWithinPartitions(*keys)

@@ -24,7 +24,7 @@ from activemq_fleet.audit.journal_lines import (
 from activemq_fleet.audit.journals import (
     Epoch,
     EpochKey,
-    Found,
+    JournalFinding,
     JournalGap,
     MissingRecords,
     OrderedRecord,
@@ -66,12 +66,12 @@ class ReadJournals:
     @property
     def first(self) -> datetime | None:
         """The earliest time of any journal record; None without records."""
-        return min((one.first for one in self.files if one.first is not None), default=None)
+        return min((summary.first for summary in self.files if summary.first is not None), default=None)
 
     @property
     def last(self) -> datetime | None:
         """The latest time of any journal record; None without records."""
-        return max((one.last for one in self.files if one.last is not None), default=None)
+        return max((summary.last for summary in self.files if summary.last is not None), default=None)
 
 
 def read_journals(spark: SparkSession, output: Output, inputs: Inputs) -> ReadJournals:
@@ -105,18 +105,18 @@ def judge_deliveries(
         return events, gaps
     of_hosts = partial(_lines, epochs=epochs, host_of=journals.host_of)
     lines = partitioned_by_key(journals.contents.mapInArrow(as_objects(of_hosts), OBJECTS_DDL))
-    found, records = output.write_results(lines.mapInArrow, partial(_in_order, epochs=epochs), [], keep=True)
-    gaps += [one for one in found if isinstance(one, JournalGap)]
-    events.silences.add(*(one for one in found if isinstance(one, Silence)))
-    missing = {one.agent: one.records for one in found if isinstance(one, MissingRecords)}
-    subscribers = subscribers_of(one for one in found if isinstance(one, SubscriptionChange))
+    findings, records = output.write_results(lines.mapInArrow, partial(_put_in_order, epochs=epochs), [], keep=True)
+    gaps += [gap for gap in findings if isinstance(gap, JournalGap)]
+    events.silences.add(*(silence for silence in findings if isinstance(silence, Silence)))
+    missing = {count.agent: count.records for count in findings if isinstance(count, MissingRecords)}
+    subscribers = subscribers_of(change for change in findings if isinstance(change, SubscriptionChange))
     by_event = output.keep(partitioned_by_key(records))
     parts, _ = output.write_results(by_event.mapInArrow, partial(_reach, subscribers=subscribers, missing=missing), [])
     judge = Judge(subscribers, missing, merged_reach(parts))
     task = partial(_judge, judge=judge, times=times, horizons=horizons)
     figures, _ = output.write_results(by_event.mapInArrow, task, ["deliveries", "messages"])
-    for one in figures:
-        events.merge(one)
+    for task_figures in figures:
+        events.merge(task_figures)
     return events, gaps
 
 
@@ -141,21 +141,23 @@ def _lines(batches: Batches, *, epochs: Mapping[EpochKey, Epoch], host_of: Mappi
         yield from (KeyedObject(line.agent, line, line.place) for line in placed_lines(*file, epochs, host_of))
 
 
-def _in_order(batches: Batches, *, epochs: Mapping[EpochKey, Epoch]) -> Iterator[Found | Silence | KeyedObject]:
-    """Yield records by event, and for the driver all else, of gaps the first."""
+def _put_in_order(
+    batches: Batches, *, epochs: Mapping[EpochKey, Epoch]
+) -> Iterator[JournalFinding | Silence | KeyedObject]:
+    """Yield the records with their event id as key, and for the driver all other findings and the first gaps."""
     gaps = TopItems(MOST_GAPS, gap_order)
-    for one in findings_in_order((one.value for one in from_objects(batches)), epochs):
-        if isinstance(one, OrderedRecord):
-            yield KeyedObject(one.event_id, one)
-        elif isinstance(one, JournalGap):
-            gaps.add(one)
+    for finding in findings_in_order((keyed.value for keyed in from_objects(batches)), epochs):
+        if isinstance(finding, OrderedRecord):
+            yield KeyedObject(finding.event_id, finding)
+        elif isinstance(finding, JournalGap):
+            gaps.add(finding)
         else:
-            yield one
+            yield finding
     yield from gaps.in_order()
 
 
 def _records(batches: Batches) -> Iterator[OrderedRecord]:
-    return (one.value for one in from_objects(batches))
+    return (keyed.value for keyed in from_objects(batches))
 
 
 def _reach(batches: Batches, *, subscribers: Mapping[str, Subscriber], missing: Mapping[str, int]) -> Iterator[Reach]:
@@ -167,8 +169,8 @@ def _judge(
 ) -> Iterator[DatasetRows | EventFigures]:
     figures = EventFigures(times)
     for event in judged_events(_records(batches), judge, figures, horizons):
-        for one in event.deliveries:
-            yield DatasetRows("deliveries", {**one._asdict(), "final": event.is_final})
+        for delivery in event.deliveries:
+            yield DatasetRows("deliveries", {**delivery._asdict(), "final": event.is_final})
         if event.outcome:
             row = {**event.outcome._asdict(), "by": event.outcome.handled_by, "final": event.is_final}
             yield DatasetRows("messages", row)

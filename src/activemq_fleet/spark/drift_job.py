@@ -44,16 +44,16 @@ if TYPE_CHECKING:
 _SMALL_FILES = {"spark.sql.files.openCostInBytes": str(32 << 10), "spark.sql.files.maxPartitionBytes": str(32 << 20)}
 
 
-def drift(spark: SparkSession, planned: str, found: str, out: str) -> DriftResult:
+def drift(spark: SparkSession, planned: str, collected: str, out: str) -> DriftResult:
     """Compare planned with collected files, write the dataset ``drift`` and drift.json to
     ``out``, and return the result.
 
-    ``planned`` is the output of ``plan`` or ``render``, ``found`` that of the playbook collect. Raises InputError for a
-    path that holds neither.
+    ``planned`` is the output of ``plan`` or ``render``, ``collected`` that of the playbook collect. Raises InputError
+    for a path that holds neither.
     """
     with Output(spark, out, kind="drift") as output, temporary_settings(spark, _SMALL_FILES):
         with phase("listing what was planned and what was collected"):
-            records = _planned(spark, planned).unionByName(_collected(spark, found))
+            records = _planned(spark, planned).unionByName(_collected(spark, collected))
         with phase("comparing"):
             hosts, _ = output.write_results(partitioned_by_key(records).mapInArrow, _compare, ["drift"])
         result = drift_result(hosts)
@@ -77,12 +77,12 @@ def _planned(spark: SparkSession, planned: str) -> DataFrame:
     return _files(spark, f"{escaped_uri_of(root)}/hosts", hosts, lambda *file: (rendered_file(*file),), none)
 
 
-def _collected(spark: SparkSession, found: str) -> DataFrame:
+def _collected(spark: SparkSession, collected: str) -> DataFrame:
     """Return the records of collected files, and of the hosts that have been collected."""
-    root = uri_of(found)
-    _refuse_unreadable(found)
+    root = uri_of(collected)
+    _refuse_unreadable(collected)
     pattern = f"{escaped_uri_of(root)}/*"
-    none = f"{found}: holds no HOST/{{}}, as collect lays it down"
+    none = f"{collected}: holds no HOST/{{}}, as collect lays it down"
     files = _files(spark, f"{pattern}/configuration", root, collected_file, none.format("configuration"))
     return files.unionByName(_files(spark, f"{pattern}/host.json", root, collected_file, none.format("host.json")))
 
@@ -94,20 +94,20 @@ def _files(
     records_of: Callable[[str, bytes], Iterable[FileRecord]],
     none: str,
 ) -> DataFrame:
-    """Return the records of every file below the directories that match, hidden ones too.
+    """Return the records of every file below the directories that match, also of hidden files.
 
     ``records_of`` takes the path below ``root`` and the content. Raises InputError with the line ``none`` where
     nothing matches.
     """
 
     def records(batches: Batches) -> Batches:
-        found = (
+        file_records = (
             record
             for batch in batches
             for path, content in zip(*batch.columns, strict=True)
             for record in records_of(path_below(root, path.as_py()), content.as_py())
         )
-        return _by_host(found)
+        return _key_by_host(file_records)
 
     reader = spark.read.format("binaryFile").option("recursiveFileLookup", "true")
     try:
@@ -122,17 +122,17 @@ def _files(
 def _planned_records(batches: Batches) -> Batches:
     """Return records of rows of the dataset ``files``."""
     rows = (row for batch in batches for row in zip(*batch.columns, strict=True))
-    return _by_host(planned_file(*(value.as_py() for value in row)) for row in rows)
+    return _key_by_host(planned_file(*(value.as_py() for value in row)) for row in rows)
 
 
-def _by_host(records: Iterable[FileRecord]) -> Batches:
+def _key_by_host(records: Iterable[FileRecord]) -> Batches:
     return to_objects(KeyedObject(record.host, record) for record in records)
 
 
 def _compare(batches: Batches) -> Iterator[DatasetRows | ComparedHost]:
-    """Yield the rows of each host, and the host; records come by host."""
-    for host, mine in groupby(from_objects(batches), key=lambda one: one.key):
-        records = [one.value for one in mine]
+    """Yield the rows of each host, and the compared host; records are grouped by host."""
+    for host, objects in groupby(from_objects(batches), key=lambda keyed: keyed.key):
+        records = [keyed.value for keyed in objects]
         side = side_of(records)
         rows = list(drift_of_host(records)) if side == "both" else []
         yield from (DatasetRows("drift", row) for row in rows)
@@ -141,10 +141,10 @@ def _compare(batches: Batches) -> Iterator[DatasetRows | ComparedHost]:
 
 
 def _refuse_unreadable(path: str) -> None:
-    """Raise an error that names the path as the user wrote it, also for a link that leads out of it."""
-    found = local_path(path)
-    if found is not None:
-        os.scandir(found).close()
+    """Raise an error with the path as the user wrote it if it is unreadable, or has a link that leads out of it."""
+    directory = local_path(path)
+    if directory is not None:
+        os.scandir(directory).close()
         refuse_outside_links(path)
 
 

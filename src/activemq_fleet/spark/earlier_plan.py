@@ -41,8 +41,8 @@ class EarlierPlan:
 
     def fingerprints(self) -> dict[str, str]:
         """Return the fingerprint of every component of the earlier plan, by the component's name."""
-        found = self._components.select("component", "fingerprint").distinct().toArrow()
-        return dict(zip(found["component"].to_pylist(), found["fingerprint"].to_pylist(), strict=True))
+        components = self._components.select("component", "fingerprint").distinct().toArrow()
+        return dict(zip(components["component"].to_pylist(), components["fingerprint"].to_pylist(), strict=True))
 
     def add_reused_rows(self, output: Output, unchanged: Sequence[str]) -> None:
         """Add the earlier rows of the components ``unchanged`` to ``output``, and write the dataset ``changes``.

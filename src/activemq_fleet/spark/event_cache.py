@@ -32,16 +32,16 @@ def file_fingerprints(root: Path) -> dict[str, FileFingerprint]:
     Raises InputError for a link that leads out of ``root``, and for what is no regular file.
     """
     refuse_outside_links(str(root))
-    found = {}
+    fingerprints = {}
     for directory, below, names in os.walk(root, followlinks=True):
         below[:] = [name for name in below if not name.startswith((".", "_"))]
         for path in (Path(directory, name) for name in names):
-            # One may have gone meanwhile, or be a link to nothing: the audit itself says what cannot be read.
+            # The file may be gone, or a link to nothing; the audit itself reports what cannot be read.
             with suppress(OSError):
-                about = path.stat()
-                mark = FileFingerprint(about.st_ino, about.st_size, about.st_ctime_ns)
-                found[path.relative_to(root).as_posix()] = mark
-    return found
+                status = path.stat()
+                fingerprint = FileFingerprint(status.st_ino, status.st_size, status.st_ctime_ns)
+                fingerprints[path.relative_to(root).as_posix()] = fingerprint
+    return fingerprints
 
 
 def has_replaced_files(before: Mapping[str, FileFingerprint], after: Mapping[str, FileFingerprint]) -> bool:
@@ -81,15 +81,17 @@ class EventCache:
         self._hosts: dict[str, CachedHost] = {}
         try:
             for host, (fingerprint, parts, files) in json.loads(self._ledger.read_text()).items():
-                found = [WrittenPart(*part) for part in parts]
-                if all((directory / part.file).is_file() for part in found):
-                    self._hosts[host] = CachedHost(fingerprint, found, [LogFileSummary.from_dict(one) for one in files])
+                written_parts = [WrittenPart(*part) for part in parts]
+                if all((directory / part.file).is_file() for part in written_parts):
+                    self._hosts[host] = CachedHost(
+                        fingerprint, written_parts, [LogFileSummary.from_dict(file) for file in files]
+                    )
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
-            self._hosts.clear()  # what cannot be read, such as an earlier program's ledger, is made again
+            self._hosts.clear()  # an unreadable ledger, such as one of an earlier release, is built again
 
     def known_hosts(self, fingerprints: Mapping[str, str]) -> dict[str, CachedHost]:
         """Return the cached hosts whose fingerprint equals the one given for them, by host name."""
-        return {host: one for host, one in self._hosts.items() if fingerprints.get(host) == one.fingerprint}
+        return {host: cached for host, cached in self._hosts.items() if fingerprints.get(host) == cached.fingerprint}
 
     def replace(
         self,
@@ -104,11 +106,13 @@ class EventCache:
             self._hosts[part.part].parts.append(part)
             if not (self.directory / part.file).exists():
                 os.link(written / part.file, self.directory / part.file)
-        for one in files:
-            self._hosts[one.host].files.append(one)
-        ledger = {host: [*one[:2], [file.to_dict() for file in one.files]] for host, one in self._hosts.items()}
+        for summary in files:
+            self._hosts[summary.host].files.append(summary)
+        ledger = {
+            host: [*cached[:2], [file.to_dict() for file in cached.files]] for host, cached in self._hosts.items()
+        }
         write_file(self._ledger, json.dumps(ledger).encode())
-        known = {part.file for one in self._hosts.values() for part in one.parts}
+        known = {part.file for cached in self._hosts.values() for part in cached.parts}
         for path in self.directory.glob("*.parquet"):
             if path.name not in known:
                 path.unlink()

@@ -14,7 +14,7 @@ _MOST = 2 << 30
 PARTITION_BYTES = 128 << 20
 """Bytes of logs in a partition, while that gives at most 64 partitions."""
 _UNPACKED = 12
-"""So many times its size is what a gzip file of logs holds."""
+"""How many times as large the content of a gzip file of logs is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +39,14 @@ def partition_files(files: Sequence[InputFile], whole: Callable[[InputFile], boo
     blocks: list[list[InputFile]] = []
     whole_hosts = set()
     for host, group in groupby(filter(whole, files), key=lambda file: file.host):
-        mine = list(group)
-        alone = len(mine) == 1 or sum(map(_unpacked, mine)) > PARTITION_BYTES
-        blocks += [[file] for file in mine] if alone else [mine]
-        if len(mine) == counts[host] == len(blocks[-1]):
+        host_files = list(group)
+        alone = len(host_files) == 1 or sum(map(_unpacked_size, host_files)) > PARTITION_BYTES
+        blocks += [[file] for file in host_files] if alone else [host_files]
+        if len(host_files) == counts[host] == len(blocks[-1]):
             whole_hosts.add(host)
     partitions: list[list[InputFile]] = []
     for block, index in zip(
-        blocks, partition_indexes([sum(map(_unpacked, block)) for block in blocks], at_once), strict=True
+        blocks, partition_indexes([sum(map(_unpacked_size, block)) for block in blocks], at_once), strict=True
     ):
         if index == len(partitions):
             partitions.append([])
@@ -54,7 +54,7 @@ def partition_files(files: Sequence[InputFile], whole: Callable[[InputFile], boo
     return FilePartitions(partitions, frozenset(whole_hosts))
 
 
-def _unpacked(file: InputFile) -> int:
+def _unpacked_size(file: InputFile) -> int:
     return file.size * (_UNPACKED if file.compressed else 1)
 
 
@@ -71,9 +71,9 @@ def partition_indexes(sizes: Sequence[int], at_once: int = 1) -> list[int]:
     even = -(-count // at_once) * at_once
     if even * PARTITION_BYTES // 2 <= total:
         count = even
-    found, before = [], 0
-    for one in sizes:
-        found.append(min(count - 1, (before + one // 2) * count // max(1, total)))
-        before += one
-    numbers = {index: number for number, index in enumerate(sorted(set(found)))}
-    return [numbers[index] for index in found]
+    indexes, before = [], 0
+    for file_size in sizes:
+        indexes.append(min(count - 1, (before + file_size // 2) * count // max(1, total)))
+        before += file_size
+    numbers = {index: number for number, index in enumerate(sorted(set(indexes)))}
+    return [numbers[index] for index in indexes]

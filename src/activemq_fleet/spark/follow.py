@@ -57,10 +57,10 @@ def audit_after_changes(
     of hosts whose logs are unchanged are reused from its cache. Raises InputError for a path that is no local
     directory, for an ``out`` that holds anything else, and when no log or journal has appeared to the end.
     """
-    root = _followed(logs)
+    root = _local_directory(logs)
     with Output(spark, out):
         pass  # an OUT that is not ours is refused before any work
-    with _alone(out):
+    with _lock_output(out):
         watch = _Watch(root, quiet=QUIET_SECONDS if until_idle is None else min(QUIET_SECONDS, until_idle))
         while until_idle is None or not watch.is_idle(until_idle):
             if watch.is_due():
@@ -146,7 +146,7 @@ def _audit_once(
     return True
 
 
-def _followed(logs: str) -> Path:
+def _local_directory(logs: str) -> Path:
     root = local_path(logs)
     if root is None:
         raise InputError(
@@ -159,14 +159,14 @@ def _followed(logs: str) -> Path:
 
 
 @contextmanager
-def _alone(out: str) -> Iterator[None]:
-    """Keep another run from the same OUT, where it is on this machine."""
-    found = local_path(out)
-    if found is None:
+def _lock_output(out: str) -> Iterator[None]:
+    """Lock the output directory ``out`` against other runs, if it is on this machine."""
+    directory = local_path(out)
+    if directory is None:
         yield
         return
-    (found / STATE_DIRECTORY).mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(found / STATE_DIRECTORY / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    (directory / STATE_DIRECTORY).mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(directory / STATE_DIRECTORY / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

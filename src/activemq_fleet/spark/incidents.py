@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _ANY_PAIR = ""
-"""Key of losses of connections whose pair is not known yet."""
+"""The key of lost connections whose pair is not known yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class _Fleet:
 
 @dataclass(slots=True)
 class _PairSummary:
-    """What the driver learns of a pair from its logs."""
+    """The summary of a pair's logs for the driver."""
 
     names: dict[str, set[str]]
     reporting_names: set[str]
@@ -113,12 +113,12 @@ def find_incidents(
     reporting = frozenset(name for pair in pairs for name in pair.reporting_names)
     task = partial(_find_incidents, fleet=fleet, skew=skew, reporting=reporting)
     figures, _ = output.write_results(partitioned_by_key(witnessed).mapInArrow, task, ["incidents"])
-    found = FoundIncidents(spans=[span for pair in pairs for span in pair.spans])
-    for one in figures:
-        found.incidents.merge(one)
+    log_figures = FoundIncidents(spans=[span for pair in pairs for span in pair.spans])
+    for task_figures in figures:
+        log_figures.incidents.merge(task_figures)
     for pair in pairs:
-        found.bridges.merge(pair.bridges)
-    return found
+        log_figures.bridges.merge(pair.bridges)
+    return log_figures
 
 
 def _fleet(inputs: Inputs, horizons: Horizons | None) -> _Fleet:
@@ -128,7 +128,7 @@ def _fleet(inputs: Inputs, horizons: Horizons | None) -> _Fleet:
     for name, host in inputs.hosts.items():
         pair = fleet.pair_of[name]
         fleet.hosts.setdefault(pair, []).append(name)
-        if name in logs or name not in journals:  # else it is an agent's
+        if name in logs or name not in journals:  # else it is the host of an agent
             node = PairNode(name, host.group, host.pair, host.store, name in logs, host.generations, host.risks)
             fleet.nodes.setdefault(pair, []).append(node)
             fleet.operations.setdefault(pair, []).extend(host.operations)
@@ -140,7 +140,7 @@ def _evidence(events: DataFrame, logs: Sequence[LogFileSummary], fleet: _Fleet) 
     file_order = {(log.host, log.file): log.order for log in logs}
     text = sf.substring(sf.concat_ws("\n", "message", "stack"), 1, TEXT).alias("text")
     record = sf.struct("file", "line", "kind", "fields", text, "thread")
-    # Of other records only the time is handed over.
+    # Only the time of other records is passed on.
     chosen = sf.when(sf.col("kind").isin(sorted(KINDS)), record).alias("record")
     timed = events.where("time IS NOT NULL").select("host", "time", chosen)
     return timed.mapInArrow(as_objects(partial(_evidence_by_pair, file_order=file_order, fleet=fleet)), OBJECTS_DDL)
@@ -152,34 +152,34 @@ def _evidence_by_pair(
     for batch in batches:
         rows = batch.filter(batch.column("record").is_valid()).to_pylist()
         records = ({**row["record"], "host": row["host"], "time": row["time"]} for row in rows)
-        found: list[LogEvidence | LoggedPeriod] = [*evidence_of(records, file_order)]
-        found += logged_periods(batch.column("host"), batch.column("time"))
-        by_pair = sorted(found, key=lambda one: fleet.pair_of[one.host])
-        for pair, mine in groupby(by_pair, key=lambda one: fleet.pair_of[one.host]):
-            yield KeyedObject(pair, list(mine))
+        evidence: list[LogEvidence | LoggedPeriod] = [*evidence_of(records, file_order)]
+        evidence += logged_periods(batch.column("host"), batch.column("time"))
+        by_pair = sorted(evidence, key=lambda record_or_period: fleet.pair_of[record_or_period.host])
+        for pair, pair_evidence in groupby(by_pair, key=lambda record_or_period: fleet.pair_of[record_or_period.host]):
+            yield KeyedObject(pair, list(pair_evidence))
 
 
 def _find_in_logs(batches: Batches, *, fleet: _Fleet) -> Iterator[DatasetRows | _PairSummary | KeyedObject]:
-    """Yield bridges, what the driver has to know, and what the logs of a pair show for ``_find_incidents``."""
-    for pair, objects in groupby(from_objects(batches), key=lambda one: one.key):
-        found = findings_of_logs(fleet.nodes[pair], chain.from_iterable(one.value for one in objects))
-        for bridge in found.bridges:
+    """Yield the bridges and the summary of each pair, and the findings of its logs for ``_find_incidents``."""
+    for pair, objects in groupby(from_objects(batches), key=lambda keyed: keyed.key):
+        findings = findings_of_logs(fleet.nodes[pair], chain.from_iterable(keyed.value for keyed in objects))
+        for bridge in findings.bridges:
             row = _row("bridges", bridge) | {"final": fleet.is_final(bridge.ended, [bridge.host])}
             yield DatasetRows("bridges", row)
         bridges = BridgeFigures()
-        bridges.add(found.bridges)
-        yield _PairSummary(found.names, found.reporting_names, found.spans, bridges)
-        yield from (KeyedObject(_ANY_PAIR, loss) for loss in found.losses)
-        yield KeyedObject(pair, replace(found, bridges=[], spans=[], names={}))
+        bridges.add(findings.bridges)
+        yield _PairSummary(findings.names, findings.reporting_names, findings.spans, bridges)
+        yield from (KeyedObject(_ANY_PAIR, loss) for loss in findings.losses)
+        yield KeyedObject(pair, replace(findings, bridges=[], spans=[], names={}))
 
 
 def _address_losses(batches: Batches, *, hosts_by_name: Mapping[str, set[str]], fleet: _Fleet) -> Iterator[KeyedObject]:
-    """Yield objects, losses of connections with the pair that was lost, where that is known."""
-    for one in from_objects(batches):
-        if one.key != _ANY_PAIR:
-            yield one
+    """Yield the objects, lost connections with the lost pair as key; those of an unknown pair are left out."""
+    for keyed in from_objects(batches):
+        if keyed.key != _ANY_PAIR:
+            yield keyed
         else:
-            name, loss = one.value
+            name, loss = keyed.value
             if lost := lost_pair(name, loss, hosts_by_name, fleet.pair_of):
                 yield KeyedObject(*lost)
 
@@ -188,13 +188,13 @@ def _find_incidents(
     batches: Batches, *, fleet: _Fleet, skew: timedelta, reporting: frozenset[str]
 ) -> Iterator[DatasetRows | IncidentFigures]:
     figures = IncidentFigures()
-    for pair, objects in groupby(from_objects(batches), key=lambda one: one.key):
+    for pair, objects in groupby(from_objects(batches), key=lambda keyed: keyed.key):
         findings, witnesses = findings_of_logs(fleet.nodes.get(pair, ()), ()), list[Any]()
-        for one in objects:
-            if isinstance(one.value, PairFindings):
-                findings = one.value
+        for keyed in objects:
+            if isinstance(keyed.value, PairFindings):
+                findings = keyed.value
             else:
-                witnesses += [one.value] if isinstance(one.value, ConnectionLoss) else one.value
+                witnesses += [keyed.value] if isinstance(keyed.value, ConnectionLoss) else keyed.value
         operations = fleet.operations.get(pair, [])
         for incident in incidents_of_pair(findings, witnesses, skew, operations, reporting):
             is_final = fleet.is_final(incident.ended, fleet.hosts.get(incident.pair or incident.host, ()))
@@ -204,6 +204,6 @@ def _find_incidents(
     yield figures
 
 
-def _row(dataset: str, found: object) -> dict[str, Any]:
+def _row(dataset: str, row_source: object) -> dict[str, Any]:
     """Return a row of a dataset from an object with attributes of its columns' names; others are absent."""
-    return {name: getattr(found, name, None) for name in SCHEMAS[dataset].names}
+    return {name: getattr(row_source, name, None) for name in SCHEMAS[dataset].names}

@@ -29,10 +29,10 @@ def refuse_outside_links(path: str) -> None:
     which could go round. Does nothing for a path of another file system. Raises InputError that names the first
     link that leads out of the directory, FIFO, socket or device; OSError for a directory that cannot be read.
     """
-    found = local_path(path)
-    if found is not None and found.is_dir():
-        real = os.path.realpath(found)
-        for entry, is_below_link in _entries(str(found), below_link=False):
+    directory = local_path(path)
+    if directory is not None and directory.is_dir():
+        real = os.path.realpath(directory)
+        for entry, is_below_link in _entries(str(directory), below_link=False):
             _check(entry, real, is_below_link)
 
 

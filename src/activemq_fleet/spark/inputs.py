@@ -108,8 +108,8 @@ def list_inputs(spark: SparkSession, logs: str, inventory_hosts: Mapping[str, Ho
     """
     refuse_outside_links(logs)
     root = uri_of(logs)
-    found, contents = _listed(spark, root, logs)
-    files = tuple(sorted(found, key=lambda file: (file.host, file.file)))
+    listed, contents = _listed(spark, root, logs)
+    files = tuple(sorted(listed, key=lambda file: (file.host, file.file)))
     if not any(file.kind in ("log", "journal") for file in files):
         raise InputError(
             f"{logs}: there are no logs: HOST/activemq.log* and HOST/agent/*.jsonl* are looked for, "
@@ -175,7 +175,7 @@ def read_binary_files(spark: SparkSession, paths: Sequence[str], **options: str)
         return spark.read.format("binaryFile").options(**options).load([escaped_uri_of(path) for path in paths])
 
 
-def _listed(spark: SparkSession, root: str, said: str) -> tuple[list[InputFile], dict[tuple[str, str], bytes]]:
+def _listed(spark: SparkSession, root: str, logs: str) -> tuple[list[InputFile], dict[tuple[str, str], bytes]]:
     """Return the files, and the contents of host.json and operations.jsonl by host and file name."""
     from pyspark.sql import functions as sf
 
@@ -193,7 +193,7 @@ def _listed(spark: SparkSession, root: str, said: str) -> tuple[list[InputFile],
         host, _, file = path_below(root, row["path"]).partition("/")
         if not file:
             if file_kind(host) == "log":
-                raise InputError(f"{said} is the directory of one host: name the one above it")
+                raise InputError(f"{logs} is the directory of one host: name the one above it")
         elif row["content"] is None:
             kind = file_kind(file)
             files.append(InputFile(row["path"], host, file, kind, row["length"], file.endswith(".gz")))

@@ -65,7 +65,11 @@ def scan_logs(
         _of_files(spark, {file.path: log_of(file) for file in chosen}, through, schema) for chosen in partitions.files
     ]
     frames += [_of_lines(spark, file, log_of(file), through, schema) for file in files if not is_read_as_one_row(file)]
-    return reduce(lambda one, other: one.unionAll(other), frames) if frames else spark.createDataFrame([], schema)
+    return (
+        reduce(lambda frame, other_frame: frame.unionAll(other_frame), frames)
+        if frames
+        else spark.createDataFrame([], schema)
+    )
 
 
 def is_read_as_one_row(file: InputFile) -> bool:
@@ -76,7 +80,7 @@ def is_read_as_one_row(file: InputFile) -> bool:
 def _of_files(
     spark: SparkSession, logs: Mapping[str, LogFile], through: Callable[[Batches], Batches], schema: StructType | str
 ) -> DataFrame:
-    """Read whole files in one partition. What is known of them goes with the function: nothing is joined."""
+    """Read whole files in one partition. The function carries their metadata, so that no join is needed."""
 
     def scan(batches: Batches) -> Batches:
         return through(_events_of_files(batches, logs))
@@ -96,8 +100,10 @@ def _events_of_files(batches: Batches, logs: Mapping[str, LogFile]) -> Batches:
         for batch in batches
         for path, content in zip(batch.column(0).to_pylist(), batch.column(1), strict=True)
     )
-    # A file whose place is known waits for no other of its host.
-    for _, files in groupby(read, key=lambda one: (one[0].host, one[0].file if one[0].place else "")):
+    # A file whose place is known does not have to wait for other files of its host.
+    for _, files in groupby(
+        read, key=lambda read_file: (read_file[0].host, read_file[0].file if read_file[0].place else "")
+    ):
         yield from _in_schema(events_of_host(list(files)))
 
 
@@ -128,12 +134,12 @@ def _places(spark: SparkSession, inputs: Inputs, files: Collection[InputFile]) -
     several = [file for file in files if counts[file.host] > 1]
     beginnings = _beginnings(spark, several)
     places = {file.path: Place() for file in files}
-    for name, mine in groupby(sorted(several, key=lambda file: file.host), key=lambda file: file.host):
-        host, paths = inputs.hosts[name], {file.file: file.path for file in mine}
-        found = places_of(
+    for name, host_files in groupby(sorted(several, key=lambda file: file.host), key=lambda file: file.host):
+        host, paths = inputs.hosts[name], {file.file: file.path for file in host_files}
+        host_places = places_of(
             {file: beginnings[path] for file, path in paths.items()}, Source(host.release, host.timezone or "UTC")
         )
-        places |= {paths[file]: place for file, place in found.items()}
+        places |= {paths[file]: place for file, place in host_places.items()}
     return places
 
 
@@ -149,15 +155,15 @@ def _beginnings(spark: SparkSession, files: Sequence[InputFile]) -> dict[str, Be
 def _first_records(batches: Batches) -> Batches:
     for batch in batches:
         paths, parts = (column.to_pylist() for column in batch.columns)
-        found = [
+        beginnings = [
             beginning_of(memoryview(part), compressed=path.endswith(".gz"))
             for path, part in zip(paths, parts, strict=True)
         ]
         yield pa.RecordBatch.from_arrays(
             [
                 batch.column(0),
-                pa.array([one.head for one in found], pa.binary()),
-                pa.array([one.first for one in found], pa.string()),
+                pa.array([beginning.head for beginning in beginnings], pa.binary()),
+                pa.array([beginning.first for beginning in beginnings], pa.string()),
             ],
             names=["path", "head", "first"],
         )

@@ -1,6 +1,6 @@
 """Write and check ``manifest.json`` of a result, and replace results on file systems without rename.
 
-Spark alone writes there, and Spark names files itself. So every text is a directory with one file in it,
+Only Spark writes there, and Spark names files itself. So every text is a directory with one file in it,
 ``manifest.json/part-….txt``; each run adds one, and the one with the highest ``run`` counts. It lists the
 files of every dataset: those of earlier runs may still lie beside them.
 """
@@ -40,14 +40,14 @@ def json_text(data: Mapping[str, Any]) -> str:
 def check_manifest(out: str, kind: str, text: str) -> dict[str, Any]:
     """Return the parsed manifest. Raises InputError where another program or another job (not ``kind``) wrote it."""
     try:
-        found = json.loads(text)
+        manifest = json.loads(text)
     except ValueError:
-        found = None
-    if not isinstance(found, dict) or found.get("made_by") != _MADE_BY:
+        manifest = None
+    if not isinstance(manifest, dict) or manifest.get("made_by") != _MADE_BY:
         raise InputError(f"{out}: its {MANIFEST} is not one of {_MADE_BY}; choose another directory")
-    if found.get("kind") != kind:
-        raise InputError(f"{out}: holds what `{found.get('kind')}` wrote, not `{kind}`; choose another directory")
-    return found
+    if manifest.get("kind") != kind:
+        raise InputError(f"{out}: holds what `{manifest.get('kind')}` wrote, not `{kind}`; choose another directory")
+    return manifest
 
 
 class HadoopTarget:
@@ -63,8 +63,8 @@ class HadoopTarget:
 
     def check_replaceable(self, kind: str) -> None:
         """Raise InputError unless the output path is absent, empty, or an earlier result of the job ``kind``."""
-        found = _list(self._spark, self.out)
-        if not found:
+        files = _list(self._spark, self.out)
+        if not files:
             return
         text = _newest(self._spark, self.out)
         if text is None:

@@ -60,7 +60,7 @@ def pack_environment(output: Path, python_prefix: str | None = None) -> PackedEn
     executors; return its content.
 
     ``python_prefix`` is where executors have their Python, such as ``/usr``; None where it is as on this machine.
-    The file appears whole or not at all. Raises InputError for another suffix, for a prefix that is not absolute, and
+    The file is replaced atomically. Raises InputError for another suffix, for a prefix that is not absolute, and
     for dependencies that are not installed.
     """
     import venv_pack
@@ -69,22 +69,22 @@ def pack_environment(output: Path, python_prefix: str | None = None) -> PackedEn
         raise InputError(f"{output}: Spark unpacks what ends with {' or '.join(ENDINGS)}; choose such a name")
     if python_prefix is not None and not os.path.isabs(python_prefix):
         raise InputError(f"--python-prefix {python_prefix}: is not absolute, such as /usr")
-    found = _needed()
+    distributions = _required_distributions()
     with tempfile.TemporaryDirectory(prefix=f".{output.name}.", dir=output.resolve().parent) as directory:
         skeleton = Path(directory) / "environment"
         base = (python_prefix or sys.base_prefix).rstrip("/")
         python = _make_skeleton(skeleton, base)
         environment = venv_pack.Env(prefix=str(skeleton))
         site = f"lib/{_PYTHON}/site-packages"
-        for name in found.values():
+        for name in distributions.values():
             environment.files += [
                 venv_pack.core.File(str(source), f"{site}/{target}") for source, target in _files(name)
             ]
-        made = Path(directory) / output.name
-        environment.pack(output=str(made), compress_level=_COMPRESSION)
-        made.chmod(0o644)  # a cluster's other users unpack it
-        os.replace(made, output)
-    return PackedEnvironment(output, tuple(sorted(found)), python, output.stat().st_size / 1e6)
+        archive = Path(directory) / output.name
+        environment.pack(output=str(archive), compress_level=_COMPRESSION)
+        archive.chmod(0o644)  # a cluster's other users unpack it
+        os.replace(archive, output)
+    return PackedEnvironment(output, tuple(sorted(distributions)), python, output.stat().st_size / 1e6)
 
 
 def _make_skeleton(directory: Path, prefix: str) -> str:
@@ -106,9 +106,9 @@ def _make_skeleton(directory: Path, prefix: str) -> str:
     return python
 
 
-def _needed() -> dict[str, Distribution]:
-    """Return this package with its extra ``pipeline`` and all its dependencies, by normalised name."""
-    found: dict[str, Distribution] = {}
+def _required_distributions() -> dict[str, Distribution]:
+    """Return this package with its extra ``pipeline`` and all its dependencies, by normalized name."""
+    distributions: dict[str, Distribution] = {}
     wanted: list[tuple[str, frozenset[str]]] = [(PACKAGE, frozenset({"pipeline"}))]
     seen: set[tuple[str, frozenset[str]]] = set()
     while wanted:
@@ -117,46 +117,46 @@ def _needed() -> dict[str, Distribution]:
             continue
         seen.add((name, extras))
         try:
-            one = distribution(name)
+            installed = distribution(name)
         except PackageNotFoundError:
             raise InputError(f"{name} is not installed here: {install_hint('pipeline')}") from None
-        found[_normalised(name)] = one
-        wanted += [required for text in one.requires or () for required in _required(text, extras)]
-    return found
+        distributions[_normalized_name(name)] = installed
+        wanted += [required for text in installed.requires or () for required in _required_by(text, extras)]
+    return distributions
 
 
-def _required(text: str, extras: frozenset[str]) -> Iterator[tuple[str, frozenset[str]]]:
+def _required_by(text: str, extras: frozenset[str]) -> Iterator[tuple[str, frozenset[str]]]:
     """Yield name and extras of a requirement if its marker holds for this Python and these extras."""
     from packaging.requirements import Requirement
 
     requirement = Requirement(text)
     marker = requirement.marker
     if marker is None or any(marker.evaluate({"extra": extra}) for extra in extras | {""}):
-        yield _normalised(requirement.name), frozenset(requirement.extras)
+        yield _normalized_name(requirement.name), frozenset(requirement.extras)
 
 
-def _normalised(name: str) -> str:
+def _normalized_name(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def _files(one: Distribution) -> Iterator[tuple[Path, str]]:
+def _files(installed: Distribution) -> Iterator[tuple[Path, str]]:
     """Yield every file of a distribution below site-packages: its path here, and its path in the archive."""
-    for file in one.files or ():
+    for file in installed.files or ():
         target = file.as_posix()
         if target.startswith("../") or target.endswith(".pth") or _is_left_out(target):
             continue
-        source = Path(str(one.locate_file(file)))
+        source = Path(str(installed.locate_file(file)))
         if source.is_file():
             yield source, target
-    if one.metadata["Name"] == PACKAGE and _is_editable(one):
-        yield from _own_files()
+    if installed.metadata["Name"] == PACKAGE and _is_editable(installed):
+        yield from _files_of_checkout()
 
 
-def _is_editable(one: Distribution) -> bool:
-    return not any(file.as_posix() == "activemq_fleet/__init__.py" for file in one.files or ())
+def _is_editable(installed: Distribution) -> bool:
+    return not any(file.as_posix() == "activemq_fleet/__init__.py" for file in installed.files or ())
 
 
-def _own_files() -> Iterator[tuple[Path, str]]:
+def _files_of_checkout() -> Iterator[tuple[Path, str]]:
     """Yield the files of this package in a checkout, links resolved: path here, and path in the archive."""
     root = Path(activemq_fleet.__file__).parent
     for directory, _, names in os.walk(root, followlinks=True):

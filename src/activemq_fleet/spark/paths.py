@@ -26,8 +26,8 @@ def local_path(path: str) -> Path | None:
 
 def uri_of(path: str | Path) -> str:
     """Return the URI of a path for Spark: ``file:///…`` for a local path, else the path without a slash at its end."""
-    found = local_path(str(path))
-    return str(path).rstrip("/") if found is None else f"file://{found}"
+    absolute_path = local_path(str(path))
+    return str(path).rstrip("/") if absolute_path is None else f"file://{absolute_path}"
 
 
 def escaped_uri_of(path: str | Path) -> str:

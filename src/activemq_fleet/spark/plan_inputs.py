@@ -58,14 +58,14 @@ def read_hosts(spark: SparkSession, path: str, form: str = "auto") -> HostRecord
 
     Raises InputError for a path that is absent or empty, and for a table without a column for the host.
     """
-    found = local_path(path)
-    if found is not None and not found.exists():
+    local_input = local_path(path)
+    if local_input is not None and not local_input.exists():
         raise InputError(f"{path}: there is no such file or directory")
-    where = path if found is None else uri_of(found)
+    where = path if local_input is None else uri_of(local_input)
     if form == "auto":
         form = _form_of(spark, where, path)
     if form == "lines":
-        return HostRecords(spark.read.text(where).select(sf.col("value").alias("text")), "line", lines=found)
+        return HostRecords(spark.read.text(where).select(sf.col("value").alias("text")), "line", lines=local_input)
     if form == "ansible":
         return _listed(spark, where, path)
     if form == "parquet":
@@ -98,10 +98,10 @@ def _form_of(spark: SparkSession, where: str, path: str) -> str:
 
 def _is_record(line: str) -> bool:
     try:
-        found = json.loads(line)
+        document = json.loads(line)
     except (ValueError, RecursionError):
         return False
-    return isinstance(found, dict) and any(isinstance(found.get(key), str) for key in HOST_KEYS)
+    return isinstance(document, dict) and any(isinstance(document.get(key), str) for key in HOST_KEYS)
 
 
 def _listed(spark: SparkSession, where: str, path: str) -> HostRecords:
@@ -130,6 +130,7 @@ def hosts_of_inventory(spark: SparkSession, data: InventoryData) -> HostRecords:
             roles.setdefault(host, []).append(role)
             positions.setdefault(host, position)
     rows = [
-        (host, variables_to_json(own), roles.get(host, []), positions.get(host, 0)) for host, own in data.hosts.items()
+        (host, variables_to_json(variables), roles.get(host, []), positions.get(host, 0))
+        for host, variables in data.hosts.items()
     ]
     return HostRecords(_frame_of(spark, rows), "given", data.warnings)

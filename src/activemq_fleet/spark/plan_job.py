@@ -179,24 +179,28 @@ def _tasks(spark: SparkSession, brokers: int) -> int:
 
 
 def _compute(batches: Batches, *, context: PlanContext) -> Iterator[DatasetRows | ComponentRows]:
-    """Yield the rows of components, and each component without its rows; hosts come by component."""
-    for component, hosts in groupby(from_objects(batches), key=lambda one: one.key):
-        in_order = sorted((one.value for one in hosts), key=lambda host: (host.host, host.position))
+    """Yield the rows of components, and each component without its rows; hosts are grouped by component."""
+    for component, hosts in groupby(from_objects(batches), key=lambda keyed: keyed.key):
+        in_order = sorted((keyed.value for keyed in hosts), key=lambda host: (host.host, host.position))
         computed = compute_component(component, in_order, context)
         yield replace(computed, rows={})
-        for name, found in computed.rows.items():
-            yield from (DatasetRows(name, row) for row in found)
+        for name, rows in computed.rows.items():
+            yield from (DatasetRows(name, row) for row in rows)
 
 
-def _finish(output: Output, totals: list[ComponentRows], earlier: EarlierPlan | None, tell: Report) -> PlanResult:
+def _finish(output: Output, totals: list[ComponentRows], earlier: EarlierPlan | None, report: Report) -> PlanResult:
     """Add the rows of an earlier output, and commit. Raises InputError for the first error of any component."""
-    if errors := [one.error for one in totals if one.error is not None]:
+    if errors := [computed.error for computed in totals if computed.error is not None]:
         raise InputError(min(errors))
     if earlier:
-        earlier.add_reused_rows(output, [one.component for one in totals if one.unchanged])
+        earlier.add_reused_rows(output, [computed.component for computed in totals if computed.unchanged])
     for name, rows in output.rows.items():
-        tell(f"{name}: {rows} rows")
+        report(f"{name}: {rows} rows")
     output.commit()
     if earlier:
         return PlanResult(dict(output.rows), *earlier.blocking_and_withheld(output.path))
-    return PlanResult(dict(output.rows), sum(one.blocking for one in totals), sum(one.withheld for one in totals))
+    return PlanResult(
+        dict(output.rows),
+        sum(computed.blocking for computed in totals),
+        sum(computed.withheld for computed in totals),
+    )

@@ -39,15 +39,15 @@ def java_home() -> Path:
         if feature >= _JAVA:
             return candidate.resolve().parents[1]
         problems.append(f"{candidate} is Java {feature}")
-    found = "; ".join(problems) or "there is none on the PATH, and JAVA_HOME is not set"
-    raise SparkProblem(f"Spark needs Java {_JAVA} or newer: {found}. Install one (Debian: {_INSTALL})")
+    reasons = "; ".join(problems) or "there is none on the PATH, and JAVA_HOME is not set"
+    raise SparkProblem(f"Spark needs Java {_JAVA} or newer: {reasons}. Install one (Debian: {_INSTALL})")
 
 
 def check_archives(archives: Iterable[str]) -> None:
     """Raise SparkProblem for an archive whose local file does not exist."""
     for archive in archives:
-        found = local_path(archive.rpartition("#")[0])
-        if found is not None and not found.is_file():
+        file = local_path(archive.rpartition("#")[0])
+        if file is not None and not file.is_file():
             raise SparkProblem(f"--archives {archive}: there is no such file; `activemq-fleet pack -o FILE` makes it")
 
 

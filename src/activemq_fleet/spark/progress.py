@@ -1,7 +1,7 @@
 """Show a job's phases and the number of finished tasks on stderr.
 
-On a terminal one line is written over and over. Elsewhere nothing is written unless it is asked for,
-and then one line a phase. Nobody takes up a job's tasks: that is said in either case.
+On a terminal, one line is overwritten. Elsewhere nothing is written by default, and one line per phase if enabled.
+A warning that no worker takes up a job's tasks is always written.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from activemq_fleet.node.printable import printable
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_EVERY = 0.5  # seconds between two looks
-_PATIENCE = 30.0  # seconds in which somebody should have taken up a task
+_EVERY = 0.5  # seconds between two updates
+_PATIENCE = 30.0  # seconds in which a worker should have taken up a task
 _CLEAR = "\r\x1b[K"
 
 
@@ -37,7 +37,7 @@ class TaskCounts:
 class Progress:
     """A writer of a job's progress to ``stream`` if ``enabled``; on a terminal it overwrites one line.
 
-    Once no task has started for 30 s it says so, even where it is not enabled. ``clock`` returns seconds.
+    If no task starts for 30 s, it prints a warning even if it is not enabled. ``clock`` returns seconds.
     """
 
     stream: TextIO
@@ -46,7 +46,7 @@ class Progress:
     clock: Callable[[], float] = time.monotonic
     _phase: tuple[str, float] | None = None
     _idle_since: float | None = None
-    _complained: bool = False
+    _has_warned: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @contextmanager
@@ -55,33 +55,33 @@ class Progress:
         began = self.clock()
         self._phase = printable(name), began
         self.update(TaskCounts())
-        clear, told = _CLEAR if self.is_terminal else "", ""
+        clear, summary = _CLEAR if self.is_terminal else "", ""
         try:
             yield
-            told = f"{printable(name)}: {self.clock() - began:.1f} s\n"
+            summary = f"{printable(name)}: {self.clock() - began:.1f} s\n"
         finally:
             with self._lock:
                 self._phase = None
                 if self.enabled:
-                    self._write(clear + told)
+                    self._write(clear + summary)
 
     def update(self, tasks: TaskCounts) -> None:
         """Write the current phase, its seconds, and the number of tasks done."""
         with self._lock:
-            self._complain(tasks)
+            self._warn_of_idle_tasks(tasks)
             if self.enabled and self.is_terminal and self._phase:
                 phase, began = self._phase
                 count = f", {tasks.done} of {tasks.all} tasks" if tasks.all else ""
                 self._write(f"{_CLEAR}{phase}: {self.clock() - began:.0f} s{count}")
 
-    def _complain(self, tasks: TaskCounts) -> None:
+    def _warn_of_idle_tasks(self, tasks: TaskCounts) -> None:
         waits = tasks.all > 0 and not (tasks.done or tasks.running)
         if not waits:
             self._idle_since = None
         elif self._idle_since is None:
             self._idle_since = self.clock()
-        elif self.clock() - self._idle_since >= _PATIENCE and not self._complained:
-            self._complained = True
+        elif self.clock() - self._idle_since >= _PATIENCE and not self._has_warned:
+            self._has_warned = True
             clear = _CLEAR if self.enabled and self.is_terminal else ""
             self._write(
                 f"{clear}still waiting: no worker has taken up a task. Has the cluster workers, and are their cores "
@@ -131,7 +131,7 @@ def _watched(spark: SparkSession, progress: Progress) -> Iterator[None]:
         while not over.wait(_EVERY):
             try:
                 progress.update(_tasks(tracker))
-            except Exception:  # noqa: BLE001 -- whatever became of Spark, the job itself tells it
+            except Exception:  # noqa: BLE001 -- the job itself reports what happened to Spark
                 return
 
     watcher = threading.Thread(target=watch, name="progress", daemon=True)

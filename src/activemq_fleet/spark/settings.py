@@ -19,7 +19,7 @@ _LOOPBACK = "127.0.0.1"
 # Java compiles code quickly, and not well what soon runs no more: without, an audit of a few logs took 1.3 times as
 # long, and one of 1 GB half as much again. For days of work say TieredStopAtLevel=4.
 _QUICK = "-XX:TieredStopAtLevel=1"
-# Spark's classes fill it; by itself Java looks through all memory each time it grows. With it an audit of a few
+# Spark's classes fill it; by default Java collects garbage each time it grows. With it an audit of a few
 # logs takes 0.9 of the time.
 _METASPACE = "-XX:MetaspaceSize=256m"
 _JAVA = "spark.driver.extraJavaOptions"
@@ -52,19 +52,19 @@ def cores_of(master: str) -> int:
 
     1 for any other master.
     """
-    found = _LOCAL_CORES.match(master)
-    if found is None:
+    cores_match = _LOCAL_CORES.match(master)
+    if cores_match is None:
         return 1
-    return (os.cpu_count() or 1) if found[1] == "*" else int(found[1])
+    return (os.cpu_count() or 1) if cores_match[1] == "*" else int(cores_match[1])
 
 
 def master_of(options: SessionOptions) -> str | None:
     """Return the master URL of the options, else ``local[*]``; None under spark-submit,
     which sets the master itself.
     """
-    said = options.master or options.conf.get("spark.master")
-    if said or "PYSPARK_GATEWAY_PORT" in os.environ:
-        return said
+    master = options.master or options.conf.get("spark.master")
+    if master or "PYSPARK_GATEWAY_PORT" in os.environ:
+        return master
     return "local[*]"
 
 
@@ -76,7 +76,7 @@ def remote_settings(options: SessionOptions) -> dict[str, str]:
 
 def archives_of(options: SessionOptions) -> list[str]:
     """Return the options' archives as ``PATH#NAME``, with NAME ``environment`` by default."""
-    return [one if "#" in one else f"{one}#environment" for one in options.archives]
+    return [archive if "#" in archive else f"{archive}#environment" for archive in options.archives]
 
 
 def packed_python(options: SessionOptions) -> str:
@@ -89,9 +89,9 @@ def settings_of(options: SessionOptions, master: str | None, scratch: Path) -> d
     java = [f"-Dlog4j2.configurationFile={_LOG4J.as_uri()}", f"-Djava.io.tmpdir={scratch}"]
     if is_local(master):
         java += [_QUICK, _METASPACE]
-    found = {
+    settings = {
         **_SQL,
-        # Nobody looks at pages of a job of seconds, and a second job would complain that their port is taken.
+        # A job of seconds needs no web pages, and a second job would warn that their port is in use.
         "spark.ui.enabled": "false",
         # Progress is shown by phase (``progress``): Spark's bar would be written over it.
         "spark.ui.showConsoleProgress": "false",
@@ -100,18 +100,18 @@ def settings_of(options: SessionOptions, master: str | None, scratch: Path) -> d
         _JAVA: " ".join(java),
     }
     if master:
-        found["spark.master"] = master
+        settings["spark.master"] = master
     if is_local(master):
-        found |= {
+        settings |= {
             "spark.local.dir": str(scratch),
             # With Spark's own 1 GB the audit of one agent's million events runs out of memory.
             "spark.driver.memory": f"{_driver_megabytes()}m",
         }
     if is_local(master) or (master or "").startswith((f"spark://{_LOOPBACK}:", "spark://localhost:")):
-        found |= {"spark.driver.host": _LOOPBACK, "spark.driver.bindAddress": _LOOPBACK}
+        settings |= {"spark.driver.host": _LOOPBACK, "spark.driver.bindAddress": _LOOPBACK}
     if options.archives and not is_local(master):
-        found["spark.archives"] = ",".join(archives_of(options))
-    return _merged(found, options.conf)
+        settings["spark.archives"] = ",".join(archives_of(options))
+    return _merged(settings, options.conf)
 
 
 @contextmanager
@@ -130,15 +130,15 @@ def temporary_settings(spark: SparkSession, wanted: Mapping[str, str]) -> Iterat
                 spark.conf.set(key, old)
 
 
-def _merged(ours: Mapping[str, str], said: Mapping[str, str]) -> dict[str, str]:
-    """What was said wins, but for Java's options: there both count."""
-    merged = {**ours, **said}
-    if _JAVA in said:
-        merged[_JAVA] = f"{ours[_JAVA]} {said[_JAVA]}"
+def _merged(defaults: Mapping[str, str], configured: Mapping[str, str]) -> dict[str, str]:
+    """Return the defaults overridden by the configured settings; Java's options are joined."""
+    merged = {**defaults, **configured}
+    if _JAVA in configured:
+        merged[_JAVA] = f"{defaults[_JAVA]} {configured[_JAVA]}"
     return merged
 
 
 def _driver_megabytes() -> int:
-    """A quarter of the memory, from 1 to 4 GiB: in local mode the executors live in the driver."""
+    """Return a quarter of the memory in MiB, from 1 to 4 GiB; in local mode the executors run in the driver."""
     pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return max(1024, min(4096, pages // 4 // (1 << 20)))

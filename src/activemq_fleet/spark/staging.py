@@ -35,13 +35,13 @@ class LocalTarget:
             return
         if not self.out.is_dir():
             raise InputError(f"{self.out}: is not a directory")
-        found = {path.name for path in self.out.iterdir()} - set(PERSISTENT_ENTRIES)
-        if not found:
+        names = {path.name for path in self.out.iterdir()} - set(PERSISTENT_ENTRIES)
+        if not names:
             return
-        if MANIFEST not in found:
+        if MANIFEST not in names:
             raise InputError(f"{self.out}: is not empty and was not written by {kind}; choose another directory")
         listed = check_manifest(str(self.out), kind, (self.out / MANIFEST).read_text(errors="replace"))
-        if foreign := sorted(found - {MANIFEST} - set(listed.get("contents", ()))):
+        if foreign := sorted(names - {MANIFEST} - set(listed.get("contents", ()))):
             raise InputError(
                 f"{self.out}: holds {foreign[0]}, which {kind} did not write and would remove; "
                 "move it away, or choose another directory"
@@ -71,10 +71,10 @@ class LocalTarget:
         import pyarrow.parquet as pq
 
         directory = self.staged / name
-        found = sum(pq.read_metadata(path).num_rows for path in directory.glob("*.parquet"))
-        if found != rows or not directory.is_dir():
+        arrived_rows = sum(pq.read_metadata(path).num_rows for path in directory.glob("*.parquet"))
+        if arrived_rows != rows or not directory.is_dir():
             raise SparkProblem(
-                f"{self.out}: {found} of {rows} rows of {name} arrived, the others lie on executors' own disks; "
+                f"{self.out}: {arrived_rows} of {rows} rows of {name} arrived, the others lie on executors' own disks; "
                 "choose a path that all of them share, such as s3a://, hdfs:// or NFS"
             )
         for path in directory.glob(".*.crc"):
@@ -85,7 +85,7 @@ class LocalTarget:
         return [str(self.staged / name)]
 
     def write_text(self, name: str, text: str) -> None:
-        """Write a text file ``name`` beside the datasets."""
+        """Write a text file ``name`` next to the datasets."""
         (self.staged / name).write_text(text, encoding="utf-8")
 
     def commit(self, manifest: Mapping[str, Any]) -> None:

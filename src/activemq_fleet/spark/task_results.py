@@ -73,12 +73,17 @@ def as_objects(task: Task) -> Callable[[Batches], Batches]:
 def to_objects(results: Iterable[Any]) -> Batches:
     """Yield pickled Python objects as batches of the schema OBJECTS."""
     results = iter(results)
-    while some := list(islice(results, _ROWS_AT_ONCE)):
-        rows = [(one.key, one.place, one.value) if isinstance(one, KeyedObject) else (None, None, one) for one in some]
+    while chunk := list(islice(results, _ROWS_AT_ONCE)):
+        rows = [
+            (task_output.key, task_output.place, task_output.value)
+            if isinstance(task_output, KeyedObject)
+            else (None, None, task_output)
+            for task_output in chunk
+        ]
         keys, places, values = zip(*rows, strict=True)
         columns = keys, places, [pickle.dumps(value) for value in values]
         yield pa.RecordBatch.from_arrays(
-            [pa.array(*one) for one in zip(columns, OBJECTS.types, strict=True)], schema=OBJECTS
+            [pa.array(*column) for column in zip(columns, OBJECTS.types, strict=True)], schema=OBJECTS
         )
 
 
@@ -151,17 +156,21 @@ def as_columns(task: Task, schemas: Mapping[str, pa.Schema]) -> Callable[[Batche
 def _batches(results: Iterator[Any], schemas: Mapping[str, pa.Schema]) -> Iterator[tuple[str | None, Any, str]]:
     """Yield dataset, batch in its schema, and part of a task's rows, and (None, object, "") for other objects."""
     waiting: dict[str, list[Mapping[str, Any]]] = {}
-    for one in results:
-        if not isinstance(one, DatasetRows):
-            yield None, one, ""
-        elif isinstance(one.rows, pa.RecordBatch):
-            schema = schemas[one.dataset]
-            yield one.dataset, one.rows.select(schema.names).cast(schema), one.part
+    for task_output in results:
+        if not isinstance(task_output, DatasetRows):
+            yield None, task_output, ""
+        elif isinstance(task_output.rows, pa.RecordBatch):
+            schema = schemas[task_output.dataset]
+            yield task_output.dataset, task_output.rows.select(schema.names).cast(schema), task_output.part
         else:
-            rows = waiting.setdefault(one.dataset, [])
-            rows.append(one.rows)
+            rows = waiting.setdefault(task_output.dataset, [])
+            rows.append(task_output.rows)
             if len(rows) == _ROWS_AT_ONCE:
-                yield one.dataset, record_batch(waiting.pop(one.dataset), schemas[one.dataset]), ""
+                yield (
+                    task_output.dataset,
+                    record_batch(waiting.pop(task_output.dataset), schemas[task_output.dataset]),
+                    "",
+                )
     for dataset, rows in waiting.items():
         yield dataset, record_batch(rows, schemas[dataset]), ""
 
