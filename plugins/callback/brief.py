@@ -34,7 +34,7 @@ from ansible_collections.activemq.fleet.plugins.plugin_utils.library import node
 printable = node_module("printable").printable
 split_lines = node_module("text_lines").split_lines
 
-_SAYS = ("ansible.builtin.debug", "debug", "ansible.builtin.assert", "assert")
+_PRINTED_ACTIONS = ("ansible.builtin.debug", "debug", "ansible.builtin.assert", "assert")
 _QUIET = "All assertions passed"
 
 
@@ -58,16 +58,16 @@ class CallbackModule(CallbackBase):
 
     def v2_playbook_on_task_start(self, task: Any, is_conditional: bool) -> None:
         if self._display.verbosity:
-            self._say(f"  task: {_task(task)}")
+            self._print_line(f"  task: {_task(task)}")
 
     def v2_runner_on_ok(self, result: Any) -> None:
         self._handle_warnings_and_exception(result)
         if not result.task.loop:  # of a loop each item was told by itself
-            self._tell(result)
+            self._print_outcome(result)
 
     def v2_runner_item_on_ok(self, result: Any) -> None:
         self._handle_warnings_and_exception(result)
-        self._tell(result)
+        self._print_outcome(result)
 
     def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:
         if not ignore_errors and not _has_failed_items(result.result):
@@ -77,46 +77,48 @@ class CallbackModule(CallbackBase):
         self._fail(result)
 
     def v2_runner_on_unreachable(self, result: Any) -> None:
-        self._say(f"  UNREACHABLE {_host(result)}: {_message(result.result)}", constants.COLOR_UNREACHABLE)
+        self._print_line(f"  UNREACHABLE {_host(result)}: {_message(result.result)}", constants.COLOR_UNREACHABLE)
 
     def v2_on_file_diff(self, result: Any) -> None:
         """Print the differences that ``--diff`` asks for, as the default callback does."""
-        found = [result.result, *(result.result.get("results") or ())] if result.task.loop else [result.result]
-        for one in found:
-            if isinstance(one, Mapping) and one.get("changed") and (diff := one.get("diff")):
+        task_results = [result.result, *(result.result.get("results") or ())] if result.task.loop else [result.result]
+        for task_result in task_results:
+            if isinstance(task_result, Mapping) and task_result.get("changed") and (diff := task_result.get("diff")):
                 self._display.display(self._get_diff(diff))
 
     def v2_playbook_on_no_hosts_matched(self) -> None:
         """Print nothing for a play that matches no hosts."""
 
     def v2_playbook_on_no_hosts_remaining(self) -> None:
-        self._say("  no host is left", constants.COLOR_ERROR)
+        self._print_line("  no host is left", constants.COLOR_ERROR)
 
     def v2_playbook_on_stats(self, stats: Any) -> None:
         for host in sorted(stats.processed):
-            found = stats.summarize(host)
-            bad = found["failures"] or found["unreachable"]
+            host_summary = stats.summarize(host)
+            bad = host_summary["failures"] or host_summary["unreachable"]
             counts = ", ".join(
-                f"{found[key]} {key}" for key in ("ok", "changed", "failures", "unreachable") if found[key]
+                f"{host_summary[key]} {key}"
+                for key in ("ok", "changed", "failures", "unreachable")
+                if host_summary[key]
             )
             self._display.display(f"{host}: {counts}", color=constants.COLOR_ERROR if bad else constants.COLOR_OK)
 
-    def _tell(self, result: Any) -> None:
+    def _print_outcome(self, result: Any) -> None:
         action = result.task.action
-        if action in _SAYS:
+        if action in _PRINTED_ACTIONS:
             for line in _lines(result.result):
-                self._say(f"  {line}")
+                self._print_line(f"  {line}")
         elif result.result.get("changed"):
-            self._say(f"  changed {_host(result)}: {_task(result.task)}", constants.COLOR_CHANGED)
+            self._print_line(f"  changed {_host(result)}: {_task(result.task)}", constants.COLOR_CHANGED)
 
     def _fail(self, result: Any) -> None:
         self._handle_warnings(result.result)
         first, *more = split_lines(_message(result.result)) or [""]
-        self._say(f"  FAILED {_host(result)}: {_task(result.task)}: {first}", constants.COLOR_ERROR)
+        self._print_line(f"  FAILED {_host(result)}: {_task(result.task)}: {first}", constants.COLOR_ERROR)
         for line in more:
-            self._say(f"    {line}", constants.COLOR_ERROR)
+            self._print_line(f"    {line}", constants.COLOR_ERROR)
 
-    def _say(self, line: str, color: str | None = None) -> None:
+    def _print_line(self, line: str, color: str | None = None) -> None:
         if self._play:
             self._display.display(self._play)
             self._play = ""

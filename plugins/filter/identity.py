@@ -40,10 +40,10 @@ def identity(
     with filter_errors("identity", name):
         if not isinstance(name, str):
             raise TypeError(f"needs a host name, not {type(name).__name__}")
-        found = naming.Naming(pattern or naming.DEFAULT_PATTERN, master_node, parity).identify(name)
-        if found is None:
+        broker_identity = naming.Naming(pattern or naming.DEFAULT_PATTERN, master_node, parity).identify(name)
+        if broker_identity is None:
             raise ValueError("the name does not match activemq_naming_pattern, e.g. orders-mq01-a.example.com")
-        result: dict[str, str] = found.to_dict()
+        result: dict[str, str] = broker_identity.to_dict()
         return result
 
 

@@ -89,7 +89,7 @@ class InventoryModule(BaseInventoryPlugin):
         options = {name: self.get_option(name) for name in groups.OPTIONS}
         sources = getattr(inventory, "processed_sources", [])
         try:
-            found = groups.group_brokers(inventory, loader, sources, options)
+            grouped = groups.group_brokers(inventory, loader, sources, options)
         except library("errors").FleetError as error:
             raise AnsibleParserError(f"{path}: {error}") from None
         except AnsibleError as error:
@@ -97,9 +97,9 @@ class InventoryModule(BaseInventoryPlugin):
             # which is then tried as an inventory of every other kind.
             self.display.warning(f"no broker is put into a group: {library('_ansible').message_of(error)}")
             return
-        for reason in found.unclear:
+        for reason in grouped.unclear:
             self.display.warning(f"{path}: {reason}")
-        self._warn(path, bool(found.identities), found.nearly)
+        self._warn(path, bool(grouped.identities), grouped.nearly)
 
     def _warn(self, path: str, any_match: bool, nearly: tuple[str, ...]) -> None:
         if not any_match:

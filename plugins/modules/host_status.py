@@ -68,14 +68,14 @@ from ansible_collections.activemq.fleet.plugins.module_utils.node.state.broker_s
 
 def gather_host_status(parameters: dict[str, Any], _check: bool) -> dict[str, Any]:
     """Return the evidence of the host's broker, agent and balancer, as a dict by these names."""
-    found: dict[str, Any] = {}
+    evidence: dict[str, Any] = {}
     if broker := parameters["broker"]:
-        found["broker"] = gather_broker_status(broker["base"], broker.get("unit"))
+        evidence["broker"] = gather_broker_status(broker["base"], broker.get("unit"))
     if agent := parameters["agent"]:
-        found["agent"] = gather_agent_status(agent)
+        evidence["agent"] = gather_agent_status(agent)
     if balancer := parameters["balancer"]:
-        found["balancer"] = gather_balancer_status(balancer)
-    return found
+        evidence["balancer"] = gather_balancer_status(balancer)
+    return evidence
 
 
 def main() -> None:

@@ -131,8 +131,8 @@ def do_copy_step(wanted: dict[str, Any], check: bool) -> dict[str, Any]:
         raise NodeError("this state is the controller's: call the module as a task")
     if state == "manifest":
         store_copy.refuse_locked(directory, user)
-        found = store_copy.manifest(directory, user)
-        return {"changed": False, "files": found, "identity": store_copy.identity(found)}
+        manifest = store_copy.manifest(directory, user)
+        return {"changed": False, "files": manifest, "identity": store_copy.identity(manifest)}
     if state == "read":
         size = files[wanted["name"]]["size"]
         return {

@@ -28,10 +28,10 @@ def inspect_release_archive(path: str, install: str, find: Callable[[str], str |
         return None
     file = os.path.expanduser(path)
     if not os.path.isabs(file) and not (install == "jars" and os.path.isdir(file)):
-        found = find(file)
-        if found is None:
+        controller_file = find(file)
+        if controller_file is None:
             return {"problem": "is not there on the controller: a relative path is looked for beside the playbook"}
-        file = found
+        file = controller_file
     if not os.path.exists(file):
         return {"problem": "is not there on the controller"}
     if os.path.isdir(file) and install == "jars":

@@ -16,5 +16,5 @@ def has_preferred_role(role: str, name: str, pattern: str | None, master_node: s
     with filter_errors(role, name):
         if not isinstance(name, str):
             raise TypeError(f"needs a host name, not {type(name).__name__}")
-        found = naming.Naming(pattern or naming.DEFAULT_PATTERN, master_node, parity).identify(name)
-        return found is not None and found.role == role
+        identity = naming.Naming(pattern or naming.DEFAULT_PATTERN, master_node, parity).identify(name)
+        return identity is not None and identity.role == role

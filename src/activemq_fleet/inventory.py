@@ -16,7 +16,7 @@ from activemq_fleet.naming import PREFIX, STATED_PARTS, Naming, UnclearNameError
 if TYPE_CHECKING:
     from activemq_fleet.topology import Fleet
 
-# Also asked of hosts that are no brokers; what else fails there was meant for the brokers.
+# Variables that hosts without a broker use too; other variables whose templates fail there are meant for brokers.
 _BEYOND_BROKERS = ("activemq_agent_", "activemq_vip", "activemq_naming_pattern")
 _PLAIN = frozenset(PREFIX + part for part in STATED_PARTS)
 _NO_TEMPLATE = "is a template: write the text itself, since hosts are put into groups before templates are evaluated"
@@ -61,10 +61,10 @@ def read_inventory(
     for source in sources:
         if "," not in source and not os.path.exists(source):
             raise InputError(f"{source}: there is no such inventory file or directory")
-    with _speaking_ansible() as ansible:
+    with _ansible_module() as ansible:
         options = {"extra_vars": extra_vars, "vault_ids": vault_ids, "vault_password_files": vault_password_files}
-        with ansible.loaded_inventory(sources, **options) as found:
-            return _collect(found, ", ".join(sources))
+        with ansible.loaded_inventory(sources, **options) as loaded:
+            return _inventory_data_of(loaded, ", ".join(sources))
 
 
 def load_fleet(sources: Sequence[str], **options: Sequence[str]) -> Fleet:
@@ -92,7 +92,9 @@ def inventory_of_play(hostvars: Any, groups: Mapping[str, Sequence[str]], loader
 
     stated = InventoryVariables(hostvars).hostvars
     hosts = ((str(host), stated.raw_get(host)) for host in stated)
-    return _templated(hosts, {str(group): [str(host) for host in members] for group, members in groups.items()}, loader)
+    return _evaluate_templates(
+        hosts, {str(group): [str(host) for host in members] for group, members in groups.items()}, loader
+    )
 
 
 def runtime_variables(hostvars: Any) -> dict[str, list[str]]:
@@ -121,7 +123,7 @@ def _refuse(problems_by_host: Mapping[str, Sequence[str]]) -> None:
 
 
 @contextmanager
-def _speaking_ansible() -> Iterator[Any]:
+def _ansible_module() -> Iterator[Any]:
     """Import Ansible and yield the module that uses it; Ansible's errors are raised as InputError."""
     try:
         import ansible.errors  # the least of it, which reads no configuration
@@ -141,18 +143,20 @@ def _speaking_ansible() -> Iterator[Any]:
         raise InputError(_ansible.message_of(error)) from error
 
 
-def _collect(found: Any, name: str) -> InventoryData:
-    hosts = found.inventory.get_hosts()
+def _inventory_data_of(loaded: Any, name: str) -> InventoryData:
+    hosts = loaded.inventory.get_hosts()
     if not hosts:
-        reason = "".join(f" ({text})" for text in found.warnings()[:1])
+        reason = "".join(f" ({text})" for text in loaded.warnings()[:1])
         raise InputError(f"{name}: the inventory has no hosts{reason}")
-    groups = {group: list(members) for group, members in found.inventory.get_groups_dict().items()}
-    _refuse(found.stated.problems_by_host())
-    variables = ((host.name, found.stated.get_vars(host, stage="all")) for host in hosts)
-    return dataclasses.replace(_templated(variables, groups, found.loader), warnings=found.warnings())
+    groups = {group: list(members) for group, members in loaded.inventory.get_groups_dict().items()}
+    _refuse(loaded.stated.problems_by_host())
+    variables = ((host.name, loaded.stated.get_vars(host, stage="all")) for host in hosts)
+    return dataclasses.replace(_evaluate_templates(variables, groups, loaded.loader), warnings=loaded.warnings())
 
 
-def _templated(hosts: Iterable[tuple[str, dict[str, Any]]], groups: dict[str, list[str]], loader: Any) -> InventoryData:
+def _evaluate_templates(
+    hosts: Iterable[tuple[str, dict[str, Any]]], groups: dict[str, list[str]], loader: Any
+) -> InventoryData:
     """Return the inventory data of hosts; ``hosts`` yields each with its variables, whose templates are evaluated here.
 
     Raises one SettingsError for all hosts, in which hosts share a line for each error.
@@ -161,17 +165,17 @@ def _templated(hosts: Iterable[tuple[str, dict[str, Any]]], groups: dict[str, li
 
     templates = Templates(loader)
     brokers = frozenset(groups.get(BROKERS, ()))
-    found: dict[str, dict[str, object]] = {}
+    values_by_host: dict[str, dict[str, object]] = {}
     directories: dict[str, str] = {}
     wrong: dict[str, list[str]] = {}
     for host, variables in hosts:
         directories[host] = str(variables.get("inventory_dir") or ".")
         try:
-            found[host] = _values(host, variables, templates.of_host(variables), brokers)
+            values_by_host[host] = _values(host, variables, templates.of_host(variables), brokers)
         except SettingsError as error:
             wrong[host] = [problem.removeprefix(f"{host}: ") for problem in error.problems]
     _refuse(wrong)
-    return InventoryData(found, groups, directories=directories)
+    return InventoryData(values_by_host, groups, directories=directories)
 
 
 def _values(host: str, variables: Mapping[Any, Any], templates: Any, brokers: frozenset[str]) -> dict[str, object]:

@@ -23,7 +23,7 @@ EXPORTER_SHA512 = (
 )
 """The checksum of the metrics exporter's jar, as Maven delivered it when it was chosen."""
 _DAY = 86400
-"""Seconds for which a distribution that did not come is not asked for again: Maven takes half a minute to say no."""
+"""Seconds until a failed download of a distribution is tried again: Maven takes half a minute to fail."""
 
 
 class RememberedRefusalError(ArtifactError):
@@ -80,7 +80,7 @@ def distribution_for(release: Release, *, progress: Progress = log_progress) -> 
         return ensure_cached(name, make, progress=progress)
     except ArtifactError as error:
         message = f"the distribution of {release} cannot be had: {error}"
-        with contextlib.suppress(OSError):  # without a cache to write to it is asked for each time
+        with contextlib.suppress(OSError):  # without a writable cache, each run tries again
             refusal.write_text(message, encoding="utf-8")
         raise ArtifactError(message) from None
 
@@ -103,7 +103,7 @@ def metrics_exporter(source: Path | None = None, *, progress: Progress = log_pro
     """Return the path of the jar with the Prometheus JMX exporter, a Java agent; 0.6 MB, for Java 8 and later.
 
     ``source`` is a copy of the jar that is used in place of Maven's. Raises ArtifactError when the jar cannot be had,
-    or is another one than ``EXPORTER_SHA512`` says.
+    or its checksum is not ``EXPORTER_SHA512``.
     """
 
     def make(part: Path) -> None:
@@ -118,11 +118,11 @@ def metrics_exporter(source: Path | None = None, *, progress: Progress = log_pro
 
 def _check_sha512(jar: Path) -> None:
     try:
-        found = hashlib.sha512(jar.read_bytes()).hexdigest()
+        digest = hashlib.sha512(jar.read_bytes()).hexdigest()
     except OSError as error:
         raise ArtifactError(f"{jar} cannot be read: {error.strerror or error}") from None
-    if found != EXPORTER_SHA512:
-        raise ArtifactError(f"{jar} is not the jar of {_EXPORTER}: its SHA-512 begins with {found[:16]}")
+    if digest != EXPORTER_SHA512:
+        raise ArtifactError(f"{jar} is not the jar of {_EXPORTER}: its SHA-512 begins with {digest[:16]}")
 
 
 def _raise_refusal_of_today(refusal: Path) -> None:

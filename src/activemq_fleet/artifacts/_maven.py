@@ -34,10 +34,10 @@ def copy(coordinate: str, directory: Path) -> Path:
     output that names the cause.
     """
     _maven(f"{_PLUGIN}:copy", {"artifact": coordinate, "outputDirectory": str(directory)}, at=directory)
-    found = [path for path in directory.iterdir() if path.is_file()]
-    if len(found) != 1:
-        raise ArtifactError(f"Maven was to deliver {coordinate}, but left {len(found)} files")
-    return found[0]
+    files = [path for path in directory.iterdir() if path.is_file()]
+    if len(files) != 1:
+        raise ArtifactError(f"Maven was to deliver {coordinate}, but left {len(files)} files")
+    return files[0]
 
 
 def copy_dependencies(pom: Path, properties: Mapping[str, str], profiles: Sequence[str], directory: Path) -> None:

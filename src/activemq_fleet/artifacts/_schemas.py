@@ -52,8 +52,8 @@ def _load(path: Path, _changed: int) -> Schema:
 
 def cached_schemas() -> list[Release]:
     """Return the releases whose ``activemq.xsd`` is in the download cache."""
-    found = (cache_directory() / "schemas").glob("*.xsd")
-    return [Release.of(path.stem) for path in found if re.fullmatch(r"\d+\.\d+\.\d+", path.stem)]
+    xsd_files = (cache_directory() / "schemas").glob("*.xsd")
+    return [Release.of(path.stem) for path in xsd_files if re.fullmatch(r"\d+\.\d+\.\d+", path.stem)]
 
 
 def fetch_schema(release: Release, source: Path | None = None, *, progress: Progress = log_progress) -> Path:
@@ -104,7 +104,7 @@ def _name(release: Release) -> str:
 
 def _cached(release: Release, progress: Progress) -> Path:
     target = cache_directory() / _name(release)
-    if target in _failures and not target.exists():  # a fleet of 1,000 asks once, not 1,000 times
+    if target in _failures and not target.exists():  # a fleet of 1,000 tries once, not 1,000 times
         raise SchemaUnavailable(_failures[target])
 
     def make(part: Path) -> None:
@@ -122,7 +122,7 @@ def _cached(release: Release, progress: Progress) -> Path:
 
 
 def _write(part: Path, xsd: bytes) -> None:
-    Schema(xsd)  # what does not compile never gets into the cache
+    Schema(xsd)  # only a schema that compiles gets into the cache
     part.write_bytes(xsd)
 
 
@@ -132,7 +132,7 @@ def _obtain(release: Release, progress: Progress) -> bytes:
     try:
         return _download(release.schema_jar, release, progress)
     except _maven.MissingArtifactError as first:
-        try:  # some releases are to be had as one jar only
+        try:  # some releases are published as one jar only
             return _download("activemq-all", release, progress)
         except _maven.MissingArtifactError:
             raise first from None
@@ -196,10 +196,10 @@ def _limited(content: IO[bytes], limit: int, where: Path | str) -> bytes:
 
 
 def _refuse_other_release(source: Path, name: str, jar: zipfile.ZipFile, release: Release) -> None:
-    own = next(filter(_OWN_POM.fullmatch, jar.namelist()), None)
-    text = _limited(jar.open(own), _XSD_LIMIT, source).decode("utf-8", "replace") if own else ""
-    said = re.search(r"^version=(\S+)", text, re.MULTILINE) or _JAR.search(name)
-    version = said[1] if said else release.text
+    pom = next(filter(_OWN_POM.fullmatch, jar.namelist()), None)
+    text = _limited(jar.open(pom), _XSD_LIMIT, source).decode("utf-8", "replace") if pom else ""
+    version_match = re.search(r"^version=(\S+)", text, re.MULTILINE) or _JAR.search(name)
+    version = version_match[1] if version_match else release.text
     # builds of others carry a suffix, 5.11.0.redhat-630187
     if version != release.text and not version.startswith((f"{release}.", f"{release}-")):
         raise SchemaUnavailable(f"{source} is of release {version}, not {release}")

@@ -136,17 +136,19 @@ def _findings(fleet: Fleet, documents: Mapping[str, XmlDocument]) -> Iterable[Fi
 
 def _as_text(output: Path, adopted: Adopted) -> Iterable[str]:
     by_difference: dict[tuple[str, str, str | None, str | None], list[Difference]] = defaultdict(list)
-    for one in adopted.differences:
-        by_difference[one.path, one.direction, one.original, one.rendered].append(one)
+    for difference in adopted.differences:
+        by_difference[difference.path, difference.direction, difference.original, difference.rendered].append(
+            difference
+        )
     number = len(adopted.fleet.brokers)
     yield f"{output}: {counted(number, 'host')}, {counted(len(adopted.files), 'file')}"
     if not by_difference:
         yield "It renders the same documents."
         return
     yield f"It renders documents that differ from the files in {counted(len(by_difference), 'place')}:"
-    for (path, direction, original, rendered), found in by_difference.items():
+    for (path, direction, original, rendered), differences in by_difference.items():
         yield f"\n{path}: {direction}"
-        yield f"    hosts:    {shorten_list([one.host for one in found])}"
+        yield f"    hosts:    {shorten_list([difference.host for difference in differences])}"
         if original is not None:
             yield f"    original: {_short(original)}"
         if rendered is not None:

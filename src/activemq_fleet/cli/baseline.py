@@ -22,7 +22,7 @@ Fingerprint = tuple[str, str, str, str]
 def write_baseline(path: Path, findings: Iterable[Finding]) -> int:
     """Write the findings that are not waived to a baseline file, without line numbers; return their number."""
     known = sorted(_fingerprint(finding) for finding in findings if finding.waived is None)
-    entries = [dict(zip(("rule", "host", "file", "message"), one, strict=True)) for one in known]
+    entries = [dict(zip(("rule", "host", "file", "message"), fingerprint, strict=True)) for fingerprint in known]
     content = {"version": _VERSION, "findings": entries}
     write_file(path, (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode())
     return len(entries)

@@ -33,7 +33,7 @@ def selection_of(select: Sequence[str], ignore: Sequence[str]) -> Selection:
     """
     if not select and not ignore:
         return Selection()
-    stopping = tuple(one.id for one in rules() if one.refuses)
+    stopping = tuple(rule.id for rule in rules() if rule.refuses)
     return Selection.of(select, ignore, known_rule_ids(), groups={STOPPING: stopping})
 
 

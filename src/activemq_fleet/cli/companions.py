@@ -33,7 +33,7 @@ _LARGEST = 16 << 20  # bytes; the largest activemq.xml ever seen has a few hundr
 
 def companions_of(path: Path, data: bytes) -> tuple[dict[str, bytes], list[Finding]]:
     """Return the contents of the files beside an activemq.xml by relative name, and errors for unreadable files."""
-    found: dict[str, bytes] = {}
+    contents: dict[str, bytes] = {}
     problems: list[Finding] = []
     for name in dict.fromkeys((*BESIDE, *file_names_in(text_of(data, None)))):
         file = path.parent / name
@@ -41,10 +41,10 @@ def companions_of(path: Path, data: bytes) -> tuple[dict[str, bytes], list[Findi
             continue
         try:
             # Of a schema only its place matters.
-            found[name] = b"" if name.endswith(".xsd") else read_file(file)
+            contents[name] = b"" if name.endswith(".xsd") else read_file(file)
         except InputError as error:
             problems.append(unreadable_finding(file, error))
-    return found, problems
+    return contents, problems
 
 
 def read_file(path: Path) -> bytes:

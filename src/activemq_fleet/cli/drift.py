@@ -27,6 +27,7 @@ _MOST_SHOWN = 40
 )
 @click.option(
     "--found",
+    "collected",
     metavar="DIR",
     required=True,
     help="What is there: the directory into which the playbook `collect` brought it.",
@@ -34,7 +35,7 @@ _MOST_SHOWN = 40
 @output_option("OUT", "Where the dataset drift goes, as a whole or not at all.")
 @format_option()
 @spark_options
-def command(planned: str, found: str, output: str, form: str, spark: SessionOptions) -> int:
+def command(planned: str, collected: str, output: str, form: str, spark: SessionOptions) -> int:
     """Compare what was planned for every host with what is there.
 
     A file is added, removed, changed or the same; by hand, or out of date because the plan is newer
@@ -46,7 +47,7 @@ def command(planned: str, found: str, output: str, form: str, spark: SessionOpti
     from activemq_fleet.spark.session import session
 
     with session("drift", spark) as running:
-        result = drift(running, planned, found, output)
+        result = drift(running, planned, collected, output)
     if form == "json":
         echo(printable_json(result.to_dict(), indent=1))
     else:
@@ -57,12 +58,12 @@ def command(planned: str, found: str, output: str, form: str, spark: SessionOpti
 def _show(result: DriftResult, output: str) -> None:
     columns = ("changed", "added", "removed", "by_hand", "out_of_date", "unknown")
     shown = result.hosts[:_MOST_SHOWN]
-    names = [printable(one.host) for one in shown]
+    names = [printable(host_drift.host) for host_drift in shown]
     if shown:
         width = max(4, *map(len, names))
         echo("  ".join([f"{'host':<{width}}", *(name.replace("_", " ") for name in columns)]))
-        for host, one in zip(names, shown, strict=True):
-            numbers = (f"{getattr(one, name) or '-':>{len(name)}}" for name in columns)
+        for host, host_drift in zip(names, shown, strict=True):
+            numbers = (f"{getattr(host_drift, name) or '-':>{len(name)}}" for name in columns)
             echo("  ".join([f"{host:<{width}}", *numbers]))
         if len(result.hosts) > len(shown):
             echo(f"… and {counted(len(result.hosts) - len(shown), 'more host')}")

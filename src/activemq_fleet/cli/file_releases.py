@@ -28,7 +28,7 @@ def broker_files_below(paths: Iterable[Path]) -> list[Path]:
 
     Raises InputError for a directory without such a file, with more than 2,000, or with more than 256 MiB of them.
     """
-    found: dict[Path, None] = {}
+    files: dict[Path, None] = {}
     for path in paths:
         is_directory = os.path.isdir(path)  # of a name that is too long it says no, where pathlib raises
         below = list(islice(_below(path), _MOST_FILES + 1)) if is_directory else [path]
@@ -38,8 +38,8 @@ def broker_files_below(paths: Iterable[Path]) -> list[Path]:
             raise InputError(f"{path}: has more than {_MOST_FILES} files with a broker: name a directory below it")
         if is_directory and sum(file.stat().st_size for file in below) > _MOST_BYTES:
             raise InputError(f"{path}: has more than {_MOST_BYTES >> 20} MiB of such files: name a directory below it")
-        found |= dict.fromkeys(below)
-    return list(found)
+        files |= dict.fromkeys(below)
+    return list(files)
 
 
 def _below(directory: Path) -> Iterator[Path]:
@@ -88,7 +88,7 @@ def releases_of_files(paths: Sequence[Path], release: str | None, rules: Rules) 
 
     Raises InputError that names the files whose release is unknown.
     """
-    found: dict[Path, str] = {}
+    release_by_file: dict[Path, str] = {}
     unknown: list[str] = []
     for path in paths:
         ruled = next((text for pattern, text in rules if fnmatch(str(path), pattern) or path.match(pattern)), None)
@@ -96,13 +96,13 @@ def releases_of_files(paths: Sequence[Path], release: str | None, rules: Rules) 
         if text is None:
             unknown.append(str(path))
         else:
-            found[path] = text
+            release_by_file[path] = text
     if unknown:
         raise InputError(
             f"--release is missing: no jar around {shorten_list(unknown)} tells which release reads it: "
             "say --release 5.18.3 for all, or --release-from FILE with lines such as conf/*.xml 5.18.3"
         )
-    return found
+    return release_by_file
 
 
 def _release_around(path: Path) -> str | None:

@@ -42,7 +42,7 @@ def command(inventory: InventoryOptions, output: Path, status: Path | None) -> i
         from activemq_fleet.status import read_states
 
         states, findings = read_states(status.read_text(encoding="utf-8", errors="replace"), str(status))
-        if states and not any(one.host in states for one in fleet.brokers):
+        if states and not any(broker.host in states for broker in fleet.brokers):
             raise InputError(f"{status} is about none of the brokers in this inventory")
         shown = replace(fleet, findings=findings)
     write_file(output, writers[output.suffix](shown, states).encode())

@@ -142,10 +142,10 @@ def freeze_command(host: str, lab: Lab, steal_lock: bool, thaw_after: float) -> 
     from activemq_fleet.lab.freeze import freeze
 
     with interruptible():
-        found = freeze(lab, host, steal_lock=steal_lock, thaw_after=thaw_after, progress=echo_to_stderr)
-    for sentence in found.sentences():
+        freeze_result = freeze(lab, host, steal_lock=steal_lock, thaw_after=thaw_after, progress=echo_to_stderr)
+    for sentence in freeze_result.sentences():
         echo(sentence)
-    if steal_lock and found.serves:
+    if steal_lock and freeze_result.serves:
         raise SystemExit(1)
 
 

@@ -43,17 +43,20 @@ def command(hosts: tuple[str, ...], inventory: InventoryOptions, form: str, **co
         raise click.UsageError("name hosts, or an inventory with -i")
     stated = {f"activemq_{name}": value for name, value in convention.items() if value is not None}
     variables = _variables(hosts, inventory, stated)
-    rows = [_row(host, own) for host, own in variables.items()]
+    rows = [_row(host, host_variables) for host, host_variables in variables.items()]
     unread = [row["host"] for row in rows if not row["broker"]]
     proposal = propose_naming(variables) if unread else None
     if proposal and len(proposal.identities) <= len(rows) - len(unread):
         proposal = None
     alone = propose_single_naming(unread, proposal) if unread else None
     if form == "json":
-        found = {"proposal": proposal, "alone": alone}
+        proposals = {"proposal": proposal, "alone": alone}
         echo(
             printable_json(
-                {"hosts": rows, **{name: _proposal_object(one) if one else None for name, one in found.items()}}
+                {
+                    "hosts": rows,
+                    **{name: _proposal_object(shown) if shown else None for name, shown in proposals.items()},
+                }
             )
         )
     else:
@@ -71,7 +74,9 @@ def _variables(
     if not inventory:
         return dict.fromkeys(hosts, stated)
     known = inventory.read().hosts
-    patterns = {own[PATTERN_VARIABLE] for own in known.values() if own.get(PATTERN_VARIABLE)}
+    patterns = {
+        host_variables[PATTERN_VARIABLE] for host_variables in known.values() if host_variables.get(PATTERN_VARIABLE)
+    }
     if len(patterns) > 1:
         raise InputError(f"{PATTERN_VARIABLE} differs between hosts: set it once, for all")
     common = {PATTERN_VARIABLE: next(iter(patterns), None)}
@@ -103,16 +108,16 @@ def _row(host: str, variables: Mapping[str, object]) -> dict[str, Any]:
 
 def _by_origin(origins: Mapping[str, str]) -> dict[str, list[str]]:
     words = {"name": "its name", "parity": "the parity of its number"}
-    found: dict[str, list[str]] = {}
+    parts_by_origin: dict[str, list[str]] = {}
     for part, origin in origins.items():
-        found.setdefault(words.get(origin, origin), []).append(part)
-    return found
+        parts_by_origin.setdefault(words.get(origin, origin), []).append(part)
+    return parts_by_origin
 
 
 def _proposal_object(proposal: Proposal) -> dict[str, Any]:
     return {
         "variables": proposal.variables(),
-        "hosts": [{"host": one.name, **one.to_dict()} for one in proposal.identities],
+        "hosts": [{"host": identity.name, **identity.to_dict()} for identity in proposal.identities],
     }
 
 
@@ -125,15 +130,17 @@ def _text(rows: Rows, proposal: Proposal | None) -> list[str]:
 
     lines += ["", f"These variables of all hosts read {counted(len(proposal.identities), 'name')} as pairs:", ""]
     lines += split_lines(write_plain_variables(proposal.variables())) or ["(the defaults)"]
-    read = [{"host": one.name, "broker": True, **one.to_dict(), "because": ""} for one in proposal.identities]
+    read = [
+        {"host": identity.name, "broker": True, **identity.to_dict(), "because": ""} for identity in proposal.identities
+    ]
     lines += ["", *_table(read)]
     if proposal.rival:
         rival = proposal.rival
-        told = (
+        distinction = (
             f"activemq_naming_parity: {rival.parity}" if rival.parity else f"nodes {rival.preferred_node} and another"
         )
-        lines += ["", f"As many names would be other pairs by {rival.pattern} ({told}): look which are yours."]
-    left = [host for host in unread if host not in {one.name for one in proposal.identities}]
+        lines += ["", f"As many names would be other pairs by {rival.pattern} ({distinction}): look which are yours."]
+    left = [host for host in unread if host not in {identity.name for identity in proposal.identities}]
     if left:
         lines += ["", f"Of {counted(len(left), 'name')} no pair is read. {_BY_VARIABLES}"]
     return lines

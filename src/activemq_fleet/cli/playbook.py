@@ -46,14 +46,14 @@ def run_playbook(
 def _program() -> str:
     """Return the ansible-playbook beside this Python, else that of the PATH."""
     beside = Path(sys.executable).with_name("ansible-playbook")
-    found = str(beside) if beside.exists() else shutil.which("ansible-playbook")
-    if found is None:
+    program = str(beside) if beside.exists() else shutil.which("ansible-playbook")
+    if program is None:
         raise InputError("ansible-playbook is not installed: pip install ansible-core")
-    return found
+    return program
 
 
 def last_lines(done: subprocess.CompletedProcess[str], most: int = 4) -> tuple[str, ...]:
     """Return the lines of a playbook's output that say why it failed: Ansible's errors, else its last lines."""
     lines = [line.strip() for line in split_lines(done.stdout + "\n" + done.stderr) if line.strip()]
-    told = [line for line in lines if line.startswith(("fatal:", "ERROR", "[ERROR]", "failed:"))]
-    return tuple((told or lines or [f"ansible-playbook ended with exit code {done.returncode}"])[-most:])
+    error_lines = [line for line in lines if line.startswith(("fatal:", "ERROR", "[ERROR]", "failed:"))]
+    return tuple((error_lines or lines or [f"ansible-playbook ended with exit code {done.returncode}"])[-most:])

@@ -173,6 +173,9 @@ def _print_text(status: FleetStatus) -> None:
     for titles, rows in status_tables(status):
         print_table(titles, rows, _STYLES)
     if status.findings:
-        found = [(one.severity, one.rule, one.host, f"{one.message}: {one.fix}") for one in status.findings]
-        print_table(("severity", "finding", "host", "what is wrong, and what to do"), found, _SEVERITIES)
+        finding_rows = [
+            (finding.severity, finding.rule, finding.host, f"{finding.message}: {finding.fix}")
+            for finding in status.findings
+        ]
+        print_table(("severity", "finding", "host", "what is wrong, and what to do"), finding_rows, _SEVERITIES)
     echo(f"{headline(status)} ({status.seconds:.1f} s)")

@@ -83,36 +83,38 @@ def drift_of_host(records: Sequence[FileRecord]) -> Iterator[Row]:
     """Yield the rows of the dataset ``drift`` for one host, sorted by path, from the records of its files."""
     was_installed = any(record.manifest is not None for record in records)
     for path, parts in groupby(sorted(records, key=attrgetter("path")), key=attrgetter("path")):
-        known = _together(parts)
-        # A file that was deployed once, is planned no more and is not there has nothing to tell.
-        if path and (known.planned or known.found or known.told == "unreadable"):
+        known = _merge_records(parts)
+        # A file that was deployed once, is no longer planned and does not exist is left out.
+        if path and (known.planned or known.found_sha256 or known.noted_status == "unreadable"):
             yield _row(known, was_installed)
 
 
 def host_drift(host: str, rows: Sequence[Row]) -> HostDrift:
     """Return the numbers of a host's files by status and cause, counted in its rows of the dataset ``drift``."""
     counts = Counter(row["status"] for row in rows) + Counter(row["cause"] for row in rows)
-    return HostDrift(host, **{one.name: counts[one.name] for one in fields(HostDrift)[1:]})
+    return HostDrift(host, **{field.name: counts[field.name] for field in fields(HostDrift)[1:]})
 
 
 def drift_result(hosts: Iterable[ComparedHost]) -> DriftResult:
     """Return the result of comparing all hosts, which may come in any order."""
     in_order = sorted(hosts, key=attrgetter("host"))
-    both = [one.drift for one in in_order if one.drift is not None]
-    planned, found = ([one.host for one in in_order if one.side == side] for side in ("planned", "found"))
-    different = [one for one in both if one.differing_files]
+    both = [compared.drift for compared in in_order if compared.drift is not None]
+    planned, collected = (
+        [compared.host for compared in in_order if compared.side == side] for side in ("planned", "found")
+    )
+    different = [host for host in both if host.differing_files]
     return DriftResult(
-        hosts=tuple(sorted(different, key=lambda one: -one.differing_files)),
+        hosts=tuple(sorted(different, key=lambda host: -host.differing_files)),
         same_hosts=len(both) - len(different),
         not_collected=tuple(planned[:_MOST_HOSTS]),
-        not_planned=tuple(found[:_MOST_HOSTS]),
+        not_planned=tuple(collected[:_MOST_HOSTS]),
         not_collected_hosts=len(planned),
-        not_planned_hosts=len(found),
+        not_planned_hosts=len(collected),
     )
 
 
-def _together(parts: Iterable[FileRecord]) -> FileRecord:
-    """Return all that is known of a file; every piece is in one of its records."""
+def _merge_records(parts: Iterable[FileRecord]) -> FileRecord:
+    """Return the merged record of a file; each fact is in one of its records."""
     return FileRecord._make(max(filter(None, column), default=None) for column in zip(*parts, strict=True))
 
 
@@ -124,7 +126,7 @@ def _row(known: FileRecord, was_installed: bool) -> Row:
         "status": status,
         "cause": cause,
         "planned_sha256": known.planned,
-        "found_sha256": known.found,
+        "found_sha256": known.found_sha256,
         "diff": None if status == "same" else _difference(known),
     }
 
@@ -132,9 +134,9 @@ def _row(known: FileRecord, was_installed: bool) -> Row:
 def _difference(known: FileRecord) -> str | None:
     if known.why:
         return f"not shown: {known.why}\n"
-    if known.told == "unreadable":
+    if known.noted_status == "unreadable":
         return "the file could not be read on its host\n"
     old, new = known.planned_text, known.found_text
-    if (known.planned and old is None) or (known.found and new is None):
+    if (known.planned and old is None) or (known.found_sha256 and new is None):
         return None  # planned without content
     return unified_diff_text(known.path, old, new)

@@ -1,7 +1,7 @@
-"""Read planned and collected files into records of what each tells about a file of a host.
+"""Read planned and collected files into records, each of which has some facts about a file of a host.
 
 Planned: ``hosts/HOST/PATH``, as ``render`` writes. Found: ``HOST/configuration/PATH``, as ``collect``
-lays it down, with ``.fleet-manifest.json`` and ``.fleet-found.json`` beside, and ``HOST/host.json``.
+writes it, with ``.fleet-manifest.json`` and ``.fleet-found.json`` next to it, and ``HOST/host.json``.
 """
 
 from __future__ import annotations
@@ -22,17 +22,18 @@ FOUND = ".fleet-found.json"
 class FileRecord(NamedTuple):
     """A record about one file of a host, from the plan or from ``collect``; records of equal host and path are merged.
 
-    ``planned``, ``found`` and ``manifest`` are sha256 of masked texts: as planned, as collected, as deployed. ``told``
-    and ``why`` are what ``collect`` noted: the file's status against the manifest, and why it brought no content.
+    ``planned``, ``found_sha256`` and ``manifest`` are sha256 of masked texts: as planned, as collected, as deployed.
+    ``noted_status`` and ``why`` are notes of ``collect``: the file's status against the manifest, and why it has no
+    content.
     ``collected``: the host has a ``host.json``; that part has no path.
     """
 
     host: str
     path: str
     planned: str | None = None
-    found: str | None = None
+    found_sha256: str | None = None
     manifest: str | None = None
-    told: str | None = None
+    noted_status: str | None = None
     why: str | None = None
     planned_text: str | None = None
     found_text: str | None = None
@@ -70,23 +71,29 @@ def collected_file(path: str, content: bytes) -> Iterator[FileRecord]:
             yield FileRecord(host, listed, manifest=str(digest))
     elif name == FOUND:
         for listed, about in _notes(host, name, content).items():
-            # A key store, say, is not collected: its hash is. What is too large has not even that.
-            why, told = about.get("why"), about.get("status")
+            # Only the hash of a key store is collected. A file that is too large has not even a hash.
+            why, noted_status = about.get("why"), about.get("status")
             digest = about.get("sha256") if why else None
-            yield FileRecord(host, listed, found=digest, told="unreadable" if why and not digest else told, why=why)
+            yield FileRecord(
+                host,
+                listed,
+                found_sha256=digest,
+                noted_status="unreadable" if why and not digest else noted_status,
+                why=why,
+            )
     else:
         text = masking.mask(name, content.decode(errors="backslashreplace"))
-        yield FileRecord(host, name, found=_hash(text), found_text=text)
+        yield FileRecord(host, name, found_sha256=_hash(text), found_text=text)
 
 
 def _notes(host: str, path: str, content: bytes) -> dict[str, Any]:
     try:
-        found = parse_json(content)
+        notes = parse_json(content)
     except ValueError:
-        found = None
-    if not isinstance(found, dict):
+        notes = None
+    if not isinstance(notes, dict):
         raise InputError(f"{host}: {CONFIGURATION}{path} cannot be read: collect this host again")
-    return found
+    return notes
 
 
 def _hash(text: str) -> str:

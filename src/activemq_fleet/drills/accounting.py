@@ -1,7 +1,7 @@
-"""Account for the events of a drill by the verdicts of ``audit``, and measure how long nothing came.
+"""Account for the events of a drill by the verdicts of ``audit``, and measure how long no event was handled.
 
 A drill knows more than an audit: the ids that the publishing agent returned, that its subscriber subscribed before the
-first event, and that the last record of each journal says that the agent was stopped.
+first event, and that the last record of each journal shows that the agent was stopped.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Journal:
         last: dict[EpochKey, JournalLine] = {}
         for line in self.lines:
             key = line.agent, line.epoch
-            last[key] = max(line, last.get(key, line), key=lambda one: one.jseq)
+            last[key] = max(line, last.get(key, line), key=lambda record: record.jseq)
         return {key for key, line in last.items() if line.kind != "stopped"}
 
     def event_ids(self, *kinds: str) -> set[str]:
@@ -77,19 +77,19 @@ def account_for_events(
     ``promised`` are the ids that the publishing agent returned: an id unknown to its journal was lost by the agent,
     unless the journal has a gap.
     """
-    found = judge_journals(
+    judged = judge_journals(
         [*publisher.lines, *subscriber.lines],
         truncated_epochs=publisher.truncated_epochs | subscriber.truncated_epochs,
         subscribed_before_events=[subscriber.agent_name],
     )
-    owners = {one.agent_name: one.owner for one in (publisher, subscriber)}
-    gaps = [f"{one.owner}: there is no journal" for one in (publisher, subscriber) if not one.lines]
-    gaps += [_sentence(owners[gap.agent], gap) for gap in found.gaps]
-    publisher_has_gaps = not publisher.lines or any(gap.agent == publisher.agent_name for gap in found.gaps)
+    owners = {journal.agent_name: journal.owner for journal in (publisher, subscriber)}
+    gaps = [f"{journal.owner}: there is no journal" for journal in (publisher, subscriber) if not journal.lines]
+    gaps += [_sentence(owners[gap.agent], gap) for gap in judged.gaps]
+    publisher_has_gaps = not publisher.lines or any(gap.agent == publisher.agent_name for gap in judged.gaps)
     barriers = publisher.event_ids("barrier")  # accepted like any other, and no event
     known = publisher.event_ids("accepted")
     accepted = dict.fromkeys(i for i in (*promised, *sorted(known)) if i not in barriers)
-    outcomes = {outcome.event_id: outcome for outcome in found.outcomes}
+    outcomes = {outcome.event_id: outcome for outcome in judged.outcomes}
     counts: Counter[EventVerdict] = Counter()
     units: list[EventOutcome] = []
     for event_id in accepted:
@@ -108,7 +108,7 @@ def account_for_events(
         duplicate=counts["duplicate"],
         stuck=counts["stuck"],
         indeterminate=counts["indeterminate"],
-        copies=sum(record.kind == "duplicate" for record in found.records),
+        copies=sum(record.kind == "duplicate" for record in judged.records),
         gaps=tuple(gaps),
         units=tuple(units[:_SHOWN]),
     )

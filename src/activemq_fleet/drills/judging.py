@@ -33,7 +33,7 @@ def judge_drill(
     ``findings``: events were lost, duplicated or stuck, or a fault failed. ``incomplete``: a journal has a gap, so that
     nothing is certain. ``void``: too few faults, or too little load, to prove anything. ``clean``: none of these.
     """
-    found = [*_losses(accounts), *_mishaps(faults)]
+    failures = [*_losses(accounts), *_failed_faults(faults)]
     missing = [f"incomplete: {gap}" for account in accounts for gap in account.gaps]
     missing += [
         f"of {account.indeterminate} event{_s(account.indeterminate)} of {account.pair} it is not known what became"
@@ -41,8 +41,8 @@ def judge_drill(
         if account.indeterminate and not account.gaps
     ]
     weak = _weaknesses(faults, accounts, wanted)
-    reasons = (*found, *missing, *weak)
-    if found:
+    reasons = (*failures, *missing, *weak)
+    if failures:
         return "findings", reasons
     if missing:
         return "incomplete", reasons
@@ -83,7 +83,7 @@ def _losses(accounts: Sequence[DeliveryAccount]) -> list[str]:
     return sentences
 
 
-def _mishaps(faults: Sequence[Fault]) -> list[str]:
+def _failed_faults(faults: Sequence[Fault]) -> list[str]:
     return [f"fault {fault.number} at {fault.host}: {fault.problem}" for fault in faults if fault.problem]
 
 

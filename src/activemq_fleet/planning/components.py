@@ -1,6 +1,6 @@
 """Divide a fleet into components: groups of brokers that nothing connects to the others.
 
-What the core computes of a component alone is what it computes of it in the whole fleet. Joined are the ends of
+The core computes the same for a component alone as for the component in the whole fleet. Joined are the ends of
 ``activemq_links``, groups with one ``activemq_address``, a group and the host that it dials, an agent on a broker's
 machine, and groups with a virtual address.
 """
@@ -71,7 +71,7 @@ def component_key(facts: HostFacts) -> str | None:
 
 def pattern_of_some_hosts(facts: Sequence[HostFacts]) -> str | None:
     """Return the naming pattern for all hosts if only some hosts set one; None if all or none do."""
-    patterns = {one.pattern for one in facts}
+    patterns = {host.pattern for host in facts}
     return _pattern(facts) if None in patterns and len(patterns) > 1 else None
 
 
@@ -82,10 +82,10 @@ def divide_into_components(facts: Sequence[HostFacts], today: date) -> Division:
     """
     refuse_problems(facts)
     pattern = _pattern(facts)
-    if not any(one.broker or one.by_hand for one in facts):
+    if not any(host.broker or host.by_hand for host in facts):
         raise no_broker_error(len(facts), pattern)
-    brokers = [one for one in facts if one.group is not None]
-    groups = tuple(sorted({one.group or "" for one in brokers}))
+    brokers = [host for host in facts if host.group is not None]
+    groups = tuple(sorted({broker.group or "" for broker in brokers}))
     links = _links(brokers)
     homes, edges_of_roles = _homes(facts, groups)
     ends = _groups_by_name({name for link, _, _ in links for name in (link.source, link.to)}, brokers)
@@ -95,9 +95,9 @@ def divide_into_components(facts: Sequence[HostFacts], today: date) -> Division:
         *(product(ends.get(link.source, ()), ends.get(link.to, ())) for link, _, _ in links),
     )
     joined = connected_components(edges)
-    releases = tuple(sorted({one.release for one in brokers if one.release}))
+    releases = tuple(sorted({broker.release for broker in brokers if broker.release}))
     waivers, expired = _waivers(facts, today)
-    asks_for_groups = any(one.agent or one.balancer for one in facts)
+    asks_for_groups = any(host.agent or host.balancer for host in facts)
     return Division(
         brokers=len(brokers),
         pattern=pattern,
@@ -115,30 +115,34 @@ def divide_into_components(facts: Sequence[HostFacts], today: date) -> Division:
 def refuse_problems(facts: Iterable[HostFacts]) -> None:
     """Raise FleetError for the problems in ``facts``; a problem of many hosts becomes one line."""
     hosts_of: dict[tuple[int, str], list[str]] = defaultdict(list)
-    for one in facts:
-        for problem in one.problems:
-            hosts_of[one.problem_kind or 0, problem].append(one.host)
+    for host in facts:
+        for problem in host.problems:
+            hosts_of[host.problem_kind or 0, problem].append(host.host)
     if not hosts_of:
         return
     kind = min(kind for kind, _ in hosts_of)
-    found = sorted((sorted(set(hosts)), len(hosts), text) for (of, text), hosts in hosts_of.items() if of == kind)
+    grouped_problems = sorted(
+        (sorted(set(hosts)), len(hosts), text) for (of, text), hosts in hosts_of.items() if of == kind
+    )
     if kind == ProblemKind.INPUT:
-        more = f" (and {len(found) - 1} more such records)" if len(found) > 1 else ""
-        raise InputError(f"{found[0][2]}{more}")
+        more = f" (and {len(grouped_problems) - 1} more such records)" if len(grouped_problems) > 1 else ""
+        raise InputError(f"{grouped_problems[0][2]}{more}")
     if kind == ProblemKind.RELEASE:
         raise ReleaseError(
-            "; ".join(f"{shorten_list(hosts, many)}: activemq_release: {text}" for hosts, many, text in found)
+            "; ".join(
+                f"{shorten_list(hosts, many)}: activemq_release: {text}" for hosts, many, text in grouped_problems
+            )
         )
-    raise SettingsError(*(f"{shorten_list(hosts, many)}: {text}" for hosts, many, text in found))
+    raise SettingsError(*(f"{shorten_list(hosts, many)}: {text}" for hosts, many, text in grouped_problems))
 
 
 def _pattern(facts: Iterable[HostFacts]) -> str:
-    return common_pattern(facts_of_host.pattern for facts_of_host in facts if facts_of_host.pattern is not None)
+    return common_pattern(host.pattern for host in facts if host.pattern is not None)
 
 
 def _warnings(facts: Iterable[HostFacts], releases: Iterable[str]) -> list[str]:
     texts = list(dict.fromkeys(text for release in releases for text in Release.of(release).warnings))
-    nearly = sorted(one.host for one in facts if one.nearly)
+    nearly = sorted(host.host for host in facts if host.nearly)
     if nearly:
         texts.append(
             f"{shorten_list(nearly)}: the name holds -mq and digits and does not match "
@@ -150,75 +154,77 @@ def _warnings(facts: Iterable[HostFacts], releases: Iterable[str]) -> list[str]:
 def _waivers(facts: Iterable[HostFacts], today: date) -> tuple[list[WaiverSettings], list[str]]:
     """Return the waivers in force, brokers' first, and warnings of those that have expired."""
     first: dict[str, tuple[int, int, str]] = {}
-    for one in facts:
-        if one.waivers is not None:
-            rank = 0 if one.broker else 1 if one.agent else 2
-            order = rank, one.position if rank else 0, one.host
-            first[one.waivers] = min(order, first.get(one.waivers, order))
+    for host in facts:
+        if host.waivers is not None:
+            rank = 0 if host.broker else 1 if host.agent else 2
+            order = rank, host.position if rank else 0, host.host
+            first[host.waivers] = min(order, first.get(host.waivers, order))
     lists = (json.loads(text) for text in sorted(first, key=lambda text: first[text]))
     return unexpired_waivers((WaiverSettings.model_validate(waiver) for waiver in chain.from_iterable(lists)), today)
 
 
 def _links(brokers: Iterable[HostFacts]) -> list[LinkEntry]:
-    """Return every entry of ``activemq_links`` once, with the first host that has it and its position there."""
+    """Return every entry of ``activemq_links`` once, with its first host and its position there."""
     first: dict[str, str] = {}
-    for one in brokers:
-        if one.links is not None:
-            first[one.links] = min(one.host, first.get(one.links, one.host))
-    found: dict[LinkSettings, tuple[str, int]] = {}
+    for broker in brokers:
+        if broker.links is not None:
+            first[broker.links] = min(broker.host, first.get(broker.links, broker.host))
+    places_by_link: dict[LinkSettings, tuple[str, int]] = {}
     for text, host in sorted(first.items(), key=lambda item: item[1]):
         for position, link in enumerate(json.loads(text)):
-            found.setdefault(LinkSettings.model_validate(link), (host, position))
-    return [(link, host, position) for link, (host, position) in found.items()]
+            places_by_link.setdefault(LinkSettings.model_validate(link), (host, position))
+    return [(link, host, position) for link, (host, position) in places_by_link.items()]
 
 
 def _groups_by_name(names: set[str], brokers: Iterable[HostFacts]) -> dict[str, tuple[str, ...]]:
-    """Return the groups that each name of a link's end means: a group of that name, else those of the pair."""
+    """Return the groups for each name of a link's end: the group of that name, else those of the pair."""
     groups, of_pair = set(), defaultdict[str, set[str]](set)
-    for one in brokers if names else ():
-        if one.group in names:
-            groups.add(one.group)
-        if one.pair in names:
-            of_pair[one.pair].add(one.group or "")
-    return {name: tuple(sorted(found)) for name, found in of_pair.items()} | {name: (name,) for name in groups}
+    for broker in brokers if names else ():
+        if broker.group in names:
+            groups.add(broker.group)
+        if broker.pair in names:
+            of_pair[broker.pair].add(broker.group or "")
+    return {name: tuple(sorted(pair_groups)) for name, pair_groups in of_pair.items()} | {
+        name: (name,) for name in groups
+    }
 
 
 def _homes(facts: Iterable[HostFacts], groups: Sequence[str]) -> tuple[dict[str, str], list[tuple[str, str]]]:
-    """Return the group with which each host is computed that is no broker, and the groups that these hosts join."""
-    facts = [one for one in facts if one.has_role]
-    first, has_balancers = (groups[0] if groups else ""), any(one.balancer for one in facts)
-    with_address = (one.group for one in facts if one.vip and one.group is not None)
+    """Return the group with which each host that is no broker is computed, and the groups that these hosts connect."""
+    facts = [host for host in facts if host.has_role]
+    first, has_balancers = (groups[0] if groups else ""), any(host.balancer for host in facts)
+    with_address = (host.group for host in facts if host.vip and host.group is not None)
     served = min(with_address, default=first) if has_balancers else first
     homes, edges = {}, []
-    for one in facts:
-        of_agent = one.agent_group if one.agent_group is not None and one.agent_group in groups else first
-        home = one.group if one.group is not None else of_agent if one.agent else served
-        if one.group is None:
-            homes[one.host] = home
-        if one.agent:
+    for host in facts:
+        of_agent = host.agent_group if host.agent_group is not None and host.agent_group in groups else first
+        home = host.group if host.group is not None else of_agent if host.agent else served
+        if host.group is None:
+            homes[host.host] = home
+        if host.agent:
             edges.append((home, of_agent))
-        if one.balancer or (has_balancers and one.vip and one.group is not None):
+        if host.balancer or (has_balancers and host.vip and host.group is not None):
             edges.append((home, served))
     return homes, edges
 
 
 def _edges_of_brokers(brokers: Sequence[HostFacts]) -> Iterator[tuple[str, str]]:
-    """Yield the pairs of groups that an address, or a name that one dials, joins."""
+    """Yield the pairs of groups that share an address, a pair or a unit, or of which one dials the other."""
     groups_of: dict[tuple[str, str], set[str]] = defaultdict(set)
     dialled_by: dict[str, set[str]] = defaultdict(set)
-    for one in brokers:
-        group = one.group or ""
+    for broker in brokers:
+        group = broker.group or ""
         for column in ("address", "pair", "unit"):
-            if (value := getattr(one, column)) is not None:
+            if (value := getattr(broker, column)) is not None:
                 groups_of[column, value].add(group)
-        for name in one.dialled:
+        for name in broker.dialled:
             dialled_by[name].add(group)
     for groups in groups_of.values():
         yield from pairwise(sorted(groups))
-    for one in brokers if dialled_by else ():
-        for name in dialled_by.keys() & one.names:
+    for broker in brokers if dialled_by else ():
+        for name in dialled_by.keys() & broker.names:
             for group in dialled_by[name]:
-                yield group, one.group or ""
+                yield group, broker.group or ""
 
 
 def _rest_by_component(
@@ -227,34 +233,34 @@ def _rest_by_component(
     ends: Mapping[str, Sequence[str]],
     joined: Mapping[str, str],
 ) -> dict[str, FleetOutsideComponent]:
-    found: dict[str, FleetOutsideComponent] = defaultdict(FleetOutsideComponent)
+    rest: dict[str, FleetOutsideComponent] = defaultdict(FleetOutsideComponent)
     unknown = []
     for link, host, position in links:
         if link.source in ends and (link.to in ends or link.addresses):
             group = ends[link.source][0]
-            found[joined.get(group, group)].links.append((link, host, position))
+            rest[joined.get(group, group)].links.append((link, host, position))
         for key, name in (("from", link.source), ("to", link.to)):
             if name not in ends and not (key == "to" and link.addresses):
                 unknown.append((host, f"activemq_links[{position}].{key}", name))
-    group_of = {one.host: one.group or "" for one in brokers} if unknown else {}
-    known = sorted({name for one in brokers for name in (one.group or "", one.pair or "")}) if unknown else []
+    group_of = {broker.host: broker.group or "" for broker in brokers} if unknown else {}
+    known = sorted({name for broker in brokers for name in (broker.group or "", broker.pair or "")}) if unknown else []
     for host, variable, name in unknown:
         near = difflib.get_close_matches(name, known, n=1)
         finding = unknown_end(host, variable, name, near[0] if near else "", known)
-        found[joined.get(group_of[host], group_of[host])].findings.append(finding)
+        rest[joined.get(group_of[host], group_of[host])].findings.append(finding)
     for store, unit, groups in _stores_of_several(brokers):
         for group in groups:
-            found[joined.get(group, group)].stores[store] = unit
-    return dict(found)
+            rest[joined.get(group, group)].stores[store] = unit
+    return dict(rest)
 
 
 def _stores_of_several(brokers: Sequence[HostFacts]) -> Iterator[tuple[tuple[str, ...], str, list[str]]]:
     """Yield each store that several units use, the unit of the first host that does, and the groups of all."""
-    configured = {one.store for one in brokers if one.sets_store} - {None}
+    configured = {broker.store for broker in brokers if broker.sets_store} - {None}
     users: dict[str, list[tuple[str, str, str]]] = defaultdict(list)
-    for one in brokers if configured else ():
-        if one.store is not None and one.store in configured:
-            users[one.store].append((one.host, one.unit or "", one.group or ""))
+    for broker in brokers if configured else ():
+        if broker.store is not None and broker.store in configured:
+            users[broker.store].append((broker.host, broker.unit or "", broker.group or ""))
     for store, using in users.items():
         if len({unit for _, unit, _ in using}) > 1:
             yield tuple(json.loads(store)), min(using)[1], sorted({group for _, _, group in using})

@@ -118,9 +118,9 @@ def compute_component(component: str, hosts: Sequence[ComponentHost], context: P
         computed.unchanged = True
         return computed
     try:
-        for one, other in pairwise(hosts):
-            if one.host == other.host:
-                raise InputError(f"{one.host}: --hosts has it twice: leave one of its records")
+        for host, following in pairwise(hosts):
+            if host.host == following.host:
+                raise InputError(f"{host.host}: --hosts has it twice: leave one of its records")
         brokers = sum(host.broker for host in hosts)
         if brokers > context.largest:
             _list_only(hosts, brokers, context, computed)
@@ -143,14 +143,14 @@ def fingerprint(component: str, hosts: Iterable[ComponentHost], context: PlanCon
         asks_for_groups |= host.agent or host.balancer
         if host.broker and host.text is not None and (release := parsed_variables(host.text).release):
             releases.add(release.text)
-    around = division.rest_by_component.get(component, _NO_REST)
+    rest = division.rest_by_component.get(component, _NO_REST)
     schemas = [hashlib.sha256(context.schemas[release]).hexdigest() for release in sorted(releases)]
     waivers = [waiver.model_dump_json() for waiver in division.waivers]
-    links = [(link.model_dump_json(), host, position) for link, host, position in around.links]
-    findings = [finding.to_dict() for finding in around.findings]
+    links = [(link.model_dump_json(), host, position) for link, host, position in rest.links]
+    findings = [finding.to_dict() for finding in rest.findings]
     groups = division.known_groups if asks_for_groups else None
     settings = [__version__, division.pattern, groups, context.content, context.largest]
-    everything = [settings, schemas, waivers, links, sorted(around.stores.items()), findings]
+    everything = [settings, schemas, waivers, links, sorted(rest.stores.items()), findings]
     hashed.update(json.dumps(everything).encode())
     return hashed.hexdigest()[:32]
 
@@ -170,7 +170,7 @@ def _compute(component: str, hosts: Sequence[ComponentHost], context: PlanContex
 
 
 def _fleet(component: str, hosts: Sequence[ComponentHost], division: Division) -> Fleet:
-    around = division.rest_by_component.get(component, _NO_REST)
+    rest = division.rest_by_component.get(component, _NO_REST)
     in_order = sorted(
         (host for host in hosts if host.agent or host.balancer), key=lambda host: (host.position, host.host)
     )
@@ -186,10 +186,10 @@ def _fleet(component: str, hosts: Sequence[ComponentHost], division: Division) -
         naming_pattern=division.pattern,
         rest=WholeInventory(
             groups=division.known_groups,
-            links=tuple(around.links),
+            links=tuple(rest.links),
             waivers=division.waivers,
-            stores=around.stores,
-            findings=tuple(around.findings),
+            stores=rest.stores,
+            findings=tuple(rest.findings),
         ),
     )
 

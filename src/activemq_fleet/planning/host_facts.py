@@ -133,20 +133,20 @@ def host_facts(record: HostRecord, position: int, pattern: str | None) -> tuple[
     return HostFacts(**roles, **_facts_of_variables(identity, parsed_variables(text))), text
 
 
-def _facts_of_variables(identity: Identity | None, found: _Variables) -> dict[str, Any]:
-    settings, release = found.settings, found.release
+def _facts_of_variables(identity: Identity | None, variables: _Variables) -> dict[str, Any]:
+    settings, release = variables.settings, variables.release
     if settings is None:
-        return {"problem_kind": found.problem_kind, "problems": found.problems}
+        return {"problem_kind": variables.problem_kind, "problems": variables.problems}
     facts: dict[str, Any] = {
-        "waivers": found.waivers,
+        "waivers": variables.waivers,
         "vip": settings.vip is not None or settings.vip_router_id is not None,
         "agent_group": settings.agent_group,
     }
     if identity is None:
         return facts
     if release is None:
-        kind = found.problem_kind or ProblemKind.NO_RELEASE
-        return facts | {"problem_kind": kind, "problems": found.problems or (RELEASE_NOT_SET,)}
+        kind = variables.problem_kind or ProblemKind.NO_RELEASE
+        return facts | {"problem_kind": kind, "problems": variables.problems or (RELEASE_NOT_SET,)}
     lower, short = identity.name.lower(), identity.host.lower()
     address = settings.address.lower() if settings.address else None
     return facts | {
@@ -155,11 +155,11 @@ def _facts_of_variables(identity: Identity | None, found: _Variables) -> dict[st
         "unit": identity.pair if settings.profile.has_peer else identity.host,
         "release": release.text,
         "address": address,
-        "dialled": (*found.dialled, *_dialled_by_settings(identity, settings)),
+        "dialled": (*variables.dialled, *_dialled_by_settings(identity, settings)),
         "names": tuple({lower, short, address or short, _MULTICAST + multicast_group(identity.group, settings)}),
         "store": _shared_store(Member(identity, settings, release)),
         "sets_store": settings.store_directory is not None or settings.profile.has_database_lease,
-        "links": found.links,
+        "links": variables.links,
     }
 
 
@@ -191,7 +191,7 @@ def parsed_variables(text: str) -> _Variables:
 
 
 def _dialled_in_texts(settings: Settings) -> tuple[str, ...]:
-    """Hosts and multicast groups named in what users write freely: Java options, attributes, fragments, files."""
+    """Return the hosts and multicast groups named in free texts: Java options, attributes, fragments, files."""
     parts = [*settings.java_options, *settings.broker_attributes.values()]
     parts += [fragment.xml for fragment in settings.xml_fragments]
     parts += [file.content for file in settings.extra_files]

@@ -24,25 +24,25 @@ def with_line_number(lines: Path | None, error: InputError) -> InputError:
         return error
     for file in _files(lines):
         try:
-            found = _first_wrong_line(file)
+            wrong_line = _first_wrong_line(file)
         except (OSError, EOFError):
             continue
-        if found:
-            number, problem = found
+        if wrong_line:
+            number, problem = wrong_line
             return InputError(f"{file}, line {number}{problem}; correct the line, nothing was written")
     return error
 
 
 def _files(lines: Path) -> Iterator[Path]:
-    """Yield the files that Spark reads: of a directory those that it does not take for hidden."""
+    """Yield the files that Spark reads; it ignores hidden files of a directory."""
     if lines.is_file():
         yield lines
     elif lines.is_dir():
-        yield from (one for one in sorted(lines.iterdir()) if one.is_file() and one.name[0] not in "._")
+        yield from (file for file in sorted(lines.iterdir()) if file.is_file() and file.name[0] not in "._")
 
 
 def _first_wrong_line(file: Path) -> tuple[int, str] | None:
-    """Return the number of the first line that is no record, and what is wrong with it."""
+    """Return the number of the first line that is no record, and its problem."""
     opened = gzip.open if file.suffix == ".gz" else open
     with opened(file, "rt", encoding="utf-8", errors="replace") as text:
         for number, line in enumerate(text, 1):

@@ -46,26 +46,26 @@ def read_record(text: str, *, cells: bool = False) -> HostRecord:
     A list or mapping in a cell is JSON itself. Raises InputError that names the host, if it has one.
     """
     try:
-        found = json.loads(text)
+        fields = json.loads(text)
     except json.JSONDecodeError as error:
         raise InputError(f"{ERRORS_WITHOUT_HOST[0]} is not JSON: {error.msg} at column {error.colno}") from None
     except (ValueError, RecursionError) as error:
         raise InputError(f"{ERRORS_WITHOUT_HOST[0]} is not JSON: {error}") from None
-    if not isinstance(found, dict):
+    if not isinstance(fields, dict):
         raise InputError(f"{ERRORS_WITHOUT_HOST[0]} is not a JSON object with host and variables")
-    host = next((found[key] for key in HOST_KEYS if found.get(key)), None)
+    host = next((fields[key] for key in HOST_KEYS if fields.get(key)), None)
     if not isinstance(host, str):
-        known = ", ".join(sorted(map(str, found)))[:_MOST_SHOWN] or "nothing"
+        known = ", ".join(sorted(map(str, fields)))[:_MOST_SHOWN] or "nothing"
         raise InputError(f"{ERRORS_WITHOUT_HOST[1]} has no host: name its column host (it has {known})")
-    variables: Any = next((found[key] for key in VARIABLES_KEYS if found.get(key) is not None), {})
+    variables: Any = next((fields[key] for key in VARIABLES_KEYS if fields.get(key) is not None), {})
     if isinstance(variables, str):
-        variables = _object(host, variables)
+        variables = _parse_variables(host, variables)
     if not isinstance(variables, dict):
         raise InputError(f"{host}: its variables are not an object of names and values")
-    variables = {**variables, **{name: value for name, value in found.items() if name.startswith(PREFIX)}}
+    variables = {**variables, **{name: value for name, value in fields.items() if name.startswith(PREFIX)}}
     if cells:
-        variables = {name: _cell(host, name, value) for name, value in variables.items()}
-    return HostRecord(host, activemq_variables(variables), _groups(host, found.get("groups")))
+        variables = {name: _parse_cell(host, name, value) for name, value in variables.items()}
+    return HostRecord(host, activemq_variables(variables), _parse_groups(host, fields.get("groups")))
 
 
 def read_listed_host(host: str, text: str, groups: Iterable[str]) -> HostRecord:
@@ -73,7 +73,7 @@ def read_listed_host(host: str, text: str, groups: Iterable[str]) -> HostRecord:
 
     Raises InputError for a value that is still a template.
     """
-    variables = activemq_variables(_object(host, text))
+    variables = activemq_variables(_parse_variables(host, text))
     for name, value in variables.items():
         if any(mark in text for mark in _TEMPLATE) and _holds_template(value):
             raise InputError(
@@ -113,14 +113,14 @@ def listed_hosts(text: str) -> list[tuple[str, str, list[str], int]]:
 
 def _descendants(role: str, listing: Mapping[str, Any]) -> list[str]:
     """Return a group and its children of any depth, as far as the listing has them."""
-    found: dict[str, None] = {}
+    descendants: dict[str, None] = {}
     waiting = [role]
     while waiting:
         name = waiting.pop()
-        if name not in found and isinstance(listing.get(name), dict):
-            found[name] = None
+        if name not in descendants and isinstance(listing.get(name), dict):
+            descendants[name] = None
             waiting += listing[name].get("children") or ()
-    return list(found)
+    return list(descendants)
 
 
 def printable_text(text: str) -> str:
@@ -131,7 +131,7 @@ def printable_text(text: str) -> str:
 def activemq_variables(variables: Mapping[str, Any]) -> dict[str, Any]:
     """Return the ``activemq_*`` variables; values that Ansible marks as vaulted become ``EncryptedValue``."""
     return {
-        name: _value(value)
+        name: _decoded_value(value)
         for name, value in variables.items()
         if name.startswith(PREFIX)
         and not name.startswith(_USERS_OWN)
@@ -141,16 +141,16 @@ def activemq_variables(variables: Mapping[str, Any]) -> dict[str, Any]:
 
 def variables_to_json(variables: Mapping[str, Any]) -> str:
     """Return variables as JSON, in ASCII, that ``variables_from_json`` reads back."""
-    return json.dumps(variables, sort_keys=True, default=_written)
+    return json.dumps(variables, sort_keys=True, default=_json_form_of)
 
 
 def variables_from_json(text: str) -> dict[str, Any]:
     """Return the variables that ``variables_to_json`` wrote as JSON."""
-    found: dict[str, Any] = json.loads(text)
-    return {name: _value(value) for name, value in found.items()} if _MARKED in text else found
+    variables: dict[str, Any] = json.loads(text)
+    return {name: _decoded_value(value) for name, value in variables.items()} if _MARKED in text else variables
 
 
-def _written(value: object) -> Any:
+def _json_form_of(value: object) -> Any:
     if isinstance(value, EncryptedValue):
         return {_VAULT: value.ciphertext}
     if isinstance(value, date):
@@ -164,7 +164,7 @@ def _written(value: object) -> Any:
     raise InputError(f"a variable holds {type(value).__name__}, which JSON cannot say")
 
 
-def _value(value: Any) -> Any:
+def _decoded_value(value: Any) -> Any:
     if isinstance(value, dict):
         if len(value) == 1:
             ((name, inside),) = value.items()
@@ -172,21 +172,21 @@ def _value(value: Any) -> Any:
                 return EncryptedValue(inside)
             if name == _UNSAFE:
                 return inside
-        return {name: _value(inside) for name, inside in value.items()}
-    return [_value(inside) for inside in value] if isinstance(value, list) else value
+        return {name: _decoded_value(inside) for name, inside in value.items()}
+    return [_decoded_value(inside) for inside in value] if isinstance(value, list) else value
 
 
-def _object(host: str, text: str) -> dict[str, Any]:
+def _parse_variables(host: str, text: str) -> dict[str, Any]:
     try:
-        found = json.loads(text)
+        variables = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise InputError(f"{host}: its variables are not JSON: {error}") from None
-    if not isinstance(found, dict):
+    if not isinstance(variables, dict):
         raise InputError(f"{host}: its variables are not an object of names and values")
-    return found
+    return variables
 
 
-def _cell(host: str, name: str, value: Any) -> Any:
+def _parse_cell(host: str, name: str, value: Any) -> Any:
     """Return the value in a table's cell: a list or a mapping is written as JSON, all else as it is."""
     if not isinstance(value, str) or value[:1] not in ("[", "{"):
         return value
@@ -196,15 +196,15 @@ def _cell(host: str, name: str, value: Any) -> Any:
         raise InputError(f"{host}: {name} is not JSON: {error}") from None
 
 
-def _groups(host: str, listed: Any) -> tuple[str, ...]:
+def _parse_groups(host: str, listed: Any) -> tuple[str, ...]:
     if listed is None:
         return ()
-    found = listed.replace(",", " ").split() if isinstance(listed, str) and listed[:1] != "[" else listed
-    if isinstance(found, str):
-        found = _cell(host, "groups", found)
-    if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
+    groups = listed.replace(",", " ").split() if isinstance(listed, str) and listed[:1] != "[" else listed
+    if isinstance(groups, str):
+        groups = _parse_cell(host, "groups", groups)
+    if not isinstance(groups, list) or not all(isinstance(group, str) for group in groups):
         raise InputError(f"{host}: groups is not a list of names")
-    return tuple(found)
+    return tuple(groups)
 
 
 def _holds_template(value: Any) -> bool:

@@ -42,8 +42,8 @@ class Section:
 
 def audit_report(result: Result, picture: Picture) -> str:
     """Return the report of an audit as an HTML page."""
-    takeovers = [one.seconds for one in _takeovers(picture) if one.seconds is not None]
-    drawn = [(one, one.note(picture), [chart(picture) for chart in one.charts]) for one in SECTIONS]
+    takeovers = [incident.seconds for incident in _takeovers(picture) if incident.seconds is not None]
+    drawn = [(section, section.note(picture), [chart(picture) for chart in section.charts]) for section in SECTIONS]
     return render_page(
         "audit.html.j2",
         kind="Audit",
@@ -56,23 +56,23 @@ def audit_report(result: Result, picture: Picture) -> str:
         incident_names=incident_names,
         incident_classes=dict.fromkeys(_GRAVE, "bad") | dict.fromkeys(("takeover", "demotion"), "change"),
         unserved=_unserved(picture),
-        sections=[(one, note, list(filter(None, charts))) for one, note, charts in drawn],
+        sections=[(section, note, list(filter(None, charts))) for section, note, charts in drawn],
     )
 
 
 def _unserved(picture: Picture) -> list[tuple[UnservedPeriod, str]]:
-    """Return the longest times without an active node by scrapes, each with what the logs say of it."""
+    """Return the longest times without an active node by scrapes, each with the incident that explains it."""
     if picture.scraped is None:
         return []
     shown = picture.incidents.shown_incidents
-    numbers = {one.id: f"{number}: {incident_names(one.kind)[0]}" for number, one in enumerate(shown, 1)}
-    longest = sorted(picture.scraped.unserved, key=lambda one: -one.seconds)[:_UNSERVED]
-    incidents = [(one, incident_within(one, shown)) for one in longest]
-    return [(one, numbers[incident.id] if incident else "nothing") for one, incident in incidents]
+    numbers = {incident.id: f"{number}: {incident_names(incident.kind)[0]}" for number, incident in enumerate(shown, 1)}
+    longest = sorted(picture.scraped.unserved, key=lambda period: -period.seconds)[:_UNSERVED]
+    incidents = [(period, incident_within(period, shown)) for period in longest]
+    return [(period, numbers[incident.id] if incident else "nothing") for period, incident in incidents]
 
 
 def _takeovers(picture: Picture) -> list[Incident]:
-    return [one for one in picture.incidents.shown_incidents if one.kind == "takeover"]
+    return [incident for incident in picture.incidents.shown_incidents if incident.kind == "takeover"]
 
 
 def _chart_over_time(title: str, picture: Picture) -> Chart:
@@ -85,7 +85,9 @@ def timeline_chart(picture: Picture) -> Chart | None:
         return None
     chart = _chart_over_time("Time line of the fleet", picture)
     numbered = enumerate(picture.incidents.shown_incidents, 1)
-    timed = [(at, number, one) for number, one in numbered if (at := one.began or one.ended) is not None]
+    timed = [
+        (at, number, incident) for number, incident in numbered if (at := incident.began or incident.ended) is not None
+    ]
     timed.sort(key=lambda entry: entry[:2])
     for pair, members in groupby(picture.hosts, key=lambda host: host.pair or host.host):
         hosts = {host.host: host.spans for host in members}
@@ -93,7 +95,7 @@ def timeline_chart(picture: Picture) -> Chart | None:
         top = chart.begin_pair(pair)
         for host, spans in hosts.items():
             chart.add_name(chart.height + 10, short_name(host))
-            lost = [at for at, _, one in incidents if one.kind == "takeover" and one.host != host]
+            lost = [at for at, _, incident in incidents if incident.kind == "takeover" and incident.host != host]
             for span in spans_until_takeovers(spans, lost):
                 ended = f" to {time_text(span.ended)}" if span.ended else ""
                 tooltip = f"{host}: {span.state} from {time_text(span.began)}{ended}"
@@ -102,9 +104,9 @@ def timeline_chart(picture: Picture) -> Chart | None:
             chart.height += 18
         if picture.scraped:
             add_scrapes(chart, picture.scraped, pair)
-        for at, number, one in incidents:
-            tooltip = f"{number}: {one.kind.replace('_', ' ')} at {short_name(one.host)}"
-            shaded_until = one.ended.timestamp() if one.ended and one.kind in _WITHOUT_ACTIVE else 0
+        for at, number, incident in incidents:
+            tooltip = f"{number}: {incident.kind.replace('_', ' ')} at {short_name(incident.host)}"
+            shaded_until = incident.ended.timestamp() if incident.ended and incident.kind in _WITHOUT_ACTIVE else 0
             chart.add_mark("incident", at.timestamp(), str(number), tooltip, top, shaded_until)
         chart.height += 9
     _add_lines(chart, picture)
@@ -112,17 +114,21 @@ def timeline_chart(picture: Picture) -> Chart | None:
 
 
 def _add_lines(chart: Chart, picture: Picture) -> None:
-    """Add bars of all lines, of warnings and of errors; their height is a root, so that a few are seen too."""
+    """Add bars of all lines, of warnings and of errors; their height is a root, so that a few are visible too."""
     chart.add_name(chart.height + 10, "lines in logs", "warnings, errors")
     slices = picture.lines.slices
-    most = max((one.all for one in slices), default=1)
+    most = max((counts.all for counts in slices), default=1)
     chart.height += 26
-    for one in slices:
-        grave = f"{counted(one.warnings, 'warning')}, {counted(one.errors, 'error')}"
-        tooltip = f"{time_text(one.began)}: {counted(one.all, 'line')}, {grave}"
-        for kind, count in (("flow", one.all), ("warned", one.warnings + one.errors), ("silence", one.errors)):
+    for counts in slices:
+        grave = f"{counted(counts.warnings, 'warning')}, {counted(counts.errors, 'error')}"
+        tooltip = f"{time_text(counts.began)}: {counted(counts.all, 'line')}, {grave}"
+        for kind, count in (
+            ("flow", counts.all),
+            ("warned", counts.warnings + counts.errors),
+            ("silence", counts.errors),
+        ):
             if count:
-                _add_column(chart, kind, one.began, max(1.2, 26 * math.sqrt(count / most)), tooltip)
+                _add_column(chart, kind, counts.began, max(1.2, 26 * math.sqrt(count / most)), tooltip)
     chart.height += 4
 
 
@@ -149,16 +155,16 @@ def flow_chart(picture: Picture) -> Chart | None:
     if not slices:
         return None
     chart = _chart_over_time("Events handled, and how long it took", picture)
-    most = max(one.handled for one in slices)
+    most = max(event_slice.handled for event_slice in slices)
     seconds = (picture.times.ended - picture.times.began).total_seconds()
     chart.add_name(20, "events handled", f"up to {most * BUCKETS / max(seconds, 1e-6):,.0f} a second")
     chart.height = 78
-    for one in slices:
-        tooltip = f"{time_text(one.began)}: {counted(one.handled, 'event')} handled"
-        _add_column(chart, "flow", one.began, max(1.0, 70 * one.handled / most), tooltip)
+    for event_slice in slices:
+        tooltip = f"{time_text(event_slice.began)}: {counted(event_slice.handled, 'event')} handled"
+        _add_column(chart, "flow", event_slice.began, max(1.0, 70 * event_slice.handled / most), tooltip)
     chart.add_name(116, "from accepted", "to handled")
     chart.height = 200
-    _add_latencies(chart, [one for one in slices if one.handling_times.counts_by_power_of_two])
+    _add_latencies(chart, [event_slice for event_slice in slices if event_slice.handling_times.counts_by_power_of_two])
     return _with_axis(chart)
 
 
@@ -168,7 +174,7 @@ def _add_latencies(chart: Chart, slices: Sequence[EventSlice]) -> None:
         none = "no event whose acceptance and handling are both known"
         chart.add_label(chart.left + 10, chart.height - 48, none, anchor="start")
         return
-    highest = max(3, *(math.ceil(_power_of_ten(one.handling_times.quantile(1))) for one in slices))
+    highest = max(3, *(math.ceil(_power_of_ten(event_slice.handling_times.quantile(1))) for event_slice in slices))
 
     def y_of(seconds: float | None) -> float:
         return chart.height - 96 * min(1.0, _power_of_ten(seconds) / highest)
@@ -176,13 +182,13 @@ def _add_latencies(chart: Chart, slices: Sequence[EventSlice]) -> None:
     for seconds in (10.0 ** (power - 3) for power in range(highest + 1)):
         chart.add_line("grid", chart.left, y_of(seconds), chart.right, y_of(seconds))
         chart.add_label(chart.left + 3, y_of(seconds) - 2, duration_text(seconds), anchor="start")
-    for one in slices:
+    for event_slice in slices:
         x, median, longest = (
-            chart.position_of(one.began.timestamp()),
-            one.handling_times.quantile(0.5),
-            one.handling_times.quantile(1),
+            chart.position_of(event_slice.began.timestamp()),
+            event_slice.handling_times.quantile(0.5),
+            event_slice.handling_times.quantile(1),
         )
-        tooltip = f"{time_text(one.began)}: median {duration_text(median)}, longest {duration_text(longest)}"
+        tooltip = f"{time_text(event_slice.began)}: median {duration_text(median)}, longest {duration_text(longest)}"
         chart.add_line("stem", x, y_of(median), x, y_of(longest), tooltip)
         chart.add_circle("dot", x, y_of(median), 1.9)
 
@@ -228,16 +234,16 @@ def silences_chart(picture: Picture) -> Chart | None:
         return None
     chart = _chart_over_time("How long nothing was handled", picture)
     by_subscriber: dict[str, list[Silence]] = {}
-    for one in silences:
-        by_subscriber.setdefault(one.subscriber, []).append(one)
+    for silence in silences:
+        by_subscriber.setdefault(silence.subscriber, []).append(silence)
     for name in sorted(list(by_subscriber)[:12]):
         chart.add_name(chart.height + 10, name)
-        for one in by_subscriber[name]:
-            began, length = one.began.timestamp(), f"{one.seconds:.1f} s"
-            tooltip = f"{one.subscriber}: nothing handled for {length} from {time_text(one.began)}"
-            chart.add_bar("silence", began, began + one.seconds, tooltip)
-            if one is by_subscriber[name][0]:  # the longest has its length beside it
-                left, right = chart.position_of(began) - 5, chart.position_of(began + one.seconds) + 5
+        for silence in by_subscriber[name]:
+            began, length = silence.began.timestamp(), f"{silence.seconds:.1f} s"
+            tooltip = f"{silence.subscriber}: nothing handled for {length} from {time_text(silence.began)}"
+            chart.add_bar("silence", began, began + silence.seconds, tooltip)
+            if silence is by_subscriber[name][0]:  # the longest has its length next to it
+                left, right = chart.position_of(began) - 5, chart.position_of(began + silence.seconds) + 5
                 fits = right < 915
                 chart.add_label(right if fits else left, chart.height + 10, length, anchor="start" if fits else "end")
         chart.height += 22

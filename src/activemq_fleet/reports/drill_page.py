@@ -38,7 +38,11 @@ def drill_report(result: DrillResult) -> str:
         distribution=duration_chart(counted),
         chance=100 * loss_probability_upper_bound(len(counted)),
         accounts=result.accounts if len(result.accounts) < 2 else (*result.accounts, result.totals),
-        units=[(one.pair, unit.event_id, unit.verdict, unit.reason) for one in result.accounts for unit in one.units],
+        units=[
+            (account.pair, unit.event_id, unit.verdict, unit.reason)
+            for account in result.accounts
+            for unit in account.units
+        ],
     )
 
 

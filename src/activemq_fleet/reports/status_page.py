@@ -24,9 +24,9 @@ def status_page(status: FleetStatus) -> str:
         tables=tables,
         wrong={finding.host for finding in status.findings if finding.severity == "error"},
         links=[
-            (row.host, one.link, " or ".join(one.to), one.state, one.reason)
+            (row.host, link.link, " or ".join(link.to), link.state, link.reason)
             for row in status.brokers
-            for one in row.links
+            for link in row.links
         ],
     )
 

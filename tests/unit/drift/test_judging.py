@@ -79,7 +79,7 @@ def test_a_file_of_many_lines_is_not_compared_line_by_line() -> None:
 def test_a_changed_secret_shows_without_its_value() -> None:
     planned = planned_file("h", "conf/credentials.properties", "activemq.password=@activemq_password@\n", None)
     (found,) = collected_file("h/configuration/conf/credentials.properties", b"activemq.password=hunter22\n")
-    assert found.found != planned.planned
+    assert found.found_sha256 != planned.planned
     shown = unified_diff_text(planned.path, planned.planned_text, found.found_text)
     assert "@secret@" in shown
     assert "hunter22" not in shown
@@ -89,7 +89,7 @@ def test_both_sides_hash_what_is_masked() -> None:
     text = "activemq.password=@activemq_password@\n"
     planned = planned_file("h", "conf/credentials.properties", text, None)
     (found,) = collected_file("h/configuration/conf/credentials.properties", text.encode())
-    assert planned.planned == found.found == hashlib.sha256(text.encode()).hexdigest()
+    assert planned.planned == found.found_sha256 == hashlib.sha256(text.encode()).hexdigest()
 
 
 def test_a_plan_without_contents_is_compared_by_its_hashes() -> None:
@@ -99,7 +99,7 @@ def test_a_plan_without_contents_is_compared_by_its_hashes() -> None:
 def test_a_key_store_counts_by_its_hash() -> None:
     record = {"conf/broker.ks": {"status": "added", "sha256": "abc", "why": "a key store"}}
     (known,) = collected_file("h/configuration/.fleet-found.json", json.dumps(record).encode())
-    assert (known.found, known.told, known.why) == ("abc", "added", "a key store")
+    assert (known.found_sha256, known.noted_status, known.why) == ("abc", "added", "a key store")
 
 
 def test_a_file_too_large_to_be_collected_is_there_and_not_compared() -> None:

@@ -91,7 +91,7 @@ class Writer(threading.Thread):
         while True:
             group, last = self._next_group()
             # A caller that has cancelled gets nothing done.
-            group = [one for one in group if one[1].set_running_or_notify_cancel()]
+            group = [queued_job for queued_job in group if queued_job[1].set_running_or_notify_cancel()]
             if group:
                 self._run_group(group)
             self._expire_and_forget()
@@ -101,12 +101,12 @@ class Writer(threading.Thread):
     def _next_group(self) -> tuple[list[tuple[Job, Future[Any]]], bool]:
         group: list[tuple[Job, Future[Any]]] = []
         try:
-            item = self._queue.get(timeout=self._sweep)
-            while item is not None:
-                group.append(item)
+            queued_job = self._queue.get(timeout=self._sweep)
+            while queued_job is not None:
+                group.append(queued_job)
                 if len(group) >= GROUP:
                     return group, False
-                item = self._queue.get_nowait()
+                queued_job = self._queue.get_nowait()
         except queue.Empty:
             return group, False
         return group, True
@@ -142,8 +142,8 @@ class Writer(threading.Thread):
     def _fail(self, group: list[tuple[Job, Future[Any]]], error: Exception) -> None:
         of_sqlite = isinstance(error, sqlite3.Error)
         if len(group) > 1 and not (isinstance(error, sqlite3.Error) and is_machine_failure(error)):
-            for one in group:
-                self._run_group([one])
+            for queued_job in group:
+                self._run_group([queued_job])
             return
         for _, future in group:
             future.set_exception(AgentError(f"the store cannot be written: {error}") if of_sqlite else error)

@@ -51,20 +51,22 @@ def to_sarif(report: Report) -> str:
 
 def _sarif_rule(name: str) -> dict[str, Any]:
     """Return a rule's SARIF description; rules of the topology have only their id."""
-    known = next((one for one in lint_rules() if one.id == name), None)
-    if known is None:
+    described_rule = next((rule for rule in lint_rules() if rule.id == name), None)
+    if described_rule is None:
         return {"id": name}
     return {
         "id": name,
-        "shortDescription": {"text": known.title},
-        "fullDescription": {"text": known.why},
-        "help": {"text": known.fix},
-        "defaultConfiguration": {"level": _SARIF_LEVELS[known.severity]},
+        "shortDescription": {"text": described_rule.title},
+        "fullDescription": {"text": described_rule.why},
+        "help": {"text": described_rule.fix},
+        "defaultConfiguration": {"level": _SARIF_LEVELS[described_rule.severity]},
     }
 
 
 def _sarif_result(finding: Finding, rules: list[str]) -> dict[str, Any]:
-    text = f"{finding.host}: " * bool(finding.host) + message_with_fix(finding)
+    text = message_with_fix(finding)
+    if finding.host:
+        text = f"{finding.host}: {text}"
     result: dict[str, Any] = {
         "ruleId": finding.rule,
         "ruleIndex": rules.index(finding.rule),

@@ -37,10 +37,10 @@ class Report:
     @property
     def counts(self) -> dict[str, int]:
         """The number of a check's findings that are not waived, by severity, and the number of ``waived`` ones."""
-        found = dict.fromkeys((*SEVERITIES, "waived"), 0)
+        counts_by_severity = dict.fromkeys((*SEVERITIES, "waived"), 0)
         for finding in self.findings:
-            found["waived" if finding.waived is not None else finding.severity] += 1
-        return found
+            counts_by_severity["waived" if finding.waived is not None else finding.severity] += 1
+        return counts_by_severity
 
 
 def subject_of(finding: Finding) -> str:

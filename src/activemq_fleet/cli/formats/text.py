@@ -41,7 +41,9 @@ def to_text(report: Report) -> str:
 
 def _likeness(finding: Finding) -> Hashable:
     """Return a key that is equal for findings shown as one; a finding on a line of a hostless file has its own."""
-    place = finding.file if finding.host else (finding.file, finding.line, finding.column) * bool(finding.line)
+    place: Hashable = finding.file
+    if not finding.host:
+        place = (finding.file, finding.line, finding.column) if finding.line else ()
     text = (finding.rule, finding.severity, finding.message, finding.why, finding.fix, finding.waived)
     return *text, place
 
@@ -68,15 +70,19 @@ def _lines(findings: Sequence[Finding]) -> Iterator[str]:
 
 def _place(findings: Sequence[Finding]) -> str | None:
     """Return the findings' common position, else their file; columns differ where hosts' names differ in length."""
-    places = {position_of(one) for one in findings}
+    places = {position_of(finding) for finding in findings}
     return places.pop() if len(places) == 1 else findings[0].file
 
 
 def _summary(report: Report) -> str:
     counts = report.counts
-    found = [_counted(counts["error"], "error"), _counted(counts["warning"], "warning"), f"{counts['info']} info"]
+    severity_counts = [
+        _counted(counts["error"], "error"),
+        _counted(counts["warning"], "warning"),
+        f"{counts['info']} info",
+    ]
     waived = f", {counts['waived']} waived" if counts["waived"] else ""
-    return f"{_counted(len(report.hosts), 'file' if report.files else 'host')}: {', '.join(found)}{waived}"
+    return f"{_counted(len(report.hosts), 'file' if report.files else 'host')}: {', '.join(severity_counts)}{waived}"
 
 
 def _counted(number: int, what: str) -> str:
