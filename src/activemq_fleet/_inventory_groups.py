@@ -86,20 +86,22 @@ class _Variables:
 
     def variables_of_groups(self, groups: Sequence[Any]) -> ChainMap[str, object]:
         """Return the variables of inventory groups; extra variables (``-e``) take precedence."""
-        return ChainMap(self._extra, *self._layers(groups))
+        return ChainMap(self._extra, *self._variable_layers(groups))
 
     def of_host(self, host: Any) -> ChainMap[str, object]:
         """Return the variables of a host; extra variables (``-e``) take precedence."""
-        return ChainMap(self._extra, self._files(host), host.vars, *self._layers(host.get_groups()))
+        return ChainMap(self._extra, self._file_variables(host), host.vars, *self._variable_layers(host.get_groups()))
 
-    def _layers(self, groups: Sequence[Any]) -> list[dict[str, object]]:
-        known = []
+    def _variable_layers(self, groups: Sequence[Any]) -> list[dict[str, object]]:
+        layers = []
         for group in reversed(sort_groups(groups)):
             if group.name not in self._of_group:
-                self._of_group[group.name] = (self._files(group), group.vars)
-            known.append(self._of_group[group.name])
-        return [files for files, _ in known] + [own for _, own in known]
+                self._of_group[group.name] = (self._file_variables(group), group.vars)
+            layers.append(self._of_group[group.name])
+        return [files for files, _ in layers] + [variables for _, variables in layers]
 
-    def _files(self, entity: Any) -> dict[str, object]:
-        found: dict[str, object] = get_vars_from_inventory_sources(self._loader, self._sources, [entity], "all")
-        return found
+    def _file_variables(self, entity: Any) -> dict[str, object]:
+        file_variables: dict[str, object] = get_vars_from_inventory_sources(
+            self._loader, self._sources, [entity], "all"
+        )
+        return file_variables

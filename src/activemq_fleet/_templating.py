@@ -44,7 +44,7 @@ class _EncryptedValues(MarkerBehavior):  # type: ignore[misc]  # Ansible carries
         """
         if self._token not in text:
             return text
-        return EncryptedValue(self._placeholder.sub(lambda found: self._ciphertexts[int(found[1])], text))
+        return EncryptedValue(self._placeholder.sub(lambda match: self._ciphertexts[int(match[1])], text))
 
 
 class _Engine(TemplateEngine):  # type: ignore[misc]  # Ansible carries no types

@@ -105,14 +105,16 @@ def swap(staged: Path, target: Path) -> None:
             os.rename(aside, staged)
 
 
-def _exchange(one: Path, other: Path) -> bool:
+def _exchange(first_path: Path, second_path: Path) -> bool:
     """Exchange two paths atomically; return False where the system or file system cannot."""
     try:
         renameat2 = ctypes.CDLL(None, use_errno=True).renameat2
     except (OSError, AttributeError):
         return False
-    done: int = renameat2(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE)
-    return done == 0
+    return_code: int = renameat2(
+        _AT_FDCWD, os.fsencode(first_path), _AT_FDCWD, os.fsencode(second_path), _RENAME_EXCHANGE
+    )
+    return return_code == 0
 
 
 def _umask() -> int:

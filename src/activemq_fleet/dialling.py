@@ -83,28 +83,35 @@ def refusal_of(
     def refusal(kind: Kind) -> Refusal:
         return Refusal(kind, connector.port, connector.name, user or "")
 
-    if not _speaks(connector, protocol):
+    if not _accepts_protocol(connector, protocol):
         return refusal("protocol")
     if tls != connector.tls:
         return refusal("tls" if tls else "clear")
     if tls and not dialler.has_certificate and connector.asks_for_certificate(broker.release):
         return refusal("certificate")
-    if user is not None and not _knows(broker, user):
+    if user is not None and not _may_accept_user(broker, user):
         return refusal("account")
     if tls and not dialler.has_authority:
         return refusal("authority")
     return None
 
 
-def _speaks(connector: Connector, protocol: str) -> bool:
+def _accepts_protocol(connector: Connector, protocol: str) -> bool:
     return connector.scheme.startswith("auto") or protocol_of(connector.scheme) == protocol
 
 
-def _knows(broker: Broker, user: str) -> bool:
-    # Plugins and placeholders of the user's own may know more names than the model does.
-    own = any("lugin" in fragment.xml or "lugin" in fragment.parent for fragment in broker.settings.xml_fragments)
-    asked = broker.settings.authentication == "simple"
-    return own or not asked or "${" in user or any(account.name == user for account in broker.accounts)
+def _may_accept_user(broker: Broker, user: str) -> bool:
+    # Plugins and placeholders of the user may accept names that are not in the model.
+    has_plugin_fragment = any(
+        "lugin" in fragment.xml or "lugin" in fragment.parent for fragment in broker.settings.xml_fragments
+    )
+    requires_login = broker.settings.authentication == "simple"
+    return (
+        has_plugin_fragment
+        or not requires_login
+        or "${" in user
+        or any(account.name == user for account in broker.accounts)
+    )
 
 
 def dialler_of_broker(broker: Broker) -> Dialler:
@@ -138,12 +145,12 @@ class Listeners:
             for name in {broker.address.lower(), broker.host.lower()}:
                 self._named.setdefault(name, []).append(broker)
             by_label.setdefault(broker.identity.host.lower(), []).append(broker)
-        for label, found in by_label.items():
-            if len({broker.address.lower() for broker in found}) == 1:
-                self._named.setdefault(label, found)
+        for label, named_brokers in by_label.items():
+            if len({broker.address.lower() for broker in named_brokers}) == 1:
+                self._named.setdefault(label, named_brokers)
         self._at: dict[Address, Listener] = {}
-        for name, found in self._named.items():
-            for broker in found:
+        for name, named_brokers in self._named.items():
+            for broker in named_brokers:
                 for connector in broker.connectors:
                     if connector.name != "replication":
                         self._at.setdefault((name, connector.port), Listener(broker, connector))
@@ -161,6 +168,8 @@ class Listeners:
 
 
 def _may_listen(broker: Broker, port: int) -> bool:
-    """Whether a broker may have a listener at a port that its connectors do not show."""
-    own = any("transportConnector" in f.xml or "Connectors" in f.parent for f in broker.settings.xml_fragments)
-    return own or port == broker.ports.get("replication")
+    """Return whether a broker may have a listener at a port that is not in its connectors."""
+    has_connector_fragment = any(
+        "transportConnector" in f.xml or "Connectors" in f.parent for f in broker.settings.xml_fragments
+    )
+    return has_connector_fragment or port == broker.ports.get("replication")

@@ -20,15 +20,15 @@ def endpoints(items: Any, connector: str) -> tuple[Address, ...]:
         items = [item for item in items.split(",") if item.strip()]
     if isinstance(items, Mapping) or not isinstance(items, Iterable):
         raise ValueError("needs a list of addresses or brokers")
-    found = []
+    addresses = []
     for position, item in enumerate(items):
         try:
-            found.append(_endpoint(item, connector))
+            addresses.append(_endpoint(item, connector))
         except ValueError as error:
             raise ValueError(f"item {position}: {error}") from None
-    if not found:
+    if not addresses:
         raise ValueError("the list is empty")
-    return tuple(found)
+    return tuple(addresses)
 
 
 def _endpoint(item: Any, connector: str) -> Address:

@@ -132,7 +132,7 @@ class Naming:
         for part in STATED_PARTS:
             name = PREFIX + part
             if name in texts:
-                stated[part] = _checked(host, name, values[name], NODE_MARK if part == "node" else PLAIN_NAME)
+                stated[part] = _check_stated_part(host, name, values[name], NODE_MARK if part == "node" else PLAIN_NAME)
         return cls(
             pattern or texts.get(PATTERN_VARIABLE) or DEFAULT_PATTERN,
             texts.get("activemq_master_node") or None,
@@ -154,16 +154,16 @@ class Naming:
         parsed = self._parse(name)
         if parsed is None and not self.stated.keys() & {"pair", "node"}:
             return None
-        own = parsed or _ParsedName()
-        parts = {part: self.stated.get(part) or getattr(own, part) for part in STATED_PARTS}
+        name_parts = parsed or _ParsedName()
+        parts = {part: self.stated.get(part) or getattr(name_parts, part) for part in STATED_PARTS}
         if missing := [part for part, text in parts.items() if not text]:
-            raise UnclearNameError(name, *self._unclear(missing, is_parsed=parsed is not None))
+            raise UnclearNameError(name, *self._reason_and_fix(missing, is_parsed=parsed is not None))
         digits = _LAST_DIGITS.search(parts["pair"])
         by_name = "parity" if self.parity else "name"
         return Identity(
             name=name,
             group=parts["group"],
-            number=own.number or (digits[0] if digits else ""),
+            number=name_parts.number or (digits[0] if digits else ""),
             node=parts["node"],
             pair=parts["pair"],
             role="master" if parts["node"] == self.preferred_node else "slave",
@@ -172,10 +172,12 @@ class Naming:
                 part: PREFIX + part if part in self.stated else "name" if part == "group" else by_name for part in parts
             },
             disagreements={
-                part: getattr(own, part) for part, text in self.stated.items() if getattr(own, part) not in ("", text)
+                part: getattr(name_parts, part)
+                for part, text in self.stated.items()
+                if getattr(name_parts, part) not in ("", text)
             },
-            other_node="" if "node" in self.stated else own.other_node,
-            other_name="" if "node" in self.stated else own.other_name,
+            other_node="" if "node" in self.stated else name_parts.other_node,
+            other_name="" if "node" in self.stated else name_parts.other_name,
         )
 
     def matches(self, name: str) -> bool:
@@ -199,19 +201,20 @@ class Naming:
         match = regex.search(name)
         if match is None:
             return None
-        found = {part: match[part] for part in (*_GROUPS, "pair") if part in regex.groupindex}
-        if not all(found.values()):
+        parts = {part: match[part] for part in (*_GROUPS, "pair") if part in regex.groupindex}
+        if not all(parts.values()):
             return None
-        return self._by_parity(name, match, found) if self.parity else _by_mark(name, match, found)
+        return self._parse_by_parity(name, match, parts) if self.parity else _parse_by_mark(name, match, parts)
 
-    def _by_parity(self, name: str, match: re.Match[str], found: Mapping[str, str]) -> _ParsedName:
-        text, (start, end) = found["number"], match.span("number")
+    def _parse_by_parity(self, name: str, match: re.Match[str], parts: Mapping[str, str]) -> _ParsedName:
+        text, (start, end) = parts["number"], match.span("number")
         if not (text.isascii() and text.isdigit()):
             raise UnclearNameError(
                 name, f"{text!r} is no number", f"let {PATTERN_VARIABLE} read digits only as its number: [0-9]+"
             )
         number = int(text)
-        lower = number if number % 2 == (self.parity == "odd-even") else number - 1
+        starts_odd = self.parity == "odd-even"
+        lower = number if bool(number % 2) == starts_odd else number - 1
         if lower < 0:
             raise UnclearNameError(
                 name,
@@ -220,21 +223,21 @@ class Naming:
             )
         # As wide as the wider of the two, so that both nodes call their pair alike: 09-10, whatever host 9 is called.
         width = max(len(text), len(str(lower + 1)))
-        both = tuple(str(each).zfill(width) for each in (lower, lower + 1))
-        other = both[number == lower]
+        both = tuple(str(member_number).zfill(width) for member_number in (lower, lower + 1))
+        other = both[1] if number == lower else both[0]
         label = name.partition(".")[0]
         pair = f"{label[:start]}{both[0]}-{both[1]}{label[end:]}" if end <= len(label) else ""
         return _ParsedName(
-            group=found.get("group", ""),
+            group=parts.get("group", ""),
             number=both[0],
             node="odd" if number % 2 else "even",
-            pair=found.get("pair") or pair,
+            pair=parts.get("pair") or pair,
             other_node="even" if number % 2 else "odd",
             other_name=f"{name[:start]}{other}{name[end:]}",
         )
 
-    def _unclear(self, missing: list[str], *, is_parsed: bool) -> tuple[str, str]:
-        """Return why parts are missing, and what to do."""
+    def _reason_and_fix(self, missing: list[str], *, is_parsed: bool) -> tuple[str, str]:
+        """Return the reason why parts are missing, and the fix."""
         lacking = [group for group in _GROUPS if group not in _compiled(self.pattern).groupindex]
         wanted = " and ".join(PREFIX + part for part in missing)
         if not is_parsed:
@@ -243,7 +246,10 @@ class Naming:
         reason = f"nothing says its {' and '.join(missing)}"
         if "node" in lacking and not self.parity and "node" not in self.stated:
             parity = f"{PARITY_VARIABLE} where odd and even numbers are the nodes"
-            return f"{reason}, since {PATTERN_VARIABLE} {_lacks(lacking)}", f"{_WRITE}, or set {parity}, or {wanted}"
+            return (
+                f"{reason}, since {PATTERN_VARIABLE} {_missing_groups_text(lacking)}",
+                f"{_WRITE}, or set {parity}, or {wanted}",
+            )
         return reason, f"set {wanted} of the host"
 
 
@@ -260,30 +266,30 @@ def surely_of_a_pair(host: str) -> bool:
     return any(character.isdigit() for character in label) or len(_FOREIGN_MARK.findall(label)[0]) > 1
 
 
-def _by_mark(name: str, match: re.Match[str], found: Mapping[str, str]) -> _ParsedName:
-    node = found.get("node", "")
+def _parse_by_mark(name: str, match: re.Match[str], parts: Mapping[str, str]) -> _ParsedName:
+    node = parts.get("node", "")
     start, end = match.span("node") if node else (0, 0)
     other = _OTHER_MARKS.get(node, "")
     return _ParsedName(
-        group=found.get("group", ""),
-        number=found.get("number", ""),
+        group=parts.get("group", ""),
+        number=parts.get("number", ""),
         node=node,
-        pair=found.get("pair") or (_pair_of(name.partition(".")[0], found, start, end) if node else ""),
+        pair=parts.get("pair") or (_pair_name(name.partition(".")[0], parts, start, end) if node else ""),
         other_node=other,
         other_name=f"{name[:start]}{other}{name[end:]}" if other else "",
     )
 
 
-def _pair_of(label: str, found: Mapping[str, str], start: int, end: int) -> str:
-    """Return what a pair is called: the first label without its node mark where that is its end, else GROUP-mqNUMBER.
+def _pair_name(label: str, parts: Mapping[str, str], start: int, end: int) -> str:
+    """Return the name of a pair: the first label without a node mark at its end, or GROUP-mqNUMBER.
 
-    Where the pattern has no group or no number it is the label without the mark, wherever that stands.
+    Without a group or a number in the pattern, return the label without the mark, wherever the mark is.
     """
-    node = found["node"]
+    node = parts["node"]
     if label.endswith(f"-{node}"):
         return label.removesuffix(f"-{node}")
-    if "group" in found and "number" in found:
-        return f"{found['group']}-mq{found['number']}"
+    if "group" in parts and "number" in parts:
+        return f"{parts['group']}-mq{parts['number']}"
     before, after = label[:start], label[end:]
     if not after or after[0] in _SEPARATORS:
         before = before[:-1] if before[-1:] and before[-1] in _SEPARATORS else before
@@ -292,21 +298,21 @@ def _pair_of(label: str, found: Mapping[str, str], start: int, end: int) -> str:
 
 @lru_cache(maxsize=64)
 def _compiled(pattern: str) -> re.Pattern[str]:
-    """Return the compiled pattern. Raises InputError where it is no regular expression, or says nothing of a name."""
+    """Return the compiled pattern. Raises InputError for an invalid regular expression or one without named groups."""
     try:
         regex = re.compile(pattern)
     except (re.error, RecursionError) as error:
         raise InputError(f"{PATTERN_VARIABLE} is not a regular expression: {error}") from None
     if regex.groupindex.keys().isdisjoint((*_GROUPS, "pair")):
-        raise InputError(f"{PATTERN_VARIABLE} {_lacks(_GROUPS)}: {_WRITE}")
+        raise InputError(f"{PATTERN_VARIABLE} {_missing_groups_text(_GROUPS)}: {_WRITE}")
     return regex
 
 
-def _lacks(groups: Sequence[str]) -> str:
+def _missing_groups_text(groups: Sequence[str]) -> str:
     return f"lacks the named group(s) {', '.join(groups)}"
 
 
-def _checked(host: str, variable: str, value: object, pattern: str) -> str:
+def _check_stated_part(host: str, variable: str, value: object, pattern: str) -> str:
     """Return the plain text of a variable that states a part. Raises SettingsError for anything else."""
     if not isinstance(value, str):
         raise SettingsError(f"{host}: {variable} must be text (quote numbers), not {str(value)[:60]!r}")

@@ -60,14 +60,14 @@ class Proposal:
         keep their default.
         """
         naming = self.naming
-        found = {PATTERN_VARIABLE: naming.pattern} if naming.pattern != DEFAULT_PATTERN else {}
+        variables = {PATTERN_VARIABLE: naming.pattern} if naming.pattern != DEFAULT_PATTERN else {}
         if naming.parity:
-            found[PARITY_VARIABLE] = naming.parity
+            variables[PARITY_VARIABLE] = naming.parity
         elif "node" in naming.stated:
-            found["activemq_node"] = naming.stated["node"]
+            variables["activemq_node"] = naming.stated["node"]
         elif naming.preferred_node != DEFAULT_MASTER_NODE:
-            found["activemq_master_node"] = naming.preferred_node
-        return found
+            variables["activemq_master_node"] = naming.preferred_node
+        return variables
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def propose_naming(names: Iterable[str]) -> Proposal | None:
     known = list(dict.fromkeys(names))
     best: Proposal | None = None
     for naming in _candidates(known):
-        proposal = Proposal(naming, _in_pairs(naming, known))
+        proposal = Proposal(naming, _identities_in_pairs(naming, known))
         if _names_read_by(proposal) > (_names_read_by(best) if best else (0, 0)):
             best = proposal
         elif best and best.rival is None and _names_read_by(proposal) == _names_read_by(best):
@@ -121,10 +121,10 @@ def propose_single_naming(names: Sequence[str], pairs: Proposal | None) -> Propo
     for pattern in _patterns(numbered, ()):
         inside = pattern.removeprefix("^").removesuffix(_END)
         naming = Naming(f"^(?P<pair>{inside}){_END}", stated={"node": DEFAULT_MASTER_NODE})
-        found = [identity for name in names if naming.matches(name) and (identity := naming.identify(name))]
-        own = {identity.pair for identity in found}
-        if len(own) == len(found) > (len(best.identities) if best else 1):
-            best = Proposal(naming, tuple(found))
+        identities = [identity for name in names if naming.matches(name) and (identity := naming.identify(name))]
+        pair_names = {identity.pair for identity in identities}
+        if len(pair_names) == len(identities) > (len(best.identities) if best else 1):
+            best = Proposal(naming, tuple(identities))
     sure = pairs and not pairs.naming.parity and len(pairs.identities) >= len(best.identities if best else ())
     return None if sure else best
 
@@ -136,7 +136,7 @@ def _label(name: str) -> _Label:
     return _Label(tuple(part for parts in split for part in parts))
 
 
-def _in_pairs(naming: Naming, names: Sequence[str]) -> tuple[Identity, ...]:
+def _identities_in_pairs(naming: Naming, names: Sequence[str]) -> tuple[Identity, ...]:
     pairs: dict[str, list[Identity]] = defaultdict(list)
     for name in names:
         try:
@@ -145,23 +145,23 @@ def _in_pairs(naming: Naming, names: Sequence[str]) -> tuple[Identity, ...]:
             continue
         if identity:
             pairs[identity.pair].append(identity)
-    whole = [pair for pair in pairs.values() if sorted(one.role for one in pair) == ["master", "slave"]]
+    complete_pairs = [pair for pair in pairs.values() if sorted(member.role for member in pair) == ["master", "slave"]]
     order = {name: position for position, name in enumerate(names)}
-    return tuple(sorted((one for pair in whole for one in pair), key=lambda one: order[one.name]))
+    return tuple(sorted((member for pair in complete_pairs for member in pair), key=lambda member: order[member.name]))
 
 
 def _candidates(names: Sequence[str]) -> Iterator[Naming]:
-    """Yield conventions, those first that are to be preferred where several read as many names."""
+    """Yield conventions in order of preference; the order decides where several match the same number of names."""
     yield Naming()
     labels = [_label(name) for name in names]
-    found = _marks(labels)
-    usual = [(at, marks) for at, marks in found if _is_usual(at, marks)]
+    positioned_marks = _node_marks(labels)
+    usual = [(at, marks) for at, marks in positioned_marks if _is_usual(at, marks)]
     yield from _marked_candidates(labels, usual)
     numbered = [] if _have_suffixes(names) else [label for label in labels if label.number is not None]
     for pattern in _patterns(numbered, ()):
         yield Naming(pattern, parity="odd-even")
         yield Naming(pattern, parity="even-odd")
-    yield from _marked_candidates(labels, [mark for mark in found if mark not in usual])
+    yield from _marked_candidates(labels, [mark for mark in positioned_marks if mark not in usual])
 
 
 def _have_suffixes(names: Iterable[str]) -> bool:
@@ -172,9 +172,11 @@ def _have_suffixes(names: Iterable[str]) -> bool:
     )
 
 
-def _marked_candidates(labels: Sequence[_Label], found: Iterable[tuple[int, tuple[str, str]]]) -> Iterator[Naming]:
-    for at, marks in found:
-        marked = [own for label in labels if (own := _with_mark(label, at, marks))]
+def _marked_candidates(
+    labels: Sequence[_Label], positioned_marks: Iterable[tuple[int, tuple[str, str]]]
+) -> Iterator[Naming]:
+    for at, marks in positioned_marks:
+        marked = [marked_label for label in labels if (marked_label := _mark_label(label, at, marks))]
         for pattern in _patterns(marked, marks):
             yield Naming(pattern, marks[0])
 
@@ -186,11 +188,11 @@ def _is_usual(at: int, marks: tuple[str, str]) -> bool:
     return all(len(mark) == 1 or _WORDS.fullmatch(mark.lower()) for mark in marks)
 
 
-def _marks(labels: Iterable[_Label]) -> list[tuple[int, tuple[str, str]]]:
-    """Return what two names alone differ in, master first, with the run's position from the end; the commonest first,
-    and of equals the one nearest to the end.
+def _node_marks(labels: Iterable[_Label]) -> list[tuple[int, tuple[str, str]]]:
+    """Return the two marks in which pairs of names differ, master first, with the run's position from the end.
 
-    Digits are no mark where they are the last number of a name: odd and even numbers say as much.
+    The most frequent marks come first, and of equally frequent marks those nearest to the end. The last number of a
+    name is no mark, because odd and even numbers already distinguish the nodes.
     """
     alike: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for label in labels:
@@ -200,8 +202,10 @@ def _marks(labels: Iterable[_Label]) -> list[tuple[int, tuple[str, str]]]:
     counted: Counter[tuple[int, tuple[str, str]]] = Counter()
     for key, runs in alike.items():
         if len(runs) == 2 and runs[0] != runs[1]:
-            counted[int(key[-1]), _in_order(*runs)] += 1
-    ordered = sorted(counted, key=lambda found: (-counted[found], found[1][0].isdigit(), -found[0], found))
+            counted[int(key[-1]), _master_mark_first(*runs)] += 1
+    ordered = sorted(
+        counted, key=lambda candidate: (-counted[candidate], candidate[1][0].isdigit(), -candidate[0], candidate)
+    )
     return ordered[:_MOST_MARKS]
 
 
@@ -213,15 +217,15 @@ def _can_be_mark(label: _Label, at: int) -> bool:
     return others and at > 0 and label.runs[at - 1][-1] in _SEPARATORS
 
 
-def _in_order(one: str, other: str) -> tuple[str, str]:
-    if len(one) == len(other) and one[:-1] == other[:-1] and not one.isdigit():
-        one, other = one[-1], other[-1]
+def _master_mark_first(run: str, other_run: str) -> tuple[str, str]:
+    if len(run) == len(other_run) and run[:-1] == other_run[:-1] and not run.isdigit():
+        run, other_run = run[-1], other_run[-1]
     rank = {word: position for position, word in enumerate(_MASTERS)}
-    first, second = sorted((one, other), key=lambda mark: (rank.get(mark.lower(), len(rank)), mark))
+    first, second = sorted((run, other_run), key=lambda mark: (rank.get(mark.lower(), len(rank)), mark))
     return first, second
 
 
-def _with_mark(label: _Label, at: int, marks: tuple[str, str]) -> _Label | None:
+def _mark_label(label: _Label, at: int, marks: tuple[str, str]) -> _Label | None:
     """Return a label whose run ``at`` (from the end) is one of the marks, or ends with it; None for another label."""
     if -at > len(label.runs):
         return None

@@ -27,13 +27,13 @@ def refusals_of(fleet: Fleet) -> Iterator[Finding]:
     """Yield a warning (T030) for each reason why playbook ``site`` refuses hosts, once for a whole group."""
     hosts_by_refusal: dict[tuple[str, str, str], list[str]] = {}
     for broker in fleet.brokers:
-        for message, fix in _of_broker(broker):
+        for message, fix in _broker_refusals(broker):
             hosts_by_refusal.setdefault((broker.group, message, fix), []).append(broker.host)
     for agent in fleet.agents:
-        for message, fix in _of_agent(agent):
+        for message, fix in _agent_refusals(agent):
             hosts_by_refusal.setdefault((agent.group, message, fix), []).append(agent.host)
     for (_, message, fix), hosts in hosts_by_refusal.items():
-        text = f"site will refuse it{_others(hosts)}: {message}"
+        text = f"site will refuse it{_other_hosts_text(hosts)}: {message}"
         yield Finding(rule=RULE, severity="warning", host=hosts[0], message=text, fix=fix)
 
 
@@ -51,7 +51,7 @@ def missing_files_of(fleet: Fleet) -> Iterator[Finding]:
             rule=MISSING,
             severity="warning",
             host=hosts[0],
-            message=f"activemq_archive: {archive} is not on this machine{_others(hosts)}",
+            message=f"activemq_archive: {archive} is not on this machine{_other_hosts_text(hosts)}",
             fix="put it there, or ignore this where the playbook site runs on another machine that has it",
         )
 
@@ -62,7 +62,7 @@ def _is_missing(archive: str) -> bool:
     return "://" not in archive and os.path.isabs(path) and not os.path.exists(path)
 
 
-def _others(hosts: list[str]) -> str:
+def _other_hosts_text(hosts: list[str]) -> str:
     return f" (and {shorten_list(hosts[1:])})" if len(hosts) > 1 else ""
 
 
@@ -71,7 +71,7 @@ def is_refused(finding: Finding) -> bool:
     return finding.rule == RULE and finding.waived is None
 
 
-def _of_broker(broker: Broker) -> Iterator[tuple[str, str]]:
+def _broker_refusals(broker: Broker) -> Iterator[tuple[str, str]]:
     settings = broker.settings
     archive, sha512 = settings.archive_of_release(), settings.sha512_of_release()
     if settings.install == "archive" and not (archive and sha512):
@@ -104,7 +104,7 @@ def _of_broker(broker: Broker) -> Iterator[tuple[str, str]]:
             )
 
 
-def _of_agent(agent: Agent) -> Iterator[tuple[str, str]]:
+def _agent_refusals(agent: Agent) -> Iterator[tuple[str, str]]:
     package = agent.settings.agent_package or ""
     if agent.settings.agent_install and _REQUIREMENT.fullmatch(package) and not names_one_version(package):
         yield (

@@ -120,9 +120,9 @@ def _split(text: str) -> Iterator[str]:
 
 
 def _options(query: str) -> dict[str, str]:
-    found: dict[str, str] = {}
+    options: dict[str, str] = {}
     for option in query.split("&"):
         name, _, value = option.strip().partition("=")
         if name:
-            found.setdefault(name, value)
-    return found
+            options.setdefault(name, value)
+    return options

@@ -62,10 +62,10 @@ class ReleaseData:
         """Return the newest known release of a release line such as 5.18."""
         return f"{line}.{self.lines[line].last_patch}"
 
-    def release_attributes(self, line: str, version: Version, own: Version, text: str) -> dict[str, Any]:
+    def release_attributes(self, line: str, version: Version, release_version: Version, text: str) -> dict[str, Any]:
         """Return the attributes of :class:`Release`, by name, that the data files give to a version.
 
-        ``version`` is the one whose data is used, ``own`` the release's own: a patch that is newer than
+        ``version`` is the one whose data is used, ``release_version`` the release's own: a patch that is newer than
         all known ones has the fixes that are published for it.
         """
         about = self.lines[line]
@@ -80,21 +80,23 @@ class ReleaseData:
         for name, span in self.has.items():
             answers[name] = span.includes(version)
         for name, options in self.choices.items():
-            answers[name] = _last(options, version)
+            answers[name] = _last_choice(options, version)
         for name, options in self.sets.items():
             answers[name] = frozenset(value for value, span in options.items() if span.includes(version))
         answers |= {name: int(answers[name]) for name in _NUMBERS}
         answers["dead_attributes"] = frozenset(name for name, span in self.dead.items() if span.includes(version))
         answers["advisories"] = tuple(
-            advisory for advisory, hit, fixed in self.advisories if hit.includes(own) and not fixed.includes(own)
+            advisory
+            for advisory, hit, fixed in self.advisories
+            if hit.includes(release_version) and not fixed.includes(release_version)
         )
-        answers["meets_security_floor"] = self.has["meets_security_floor"].includes(own)
+        answers["meets_security_floor"] = self.has["meets_security_floor"].includes(release_version)
         floors = self.has["meets_security_floor"].texts()
         answers["security_floor"] = next(floor for floor in floors if floor.startswith(f"{version[0]}."))
         return answers | self._jar_set(version, text, answers)
 
     def _jar_set(self, version: Version, text: str, answers: Mapping[str, Any]) -> dict[str, Any]:
-        properties = {name: _last(options, version) for name, options in self.jar_properties.items()}
+        properties = {name: _last_choice(options, version) for name, options in self.jar_properties.items()}
         properties |= {"activemq.version": text, "jaas.version": self.one_jar.get(text)}
         if text in self.one_jar:
             parts: tuple[str, ...] = ("all",)
@@ -112,7 +114,7 @@ class ReleaseData:
         }
 
 
-def _last(options: Mapping[str, Span], version: Version) -> str | None:
+def _last_choice(options: Mapping[str, Span], version: Version) -> str | None:
     return next((value for value, span in reversed([*options.items()]) if span.includes(version)), None)
 
 
@@ -125,14 +127,14 @@ def _advisory(fixed: str, since: str = "5.3.0", **about: str) -> tuple[Advisory,
     return Advisory(fixed_in=span.texts(), **about), Span.parse(since), span
 
 
-def _read(name: str) -> dict[str, Any]:
+def _read_toml(name: str) -> dict[str, Any]:
     return tomllib.loads(files(__package__).joinpath(name).read_text("utf-8"))
 
 
 @cache
 def load_release_data() -> ReleaseData:
     """Return the content of releases.toml and advisories.toml, read once a process (5 ms)."""
-    raw = _read("releases.toml")
+    raw = _read_toml("releases.toml")
     return ReleaseData(
         lines={name: ReleaseLine(**about) for name, about in raw["lines"].items()},
         jars=frozenset(raw["artifacts"]["jars"].split()),
@@ -146,7 +148,7 @@ def load_release_data() -> ReleaseData:
         no_jar_schemes=frozenset(raw["jars"]["without"]["schemes"].split()),
         no_jar_amqp=frozenset(raw["jars"]["without"]["amqp"].split()),
         dead=_spans(raw["dead"]),
-        advisories=tuple(_advisory(**entry) for entry in _read("advisories.toml")["advisories"]),
+        advisories=tuple(_advisory(**entry) for entry in _read_toml("advisories.toml")["advisories"]),
     )
 
 
@@ -179,7 +181,7 @@ def load_bean_classes() -> Mapping[str, BeanClass]:
             not_from_text=frozenset(entry.get("not_from_text", "").split()),
             renamed=entry["renamed"],
         )
-        for name, entry in _read("bean_classes.toml").items()
+        for name, entry in _read_toml("bean_classes.toml").items()
     }
 
 
@@ -194,7 +196,7 @@ class SchemaSpans:
 @cache
 def load_schema_spans() -> SchemaSpans:
     """Return the content of attributes.toml, read on first use (3 ms)."""
-    raw = _read("attributes.toml")
+    raw = _read_toml("attributes.toml")
     tables = {element: _by_name(spans) for element, spans in raw["attributes"].items()}
     return SchemaSpans(_by_name(raw["elements"]), tables)
 

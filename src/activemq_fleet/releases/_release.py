@@ -278,10 +278,10 @@ _MISSPELT = {
 @cache
 def _spellings(element: str) -> dict[str, list[str]]:
     """Return the attributes of an element by their names in small letters, the right spelling of each first."""
-    found: dict[str, list[str]] = {}
+    spellings_by_name: dict[str, list[str]] = {}
     for name in sorted(load_schema_spans().attributes.get(element, ()), key=lambda name: name in _MISSPELT):
-        found.setdefault(_MISSPELT.get(name, name).lower(), []).append(name)
-    return found
+        spellings_by_name.setdefault(_MISSPELT.get(name, name).lower(), []).append(name)
+    return spellings_by_name
 
 
 @lru_cache(maxsize=1 << 14)

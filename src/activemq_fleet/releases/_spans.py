@@ -39,7 +39,7 @@ class Span(NamedTuple):
 
     def includes(self, version: Version) -> bool:
         """Return whether a version is in the span, so that a release of this version has the feature."""
-        return any(_reached(floors, version) and (end is None or version < end) for floors, end in self.periods)
+        return any(_is_at_floor(floors, version) and (end is None or version < end) for floors, end in self.periods)
 
     def words(self) -> str:
         """Return the span in words: ``5.18.5, 6.2.0 and later``, ``5.6.0 to before 5.10.0``."""
@@ -55,7 +55,7 @@ class Span(NamedTuple):
         return tuple(".".join(map(str, floor)) for floors, _ in self.periods for floor in floors)
 
 
-def _reached(floors: tuple[Version, ...], version: Version) -> bool:
+def _is_at_floor(floors: tuple[Version, ...], version: Version) -> bool:
     """Return whether ``version`` is at or after the floor of its own branch."""
     below = [floor for floor in floors if floor[:2] <= version[:2]]
     if not below:

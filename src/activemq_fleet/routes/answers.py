@@ -80,7 +80,7 @@ class Routes:
         name that nobody has.
         """
         here, there = self.unit(source), self.unit(target)
-        dead = self._dead(down)
+        dead = self._dead_broker_host(down)
         wanted = read_destination(destination) if destination else None
         if here is there:
             if accepts_clients(here, dead):
@@ -93,10 +93,10 @@ class Routes:
         if not accepts_clients(there, dead):
             return Answer("does not reach", reasons.unreachable_unit_sentence(there, dead))
         if self._component[here.name] is not self._component[there.name]:
-            return Answer("does not reach", self._apart(here.name, there.name))
-        return self._over_bridges(here, there, dead, wanted)
+            return Answer("does not reach", self._explain_missing_bridges(here.name, there.name))
+        return self._answer_over_bridges(here, there, dead, wanted)
 
-    def _over_bridges(self, here: Unit, there: Unit, dead: str | None, wanted: str | None) -> Answer:
+    def _answer_over_bridges(self, here: Unit, there: Unit, dead: str | None, wanted: str | None) -> Answer:
         """Return the answer for two units of one network, both of which have an active broker."""
         names = self._component[here.name]
         state = self.state_while_down(names, None, wanted)
@@ -106,30 +106,37 @@ class Routes:
         if not state.shape.message_reach[a].arrives >> b & 1:
             whole = self.state_while_down(names, dead) if wanted else state
             missed = reasons.no_arrival_sentence(state, whole, a, b, wanted)
-            return Answer("does not reach", missed or self._apart(here.name, there.name))
+            return Answer("does not reach", missed or self._explain_missing_bridges(here.name, there.name))
         way = [state.bridges[number] for number in state.shape.shortest_route(a, b)]
         hops = tuple(Hop(x.source, x.target, x.connector.name, x.host, x.back) for x in way)
-        found = choice_outcome(state.shape, a, b)
-        why = reasons.route_sentence(here, there, way, found, dead, wanted)
-        return Answer("may strand" if found == "strands" else "reaches", why, hops)
+        choice = choice_outcome(state.shape, a, b)
+        reason = reasons.route_sentence(here, there, way, choice, dead, wanted)
+        return Answer("may strand" if choice == "strands" else "reaches", reason, hops)
 
     def _leaves_the_only_route(self, dead: str, well: NetworkState, source: int, target: int) -> bool:
-        """Return whether messages go by one route only, on which the broker ``dead`` has no part."""
+        """Return whether messages have only one route, and the broker ``dead`` is not on it."""
         unit = self.network.units[self.fleet.broker(dead).unit]
         reach = well.shape.message_reach[source]
         place = well.pair_numbers.get(unit.name, source)
         passed = reach.forked | reach.through.get(place, 0)
-        return not _stands_in(unit) and place != source and bool(reach.arrives & ~passed & 1 << target)
+        return not _has_standby(unit) and place != source and bool(reach.arrives & ~passed & 1 << target)
 
-    def _apart(self, source: str, target: str) -> str:
-        """Return that no bridges lead to ``target``, with a link out of the network that its far end refuses."""
+    def _explain_missing_bridges(self, source: str, target: str) -> str:
+        """Return a sentence that no bridges lead to ``target``, and name a link out of it that a peer refuses."""
         here = self._component[source]
         outward = [
-            (one.peer.unit if one.unit in here else one.unit, one)
-            for one in self.network.refused
-            if one.refusal.is_certain and (one.unit in here or (one.connector.duplex and one.peer.unit in here))
+            (
+                refused_connector.peer.unit if refused_connector.unit in here else refused_connector.unit,
+                refused_connector,
+            )
+            for refused_connector in self.network.refused
+            if refused_connector.refusal.is_certain
+            and (
+                refused_connector.unit in here
+                or (refused_connector.connector.duplex and refused_connector.peer.unit in here)
+            )
         ]
-        first = min(outward, key=lambda found: found[0] != target, default=None)
+        first = min(outward, key=lambda outward_link: outward_link[0] != target, default=None)
         return reasons.no_bridges_sentence(source, target) + (f": {first[1].sentence}" if first else "")
 
     def path(self, source: str, target: str, *, down: str | None = None) -> tuple[Hop, ...]:
@@ -150,14 +157,16 @@ class Routes:
         pairs are numbers.
         """
         broker = self.fleet.broker(host)
-        own = self.network.units[broker.unit]
-        names = self._component[own.name]
-        well = self.state_while_down(names)
-        number = well.pair_numbers[own.name]
-        for source, before in enumerate(well.shape.message_reach if self.changes_bridges(broker.host, names) else ()):
+        unit = self.network.units[broker.unit]
+        names = self._component[unit.name]
+        healthy = self.state_while_down(names)
+        number = healthy.pair_numbers[unit.name]
+        for source, before in enumerate(
+            healthy.shape.message_reach if self.changes_bridges(broker.host, names) else ()
+        ):
             through = before.through.get(number, 0)
             # Where no broker had a choice, the route over the dead broker was the only one.
-            doubtful = through if _stands_in(own) else through & before.forked
+            doubtful = through if _has_standby(unit) else through & before.forked
             lost = through & ~doubtful
             if doubtful:
                 lost |= doubtful & ~self.state_while_down(names, broker.host).shape.message_reach[source].arrives
@@ -166,8 +175,8 @@ class Routes:
 
     def idle_links(self) -> tuple[tuple[str, str], ...]:
         """Return (host, link name) of each networkConnector over which no message can ever go, with all brokers up."""
-        found = [*self.network.links_within_pairs(), *self._unused()]
-        return tuple(dict.fromkeys((host, connector.name) for host, connector in found))
+        idle_connectors = [*self.network.links_within_pairs(), *self._unused_connectors()]
+        return tuple(dict.fromkeys((host, connector.name) for host, connector in idle_connectors))
 
     # -- what the questions need -------------------------------------------------------------
 
@@ -178,7 +187,7 @@ class Routes:
             name = pair.brokers[0].host
         return self.network.units.get(name) or self.network.units[self.fleet.broker(name).unit]
 
-    def _dead(self, name: str | None) -> str | None:
+    def _dead_broker_host(self, name: str | None) -> str | None:
         if name is None:
             return None
         pair = self.network.units.get(name)
@@ -197,22 +206,22 @@ class Routes:
             down = None
         key = names, down, destination
         if key not in self._states:
-            self._states[key] = self._make(names, down, destination)
+            self._states[key] = self._build_state(names, down, destination)
         return self._states[key]
 
     def changes_bridges(self, down: str, names: tuple[str, ...]) -> bool:
         """Return whether the death of the broker ``down`` changes a bridge among the pairs ``names``."""
-        own = self.network.units[self.fleet.broker(down).unit]
-        return own.first.host == down and own.name not in self.network.steady and self._component[own.name] is names
+        unit = self.network.units[self.fleet.broker(down).unit]
+        return unit.first.host == down and unit.name not in self.network.steady and self._component[unit.name] is names
 
-    def _make(self, names: tuple[str, ...], down: str | None, destination: str | None) -> NetworkState:
+    def _build_state(self, names: tuple[str, ...], down: str | None, destination: str | None) -> NetworkState:
         places = {name: number for number, name in enumerate(names)}
         units = self.network.units
         bridges = self.network.bridges(names, down)
         if destination:
             bridges = [b for b in bridges if carries(b, destination, self.fleet.broker(b.host).release)]
         active = [units[name].active(down) for name in names]
-        mute = {name for name, broker in zip(names, active, strict=True) if broker and _is_mute(broker)}
+        mute = {name for name, broker in zip(names, active, strict=True) if broker and _announces_no_consumers(broker)}
         edges = tuple(
             Edge(
                 places[b.source],
@@ -234,7 +243,7 @@ class Routes:
                     merges |= 1 << number
         return NetworkState(down, names, tuple(bridges), BridgeGraph(len(names), edges, replays, merges))
 
-    def _unused(self) -> Iterator[tuple[str, NetworkConnector]]:
+    def _unused_connectors(self) -> Iterator[tuple[str, NetworkConnector]]:
         """Yield (host, connector) of bridges that are up and carry messages for no consumer."""
         for names in self.network.components:
             if len(names) < 2:
@@ -248,11 +257,11 @@ class Routes:
             yield from ((key[0], connectors[key]) for key, is_used in used.items() if not is_used)
 
 
-def _stands_in(unit: Unit) -> bool:
+def _has_standby(unit: Unit) -> bool:
     """Return whether another node takes over a unit's bridges; without it the network is left as without the unit."""
     return len(unit.brokers) > 1 and not unit.first.profile.replicates
 
 
-def _is_mute(broker: Broker) -> bool:
-    """True where a broker announces no consumers."""
+def _announces_no_consumers(broker: Broker) -> bool:
+    """Return whether a broker announces no consumers to its bridges."""
     return broker.settings.broker_attributes.get("advisorySupport") == "false"

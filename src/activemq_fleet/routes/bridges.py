@@ -150,13 +150,13 @@ class Network:
         self.steady: set[str] = set()
         """Pairs whose bridges are the same whichever node is active."""
         for broker in fleet.brokers:
-            self._listen(broker)
+            self._add_listeners(broker)
         self._met: dict[object, _Met] = {}
         self._within_pairs: dict[str, list[NetworkConnector]] = {}
         self._connectors = {broker.host: self._resolve(broker) for broker in fleet.brokers}
         self._find_steady()
 
-    def _listen(self, broker: Broker) -> None:
+    def _add_listeners(self, broker: Broker) -> None:
         for connector in broker.connectors:
             if connector.discovery_uri and connector.name != "replication":
                 announced = self._announced.setdefault(multicast_of(connector.discovery_uri), [])
@@ -167,28 +167,32 @@ class Network:
         written = self._written.get(broker.host)
         dialler = dialling.dialler_of_broker(broker)
         for connector in map(network_connector_of, broker.links) if written is None else written:
-            found = self._peers(broker, connector, dialler)
-            if found and connector.way != "multicast" and all(peer.unit == broker.unit for peer in found):
+            peers = self._accepting_peers(broker, connector, dialler)
+            if peers and connector.way != "multicast" and all(peer.unit == broker.unit for peer in peers):
                 self._within_pairs.setdefault(broker.host, []).append(connector)
             else:
-                resolved.append((connector, found))
+                resolved.append((connector, peers))
         return tuple(resolved)
 
-    def _peers(self, broker: Broker, connector: NetworkConnector, dialler: Dialler) -> tuple[Broker, ...]:
+    def _accepting_peers(self, broker: Broker, connector: NetworkConnector, dialler: Dialler) -> tuple[Broker, ...]:
         """Return the brokers that a connector finds and that accept it; those that refuse are added to ``refused``."""
         key = connector.addresses or connector.multicast, connector.secure, connector.user, dialler
         if key not in self._met:
-            self._met[key] = tuple(self._found(connector, dialler))
+            self._met[key] = tuple(self._dial_peers(connector, dialler))
         refused = [
             RefusedConnector(broker.host, broker.unit, connector, peer, refusal)
             for peer, refusal in self._met[key]
             if refusal is not None and peer.unit != broker.unit
         ]
         self.refused += refused
-        shut = {one.peer.host for one in refused if one.refusal.is_certain and not self._as_planned}
-        return tuple(peer for peer, _ in self._met[key] if peer.host not in shut)
+        shut_hosts = {
+            refused_connector.peer.host
+            for refused_connector in refused
+            if refused_connector.refusal.is_certain and not self._as_planned
+        }
+        return tuple(peer for peer, _ in self._met[key] if peer.host not in shut_hosts)
 
-    def _found(self, connector: NetworkConnector, dialler: Dialler) -> Iterator[tuple[Broker, Refusal | None]]:
+    def _dial_peers(self, connector: NetworkConnector, dialler: Dialler) -> Iterator[tuple[Broker, Refusal | None]]:
         if connector.multicast:
             for listener in self._announced.get(connector.multicast, ()):
                 # What is announced is dialled as it listens.
@@ -197,9 +201,12 @@ class Network:
                     dialling.refusal_of(dialler, listener, tls=listener.connector.tls, user=connector.user),
                 )
         for host, port in connector.addresses:
-            if found := self._listeners.listener_at(host, port):
+            if dialled_listener := self._listeners.listener_at(host, port):
                 tls = (host, port) in connector.secure
-                yield found.broker, dialling.refusal_of(dialler, found, tls=tls, user=connector.user)
+                yield (
+                    dialled_listener.broker,
+                    dialling.refusal_of(dialler, dialled_listener, tls=tls, user=connector.user),
+                )
             elif closed := self._listeners.broker_not_listening(host, port):
                 yield closed, Refusal("closed", port)
 
@@ -210,17 +217,17 @@ class Network:
         return self._connectors[host]
 
     def _find_steady(self) -> None:
-        """Pairs both of whose nodes listen, carry the same connectors, and are named by whoever dials one."""
-        wavering = set()
-        for found in self._connectors.values():
-            for _, brokers in found:
+        """Add the pairs whose nodes both listen, have equal connectors, and are both named by each connector to one."""
+        unsteady_units = set()
+        for resolved_connectors in self._connectors.values():
+            for _, brokers in resolved_connectors:
                 if len(brokers) == 1:
-                    wavering.add(brokers[0].unit)
+                    unsteady_units.add(brokers[0].unit)
                 else:
                     hosts = {broker.host for broker in brokers}
-                    wavering |= {b.unit for b in brokers if b.peer and b.peer not in hosts}
+                    unsteady_units |= {b.unit for b in brokers if b.peer and b.peer not in hosts}
         for unit in self.units.values():
-            if len(unit.brokers) == 2 and unit.name not in wavering:
+            if len(unit.brokers) == 2 and unit.name not in unsteady_units:
                 first, second = unit.brokers
                 listening = (first.openwire is None) == (second.openwire is None)
                 if listening and [p[0] for p in self._connectors[first.host]] == [
@@ -233,13 +240,13 @@ class Network:
         """The connected components of the network: tuples of names of pairs that bridges can join,
         directly or through others.
         """
-        joined = {
+        peers_by_unit = {
             unit.name: {
-                peer.unit for broker in unit.brokers for _, found in self._connectors[broker.host] for peer in found
+                peer.unit for broker in unit.brokers for _, peers in self._connectors[broker.host] for peer in peers
             }
             for unit in self.units.values()
         }
-        return components_of(joined)
+        return components_of(peers_by_unit)
 
     def bridges(self, names: Iterable[str], down: str | None = None) -> list[Bridge]:
         """Return all bridges that the pairs ``names`` open while the broker ``down`` is dead (None: none is)."""
@@ -249,16 +256,20 @@ class Network:
         owner = unit.active(down)
         if owner is None:
             return
-        for connector, found in self._connectors[owner.host]:
-            met: set[str] = set()
-            for peer in found:
-                there = peer.unit
-                if there in met or there == unit.name or not is_active_broker(self.units[there], peer, down):
+        for connector, peers in self._connectors[owner.host]:
+            reached_units: set[str] = set()
+            for peer in peers:
+                peer_unit = peer.unit
+                if (
+                    peer_unit in reached_units
+                    or peer_unit == unit.name
+                    or not is_active_broker(self.units[peer_unit], peer, down)
+                ):
                     continue
-                met.add(there)
-                yield Bridge(unit.name, there, connector, owner.host)
+                reached_units.add(peer_unit)
+                yield Bridge(unit.name, peer_unit, connector, owner.host)
                 if connector.duplex:
-                    yield Bridge(there, unit.name, connector, owner.host, back=True)
+                    yield Bridge(peer_unit, unit.name, connector, owner.host, back=True)
                 if connector.way == "one":
                     break
 

@@ -97,10 +97,10 @@ class _Walk:
             if not moves:
                 return True
             if usual:
-                moves = self._preferred(state.broker, moves)
+                moves = self._highest_priority(state.broker, moves)
             elif self.shape.replays >> state.broker & 1:
                 moves |= {peer for peer, _ in self.bridges(state.broker) if state.path >> peer & 1}
-            if self._merging(state, moves):
+            if self._may_merge_demand(state, moves):
                 return True
             path, hops = state.path | 1 << state.broker, min(state.hops + 1, self.shape.longest_message_ttl)
             for peer in moves - {self.target}:
@@ -120,14 +120,14 @@ class _Walk:
     def _moves(self, state: _State) -> set[int]:
         return {peer for peer, ttl in self.bridges(state.broker) if ttl > state.hops and not state.path >> peer & 1}
 
-    def _merging(self, state: _State, moves: set[int]) -> bool:
-        """True where demand may have come another way first, so that no subscription here is certain."""
+    def _may_merge_demand(self, state: _State, moves: set[int]) -> bool:
+        """Return whether demand may arrive by another route first, so that no subscription here is certain."""
         if self.target in moves or not self.shape.merges >> state.broker & 1:
             return False
-        return not any(self._certain(peer) for peer in moves)
+        return not any(self._has_single_way(peer) for peer in moves)
 
-    def _certain(self, peer: int) -> bool:
-        """Demand can come to ``peer`` in one way only."""
+    def _has_single_way(self, peer: int) -> bool:
+        """Return whether demand has only one route to ``peer``."""
         for _ in range(self.shape.size):
             if peer == self.target:
                 return True
@@ -137,8 +137,8 @@ class _Walk:
             (peer,) = peers
         return False
 
-    def _preferred(self, broker: int, moves: set[int]) -> set[int]:
-        """Those whose subscription has the highest priority; of merged demand only the nearest is known."""
+    def _highest_priority(self, broker: int, moves: set[int]) -> set[int]:
+        """Return the moves with the highest subscription priority; of merged demand only the nearest is known."""
         if self.shape.merges >> broker & 1 and self.target not in moves:
             return moves
         distances = self._distances.get(broker)

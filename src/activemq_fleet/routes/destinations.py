@@ -29,9 +29,9 @@ def matches(pattern: str, destination: str) -> bool:
 
     ``*`` stands for one part of a name.
     """
-    kind, _, wanted = pattern.partition("://")
-    mine, _, name = destination.partition("://")
-    if kind != mine:
+    pattern_kind, _, wanted = pattern.partition("://")
+    destination_kind, _, name = destination.partition("://")
+    if pattern_kind != destination_kind:
         return False
     parts = name.split(".")
     for position, part in enumerate(wanted.split(".")):
@@ -55,9 +55,9 @@ def carries(bridge: Bridge, destination: str, release: Release) -> bool:
         exclude = ()
         # 5.5 asks for the advisories of all destinations; what came with 5.6 came with masterslave:.
         include = include if release.has_masterslave_discovery else ()
-    if _any(exclude, destination):
+    if _matches_any(exclude, destination):
         return False
-    return not include or _any((*include, *connector.static), destination)
+    return not include or _matches_any((*include, *connector.static), destination)
 
 
 def has_static_subscription(bridge: Bridge, destination: str | None) -> bool:
@@ -65,8 +65,8 @@ def has_static_subscription(bridge: Bridge, destination: str | None) -> bool:
     connector = bridge.connector
     if bridge.back or not connector.static:
         return False
-    return _any(connector.static, destination) if destination else "queue://>" in connector.static
+    return _matches_any(connector.static, destination) if destination else "queue://>" in connector.static
 
 
-def _any(patterns: Iterable[str], destination: str) -> bool:
+def _matches_any(patterns: Iterable[str], destination: str) -> bool:
     return any(matches(pattern, destination) for pattern in patterns)

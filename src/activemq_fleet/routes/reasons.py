@@ -24,7 +24,7 @@ def no_bridges_sentence(source: str, target: str) -> str:
 
 
 def route_sentence(
-    source: Unit, target: Unit, way: Sequence[Bridge], found: ChoiceOutcome, down: str | None, destination: str | None
+    source: Unit, target: Unit, way: Sequence[Bridge], choice: ChoiceOutcome, down: str | None, destination: str | None
 ) -> str:
     """Return a sentence that names the bridges on a message's route, and what may stop messages on it."""
     links = ", ".join(f"{b.connector.name}{' backwards' if b.back else ''}" for b in way)
@@ -32,19 +32,19 @@ def route_sentence(
     active = source.active(down)
     if active and not active.connectors:
         text += f"; they are those that {source.name} held, which {active.identity.host} now drains"
-    if found == "strands":
+    if choice == "strands":
         text += "; the broker may also choose a way on which they cannot go on, and keep them there"
-    elif found == "full":
+    elif choice == "full":
         text += "; when a bridge has 1,000 unacknowledged messages, more may take a longer way and be kept there"
-    elif found == "unknown":
+    elif choice == "unknown":
         text += "; there are too many other ways to say that none of them keeps messages"
     limited = [b for b in way if b.connector.include or b.connector.exclude]
     if limited and destination is None:
-        text += "; " + "; ".join(dict.fromkeys(map(_limits, limited)))
+        text += "; " + "; ".join(dict.fromkeys(map(_filter_text, limited)))
     return text
 
 
-def _limits(bridge: Bridge) -> str:
+def _filter_text(bridge: Bridge) -> str:
     connector = bridge.connector
     parts = []
     if connector.include:

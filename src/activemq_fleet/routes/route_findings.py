@@ -40,35 +40,35 @@ def route_findings(routes: Routes) -> tuple[Finding, ...]:
 
 
 def _route_findings(routes: Routes) -> Iterator[Finding]:
-    yield from _within_pairs(routes)
+    yield from _links_within_pairs_findings(routes)
     for names in routes.network.components:
         if len(names) > 1:
             state = routes.state_while_down(names)
-            yield from _unreached(routes, state)
-            yield from _stranded(routes, state)
-            yield from _dead_ends(routes, state)
-    yield from _alone(routes)
+            yield from _unreached_findings(routes, state)
+            yield from _stranded_findings(routes, state)
+            yield from _dead_end_findings(routes, state)
+    yield from _separate_network_findings(routes)
 
 
 def _finding(rule: str, host: str, message: str, fix: str, severity: Severity = "warning") -> Finding:
     return Finding(rule=rule, severity=severity, host=host, message=message, fix=fix, why=RULES[rule])
 
 
-def _groups(routes: Routes, units: list[Unit]) -> dict[str, list[Unit]]:
-    """By group, those whose group is meant to be one network."""
-    found: dict[str, list[Unit]] = {}
+def _group_networked_units(routes: Routes, units: list[Unit]) -> dict[str, list[Unit]]:
+    """Return the units by group, without groups that are not meant to be one network."""
+    units_by_group: dict[str, list[Unit]] = {}
     for unit in units:
         if unit.first.settings.topology != "none" or any(link.kind == "multicast" for link in unit.first.links):
-            found.setdefault(unit.group, []).append(unit)
-    return found
+            units_by_group.setdefault(unit.group, []).append(unit)
+    return units_by_group
 
 
-def _unreached(routes: Routes, state: NetworkState) -> Iterator[Finding]:
+def _unreached_findings(routes: Routes, state: NetworkState) -> Iterator[Finding]:
     """R001 within one network: where units of one group do not reach each other."""
     everyone = state.shape.all_brokers
     if all(spread.arrives | 1 << number == everyone for number, spread in enumerate(state.shape.message_reach)):
         return
-    for group, units in _groups(routes, [routes.network.units[name] for name in state.names]).items():
+    for group, units in _group_networked_units(routes, [routes.network.units[name] for name in state.names]).items():
         numbers = [state.pair_numbers[unit.name] for unit in units]
         missed = [
             (a, b) for a in numbers for b in numbers if a != b and not state.shape.message_reach[a].arrives >> b & 1
@@ -85,11 +85,11 @@ def _unreached(routes: Routes, state: NetworkState) -> Iterator[Finding]:
             )
 
 
-def _alone(routes: Routes) -> Iterator[Finding]:
+def _separate_network_findings(routes: Routes) -> Iterator[Finding]:
     """R001 where the units of a group are in networks that nothing joins."""
     by_group: dict[str, list[tuple[str, ...]]] = {}
     for names in routes.network.components:
-        for group in _groups(routes, [routes.network.units[name] for name in names]):
+        for group in _group_networked_units(routes, [routes.network.units[name] for name in names]):
             by_group.setdefault(group, []).append(names)
     for group, networks in by_group.items():
         if len(networks) > 1:
@@ -102,7 +102,7 @@ def _alone(routes: Routes) -> Iterator[Finding]:
             )
 
 
-def _stranded(routes: Routes, state: NetworkState) -> Iterator[Finding]:
+def _stranded_findings(routes: Routes, state: NetworkState) -> Iterator[Finding]:
     """R002, once for each broker whose death strands messages of others."""
     for name in state.names:
         unit = routes.network.units[name]
@@ -129,7 +129,7 @@ def _remedy(unit: Unit) -> str:
     return "name both nodes in every link to this pair, as masterslave:(tcp://…,tcp://…), and give both the same links"
 
 
-def _within_pairs(routes: Routes) -> Iterator[Finding]:
+def _links_within_pairs_findings(routes: Routes) -> Iterator[Finding]:
     """R003, once for each broker; within a pair it is what ``activemq_pair_links`` asks for: info."""
     pairs = {(host, connector.name) for host, connector in routes.network.links_within_pairs()}
     by_host: dict[tuple[str, bool], list[str]] = {}
@@ -149,7 +149,7 @@ def _within_pairs(routes: Routes) -> Iterator[Finding]:
         )
 
 
-def _dead_ends(routes: Routes, state: NetworkState) -> Iterator[Finding]:
+def _dead_end_findings(routes: Routes, state: NetworkState) -> Iterator[Finding]:
     """R004, once for a network: where the ordinary choice of a broker strands messages."""
     asked, stranding = _stranding(state.shape)
     if stranding:

@@ -66,35 +66,35 @@ class BridgeGraph:
     @cached_property
     def demand(self) -> tuple[int, ...]:
         """For each bridge, the set of brokers (as bits) for whose consumers the bridge subscribes."""
-        ways = _outward(self)
-        return tuple(_aims(self, edge, ways) for edge in self.edges)
+        ways = _peers_by_ttl(self)
+        return tuple(_demand_sources(self, edge, ways) for edge in self.edges)
 
     @cached_property
     def static_subscribers(self) -> int:
         """The set of brokers (as bits) with a static subscription, which they announce even without a consumer."""
-        found = 0
+        subscribers = 0
         for edge in self.edges:
             if edge.always:
-                found |= 1 << edge.source
-        return found
+                subscribers |= 1 << edge.source
+        return subscribers
 
     @cached_property
     def bridges_with_demand(self) -> tuple[tuple[tuple[int, int, int], ...], ...]:
         """For each broker, its outgoing bridges with demand: (target broker, messageTTL, brokers
         of the consumers as bits).
         """
-        found: list[list[tuple[int, int, int]]] = [[] for _ in range(self.size)]
+        bridges_by_source: list[list[tuple[int, int, int]]] = [[] for _ in range(self.size)]
         for edge, mask in zip(self.edges, self.demand, strict=True):
             if mask and edge.message_ttl > 0:
-                found[edge.source].append((edge.target, edge.message_ttl, mask))
-        return tuple(map(tuple, found))
+                bridges_by_source[edge.source].append((edge.target, edge.message_ttl, mask))
+        return tuple(map(tuple, bridges_by_source))
 
     @cached_property
     def forked_demand(self) -> tuple[int, ...]:
         """For each broker, the set of brokers (as bits) for whose consumers it could forward
         messages to two peers or more.
         """
-        found = []
+        forked = []
         for bridges in self.bridges_with_demand:
             by_target: dict[int, int] = {}
             for target, _, mask in bridges:
@@ -103,21 +103,21 @@ class BridgeGraph:
             for mask in by_target.values():
                 twice |= once & mask
                 once |= mask
-            found.append(twice)
-        return tuple(found)
+            forked.append(twice)
+        return tuple(forked)
 
     @cached_property
     def message_reach(self) -> tuple[MessageReach, ...]:
         """For each broker, which other brokers its messages can reach."""
-        return tuple(_spread(self, source) for source in range(self.size))
+        return tuple(_reach_from(self, source) for source in range(self.size))
 
     @cached_property
     def outgoing(self) -> tuple[tuple[int, ...], ...]:
         """For each broker, the indices in ``edges`` of its outgoing bridges, with and without demand."""
-        found: list[list[int]] = [[] for _ in range(self.size)]
+        edges_by_source: list[list[int]] = [[] for _ in range(self.size)]
         for number, edge in enumerate(self.edges):
-            found[edge.source].append(number)
-        return tuple(map(tuple, found))
+            edges_by_source[edge.source].append(number)
+        return tuple(map(tuple, edges_by_source))
 
     def shortest_route(self, source: int, target: int, *, within_limits: bool = True) -> list[int]:
         """Return the indices in ``edges`` of the bridges on the shortest route; empty where there is no route.
@@ -144,30 +144,30 @@ class BridgeGraph:
     @cached_property
     def incoming(self) -> tuple[tuple[tuple[int, int], ...], ...]:
         """For each broker, (source broker, consumerTTL) of each bridge that leads to it."""
-        found: list[list[tuple[int, int]]] = [[] for _ in range(self.size)]
+        sources_by_target: list[list[tuple[int, int]]] = [[] for _ in range(self.size)]
         for edge in self.edges:
-            found[edge.target].append((edge.source, edge.consumer_ttl))
-        return tuple(map(tuple, found))
+            sources_by_target[edge.target].append((edge.source, edge.consumer_ttl))
+        return tuple(map(tuple, sources_by_target))
 
     def demand_from(self, consumer: int, avoided: int = -1) -> dict[int, int]:
-        """Return by broker the least number of bridges over which demand of consumers at ``consumer`` gets there,
-        not passing ``avoided``.
+        """Return for each broker the least number of bridges over which demand from ``consumer`` arrives,
+        on paths without ``avoided``.
         """
-        found = {consumer: 0}
+        hops_by_broker = {consumer: 0}
         frontier = [consumer]
         hops = 0
         while frontier:
             following = []
             for broker in frontier:
                 for source, ttl in self.incoming[broker]:
-                    if source not in found and hops < ttl and source != avoided:
-                        found[source] = hops + 1
+                    if source not in hops_by_broker and hops < ttl and source != avoided:
+                        hops_by_broker[source] = hops + 1
                         following.append(source)
-                if len(found) == self.size:
-                    return found
+                if len(hops_by_broker) == self.size:
+                    return hops_by_broker
             frontier = following
             hops += 1
-        return found
+        return hops_by_broker
 
     @cached_property
     def longest_message_ttl(self) -> int:
@@ -205,7 +205,7 @@ def broker_numbers(mask: int) -> Iterator[int]:
 _Ways = list[dict[int, int]]
 
 
-def _outward(shape: BridgeGraph) -> _Ways:
+def _peers_by_ttl(shape: BridgeGraph) -> _Ways:
     """Return for each broker: consumerTTL -> set of the peers that its bridges with this TTL lead to."""
     ways: _Ways = [{} for _ in range(shape.size)]
     for edge in shape.edges:
@@ -213,11 +213,11 @@ def _outward(shape: BridgeGraph) -> _Ways:
     return ways
 
 
-def _aims(shape: BridgeGraph, edge: Edge, ways: _Ways) -> int:
-    """From whom demand comes to ``edge``: walk away from it, against the demand, never over its source.
+def _demand_sources(shape: BridgeGraph, edge: Edge, ways: _Ways) -> int:
+    """Return the brokers (as bits) whose demand arrives at ``edge``.
 
-    At each broker the walk knows how long demand's path may be there at most; the largest first,
-    so that a broker is looked at once.
+    Walk from the edge against the demand, never over its source. Visit brokers in order of the longest path
+    that demand may have there, so that each broker is visited once.
     """
     if edge.always:
         return shape.all_brokers & ~(1 << edge.source)
@@ -250,11 +250,11 @@ def _aims(shape: BridgeGraph, edge: Edge, ways: _Ways) -> int:
 
 
 def _is_fed(shape: BridgeGraph, brokers: int, avoided: int) -> bool:
-    """True where one of them announces a static subscription, a path of one, that may pass on."""
+    """Return whether one of the brokers receives a static subscription over one bridge, and may forward it."""
     return any(edge.always and brokers >> edge.source & 1 and edge.target != avoided for edge in shape.edges)
 
 
-def _spread(shape: BridgeGraph, source: int) -> MessageReach:
+def _reach_from(shape: BridgeGraph, source: int) -> MessageReach:
     """Return where messages of one broker can go: breadth first, for all consumers' brokers at once."""
     arrives = forked = 0
     targets = shape.all_brokers & ~(1 << source)

@@ -75,8 +75,8 @@ def parse(document: bytes) -> etree._Element:
         if b"<!DOCTYPE" in document:
             raise UnreadableError(_doctype(document)) from None
         line, column = error.position
-        said = re.sub(r", line \d+, column \d+.*$", "", error.msg or "it is empty")
-        raise UnreadableError(SchemaProblem(max(line, 1), max(column, 1), "", f"not XML: {said}")) from None
+        reason = re.sub(r", line \d+, column \d+.*$", "", error.msg or "it is empty")
+        raise UnreadableError(SchemaProblem(max(line, 1), max(column, 1), "", f"not XML: {reason}")) from None
     if root.getroottree().docinfo.internalDTD is not None:
         raise UnreadableError(_doctype(document))
     _check_bounds(root)

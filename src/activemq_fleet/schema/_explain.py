@@ -49,7 +49,7 @@ class Explainer:
         if root.tag not in {f"{{{BEANS}}}beans", f"{{{XBEAN}}}beans"}:
             explained = [(root, f'the root must be <beans xmlns="{BEANS}">, not <{local_name(root.tag)}>', "")]
         else:
-            explained = [(element, self._no_child(root, element), "") for element in strangers]
+            explained = [(element, self._no_child_message(root, element), "") for element in strangers]
             explained += islice(self._explained(root), _MOST)
         problems = set()
         for element, message, attribute in explained[:_MOST]:
@@ -70,18 +70,18 @@ class Explainer:
                 return
             entries = list(islice(cast("Iterable[etree._LogEntry]", self._compiled.error_log), _MOST))
             for entry, element in [(entry, _element_of(left, entry.path or "")) for entry in entries]:
-                yield from self._without(element, entry, original, reported)
+                yield from self._explain_and_remove(element, entry, original, reported)
 
-    def _without(
+    def _explain_and_remove(
         self,
         element: etree._Element,
         entry: etree._LogEntry,
         original: Mapping[etree._Element, etree._Element],
         reported: set[etree._Element],
     ) -> Iterator[_Explained]:
-        """Yield what libxml2 says of an element, in our words, and take the cause out of the document.
+        """Yield an error of libxml2 about an element in plain words, and remove its cause from the document.
 
-        ``original`` has the elements of the whole document, by those of the one from which causes are taken out.
+        ``original`` maps the elements of this document to those of the complete one.
         ``reported`` are the elements of which a misplaced child was reported.
         """
         place, parent, message = original[element], element.getparent(), entry.message
@@ -89,9 +89,11 @@ class Explainer:
         attribute = _ATTRIBUTE.search(message)
         if attribute and attribute[1] in element.attrib:
             name, value = local_name(attribute[1]), " ".join(str(element.attrib.pop(attribute[1])).split())
-            wrong = message.endswith("is not allowed.")
-            said = self._no_attribute(place, name) if wrong else self._bad_value(place, name, value)
-            yield place, said, attribute[1]
+            is_unknown = message.endswith("is not allowed.")
+            explanation = (
+                self._no_attribute_message(place, name) if is_unknown else self._bad_value_message(place, name, value)
+            )
+            yield place, explanation, attribute[1]
         elif "Character content" in message:
             element.text = None
             for child in element:
@@ -100,19 +102,19 @@ class Explainer:
         elif "Element content" in message:
             for child in list(element.iterchildren(etree.Element)):
                 element.remove(child)
-                yield original[child], self._no_child(place, original[child]), ""
+                yield original[child], self._no_child_message(place, original[child]), ""
         elif parent is None or outer is None:
             yield place, f"<{local_name(place.tag)}>: {_plain(message)}", ""
         else:
             parent.remove(element)
             if entry.type != etree.ErrorTypes.SCHEMAV_ELEMENT_CONTENT:
-                yield place, self._foreign(place), ""
+                yield place, self._foreign_message(place), ""
                 return
             in_sequence = local_name(place.tag) in self._children(outer) and self._is_ordered(outer)
             if in_sequence:
                 self._put_in_order(element, parent, self._children(outer))
             if not in_sequence or outer not in reported:  # others out of order follow from the first
-                yield place, self._misplaced(outer, place), ""
+                yield place, self._misplaced_message(outer, place), ""
             reported.add(outer)
 
     def _put_in_order(self, element: etree._Element, parent: etree._Element, names: tuple[str, ...]) -> None:
@@ -122,11 +124,11 @@ class Explainer:
         if follower is not None and parent.find(element.tag) is None:
             follower.addprevious(element)
 
-    def _misplaced(self, parent: etree._Element, child: etree._Element) -> str:
+    def _misplaced_message(self, parent: etree._Element, child: etree._Element) -> str:
         allowed = self._children(parent)
         name, inside = local_name(child.tag), local_name(parent.tag)
         if name not in allowed or not child.tag.startswith(f"{{{CORE}}}"):
-            return self._no_child(parent, child)
+            return self._no_child_message(parent, child)
         before = [local_name(other.tag) for other in child.itersiblings(etree.Element, preceding=True)]
         if name in before:
             return f"<{name}> may stand only once in <{inside}> in this release"
@@ -135,9 +137,9 @@ class Explainer:
             return f"<{name}> must stand before <{later[-1]}>: this release wants the children of <{inside}> in order"
         if before:
             return f"<{inside}> takes one element in this release, so <{name}> cannot follow <{before[0]}>"
-        return self._no_child(parent, child)
+        return self._no_child_message(parent, child)
 
-    def _no_child(self, parent: etree._Element, child: etree._Element) -> str:
+    def _no_child_message(self, parent: etree._Element, child: etree._Element) -> str:
         name, inside = local_name(child.tag), local_name(parent.tag)
         if child.tag == f"{{{BEANS}}}{name}" and name in self._model.globals:
             return f'<{name}> lacks xmlns="{CORE}"'
@@ -145,16 +147,16 @@ class Explainer:
         text = f"<{name}> is not allowed in <{inside}> in this release"
         return text + _suggestion(name, known, "<{}>") if known else text
 
-    def _no_attribute(self, element: etree._Element, name: str) -> str:
+    def _no_attribute_message(self, element: etree._Element, name: str) -> str:
         text = f"<{local_name(element.tag)}> has no attribute {name} in this release"
         return text + _suggestion(name, list(self._attributes(element)), "{}", few=0)
 
-    def _bad_value(self, element: etree._Element, name: str, value: str) -> str:
+    def _bad_value_message(self, element: etree._Element, name: str, value: str) -> str:
         wanted = _TYPES.get(self._attributes(element).get(name, ""), "another kind of value")
         shown = value if len(value) <= 60 else f"{value[:60]}…"
         return f'{name}="{shown}" of <{local_name(element.tag)}> must be {wanted}'
 
-    def _foreign(self, element: etree._Element) -> str:
+    def _foreign_message(self, element: etree._Element) -> str:
         namespace = etree.QName(element).namespace
         name = local_name(element.tag)
         if namespace == CORE:
@@ -164,23 +166,23 @@ class Explainer:
             return f"<{name}> is not an element of {namespace}"
         return f"<{name}> of the namespace {namespace or 'none'} cannot stand here: its schema is not known"
 
-    def _declared(self, element: etree._Element) -> str:
+    def _declared_path(self, element: etree._Element) -> str:
         """Return the path by which the model knows an element: a property element only by its owner."""
         name = local_name(element.tag)
         parent = element.getparent()
         if parent is not None and parent.tag.startswith(f"{{{CORE}}}"):
-            path = f"{self._declared(parent)}/{name}"
+            path = f"{self._declared_path(parent)}/{name}"
             return path if self._model.declarations(path) else name
         return name
 
     def _children(self, element: etree._Element) -> tuple[str, ...]:
-        return self._model.children(self._declared(element))
+        return self._model.children(self._declared_path(element))
 
     def _attributes(self, element: etree._Element) -> Mapping[str, str]:
-        return self._model.attributes(self._declared(element))
+        return self._model.attributes(self._declared_path(element))
 
     def _is_ordered(self, element: etree._Element) -> bool:
-        return self._model.is_ordered(self._declared(element))
+        return self._model.is_ordered(self._declared_path(element))
 
 
 def _element_of(root: etree._Element, path: str) -> etree._Element:

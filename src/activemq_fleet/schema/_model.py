@@ -25,12 +25,12 @@ class Model:
 
     @cached_property
     def _nested(self) -> Mapping[str, list[etree._Element]]:
-        found: dict[str, list[etree._Element]] = {}
+        elements_by_name: dict[str, list[etree._Element]] = {}
         for node in self._root.iter(_XS + "element"):
             name = node.get("name")
             if name is not None and node.getparent() is not self._root:
-                found.setdefault(name, []).append(node)
-        return found
+                elements_by_name.setdefault(name, []).append(node)
+        return elements_by_name
 
     def declarations(self, path: str) -> list[etree._Element]:
         """Return the XSD's declarations of an element, by name or by path from a global element; [] if unknown."""

@@ -42,25 +42,25 @@ class Positions:
 
     def of_attribute(self, element: etree._Element, name: str) -> SourcePosition:
         """Return the position of an attribute's name, or of the element when it has no such attribute."""
-        found = self._attribute(element, name)
-        return self._place(found.start(1)) if found else self.of_element(element)
+        match = self._attribute(element, name)
+        return self._place(match.start(1)) if match else self.of_element(element)
 
     def of_value(self, element: etree._Element, name: str, part: str = "") -> SourcePosition:
         """Return the position of ``part`` in an attribute's value; without ``part``, of the attribute."""
-        found = self._attribute(element, name)
+        match = self._attribute(element, name)
         value = element.get(_key(element, name), "")
         index = value.find(part) if part else -1
-        if found is None or index < 0:
+        if match is None or index < 0:
             return self.of_attribute(element, name)
-        begin = found.start(2) + 1
-        starts = self._starts_of_characters(begin, found.end(2) - 1)
+        begin = match.start(2) + 1
+        starts = self._starts_of_characters(begin, match.end(2) - 1)
         return self._place(starts[index] if index < len(starts) else begin)
 
     def _starts_of_characters(self, begin: int, end: int) -> list[int]:
-        """Where each character of a value begins; kept for the value that was asked for last."""
+        """Return the offset of each character of a value; the offsets of the latest value are cached."""
         if self._last_value[0] != (begin, end):
-            found = _CHARACTER.finditer(self._text, begin, end)
-            self._last_value = (begin, end), [match.start() for match in found]
+            characters = _CHARACTER.finditer(self._text, begin, end)
+            self._last_value = (begin, end), [match.start() for match in characters]
         return self._last_value[1]
 
     def _attribute(self, element: etree._Element, name: str) -> re.Match[str] | None:

@@ -116,7 +116,7 @@ class AgentSettings(BaseModel):
     agent_service: Literal["systemd", "none"] = "systemd"
 
     @model_validator(mode="after")
-    def _agents_own(self) -> Self:
+    def _check_agent_settings(self) -> Self:
         if (self.agent_tls_certificate is None) != (self.agent_tls_key is None):
             raise ValueError("activemq_agent_tls_certificate and activemq_agent_tls_key go together")
         if self.agent_wheelhouse and self.agent_package:

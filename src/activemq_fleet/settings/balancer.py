@@ -45,7 +45,7 @@ class BalancerSettings(BaseModel):
     vip_config: fields.AbsolutePath = "/etc/activemq-loadbalancer"
 
     @model_validator(mode="after")
-    def _login_whole(self) -> Self:
+    def _check_vip_login(self) -> Self:
         if (self.vip_username is None) != (self.vip_password is None):
             raise ValueError("activemq_vip_username and activemq_vip_password go together")
         return self

@@ -282,7 +282,7 @@ class Settings(_Broker, ElementSettings, _Host, MetricsSettings, BalancerSetting
         return self
 
     @model_validator(mode="after")
-    def _together(self) -> Self:
+    def _check_contradictions(self) -> Self:
         reasons = itertools.chain(
             self._store_contradictions(),
             self._attribute_contradictions(),

@@ -34,7 +34,7 @@ class ElementSettings(BaseModel):
     scheduler: Annotated[SchedulerSettings | None, OffIsNone] = None
 
     @model_validator(mode="after")
-    def _said_once(self) -> Self:
+    def _refuse_double_settings(self) -> Self:
         if double := _first_double([(policy.kind, policy.destination) for policy in self.destination_policies]):
             name = " ".join(filter(None, double))
             raise ValueError(f"activemq_destination_policies has {name} twice: make one entry of both")

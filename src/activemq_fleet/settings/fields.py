@@ -50,9 +50,9 @@ def _check_filled(text: str) -> str:
 
 
 def _check_loaded(text: str) -> str:
-    found = _LOADED.search(text)
-    if found:
-        raise ValueError(f"holds {found[0]!r}, for which a broker starts another or loads a file: remove it")
+    match = _LOADED.search(text)
+    if match:
+        raise ValueError(f"holds {match[0]!r}, for which a broker starts another or loads a file: remove it")
     return text
 
 

@@ -97,14 +97,17 @@ class DestinationStore(XmlBean):
 
     @model_validator(mode="before")
     @classmethod
-    def _keys_of_the_store(cls, value: Any) -> Any:
+    def _nest_adapter_keys(cls, value: Any) -> Any:
         if not isinstance(value, Mapping) or "persistence_adapter" in value:
             return value
-        own = {key: value[key] for key in cls.model_fields if key in value}
-        return {**own, "persistence_adapter": {key: value[key] for key in value if key not in own}}
+        top_level_keys = {key: value[key] for key in cls.model_fields if key in value}
+        return {
+            **top_level_keys,
+            "persistence_adapter": {key: value[key] for key in value if key not in top_level_keys},
+        }
 
     @model_validator(mode="after")
-    def _is_about_something(self) -> Self:
+    def _check_sets_something(self) -> Self:
         if (self.destination is None) != (self.kind is None):
             raise ValueError("has one of destination and kind: set both, or none for all other destinations")
         if self.per_destination and self.destination is not None:

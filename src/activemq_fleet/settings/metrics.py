@@ -43,7 +43,7 @@ class MetricsSettings(NetworkModel):
     metrics_archive: fields.Line | None = None
 
     @model_validator(mode="after")
-    def _metrics_login_whole(self) -> Self:
+    def _check_metrics_login(self) -> Self:
         if (self.metrics_username is None) != (self.metrics_password is None):
             raise ValueError("activemq_metrics_username and activemq_metrics_password go together")
         return self

@@ -87,7 +87,7 @@ class Redelivery(XmlBean):
 
     @model_validator(mode="before")
     @classmethod
-    def _keys_of_the_map(cls, value: Any) -> Any:
+    def _nest_map_keys(cls, value: Any) -> Any:
         if not isinstance(value, Mapping) or "redelivery_policy_map" in value:
             return value
         inner = {key: value[key] for key in ("policies", "default") if key in value}
@@ -190,5 +190,5 @@ class PluginSettings(RefusingBean):
 
     def beans(self) -> dict[str, XmlBean]:
         """Return the plugins that are set, by key, in the order of activemq.xml."""
-        found = {key: getattr(self, key) for key in type(self).model_fields}
-        return {key: bean for key, bean in found.items() if bean is not None}
+        beans_by_key = {key: getattr(self, key) for key in type(self).model_fields}
+        return {key: bean for key, bean in beans_by_key.items() if bean is not None}

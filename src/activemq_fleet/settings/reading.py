@@ -28,25 +28,25 @@ def read_settings(host: str, variables: Mapping[str, Any]) -> Settings:
         for name, value in variables.items()
         if name.startswith(PREFIX) and not name.startswith(USERS_OWN) and name not in NOT_SETTINGS
     }
-    problems = [_unknown(host, name) for name in sorted(ours.keys() - KNOWN)]
+    problems = [_unknown_variable_problem(host, name) for name in sorted(ours.keys() - KNOWN)]
     known = {name.removeprefix(PREFIX): value for name, value in ours.items() if name in KNOWN and value is not None}
     try:
         settings = Settings.model_validate(known)
     except ValidationError as error:
-        problems += [_explain(host, detail) for detail in error.errors(include_url=False)]
+        problems += [_explain_error(host, detail) for detail in error.errors(include_url=False)]
     if problems:
         raise SettingsError(*dict.fromkeys(problems))
     return settings
 
 
-def _unknown(host: str, name: str) -> str:
+def _unknown_variable_problem(host: str, name: str) -> str:
     near = difflib.get_close_matches(name, KNOWN, n=1)
     hint = f"did you mean {near[0]}?" if near else f"your own variables may begin with {USERS_OWN}"
     return f"{host}: {name} is not a variable of activemq.fleet: {hint}"
 
 
-def _explain(host: str, detail: ErrorDetails) -> str:
-    place = _place(detail["loc"])
+def _explain_error(host: str, detail: ErrorDetails) -> str:
+    place = _variable_path(detail["loc"])
     value = detail["input"]
     if isinstance(value, EncryptedValue):
         reason = "is encrypted and cannot be opened; only secrets may stay closed"
@@ -68,7 +68,7 @@ def _key_hint(location: tuple[int | str, ...]) -> str:
     *outer, key = location
     models: set[type[BaseModel]] = {Settings}
     for part in outer:
-        models = {found for model in models for found in _models_of(_fields(model).get(part))} or models
+        models = {nested_model for model in models for nested_model in _models_of(_fields(model).get(part))} or models
     keys = sorted({str(name) for model in models for name in _fields(model)})
     near = difflib.get_close_matches(str(key), keys, n=1)
     if near:
@@ -108,7 +108,7 @@ _PLAIN = {
 _UNWRITTEN = frozenset({"[key]", "redelivery_policy_map", "persistence_adapter"})
 
 
-def _place(location: tuple[int | str, ...]) -> str:
+def _variable_path(location: tuple[int | str, ...]) -> str:
     """Return a pydantic location as users write it: ``('links', 2, 'to')`` is ``activemq_links[2].to``."""
     text = ""
     for part in location:

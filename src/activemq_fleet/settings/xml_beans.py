@@ -206,18 +206,18 @@ def to_xml(bean: XmlBean, release: Release, key: str, missing: list[MissingFeatu
             known = releases_with(name, field)
             missing.append(MissingFeature(place, f"{spelt[0].lower()}{spelt[1:]} of <{name}>", known))
         elif isinstance(value, XmlBean | tuple):
-            children.append(XmlElement(written, (), _beans(value, release, place, missing)))
+            children.append(XmlElement(written, (), _bean_elements(value, release, place, missing)))
         else:
             attributes.append((written, str(fields.option_text(value))))
     kept = sorted((child for child in children if child.children), key=lambda child: child.name)
     return XmlElement(name, tuple(attributes), tuple(kept))
 
 
-def _beans(
+def _bean_elements(
     value: XmlBean | tuple[XmlBean, ...], release: Release, key: str, missing: list[MissingFeature]
 ) -> tuple[XmlElement, ...]:
     if isinstance(value, XmlBean):
-        found = [to_xml(value, release, key, missing)]
+        elements = [to_xml(value, release, key, missing)]
     else:
-        found = [to_xml(bean, release, f"{key}[{position}]", missing) for position, bean in enumerate(value)]
-    return tuple(element for element in found if element)
+        elements = [to_xml(bean, release, f"{key}[{position}]", missing) for position, bean in enumerate(value)]
+    return tuple(element for element in elements if element)
